@@ -78,7 +78,7 @@ def _build() -> str:
     return digest.hexdigest()[:12]
 
 
-class Watch:
+class ProgressMonitor:
     """Notices what else the machine does while a race is on."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from . import truth
 from .datasets import Table
-from .machine import Watch
+from .machine import ProgressMonitor
 from .peers import CONTENDERS, INTELEX, Contender, Estimator, Mercer, Model, Task
 from .problems import Problem, find
 
@@ -236,18 +236,18 @@ class Runner:
             self._process.kill()
             raise Absent(f"> {limit:g} s")
         try:
-            outcome, answer = self._connection.recv()
+            prediction_kind, answer = self._connection.recv()
         except (EOFError, ConnectionResetError):
             self._process.join()
             raise Absent(f"died (exit status {self._process.exitcode})") from None
-        if outcome == "failed":
+        if prediction_kind == "failed":
             raise Absent(answer)
         return answer
 
 
 def race(problem: Problem, contenders: list[str], rules: Rules) -> dict[str, Any]:
     """Run one problem; return everything that was measured, ready for JSON."""
-    watch = Watch()
+    watch = ProgressMonitor()
     runners = {name: Runner(name, problem, rules) for name in contenders}
     results = {name: Result() for name in contenders}
     rivals = [_rival() for _ in range(problem.rivals)]

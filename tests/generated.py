@@ -5,7 +5,7 @@ import pandas as pd
 
 
 def mixed_frame(n: int = 120, seed: int = 0) -> pd.DataFrame:
-    """Numbers, text, booleans, a row number and a constant; `outcome` depends on two of them."""
+    """Numbers, text, booleans, a row number and a constant; `prediction_kind` depends on two of them."""
     rng = np.random.default_rng(seed)
     age = rng.uniform(20, 80, n)
     dose = rng.lognormal(0.0, 1.0, n)

@@ -12,7 +12,7 @@ import pytest
 
 from mercer import SVC, as_model, save_libsvm_data, save_libsvm_model, save_model
 from mercer.persistence import atomic_write
-from mercer.persistence.atomic_write import written_whole
+from mercer.persistence.atomic_write import open_atomically
 
 X, y = np.random.default_rng(0).normal(size=(30, 2)), np.repeat([0, 1], 15)
 SAVE = {
@@ -70,7 +70,7 @@ def test_a_link_stays_and_a_file_keeps_its_permissions(tmp_path, unnamed):
     (tmp_path / "file").write_text("old")
     os.chmod(tmp_path / "file", 0o640)
     (tmp_path / "link").symlink_to("file")
-    with written_whole(tmp_path / "link", "w") as file:
+    with open_atomically(tmp_path / "link", "w") as file:
         file.write("new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "file").read_text() == "new"
@@ -79,7 +79,7 @@ def test_a_link_stays_and_a_file_keeps_its_permissions(tmp_path, unnamed):
 
 def test_names_of_any_length_can_be_written(tmp_path, unnamed):
     name = "n" * 255
-    with written_whole(tmp_path / name, "w") as file:
+    with open_atomically(tmp_path / name, "w") as file:
         file.write("new")
     assert os.listdir(tmp_path) == [name]
 
@@ -88,7 +88,7 @@ def test_a_write_that_fails_changes_nothing(tmp_path, unnamed):
     (tmp_path / "file").write_text("old")
 
     def write_and_fail():
-        with written_whole(tmp_path / "file", "w") as file:
+        with open_atomically(tmp_path / "file", "w") as file:
             file.write("half")
             raise ZeroDivisionError
 
@@ -118,13 +118,13 @@ def test_what_a_killed_process_leaves_is_gone_after_the_next_write(tmp_path, unn
         [sys.executable, "-c", KILLED, path, "unnamed" if unnamed else "named"], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout.readline() == "writing\n"
-    with written_whole(path, "w") as file:  # a writer that is alive keeps its temporary file
+    with open_atomically(path, "w") as file:  # a writer that is alive keeps its temporary file
         file.write("new")
     assert len(os.listdir(tmp_path)) == (1 if unnamed else 2)
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
-    with written_whole(path, "w") as file:
+    with open_atomically(path, "w") as file:
         file.write("newer")
     assert os.listdir(tmp_path) == ["file"]
     assert path.read_text() == "newer"
@@ -135,6 +135,6 @@ def test_data_are_on_the_disk_before_the_name(tmp_path, unnamed, monkeypatch):
     for name in ("fsync", "replace"):
         original = getattr(os, name)
         monkeypatch.setattr(atomic_write.os, name, lambda *a, _n=name, _o=original: (calls.append(_n), _o(*a))[1])
-    with written_whole(tmp_path / "file", "w") as file:
+    with open_atomically(tmp_path / "file", "w") as file:
         file.write("new")
     assert calls == ["fsync", "replace", "fsync"]

@@ -18,14 +18,14 @@ from mercer._core import CompiledKernel
 from mercer.certificates.certificate import Certificate, combine, conclude, worst_status
 from mercer.certificates.evaluation import conditions_of, evaluate, relative_gap
 from mercer.certificates.roundoff import is_certain, rounding_of_sums
-from mercer.certificates.screening import Kept, Plan
+from mercer.certificates.screening import Plan, TrackedGradient
 from mercer.certificates.status import Status
 from mercer.data import as_data
 from mercer.gram import Gram, matrix
 from mercer.gram.backends import NativeBackend
 from mercer.kernels import RBF, Callable, ChiSquared, Linear, Op, Polynomial, Sigmoid, center
 from mercer.problems import c_svc, epsilon_svr, nearest_points
-from mercer.solvers import BatchSMO, Limits, solve
+from mercer.solvers import Limits, WorkingSetSolver, solve
 from mercer.solvers.driver import drive
 from pairs import every_pair
 
@@ -436,7 +436,7 @@ def test_support_vectors_that_take_part_by_their_side_change_nothing_but_objecti
     if problem.rows is not None:  # both variables of a row have its value
         off = off[: problem.n // 2][problem.rows]
     followed = np.ones(problem.n, dtype=bool)
-    kept = Kept(np.abs(beta), problem.n, lambda wanted: Plan(0, followed, lambda check: double.values + off))
+    kept = TrackedGradient(np.abs(beta), problem.n, lambda wanted: Plan(0, followed, lambda check: double.values + off))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mercer.certificates.screening._FEW_FREE", 1.0)
         found = evaluate(problem, gram, beta, hint=double.gradient + off, kept=kept, by_side=True)
@@ -835,7 +835,7 @@ def test_a_sum_that_nobody_has_room_to_put_right_is_put_right_all_the_same():
     X, y = blobs(n=40)
     problem = c_svc(y, 1.0)
 
-    class Careless(BatchSMO):
+    class Careless(WorkingSetSolver):
         def advance(self, state, seconds, max_iter):
             super().advance(state, seconds, max_iter)
             state.beta[:] = np.where(y > 0, problem.upper, 0.0)  # all at bounds, and the sum is 20

@@ -130,7 +130,7 @@ def test_fit_prints_a_certificate(mercer, table, kernel):
     assert "C = 2" in out
     assert "note: column 'row' was left out: looks like a row identifier" in err
     assert "note: column 'unit' was left out: one value only in the training rows\n" in err
-    assert load_model("m").recipe.C == 2.0
+    assert load_model("m").machine_spec.C == 2.0
 
 
 @pytest.mark.parametrize("rule", ["auto", "median", "sigest"])
@@ -212,7 +212,7 @@ def test_predict_names_categories_that_training_did_not_have(mercer, model, tmp_
 
 def test_labels_are_data_in_a_file_and_harmless_on_a_terminal(mercer, tmp_path, monkeypatch):
     labels = {"ill": "\x1b[31m=cmd", "well": 'w,"\r\nx'}
-    frame = mixed_frame(60).assign(outcome=lambda frame: frame["outcome"].map(labels))
+    frame = mixed_frame(60).assign(prediction_kind=lambda frame: frame["outcome"].map(labels))
     frame.to_csv(tmp_path / "t.csv", index=False)
     status, _, err = mercer("fit", "t.csv", "--target", "outcome", "--out", "m")
     assert (status, "\x1b" in err) == (0, False)
@@ -310,7 +310,7 @@ def test_files_of_every_kind_of_machine_are_predicted_and_verified(case, mercer,
     frame.to_csv(tmp_path / "t.csv", index=False)
     made = fit_model(frame, "kind", machine)
     save_model(tmp_path / "m", made)
-    assert made.outcome.scheme == scheme
+    assert made.prediction_kind.scheme == scheme
     status, out, _ = mercer("predict", "m", "t.csv")
     assert status == 0
     read = pd.read_csv(io.StringIO(out), dtype=str)
@@ -331,7 +331,7 @@ def test_the_joint_machine_on_the_command_line(mercer, tmp_path):
     status, out, _ = mercer("fit", "t.csv", "--target", "kind", "--multi-class", "joint", "--out", "m")
     assert status == 0
     assert "of at least one of the" not in out
-    assert load_model(tmp_path / "m").outcome.scheme == "joint"
+    assert load_model(tmp_path / "m").prediction_kind.scheme == "joint"
     assert mercer("verify", "m", "t.csv")[0] == 0
 
 
@@ -701,10 +701,10 @@ def test_a_model_and_its_table_for_libsvm(mercer, model, tmp_path):
     ours = load_model(model)
     table = read_table("patients.csv", text_columns=ours.encoder.text_columns)
     rows, target = load_libsvm_data("rows.svm", n_features=ours.support_vectors.p)
-    np.testing.assert_array_equal(target, ours.outcome.truth(table))
+    np.testing.assert_array_equal(target, ours.prediction_kind.truth(table))
     theirs = load_libsvm_model("m.model", n_features=rows.shape[1])
     np.testing.assert_array_equal(
-        theirs.predict(rows), [ours.outcome.names.index(label) for label in ours.predict(table)]
+        theirs.predict(rows), [ours.prediction_kind.names.index(label) for label in ours.predict(table)]
     )
     np.testing.assert_allclose(theirs.decision_function(rows), ours.scores(table), rtol=1e-12, atol=1e-12)
     pd.read_csv("patients.csv").drop(columns="outcome").to_csv("new.csv", index=False)
@@ -780,7 +780,7 @@ def test_fit_of_numbers(mercer, tmp_path):
     quantities(80).to_csv(tmp_path / "pay.csv", index=False)
     status, *_ = mercer("fit", "pay.csv", "--target", "pay", "--epsilon", "0.2", "--C", "5", "--out", "m")
     assert status == 0
-    assert load_model("m").recipe == ForSVR(C=5.0, epsilon=0.2)
+    assert load_model("m").machine_spec == ForSVR(C=5.0, epsilon=0.2)
     assert mercer("verify", "m", "pay.csv")[0] == 0
     status, _, err = mercer("fit", "pay.csv", "--target", "pay", "--multi-class", "ovr", "--out", "m")
     assert status == 2

@@ -360,7 +360,7 @@ ERRORS = [
 ]
 
 
-def outcome(run, machine_class, name):
+def prediction_kind(run, machine_class, name):
     """What it raises, or None."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -373,7 +373,7 @@ def outcome(run, machine_class, name):
 
 @pytest.mark.parametrize(("name", "run"), ERRORS)
 def test_what_is_refused_is_refused_alike(name, run):
-    theirs, ours = (outcome(run, cls, name) for cls in PAIRS[name])
+    theirs, ours = (prediction_kind(run, cls, name) for cls in PAIRS[name])
     if theirs is None:
         assert ours is None
     else:

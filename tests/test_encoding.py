@@ -285,28 +285,28 @@ def test_intake_of_a_mixed_table():
     with pytest.warns(
         TableWarning, match="5 of 120 rows were left out because the target 'outcome' is missing there: "
     ):
-        intake = taken_in(as_table(frame), "outcome", drop=["dose"], missing="impute")
-    assert intake.features == ("age", "site", "smoker", "unit")
-    assert intake.left_out == {
+        column_choice = taken_in(as_table(frame), "outcome", drop=["dose"], missing="impute")
+    assert column_choice.features == ("age", "site", "smoker", "unit")
+    assert column_choice.left_out == {
         "dose": "as asked",
         "row": "looks like a row identifier: it counts 1, 2, 3, ... down the table",
         "empty": "every cell is missing",
     }
-    assert intake.rows_dropped == {"target 'outcome' missing": 5}
-    assert len(intake.rows) == 115
-    assert intake.truth.names == ["ill", "well"]
-    assert intake.truth.counts.sum() == 115
+    assert column_choice.rows_dropped == {"target 'outcome' missing": 5}
+    assert len(column_choice.rows) == 115
+    assert column_choice.truth.names == ["ill", "well"]
+    assert column_choice.truth.counts.sum() == 115
     frame = with_missing(mixed_frame())
     assert "row" in taken_in(as_table(frame), "outcome", keep=["row"], missing="impute").features
 
 
 def test_rows_with_missing_cells_can_be_dropped():
     frame = with_missing(mixed_frame())
-    intake = taken_in(as_table(frame), "outcome", missing="drop")
-    assert intake.missing == "drop"
-    assert intake.missing_cells == {"age": 5, "site": 5}
-    assert len(intake.rows) == frame.dropna().shape[0]
-    assert intake.rows_dropped == {"cells missing": 120 - len(intake.rows)}
+    column_choice = taken_in(as_table(frame), "outcome", missing="drop")
+    assert column_choice.missing == "drop"
+    assert column_choice.missing_cells == {"age": 5, "site": 5}
+    assert len(column_choice.rows) == frame.dropna().shape[0]
+    assert column_choice.rows_dropped == {"cells missing": 120 - len(column_choice.rows)}
     assert taken_in(as_table(mixed_frame()), "outcome", missing="drop").missing == "none"
 
 
@@ -379,8 +379,8 @@ def test_text_that_looks_like_numbers_is_told(cells):
 
 @pytest.mark.parametrize("cells", [["18-25", "26-40"], ["3rd", "1st"], ["1-2-10", "1-3-11"], ["A1", "B2"]])
 def test_text_that_is_no_number_is_taken_as_it_is(cells):
-    intake = taken_in(table_of(p=text(*cells * 10), y=text(*"aabb" * 5)), "y")  # a warning would be an error
-    assert (intake.features, intake.left_out) == (("p",), {})
+    column_choice = taken_in(table_of(p=text(*cells * 10), y=text(*"aabb" * 5)), "y")  # a warning would be an error
+    assert (column_choice.features, column_choice.left_out) == (("p",), {})
 
 
 DATE_CELLS = ["2020-01-{}", "2020/01/{} 12:30", "{}.01.2020", "1/{}/20", "{} Jan 2020", "2020-01-{}T01:02:03.5+01:00"]
@@ -392,8 +392,12 @@ def test_dates_are_left_out_and_told_and_never_imputed(form):
     days[3] = None
     table = table_of(x=np.sin(np.arange(40.0)), day=text(*days), y=text(*"ab" * 20))
     with pytest.warns(TableWarning, match="column 'day' was left out: looks like dates; derive numbers from it, such"):
-        intake = taken_in(table, "y")
-    assert (intake.features, intake.left_out, intake.missing_cells) == (("x",), {"day": "looks like dates"}, {})
+        column_choice = taken_in(table, "y")
+    assert (column_choice.features, column_choice.left_out, column_choice.missing_cells) == (
+        ("x",),
+        {"day": "looks like dates"},
+        {},
+    )
     assert "day" in taken_in(table, "y", keep=["day"], missing="impute").features
     taken_in(table, "y", drop=["day"])
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cases import ISAS, KERNELS, laplacian
 from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
-from mercer.gram import Gram, Keep, clear_padding, padded_block
+from mercer.gram import CachePolicy, Gram, clear_padding, padded_block
 from mercer.gram.backends import BlockBackend, NativeBackend, exponent_reach, n_threads, select_backend
 from mercer.kernels import RBF, Callable, Linear, Precomputed, Sigmoid
 from pairs import every_pair
@@ -60,7 +60,7 @@ def test_values_are_those_of_the_kernel(case, stored):
     close(sums, 7.0 + K[:, b] @ v[:3, 0])
 
 
-@every_pair(case=KERNELS, stored=STORED, keep=[Keep.NOTHING, Keep.DEAR])
+@every_pair(case=KERNELS, stored=STORED, keep=[CachePolicy.NONE, CachePolicy.EXPENSIVE])
 def test_restrict_is_a_slice(case, stored, keep):
     gram = Gram(case.kernel, STORED[stored](case.rows(rows())), keep=keep)
     K, diagonal = gram.block(), gram.diag()
@@ -98,7 +98,7 @@ def test_threads_and_kept_rows_change_no_bit(stored, n):
     kernel = RBF(gamma=0.3) * (Linear() + 1.0)
     one = Gram(kernel, data, n_jobs=1)
     v = np.random.default_rng(1).normal(size=n)
-    for other in (Gram(kernel, data, n_jobs=2), Gram(kernel, data, n_jobs=2, keep=Keep.DEAR)):
+    for other in (Gram(kernel, data, n_jobs=2), Gram(kernel, data, n_jobs=2, keep=CachePolicy.EXPENSIVE)):
         np.testing.assert_array_equal(other.block(), one.block())
         np.testing.assert_array_equal(other.block(), one.block())
         np.testing.assert_array_equal(other.matvec(v), one.matvec(v))
@@ -133,7 +133,7 @@ def test_work_comes_in_pieces():
 
 
 @pytest.mark.parametrize("kernel", [RBF(gamma=0.5), Callable(laplacian)], ids=repr)
-@pytest.mark.parametrize("keep", [Keep.NOTHING, Keep.DEAR])
+@pytest.mark.parametrize("keep", [CachePolicy.NONE, CachePolicy.EXPENSIVE])
 def test_rounded_blocks_are_those_in_double_precision(kernel, keep):
     gram = Gram(kernel, as_data(rows(40, 12) + 1.0), keep=keep)
     some = np.arange(0, 40, 3)
@@ -218,7 +218,7 @@ def test_zero_coefficients_cost_nothing():
 
 
 def test_kept_rows_are_evaluated_once():
-    gram = Gram(RBF(gamma=0.5), as_data(rows()), keep=Keep.DEAR)
+    gram = Gram(RBF(gamma=0.5), as_data(rows()), keep=CachePolicy.EXPENSIVE)
     pair = gram.restrict(np.arange(10))
     pair.block()
     assert gram.n_values == pair.n_values == 10 * 30
@@ -230,14 +230,14 @@ def test_kept_rows_are_evaluated_once():
 
 
 def test_short_rows_are_evaluated_anew():
-    gram = Gram(RBF(gamma=0.5), as_data(rows(p=8)), keep=Keep.DEAR)
+    gram = Gram(RBF(gamma=0.5), as_data(rows(p=8)), keep=CachePolicy.EXPENSIVE)
     gram.block()
     gram.block()
     assert gram.n_values == 2 * 30 * 30
 
 
 def test_kept_rows_serve_sums():
-    gram = Gram(RBF(gamma=0.5), as_data(rows()), keep=Keep.DEAR)
+    gram = Gram(RBF(gamma=0.5), as_data(rows()), keep=CachePolicy.EXPENSIVE)
     K = gram.block()
     counted, sums = gram.n_values, np.zeros(10)
     for _ in gram.restrict(np.arange(20, 30)).accumulate(sums, np.array([0, 3]), np.array([1.0, 2.0])):
@@ -250,7 +250,7 @@ def keeping(n_rows):
     """A matrix of 30 rows whose limit has room for so many of them, in three quarters of what nothing else takes."""
     data, plenty = as_data(rows()), 1 << 30
     taken = plenty - Gram(RBF(gamma=0.5), data, memory_limit=plenty)._store.room
-    return Gram(RBF(gamma=0.5), data, keep=Keep.DEAR, memory_limit=taken + n_rows * 30 * 8 * 4 // 3)
+    return Gram(RBF(gamma=0.5), data, keep=CachePolicy.EXPENSIVE, memory_limit=taken + n_rows * 30 * 8 * 4 // 3)
 
 
 @given(st.lists(st.lists(st.integers(0, 29), min_size=1, max_size=8), min_size=1, max_size=12), st.integers(0, 12))
@@ -466,15 +466,15 @@ def test_bounds_of_repeats_are_those_of_their_rows():
 @pytest.mark.parametrize(
     ("keep", "kernel", "p", "room", "kept", "keeps_all"),
     [
-        (Keep.NOTHING, RBF(gamma=0.5), 100, "all", 0, False),
-        (Keep.DEAR, RBF(gamma=0.5), 100, "all", 40, False),
-        (Keep.DEAR, RBF(gamma=0.5), 100, "some", 30, False),
-        (Keep.DEAR, RBF(gamma=0.5), 8, "all", 0, False),
-        (Keep.SLOW, RBF(gamma=0.5), 100, "all", 0, False),
-        (Keep.SLOW, Callable(lambda A, B: A @ B.T), 8, "all", 40, True),
-        (Keep.SLOW, Callable(lambda A, B: A @ B.T), 8, "some", 30, False),
-        (Keep.ALL, RBF(gamma=0.5), 8, "all", 40, True),
-        (Keep.ALL, RBF(gamma=0.5), 8, "some", 0, False),
+        (CachePolicy.NONE, RBF(gamma=0.5), 100, "all", 0, False),
+        (CachePolicy.EXPENSIVE, RBF(gamma=0.5), 100, "all", 40, False),
+        (CachePolicy.EXPENSIVE, RBF(gamma=0.5), 100, "some", 30, False),
+        (CachePolicy.EXPENSIVE, RBF(gamma=0.5), 8, "all", 0, False),
+        (CachePolicy.NON_NATIVE, RBF(gamma=0.5), 100, "all", 0, False),
+        (CachePolicy.NON_NATIVE, Callable(lambda A, B: A @ B.T), 8, "all", 40, True),
+        (CachePolicy.NON_NATIVE, Callable(lambda A, B: A @ B.T), 8, "some", 30, False),
+        (CachePolicy.FULL, RBF(gamma=0.5), 8, "all", 40, True),
+        (CachePolicy.FULL, RBF(gamma=0.5), 8, "some", 0, False),
     ],
 )
 def test_which_rows_stay(keep, kernel, p, room, kept, keeps_all):

@@ -11,13 +11,13 @@ import pytest
 from mercer.certificates.status import Status
 from mercer.data import as_data
 from mercer.gram import Gram
-from mercer.gram.backends import HeldRows
+from mercer.gram.backends import InMemoryRows
 from mercer.kernels import RBF, Linear
-from mercer.kernels.evaluated import Held
+from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.multiclass.training import Machines, Tasks, make_tasks, train
 from mercer.problems import c_svc_each
 from mercer.solvers import Interruption, Limits, in_memory_rounds, solve
-from mercer.solvers.in_memory_problems import HeldProblems
+from mercer.solvers.in_memory_problems import InMemoryProblems
 
 N, P = 240, 4
 
@@ -30,8 +30,8 @@ def held(n_classes: int, dtype: Any = np.float32, n: int = N) -> tuple[Gram, np.
     kernel, order = RBF(gamma=0.3), random.permutation(n)
     values = Gram(kernel, as_data(X[order])).block().astype(dtype)
     values = np.ascontiguousarray(0.5 * (values + values.T))
-    rows = HeldRows(values).rows(np.argsort(order)[: n - 20])
-    return Gram(Held(kernel), rows, n_jobs=1), codes[: n - 20]
+    rows = InMemoryRows(values).rows(np.argsort(order)[: n - 20])
+    return Gram(EvaluatedKernel(kernel), rows, n_jobs=1), codes[: n - 20]
 
 
 def alone(gram: Gram, codes: np.ndarray, n_classes: int, C: float, scheme: str, limits: Limits) -> list[Any]:
@@ -42,10 +42,10 @@ def alone(gram: Gram, codes: np.ndarray, n_classes: int, C: float, scheme: str, 
     ]
 
 
-def begun(gram: Gram, tasks: Tasks, C: float, *, is_over: bool = False) -> HeldProblems:
+def begun(gram: Gram, tasks: Tasks, C: float, *, is_over: bool = False) -> InMemoryProblems:
     """Problems of one C, as a path begins with them."""
     problems = c_svc_each(tasks.signs, np.full(tasks.rows.size, C), tasks.sizes)
-    found = HeldProblems(problems, gram, tasks.parts, tasks.pairs, Limits(), None)
+    found = InMemoryProblems(problems, gram, tasks.parts, tasks.pairs, Limits(), None)
     found.begin_in_corners(lambda: is_over)
     return found
 
@@ -60,7 +60,7 @@ def test_points_are_those_of_each_problem_alone_along_a_path(n_classes: int, sch
     limits, last = Limits(tol=1e-5), None
     for C in (0.02, 0.3, 5.0, 0.5):  # with most at their bounds, with few, and back
         last = train(gram, codes, n_classes, C, scheme=scheme, limits=limits, warm_start=last)
-        assert isinstance(last.solutions.held, HeldProblems)
+        assert isinstance(last.solutions.held, InMemoryProblems)
         for solution, other in zip(last.solutions, alone(gram, codes, n_classes, C, scheme, limits), strict=True):
             assert solution.status is other.status is Status.OPTIMAL
             assert solution.beta == pytest.approx(other.beta, abs=2e-3 * C)
@@ -76,7 +76,7 @@ def test_values_and_certificates_are_those_of_the_points(n_classes: int, scheme:
         last = train(gram, codes, n_classes, C, scheme=scheme, warm_start=last)
     assert isinstance(last, Machines)
     assert last.solutions.held is not None
-    whole, rows = gram.data.whole.astype(np.float64), gram.held_rows  # type: ignore[attr-defined]
+    whole, rows = gram.data.whole.astype(np.float64), gram.in_memory_rows  # type: ignore[attr-defined]
     assert last.held_values(np.arange(N)) == pytest.approx(whole[:, rows] @ last.coefficients, abs=1e-10)
     assert last.biases == pytest.approx([solution.bias for solution in last.solutions], abs=0.0)
     for solution, violation in zip(last.solutions, last.solutions.violations, strict=True):
@@ -93,14 +93,16 @@ def test_what_was_solved_in_single_precision_goes_on_in_double_from_there(n_clas
     limits = Limits(tol=1e-4)
     gram, codes = held(n_classes, np.float32)
     data: Any = gram.data
-    exact = Gram(Held(gram.kernel), HeldRows(data.whole.astype(np.float64)).rows(gram.held_rows), n_jobs=1)
+    exact = Gram(
+        EvaluatedKernel(gram.kernel), InMemoryRows(data.whole.astype(np.float64)).rows(gram.in_memory_rows), n_jobs=1
+    )
     single = train(gram, codes, n_classes, 50.0, limits=limits)
     anew = train(exact, codes, n_classes, 50.0, limits=limits)
     double = train(exact, codes, n_classes, 50.0, limits=limits, warm_start=single)
     assert {solution.status for solution in double.solutions} == {Status.OPTIMAL}
     assert 10 * double.solutions.n_iter.sum() < anew.solutions.n_iter.sum()
     whole: Any = exact.data
-    sums = whole.whole[:, exact.held_rows] @ double.coefficients
+    sums = whole.whole[:, exact.in_memory_rows] @ double.coefficients
     assert double.held_values(np.arange(N)) == pytest.approx(sums, abs=1e-10)
 
 
@@ -148,10 +150,10 @@ def test_no_corner_is_taken_for_an_objective_that_overflows() -> None:
     X, codes = random.standard_normal((9, 2)), random.integers(0, 2, 9)
     codes[:2] = 0, 1
     penalties = 10.0 ** random.uniform(152, 158, 9)
-    gram = Gram(Held(Linear()), HeldRows(X @ X.T), n_jobs=1)
+    gram = Gram(EvaluatedKernel(Linear()), InMemoryRows(X @ X.T), n_jobs=1)
     tasks = make_tasks(codes, 2, "ovo")
     problems = c_svc_each(tasks.signs, penalties[tasks.rows], tasks.sizes)
-    found = HeldProblems(problems, gram, tasks.parts, tasks.pairs, Limits(), None)
+    found = InMemoryProblems(problems, gram, tasks.parts, tasks.pairs, Limits(), None)
     found.begin_in_corners(lambda: False)
     assert not found.beta.any()
 

@@ -45,7 +45,7 @@ from mercer import (
 from mercer.certificates.certificate import worst_status
 from mercer.certificates.status import StoppedError
 from mercer.data import as_data
-from mercer.gram import Gram, Keep
+from mercer.gram import CachePolicy, Gram
 from mercer.gram.factorisation import abandonable
 from mercer.kernels import Callable
 from mercer.losses import ridge
@@ -53,7 +53,7 @@ from mercer.multiclass.training import make_tasks, train
 from mercer.persistence import as_model
 from mercer.persistence.verification import verify
 from mercer.problems import c_svc, c_svc_each, joint, nu_svc, nu_svc_each
-from mercer.solvers import BatchSMO, Interruption, Limits, driver, solve
+from mercer.solvers import Interruption, Limits, WorkingSetSolver, driver, solve
 from mercer.tables.table import as_table
 
 # A fit that would take minutes: labels that nothing explains, a large penalty, a tolerance beyond need.
@@ -291,10 +291,12 @@ every_watched = pytest.mark.parametrize(("kernel", "n_classes", "scheme", "p"), 
 def watched_gram(kernel, n_classes, p, n=6000):
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(n, p)) / p**0.5, rng.integers(0, n_classes, n)
-    return Gram(kernel, as_data(X), keep=Keep.SLOW if n_classes > 2 else Keep.NOTHING, n_jobs=1), labels
+    return Gram(
+        kernel, as_data(X), keep=CachePolicy.NON_NATIVE if n_classes > 2 else CachePolicy.NONE, n_jobs=1
+    ), labels
 
 
-class Watch:
+class ProgressMonitor:
     """In the place of an interruption: notes processor time between two looks at it, and asks for a stop at last."""
 
     insisted = False
@@ -320,7 +322,7 @@ class Watch:
 def test_ctrl_c_and_the_clock_are_looked_at_often(kernel, n_classes, scheme, p):
     """In processor time, for the clock on the wall says little beside other work."""
     gram, labels = watched_gram(kernel, n_classes, p)
-    watch = Watch(looks=10)
+    watch = ProgressMonitor(looks=10)
     machines = train(gram, labels, n_classes, 1e3, scheme=scheme, interruption=watch)
     print(f"{max(watch.seconds[: watch.looks]):.3f} s at most between two looks")
     assert len(machines.solutions) == len(machines.tasks)
@@ -329,12 +331,12 @@ def test_ctrl_c_and_the_clock_are_looked_at_often(kernel, n_classes, scheme, p):
     assert max(watch.seconds[: watch.looks]) < 1.0
 
 
-@pytest.mark.parametrize("keep", [Keep.NOTHING, Keep.ALL])
+@pytest.mark.parametrize("keep", [CachePolicy.NONE, CachePolicy.FULL])
 def test_the_joint_machine_looks_often_too(keep):
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(6000, 16)) / 4.0, rng.integers(0, 12, 6000)
     gram = Gram(RBF(gamma=1.0), as_data(X), keep=keep, n_jobs=1)
-    watch = Watch(looks=15)
+    watch = ProgressMonitor(looks=15)
     machines = train(gram, labels, 12, 1e3, scheme="joint", interruption=watch)
     assert machines.certificate.status is Status.INTERRUPTED
     assert max(watch.seconds[: watch.looks]) < 1.0
@@ -345,7 +347,7 @@ def test_a_piece_of_work_asks_for_a_bounded_number_of_kernel_values(kernel, n_cl
     gram, labels = watched_gram(kernel, n_classes, p)
     task = make_tasks(labels, n_classes, scheme)[0]
     gram = gram if task.rows.size == gram.n else gram.restrict(task.rows)
-    solver = BatchSMO()
+    solver = WorkingSetSolver()
     state = solver.init(c_svc(task.signs, 1e3), gram, 1e-3, None)
     for _ in range(20):
         if state.finished:
@@ -360,7 +362,7 @@ def test_so_is_what_follows_moves_where_values_are_cheap(monkeypatch):
     gram, labels = watched_gram(RBF(gamma=1.0), 2, 5, n=4000)
     few = 10 * gram.n
     monkeypatch.setattr(gram._store.backend, "values_per_call", few)
-    solver, most = BatchSMO(), 0
+    solver, most = WorkingSetSolver(), 0
     state = solver.init(c_svc(np.where(labels == 1, 1.0, -1.0), 1.0), gram, 1e-3, None)
     assert state.tiles is not None
     for _ in range(200):

@@ -54,10 +54,10 @@ from mercer import (
 from mercer.estimators import probabilities
 from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram
 from mercer.kernels import Centered, Laplacian
-from mercer.kernels.evaluated import Held
+from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.model_selection.search import scored_fits
 from mercer.model_selection.search.pipelines import path_of
-from mercer.model_selection.search.scored_fits import Walk
+from mercer.model_selection.search.scored_fits import PrefittedSearchCV
 from mercer.model_selection.search.shared_fits import SharedFits
 from mercer.model_selection.search.shared_matrices import Matrices, Memory
 from mercer.problems import c_svc
@@ -268,7 +268,7 @@ def test_scorers_that_are_named_get_no_rows(probability, in_frame):
 )
 def test_whose_scorers_get_rows(monkeypatch, settings, n_axes):
     X, y = _cancer(90)
-    split, asks = sklearn.model_selection._validation._safe_split, Walk._asks_training_rows
+    split, asks = sklearn.model_selection._validation._safe_split, PrefittedSearchCV._asks_training_rows
     given, asked = [], []
 
     def seen(estimator, table, *args):
@@ -280,7 +280,7 @@ def test_whose_scorers_get_rows(monkeypatch, settings, n_axes):
         return asks(self)
 
     monkeypatch.setattr(sklearn.model_selection._validation, "_safe_split", seen)
-    monkeypatch.setattr(Walk, "_asks_training_rows", counted)
+    monkeypatch.setattr(PrefittedSearchCV, "_asks_training_rows", counted)
     KernelSearchCV(SVC(), C=[0.1, 1.0], cv=3, refit=False, **settings).fit(X @ X.T, y)
     assert set(given) == {n_axes}
     assert len(asked) == 1  # and not for each fit
@@ -566,7 +566,7 @@ def test_folds_and_penalties_share_one_matrix(monkeypatch):
     evaluate = Gram.fill_block
 
     def counted(self, out, rows, cols, **how):
-        if not isinstance(self.kernel, Held):
+        if not isinstance(self.kernel, EvaluatedKernel):
             asked.append((out.shape, out.dtype))
         return evaluate(self, out, rows, cols, **how)
 

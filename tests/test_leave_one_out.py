@@ -534,7 +534,7 @@ def test_a_pass_is_done_when_no_point_waits_for_rows_any_more():
 def test_what_is_told_of_a_pass_never_falls(monkeypatch):
     monkeypatch.setattr(monitor, "_SIGN_OF_LIFE_SECONDS", 0.0)
     told = []
-    one = monitor.Watch(Interruption(), None, 0, told.append)
+    one = monitor.ProgressMonitor(Interruption(), None, 0, told.append)
     for share in (0.5, 0.25, 0.75):
         one.tell(share)
     assert [progress.done for progress in told] == [50, 50, 75]

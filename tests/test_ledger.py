@@ -10,7 +10,7 @@ from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF
 from mercer.problems import c_svc, epsilon_svr
-from mercer.solvers import BatchSMO, working_set
+from mercer.solvers import WorkingSetSolver, working_set
 from mercer.solvers.row_cache import RowCache
 
 N = 2600
@@ -29,7 +29,7 @@ def problem_of(kind, p=4):
 
 
 def finished(problem, gram, start=None):
-    solver = BatchSMO()
+    solver = WorkingSetSolver()
     state = solver.init(problem, gram, 1e-3, start)
     assert solver.kept(state) is None  # nothing is known in the middle of a round
     while not state.finished:
@@ -53,7 +53,7 @@ def test_kept_values_are_within_their_bound(kind, start):
     assert plan.followed.any()
     assert not plan.followed.all()
     off = np.abs(values - gram.matvec(state.beta))
-    assert (off <= gram.single_precision_bound(kept.travelled)).all()
+    assert (off <= gram.single_precision_bound(kept.update_sum)).all()
     assert 1e-9 < off.max() < 1e-4
     np.testing.assert_array_equal(plan.run(None), values)
 
@@ -67,14 +67,16 @@ def test_kept_rows_bring_those_up_to_date_who_left_after_them(kind):
     assert state.cache is not None
     wanted = np.ones(problem.n, dtype=bool)
     plan = kept.plan(wanted)
-    followed = state.gradient - problem.linear - (0.0 if problem.ridge is None else problem.ridge * state.ledger.beta)
-    without = state.ledger.plan(followed, state.beta, wanted, single=True)
+    followed = (
+        state.gradient - problem.linear - (0.0 if problem.ridge is None else problem.ridge * state.gradient_log.beta)
+    )
+    without = state.gradient_log.plan(followed, state.beta, wanted, single=True)
     before = gram.n_values
     values = plan.run(None)
     assert gram.n_values - before == plan.n_values < 0.8 * without.n_values
     np.testing.assert_allclose(values, without.run(None), rtol=0, atol=1e-12)
     off = np.abs(values - gram.matvec(state.beta))
-    assert (off <= gram.single_precision_bound(kept.travelled)).all()
+    assert (off <= gram.single_precision_bound(kept.update_sum)).all()
     assert off.max() < 1e-4
 
 
@@ -114,7 +116,7 @@ def test_kept_values_that_are_off_are_not_believed(wrong):
     problem, X = problem_of("svc")
     gram = Gram(RBF(gamma=0.25), as_data(X))
     state, kept = finished(problem, gram)
-    bound = gram.single_precision_bound(kept.travelled)
+    bound = gram.single_precision_bound(kept.update_sum)
     free = (problem.lower < state.beta) & (state.beta < problem.upper)
 
     def plan(wanted):
@@ -138,7 +140,7 @@ def test_kept_values_that_are_off_are_not_believed(wrong):
 def test_a_first_true_gradient_ends_it():
     problem, X = problem_of("svc")
     gram = Gram(RBF(gamma=0.25), as_data(X))
-    solver = BatchSMO()
+    solver = WorkingSetSolver()
     state, _ = finished(problem, gram)
     solver.refresh(state, gram.matvec(state.beta) + problem.linear, 1e-5)
     while not state.finished:
@@ -149,7 +151,7 @@ def test_a_first_true_gradient_ends_it():
 def test_working_sets_have_room_for_what_moves():
     problem, X = problem_of("svc")
     gram = Gram(RBF(gamma=0.25), as_data(np.vstack([X, X + 0.01, X - 0.01, X + 0.02])))
-    solver, sizes = BatchSMO(), []
+    solver, sizes = WorkingSetSolver(), []
     for C in (1.0, 100.0):
         problem = c_svc(np.tile(np.where(problem.linear[: len(X)] < 0.0, 1.0, -1.0), 4), C)
         for n_moved in (600, 100, 600):
@@ -167,13 +169,13 @@ def test_moves_are_forgotten_where_they_would_take_too_much_memory_and_no_step_c
     gram = gram if problem.rows is None else gram.restrict(problem.rows)
     state, kept = finished(problem, gram)
     assert kept is not None
-    held = state.ledger.bytes_of_moves
-    assert held >= 16 * sum(cols.size for cols, _ in state.ledger._moves)
+    held = state.gradient_log.bytes_of_moves
+    assert held >= 16 * sum(cols.size for cols, _ in state.gradient_log._moves)
     assert held <= max(working_set._LEDGER_ARRAYS * state.beta.nbytes, working_set._LEDGER_SHARE * gram.room)
     monkeypatch.setattr(working_set, "_LEDGER_SHARE", held / 2 / gram.room)
     monkeypatch.setattr(working_set, "_LEDGER_ARRAYS", 0)
     other, kept = finished(problem, gram)
-    assert other.ledger is None
+    assert other.gradient_log is None
     assert kept is None
     np.testing.assert_array_equal(other.beta, state.beta)
 
@@ -186,4 +188,4 @@ def test_a_small_memory_limit_leaves_room_for_what_is_noted_of_moves():
     (_, known), (state, kept) = finished(problem, large), finished(problem, least)
     assert known is not None
     assert kept is not None
-    assert state.ledger.bytes_of_moves <= 64 * problem.n
+    assert state.gradient_log.bytes_of_moves <= 64 * problem.n

@@ -10,7 +10,7 @@ import pytest
 
 from mercer import SVC
 from mercer.data import as_data
-from mercer.gram import Gram, Keep
+from mercer.gram import CachePolicy, Gram
 from mercer.kernels import RBF
 from mercer.solvers.row_cache import RowCache
 from mercer.solvers.working_set_sizes import working_sets
@@ -154,7 +154,7 @@ def test_a_search_takes_its_limit_and_what_each_fold_at_a_time_works_in(n_jobs):
 
 
 @pytest.mark.parametrize("limit", [0, 30, 60, 200, 1000])
-@pytest.mark.parametrize("keep", [Keep.DEAR, Keep.NOTHING])
+@pytest.mark.parametrize("keep", [CachePolicy.EXPENSIVE, CachePolicy.NONE])
 def test_the_shares_do_not_exceed_the_limit_and_threads_have_no_say(limit, keep):
     data = as_data(np.random.default_rng(0).normal(size=(5000, 100)))
     one, many = (Gram(RBF(gamma=0.01), data, memory_limit=limit * MEGABYTE, keep=keep, n_jobs=n) for n in (1, 16))

@@ -51,7 +51,7 @@ from mercer import (
 )
 from mercer.certificates.status import Status
 from mercer.persistence import archive, as_model, fit_model, manifest
-from mercer.persistence.atomic_write import written_whole
+from mercer.persistence.atomic_write import open_atomically
 from mercer.persistence.model_file import ModelFileError, load_model, save_model
 from mercer.persistence.verification import verify
 from mercer.tables.table import Table, TableError, TableWarning, as_table
@@ -109,7 +109,7 @@ def test_a_model_comes_back_as_it_was(case, tmp_path):
     np.testing.assert_array_equal(loaded.decision_values(table), model.decision_values(table))
     np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
     assert loaded.kernel == model.kernel
-    assert loaded.outcome.labels.dtype == model.outcome.labels.dtype
+    assert loaded.prediction_kind.labels.dtype == model.prediction_kind.labels.dtype
     assert replace(loaded.certificate, evidence=None) == replace(model.certificate, evidence=None)
     assert verify(loaded, table).findings == ()
     save_model(tmp_path / "again.mercer", loaded)
@@ -189,7 +189,7 @@ def test_a_model_of_every_kind_comes_back_and_verifies(case, tmp_path):
     np.testing.assert_array_equal(loaded.scores(table), model.scores(table))
     np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
     np.testing.assert_array_equal(loaded.predict(table), loaded.answer(table)[0])
-    assert loaded.recipe == model.recipe
+    assert loaded.machine_spec == model.machine_spec
     assert loaded.calibration == model.calibration
     assert loaded.has_probabilities is hasattr(KINDS[case][2], "predict_proba")
     if loaded.has_probabilities:
@@ -388,8 +388,8 @@ FALSE_BORDERS = {
 def test_a_false_border_is_found(case):
     table, model = of_kind(case)
     changes, finding = FALSE_BORDERS[case]
-    changed = {name: getattr(model.outcome, name) + value for name, value in changes.items()}
-    findings = verify(replace(model, outcome=replace(model.outcome, **changed)), table).findings
+    changed = {name: getattr(model.prediction_kind, name) + value for name, value in changes.items()}
+    findings = verify(replace(model, prediction_kind=replace(model.prediction_kind, **changed)), table).findings
     assert len(findings) == 1
     assert findings[0].startswith(finding), findings
 
@@ -397,7 +397,9 @@ def test_a_false_border_is_found(case):
 def test_predictions_are_in_the_unit_of_the_target():
     table, model = of_kind("SVR")
     pay = table["pay"]
-    np.testing.assert_allclose([model.outcome.centre, model.outcome.scale], [pay.mean(), pay.std()], rtol=1e-12)
+    np.testing.assert_allclose(
+        [model.prediction_kind.centre, model.prediction_kind.scale], [pay.mean(), pay.std()], rtol=1e-12
+    )
     assert np.abs(model.predict(table) - pay).mean() < 2_500.0
     inches = Table(table.names, (*table.columns[:-1], pay / 2.54))
     other = fit_model(inches, "pay", KINDS["SVR"][2])
@@ -413,7 +415,7 @@ def test_files_of_version_1_are_read(name, tmp_path):
     }[name]
     loaded, model = load_model(path), fit_model(frame, target, machine, keep=["row"] if "row" in frame else [])
     assert verify(loaded, frame).findings == ()
-    assert (loaded.recipe, loaded.outcome.scheme) == (model.recipe, model.outcome.scheme)
+    assert (loaded.machine_spec, loaded.prediction_kind.scheme) == (model.machine_spec, model.prediction_kind.scheme)
     np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
     save_model(tmp_path / "new.mercer", loaded)
     assert verify(load_model(tmp_path / "new.mercer"), frame).ok
@@ -428,7 +430,7 @@ def test_files_of_version_2_are_read(name, tmp_path):
     }[name]
     loaded, model = load_model(path), fit_model(frame, target, machine)
     assert verify(loaded, frame).findings == ()
-    assert (loaded.recipe, loaded.calibration) == (model.recipe, None)
+    assert (loaded.machine_spec, loaded.calibration) == (model.machine_spec, None)
     np.testing.assert_allclose(loaded.scores(frame), model.scores(frame), rtol=1e-6)
     save_model(tmp_path / "new.mercer", loaded)
     assert verify(load_model(tmp_path / "new.mercer"), frame).ok
@@ -606,7 +608,7 @@ def test_a_model_is_of_the_fit_and_not_of_parameters_set_since(pickled):
         machine = pickle.loads(pickle.dumps(machine))
     machine.set_params(C=30.0, multi_class="ovo", kernel="linear", class_weight=None)
     model = as_model(machine, X, y)
-    assert (model.outcome.scheme, model.recipe.C) == ("ovr", 0.3)
+    assert (model.prediction_kind.scheme, model.machine_spec.C) == ("ovr", 0.3)
     np.testing.assert_array_equal(model.predict(X), expected)
     assert verify(model, X.assign(y=y)).ok
 
@@ -623,7 +625,7 @@ def test_a_machine_fitted_on_plain_or_sparse_arrays():
         machine = SVC().fit(data, y)
         model = as_model(machine, data, y)
         np.testing.assert_array_equal(model.predict(data), machine.predict(data))
-        assert model.outcome.labels.tolist() == [0, 1, 2]
+        assert model.prediction_kind.labels.tolist() == [0, 1, 2]
 
 
 def test_another_table_is_recognised(saved):
@@ -660,7 +662,7 @@ TAMPERINGS = {
         "the dual objective is",
     ),
     "the bias": (lambda model: {"parts": (replace(model.parts[0], bias=model.parts[0].bias + 0.1),)}, "a bias is"),
-    "C": (lambda model: {"recipe": replace(model.recipe, C=1.0)}, "the dual infeasibility is"),
+    "C": (lambda model: {"recipe": replace(model.machine_spec, C=1.0)}, "the dual infeasibility is"),
     "a claim": (
         lambda model: {
             "parts": (replace(model.parts[0], certificate=replace(model.parts[0].certificate, primal=1.0)),)
@@ -812,7 +814,7 @@ def test_odd_labels_columns_and_levels_come_back(tmp_path):
     model = fit_model(table, "target\r", SVC(C=100.0, gamma=50.0))
     save_model(tmp_path / "m.mercer", model)
     loaded = load_model(tmp_path / "m.mercer")
-    assert loaded.outcome.labels.tolist() == sorted(ODD_LABELS)
+    assert loaded.prediction_kind.labels.tolist() == sorted(ODD_LABELS)
     np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
     assert verify(loaded, table).findings == ()
 
@@ -1420,7 +1422,7 @@ def test_files_are_written_whole_with_the_permissions_of_any_other(tmp_path):
     (tmp_path / "link").symlink_to("file")
     (tmp_path / "plain").touch()
     for mode, text in (("w", "a\r\nü"), ("wb", b"a\r\n\x00")):
-        with written_whole(tmp_path / "link", mode) as file:
+        with open_atomically(tmp_path / "link", mode) as file:
             file.write(text)
             assert (tmp_path / "file").exists() == (mode == "wb")
         assert (tmp_path / "file").read_bytes() == (text if mode == "wb" else text.encode())
@@ -1428,7 +1430,7 @@ def test_files_are_written_whole_with_the_permissions_of_any_other(tmp_path):
         assert (tmp_path / "file").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
     def fail_half_way():
-        with written_whole(tmp_path / "file", "w") as file:
+        with open_atomically(tmp_path / "file", "w") as file:
             file.write("half")
             raise KeyError
 

@@ -16,7 +16,7 @@ from mercer.certificates import certificate
 from mercer.certificates.status import IndefiniteKernelWarning, Status
 from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
-from mercer.gram import Gram, Keep, backends
+from mercer.gram import CachePolicy, Gram, backends
 from mercer.kernels import RBF, Linear, Precomputed, Sigmoid
 from mercer.multiclass.training import class_scores, make_tasks, train, winners
 from mercer.problems import c_svc
@@ -30,7 +30,7 @@ KERNEL = RBF(gamma=0.5)
 TIGHT = Limits(tol=1e-8)
 
 
-def gram(keep=Keep.DEAR, **options):
+def gram(keep=CachePolicy.EXPENSIVE, **options):
     return Gram(KERNEL, as_data(X), keep=keep, **options)
 
 
@@ -55,7 +55,7 @@ def test_tasks():
     assert rest[2].signs.tolist() == [1.0, -1.0, -1.0, -1.0, -1.0]
 
 
-@pytest.mark.parametrize("keep", [Keep.NOTHING, Keep.DEAR])
+@pytest.mark.parametrize("keep", [CachePolicy.NONE, CachePolicy.EXPENSIVE])
 def test_one_versus_one_is_independent_machines(keep):
     machines = train(gram(keep), y, 3, 2.0, limits=TIGHT)
     K = KERNEL.block(as_data(X), as_data(X))
@@ -95,7 +95,7 @@ def test_small_machines_evaluate_one_matrix_in_all(scheme, most):
 
 def test_large_machines_share_kept_rows(monkeypatch):
     monkeypatch.setattr(small_problems, "SMALL_AMONG_MANY", 0)
-    shared, alone = gram(Keep.DEAR), gram(Keep.NOTHING)
+    shared, alone = gram(CachePolicy.EXPENSIVE), gram(CachePolicy.NONE)
     train(shared, y, 3, 1.0, scheme="ovo")
     train(alone, y, 3, 1.0, scheme="ovo")
     assert shared.n_values < 0.8 * alone.n_values
@@ -277,7 +277,7 @@ def test_machines_against_the_rest_share_the_whole_matrix(n):
     """Short rows are not kept, for evaluating them costs no more than looking them up; the whole matrix is shared."""
     rng = np.random.default_rng(n)
     X, y = rng.normal(size=(n, 5)), rng.integers(0, 6, n)
-    gram = Gram(RBF(gamma=0.3), as_data(X), keep=Keep.DEAR)
+    gram = Gram(RBF(gamma=0.3), as_data(X), keep=CachePolicy.EXPENSIVE)
     machines = train(gram, y, 6, 1.0, scheme="ovr")
     certificates = [solution.certificate for solution in machines.solutions]
     evaluated = sum(n * c.n_support for c in certificates)  # each certificate evaluates anew, apart from the solver

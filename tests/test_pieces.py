@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from mercer import SVC, SVR
-from mercer.gram import claimed, memory_pool
+from mercer.gram import memory_pool, pooled_array
 from mercer.gram.arena import Arena
-from mercer.gram.memory_pool import LARGE, SMALL, Extent, Pieces
+from mercer.gram.memory_pool import LARGE, SMALL, Extent, MemoryPool
 
 MEGABYTE = 1 << 20
 KINDS = [pytest.param(SMALL, 1000, id="small"), pytest.param(LARGE, 8 * MEGABYTE, id="large")]
@@ -26,12 +26,12 @@ def _nothing_idle(nothing_idle):
 
 @pytest.mark.parametrize(("kind", "size"), KINDS)
 def test_the_next_user_has_the_same_memory(kind, size):
-    array = claimed(size, np.uint8)
+    array = pooled_array(size, np.uint8)
     place = array.ctypes.data
     assert kind.idle_bytes == 0
     del array
     assert kind.idle_bytes == size
-    again = claimed((size // 100, 10), np.float64 if kind is LARGE else np.float32)
+    again = pooled_array((size // 100, 10), np.float64 if kind is LARGE else np.float32)
     assert again.shape == (size // 100, 10)
     assert again.ctypes.data == place
     assert kind.idle_bytes == 0
@@ -39,9 +39,9 @@ def test_the_next_user_has_the_same_memory(kind, size):
 
 @pytest.mark.parametrize(("kind", "size"), KINDS)
 def test_nobody_has_memory_that_somebody_refers_to(kind, size):
-    row = claimed((2, size // 2), np.uint8)[1, 3:]
+    row = pooled_array((2, size // 2), np.uint8)[1, 3:]
     row[:] = 7
-    other = claimed(size, np.uint8)
+    other = pooled_array(size, np.uint8)
     other[:] = 0
     assert not np.shares_memory(row, other)
     assert (row == 7).all()
@@ -50,31 +50,31 @@ def test_nobody_has_memory_that_somebody_refers_to(kind, size):
 
 
 def test_nothing_takes_nothing():
-    assert claimed((0, 5), np.float32).shape == (0, 5)
+    assert pooled_array((0, 5), np.float32).shape == (0, 5)
     assert SMALL.idle_bytes == LARGE.idle_bytes == 0
 
 
 @mapped
 def test_who_grows_begins_in_the_largest():
     """A matrix that is small at first, and a block beside it: both find what they had in the fit before."""
-    few, many = claimed(8 * MEGABYTE, np.uint8), claimed(40 * MEGABYTE, np.uint8)
+    few, many = pooled_array(8 * MEGABYTE, np.uint8), pooled_array(40 * MEGABYTE, np.uint8)
     places = few.ctypes.data, many.ctypes.data
     del few, many
     arena = Arena()
     first = arena.array(6 * MEGABYTE, np.uint8).ctypes.data
-    beside = claimed(8 * MEGABYTE, np.uint8)
+    beside = pooled_array(8 * MEGABYTE, np.uint8)
     assert (beside.ctypes.data, first) == places
     assert arena.array(40 * MEGABYTE, np.uint8).ctypes.data == first
 
 
 @mapped
 def test_who_needs_more_finds_it_in_the_same_place_and_who_needs_less_leaves_the_larger_one():
-    few, many = claimed(8 * MEGABYTE, np.uint8), claimed(40 * MEGABYTE, np.uint8)
+    few, many = pooled_array(8 * MEGABYTE, np.uint8), pooled_array(40 * MEGABYTE, np.uint8)
     places = few.ctypes.data, many.ctypes.data
     del few, many
-    assert claimed(5 * MEGABYTE, np.uint8).ctypes.data == places[0]
-    assert claimed(20 * MEGABYTE, np.uint8).ctypes.data == places[1]
-    assert claimed(80 * MEGABYTE, np.uint8).ctypes.data == places[1]
+    assert pooled_array(5 * MEGABYTE, np.uint8).ctypes.data == places[0]
+    assert pooled_array(20 * MEGABYTE, np.uint8).ctypes.data == places[1]
+    assert pooled_array(80 * MEGABYTE, np.uint8).ctypes.data == places[1]
 
 
 @pytest.mark.parametrize(
@@ -85,19 +85,19 @@ def test_who_needs_more_finds_it_in_the_same_place_and_who_needs_less_leaves_the
     ],
 )
 def test_no_more_is_idle_than_said_and_the_longest_idle_goes_first(kind, size, most):
-    arrays = [claimed(size + number, np.uint8) for number in range(4)]  # addresses alone: nothing is written
+    arrays = [pooled_array(size + number, np.uint8) for number in range(4)]  # addresses alone: nothing is written
     places = [array.ctypes.data for array in arrays]
     while arrays:
         del arrays[0]
         assert kind.idle_bytes <= most
     assert kind.idle_bytes == 2 * size + 5
-    assert {claimed(size + number, np.uint8).ctypes.data for number in (2, 3)} == set(places[2:])
+    assert {pooled_array(size + number, np.uint8).ctypes.data for number in (2, 3)} == set(places[2:])
 
 
 def test_a_piece_beyond_the_bound_is_given_up_alone():
-    array = claimed(8 * MEGABYTE, np.uint8)
+    array = pooled_array(8 * MEGABYTE, np.uint8)
     del array
-    array = claimed(600 * MEGABYTE, np.uint8)
+    array = pooled_array(600 * MEGABYTE, np.uint8)
     del array
     assert LARGE.idle_bytes == 8 * MEGABYTE
 
@@ -109,15 +109,15 @@ def test_what_is_idle_is_the_systems_to_take():
         lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
         return next(1024 * int(line.split()[1]) for line in lines if line.startswith("LazyFree"))
 
-    array, before = claimed(64 * MEGABYTE, np.uint8), to_take()
+    array, before = pooled_array(64 * MEGABYTE, np.uint8), to_take()
     array[:] = 1
     assert to_take() == before
     del array
     assert to_take() >= before + 63 * MEGABYTE
-    array = claimed(64 * MEGABYTE, np.uint8)
+    array = pooled_array(64 * MEGABYTE, np.uint8)
     array[:] = 1
     assert to_take() <= before + MEGABYTE
-    few = [claimed(16 * MEGABYTE, np.uint8) for _ in range(3)]
+    few = [pooled_array(16 * MEGABYTE, np.uint8) for _ in range(3)]
     for one in few:
         one[:] = 1
     before = to_take()
@@ -132,7 +132,7 @@ def test_threads_have_pieces_of_their_own():
     def use(number):
         for turn in range(300):
             arrays = array = None
-            arrays = [claimed(size, np.uint8) for size in (100 + turn, 5 * MEGABYTE + turn)]
+            arrays = [pooled_array(size, np.uint8) for size in (100 + turn, 5 * MEGABYTE + turn)]
             for array in arrays:
                 array[:64] = number
             for array in arrays:
@@ -163,7 +163,7 @@ def test_fits_do_not_see_what_others_left():
 
     expected = [machine.fit(X, y).dual_coef_.tobytes() for machine, y in zip(machines, targets, strict=True)]
     for machine, y, coefficients in zip(machines, targets, expected, strict=True):
-        left = [claimed(size, np.uint8) for size in (3 * MEGABYTE, 3 * MEGABYTE, 80 * MEGABYTE, 80 * MEGABYTE)]
+        left = [pooled_array(size, np.uint8) for size in (3 * MEGABYTE, 3 * MEGABYTE, 80 * MEGABYTE, 80 * MEGABYTE)]
         for array in left:
             array[:] = 255  # as numbers, NaN
         del array, left
@@ -280,12 +280,12 @@ def test_others_have_addresses_where_these_are_limited():
 
 @mapped
 def test_memory_that_the_system_does_not_take_back_is_given_up():
-    array = claimed(40 * MEGABYTE, np.uint8)
+    array = pooled_array(40 * MEGABYTE, np.uint8)
 
     def refused(*arguments):
         raise OSError(22, "Invalid argument")
 
-    piece = memory_pool.taken(40 * MEGABYTE)
+    piece = memory_pool.acquire(40 * MEGABYTE)
     piece.touched, piece.mapping = 40 * MEGABYTE, type("Locked", (), {"madvise": refused})()
     memory_pool.give_back(piece)
     assert LARGE.idle_bytes == 0
@@ -294,13 +294,13 @@ def test_memory_that_the_system_does_not_take_back_is_given_up():
 
 
 def test_of_what_is_written_in_part_no_more_counts_as_touched(monkeypatch):
-    monkeypatch.setattr(memory_pool, "LARGE", Pieces(memory_pool._mapped, 1 << 20, 1 << 30))
+    monkeypatch.setattr(memory_pool, "LARGE", MemoryPool(memory_pool._mapped, 1 << 20, 1 << 30))
     extent = Extent()
-    array = memory_pool.claimed((8 << 20,), np.uint8, extent)
+    array = memory_pool.pooled_array((8 << 20,), np.uint8, extent)
     array[: 2 << 20] = 1
     extent.n_bytes = 2 << 20
     del array
     assert memory_pool.LARGE.idle_bytes == 2 << 20
-    whole = memory_pool.claimed((5 << 20,), np.uint8)
+    whole = memory_pool.pooled_array((5 << 20,), np.uint8)
     del whole
     assert memory_pool.LARGE.idle_bytes == 5 << 20

@@ -98,12 +98,14 @@ def test_the_sealed_rows_have_no_part_in_any_choice(found, change):
     assert [(one.setting, one.errors) for one in other.contenders] == [
         (one.setting, one.errors) for one in found.contenders
     ]
-    assert other.model.outcome.centre == found.model.outcome.centre
+    assert other.model.prediction_kind.centre == found.model.prediction_kind.centre
 
 
 def test_the_target_is_scaled_by_training_rows_alone(found):
     pay = as_table(quantities(160))["pay"][found.model.training.rows]
-    np.testing.assert_allclose([found.model.outcome.centre, found.model.outcome.scale], [pay.mean(), pay.std()])
+    np.testing.assert_allclose(
+        [found.model.prediction_kind.centre, found.model.prediction_kind.scale], [pay.mean(), pay.std()]
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.03, 0.3])
@@ -243,7 +245,7 @@ def test_a_sealed_part_of_one_number_judges_nothing(others, which):
 def test_the_page_and_the_summary(found):
     text = render(found, source="t.csv")
     words = " ".join(text.split())
-    for sentence in (regression.in_tube(found), prose.voice_of(found).headline(found)):
+    for sentence in (regression.in_tube(found), prose.phrasing_of(found).headline(found)):
         assert sentence in words
     assert text.count("<svg") == 4
     inside = np.mean(np.abs(found.svm.test.residuals) <= regression.half_width(found) * (1 + 1e-6))

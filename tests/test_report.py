@@ -246,7 +246,7 @@ WORTH = {
 def test_whether_it_was_worth_it(mixed, case):
     counts, sentence = WORTH[case]
     contenders = [right_in(one, np.arange(40) < n) for one, n in zip(mixed.contenders, counts, strict=True)]
-    usual = mixed.intake.truth.names[contenders[3].test.predicted[0]]
+    usual = mixed.column_choice.truth.names[contenders[3].test.predicted[0]]
     assert sentence.replace("“ill”", f"“{usual}”") in prose.worth(replace(mixed, contenders=tuple(contenders)))
 
 
@@ -359,7 +359,7 @@ def test_candidates_that_did_not_reach_the_optimum(mixed, n_stopped, note):
     assert note.format(cells[0].place, how, cells[1].place) in prose.cautions(found)
     shown = [
         text.get_text()
-        for axes in search_heat_map(found.search, prose.voice_of(found).short_figure).axes
+        for axes in search_heat_map(found.search, prose.phrasing_of(found).short_figure).axes
         for text in axes.texts
     ]
     assert sum(text.endswith("*") for text in shown) == n_stopped
@@ -497,8 +497,8 @@ def test_numbers_in_words():
 def test_pictures_are_figures(three):
     figures = [
         plot.roc_curves(three.svm.test.curves),
-        search_heat_map(three.search, prose.voice_of(three).short_figure),
-        plot.confusion_matrix(three.svm.test.confusion, three.intake.truth.names),
+        search_heat_map(three.search, prose.phrasing_of(three).short_figure),
+        plot.confusion_matrix(three.svm.test.confusion, three.column_choice.truth.names),
         plot.margin_distribution(three.svm.train.margins, three.svm.test.margins),
     ]
     assert all(isinstance(figure, Figure) for figure in figures)

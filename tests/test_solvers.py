@@ -24,12 +24,22 @@ from mercer.certificates.evaluation import evaluate
 from mercer.certificates.status import InseparableError, Status
 from mercer.data import Precomputed, as_data
 from mercer.gram import Gram
-from mercer.gram.backends import HeldRows
+from mercer.gram.backends import InMemoryRows
 from mercer.kernels import RBF, Callable, Linear, Polynomial, Sigmoid
 from mercer.kernels import Precomputed as PrecomputedKernel
-from mercer.kernels.evaluated import Held
+from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.problems import c_svc, c_svc_each, epsilon_svr, nu_svc, nu_svr, one_class, quantile
-from mercer.solvers import BatchSMO, HardMargin, Interruption, Limits, Solver, block, select_solver, solve, working_set
+from mercer.solvers import (
+    HardMargin,
+    Interruption,
+    Limits,
+    Solver,
+    WorkingSetSolver,
+    block,
+    select_solver,
+    solve,
+    working_set,
+)
 from mercer.solvers import working_set_sizes as sizes
 from mercer.solvers.base import State
 from mercer.solvers.driver import _best, _Patience, drive
@@ -160,13 +170,13 @@ def test_single_precision_goes_on_where_many_are_free_and_it_refines(monkeypatch
     """Each true gradient leaves a small share of the violation before; in double precision steps would be by pairs."""
     X, y = blobs(900, distance=0.3)
     seen = []
-    refresh = BatchSMO.refresh
+    refresh = WorkingSetSolver.refresh
 
     def watched(self, state, gradient, tol):
         refresh(self, state, gradient, tol)
         seen.append((state.single, state.true_violation))
 
-    monkeypatch.setattr(BatchSMO, "refresh", watched)
+    monkeypatch.setattr(WorkingSetSolver, "refresh", watched)
     ends = []
     for most in (10, 900):
         monkeypatch.setattr(working_set, "MANY_FREE_PRECISE", most)
@@ -511,7 +521,7 @@ def test_of_a_start_that_is_not_needed_nothing_is_left(is_held):
         X, y = np.round(2.0 * rng.normal(size=(n, 2))), rng.normal(size=n)
         gram = Gram(Linear(), as_data(X))
         if is_held:
-            gram = Gram(Held(Linear()), HeldRows(np.ascontiguousarray(X @ X.T)).rows(np.arange(n)))
+            gram = Gram(EvaluatedKernel(Linear()), InMemoryRows(np.ascontiguousarray(X @ X.T)).rows(np.arange(n)))
         narrow = solve(epsilon_svr(y, 100.0, 0.05), gram)
         wide = solve(epsilon_svr(y, 100.0, 0.6 * np.ptp(y)), gram, start=narrow.beta, before=narrow.product)
         assert narrow.beta.any()
@@ -688,7 +698,7 @@ def test_single_precision_steers_twice_and_no_more(way, monkeypatch):
     X, y = blobs(600)
     if way == "working sets":
         monkeypatch.setattr(sizes, "WHOLE_PROBLEM", 16)
-    solver, gram = BatchSMO(), Gram(RBF(gamma=0.5), as_data(X))
+    solver, gram = WorkingSetSolver(), Gram(RBF(gamma=0.5), as_data(X))
     state = solver.init(c_svc(y, 1.0), gram, 1e-3, None)
     steered = []
     for _ in range(3):
@@ -718,8 +728,8 @@ def sets_of(X, y, C, gamma, *, tol=1e-3, **of_gram):
         return choosing
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BatchSMO, "_everything", watched(BatchSMO._everything))
-        patch.setattr(BatchSMO, "_select", watched(BatchSMO._select))
+        patch.setattr(WorkingSetSolver, "_everything", watched(WorkingSetSolver._everything))
+        patch.setattr(WorkingSetSolver, "_select", watched(WorkingSetSolver._select))
         gram = Gram(RBF(gamma=gamma), as_data(X), **of_gram)
         return found, solve(c_svc(y, C), gram, limits=Limits(tol=tol))
 
@@ -797,7 +807,7 @@ def test_without_a_bias_few_columns_are_no_obstacle(kernel, C, seed):
 
 def test_everything_ends_with_single_precision():
     X, y = far_apart()
-    solver, gram = BatchSMO(), Gram(RBF(gamma=0.02), as_data(X))
+    solver, gram = WorkingSetSolver(), Gram(RBF(gamma=0.02), as_data(X))
     state = solver.init(c_svc(y, 100.0), gram, 1e-3, None)
     state.take_everything()
     takes = []
@@ -833,14 +843,14 @@ def test_who_stops_in_everything_has_a_true_certificate(max_iter):
 def test_single_precision_is_not_asked_where_its_rounding_outweighs_a_step():
     X, y = blobs(600)
     for C, single in ((1.0, True), (1e8, False)):
-        assert BatchSMO().init(c_svc(y, C), Gram(RBF(gamma=0.5), as_data(X)), 1e-3, None).single is single
+        assert WorkingSetSolver().init(c_svc(y, C), Gram(RBF(gamma=0.5), as_data(X)), 1e-3, None).single is single
 
 
 @pytest.mark.parametrize(("C", "single"), [(1e-3, True), (1.0, True), (1e5, True), (1e8, False)])
 def test_single_precision_steers_squared_losses_whose_box_has_no_end(C, single):
     X, y = blobs(600)
     problem, gram = c_svc(y, C, squared=True), Gram(RBF(gamma=0.5), as_data(X))
-    state = BatchSMO().init(problem, gram, 1e-3, None)
+    state = WorkingSetSolver().init(problem, gram, 1e-3, None)
     assert state.single is single
     solution = solve(problem, gram)
     assert solution.status is Status.OPTIMAL
@@ -866,14 +876,16 @@ def test_a_row_of_next_to_no_weight_does_not_decide_on_squared_losses(weight):
 def test_squared_losses_on_held_values_come_to_the_same_optimum(C):
     X, y = blobs(600)
     problem, kernel, rows = c_svc(y, C, squared=True), RBF(gamma=0.5), as_data(X)
-    held = Gram(Held(kernel), HeldRows(np.ascontiguousarray(kernel.block(rows, rows))).rows(np.arange(600)))
+    held = Gram(
+        EvaluatedKernel(kernel), InMemoryRows(np.ascontiguousarray(kernel.block(rows, rows))).rows(np.arange(600))
+    )
     same_optimum(solve(problem, held), solve(problem, Gram(kernel, rows)))
 
 
 def test_squared_losses_have_no_boxes_to_make_smaller():
     X, y = blobs(n=1000, p=8)
     problem, gram = c_svc(y, 1e4, squared=True), Gram(RBF(gamma=0.01), as_data(X))
-    state = BatchSMO().init(problem, gram, 1e-3, None)
+    state = WorkingSetSolver().init(problem, gram, 1e-3, None)
     assert state.takes_everything
     assert not block._may_begin_smaller(state, np.arange(1000))
     assert solve(problem, gram).status is Status.OPTIMAL
@@ -1243,7 +1255,7 @@ def test_the_choice_of_a_solver_has_a_reason(n, C, kernel, name, reason):
 def test_the_choice_does_not_go_by_the_name_of_a_problem(case):
     X, y = blobs()
     problem, gram = case.problem(y), Gram(Linear(), as_data(X))
-    assert isinstance(select_solver(problem, gram)[0], BatchSMO)
+    assert isinstance(select_solver(problem, gram)[0], WorkingSetSolver)
     renamed = replace(c_svc(y, np.inf), name="another")
     assert isinstance(select_solver(renamed, gram)[0], HardMargin)
     assert gram.n_values == 0
@@ -1269,7 +1281,7 @@ def test_the_solvers_gradient_is_the_true_one(n):
     X = rng.normal(size=(n, 4))
     signs = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0.0, 1.0, -1.0)
     problem, gram = c_svc(signs, 1.0), Gram(RBF(gamma=0.25), as_data(X))
-    solver = BatchSMO()
+    solver = WorkingSetSolver()
     state = solver.init(problem, gram, 1e-3, None)
     while not state.finished:
         solver.advance(state, 1.0, -1)
@@ -1313,7 +1325,7 @@ def test_a_working_set_keeps_what_the_last_one_had(kind, monkeypatch):
         return found
 
     monkeypatch.setattr("mercer.solvers.working_set.working_matrix", watched)
-    solver = BatchSMO()
+    solver = WorkingSetSolver()
     state = solver.init(problem, gram, 1e-3, None)
     while not state.finished:
         solver.advance(state, 1.0, -1)
@@ -1335,7 +1347,7 @@ def test_a_working_set_of_all_active_variables_keeps_its_matrix(kind):
     if kind == "groups":
         problem = replace(problem, groups=rng.integers(0, 2, n))
     gram = Gram(RBF(gamma=0.25), as_data(X))
-    state = BatchSMO().init(problem, gram, 1e-3, None)
+    state = WorkingSetSolver().init(problem, gram, 1e-3, None)
     sizes, counts = [], []
     for _ in state.work:
         if not state.covers:

@@ -31,7 +31,7 @@ def test_a_study_of_a_mixed_table(mixed):
         "majority class",
     ]
     assert mixed.svm.test.accuracy.value > 0.75
-    assert mixed.intake.left_out == {"row": "looks like a row identifier: it counts 1, 2, 3, ... down the table"}
+    assert mixed.column_choice.left_out == {"row": "looks like a row identifier: it counts 1, 2, 3, ... down the table"}
     assert mixed.model.encoder.constant_ == ("unit",)
     assert mixed.certificate.status == "optimal"
     assert mixed.certificate.tol == 1e-4
@@ -46,8 +46,8 @@ def test_a_study_of_a_mixed_table(mixed):
 def test_figures_agree_with_the_model(mixed):
     table = as_table(with_missing(mixed_frame(160)))
     rows = mixed.sealed.open(lambda rows: rows, "check the figures").value
-    truth = table["outcome"][mixed.intake.rows[rows]]
-    predicted = mixed.model.predict(table.take(mixed.intake.rows[rows]))
+    truth = table["outcome"][mixed.column_choice.rows[rows]]
+    predicted = mixed.model.predict(table.take(mixed.column_choice.rows[rows]))
     right = int(np.sum(truth == predicted))
     assert mixed.svm.test.accuracy == wilson_interval(right, 40)
     assert np.sum(mixed.svm.test.margins > 0) == right
@@ -79,7 +79,7 @@ def chosen(found):
         repr(found.model.kernel),
         found.model.training.checksum,
         [(part.beta.tolist(), part.bias) for part in found.model.parts],
-        found.intake.left_out,
+        found.column_choice.left_out,
     )
 
 
@@ -120,10 +120,10 @@ def untouched(request):
 def test_the_sealed_rows_have_no_part_in_any_choice(untouched, case):
     frame = sealed_frame()
     HARMLESS[case](frame, sealed_rows(frame))
-    policy = untouched.intake.missing
+    policy = untouched.column_choice.missing
     changed = study(frame, "outcome", missing=policy, n_folds=2)
     assert chosen(changed) == chosen(untouched)
-    assert {"patient_id", "row", "note", "empty"} <= set(changed.intake.left_out)
+    assert {"patient_id", "row", "note", "empty"} <= set(changed.column_choice.left_out)
 
 
 def test_the_sealed_rows_of_an_svmlight_table_have_no_part_in_any_choice():

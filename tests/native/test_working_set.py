@@ -12,7 +12,7 @@ from mercer import _core
 from pairs import every_pair
 from reference.kkt import levels
 
-NOTHING = np.zeros(0, dtype=np.int64)
+NONE = np.zeros(0, dtype=np.int64)
 
 
 def variables(beta, gradient, groups=None, lower=0.0, upper=1.0):
@@ -212,7 +212,7 @@ def test_native_is_the_twin(given_, random, previous, limit):
 def test_a_violation_is_never_left_out(given_, all_seen, limit):
     """Two variables are enough to hold the worst pair: where there is a violation, the set holds one as large."""
     whole = survey(given_)[0]
-    chosen = select(given_, None, np.full(given_[0].size, all_seen), NOTHING, limit)
+    chosen = select(given_, None, np.full(given_[0].size, all_seen), NONE, limit)
     beta, gradient, lower, upper, groups, n_groups = given_
     part = (beta[chosen], gradient[chosen], lower[chosen], upper[chosen])
     found = survey((*part, None if groups is None else groups[chosen], n_groups))[0]
@@ -255,8 +255,8 @@ def test_a_survey_holds_after_the_list_becomes_shorter():
     seen = rng.random(3000) < 0.5
     kept = survey(given_)[2]
     assert kept.size < 2500
-    chosen = select(given_, None, seen, NOTHING, 400)
-    np.testing.assert_array_equal(chosen, select(given_, kept, seen, NOTHING, 400))
+    chosen = select(given_, None, seen, NONE, 400)
+    np.testing.assert_array_equal(chosen, select(given_, kept, seen, NONE, 400))
 
 
 def test_a_survey_keeps_the_arrays_that_it_reads():
@@ -266,7 +266,7 @@ def test_a_survey_keeps_the_arrays_that_it_reads():
     assert beta() is not None
     found.look(*ONE_GROUP, None)
     assert beta() is None
-    assert found.select(np.ones(5, dtype=bool), NOTHING, 2).tolist() == [0, 3]
+    assert found.select(np.ones(5, dtype=bool), NONE, 2).tolist() == [0, 3]
 
 
 @given(n_rows=st.integers(1, 8), seed=st.integers(0, 9999), share=st.floats(0.0, 1.0))

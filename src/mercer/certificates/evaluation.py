@@ -17,9 +17,9 @@ from mercer.certificates.roundoff import (
     rounding_of_offsets,
     sum_rounding,
 )
-from mercer.certificates.screening import Kept, in_double, product_of, settle, values_of
+from mercer.certificates.screening import TrackedGradient, in_double, product_of, settle, values_of
 from mercer.gram import Gram
-from mercer.gram.backends import HeldRows
+from mercer.gram.backends import InMemoryRows
 from mercer.kernels.base import finite
 from mercer.problems import Problem, inner
 
@@ -181,7 +181,7 @@ def evaluate(
     check: Callable[[], None] | None = None,
     hint: FloatArray | None = None,
     before: Evaluation | None = None,
-    kept: Kept | None = None,
+    kept: TrackedGradient | None = None,
     claim: FloatArray | None = None,
     doubt: float = 0.0,
     by_side: bool = False,
@@ -206,7 +206,7 @@ def evaluate(
         Values that a solver has kept up to date: with their proved bound they do for variables that take part by their
         side alone. Wherever a value in double precision is known as well, theirs must be within the bound.
     claim : ndarray, optional
-        K beta, as somebody claims, at every row that kernel values are held of (`mercer.gram.backends.HeldRows`). It is
+        K beta, as somebody claims, at every row that kernel values are held of (`mercer.gram.backends.InMemoryRows`). It is
         taken where random probes of the matrix, which cost next to nothing, leave no more than `doubt` open, and that
         is counted as rounding.
     by_side : bool
@@ -233,8 +233,8 @@ def evaluate(
     offset = problem.linear if problem.ridge is None else problem.linear + problem.ridge * beta
     by_side = by_side and problem.ridge is None
     if claim is not None:
-        assert isinstance(gram.data, HeldRows)
-        rows = gram.held_rows
+        assert isinstance(gram.data, InMemoryRows)
+        rows = gram.in_memory_rows
         rounding = rounding_of(gram, beta, claim[rows])
         unsettled = float(gram.data.errors_of(claim[None], rows, beta, np.zeros(1, dtype=np.int64))[0])
         if unsettled <= doubt:

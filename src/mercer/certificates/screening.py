@@ -39,7 +39,7 @@ class Plan(NamedTuple):
     run: Callable[[Callable[[], None] | None], FloatArray]
 
 
-class Kept(NamedTuple):
+class TrackedGradient(NamedTuple):
     """K beta as somebody has kept it up to date, by kernel values in single precision or better.
 
     Attributes
@@ -52,7 +52,7 @@ class Kept(NamedTuple):
         Returns the :class:`Plan` for wanted variables, given as flags, (n,).
     """
 
-    travelled: FloatArray
+    update_sum: FloatArray
     n_terms: int
     plan: Callable[[BoolArray], Plan]
 
@@ -64,7 +64,7 @@ def values_of(
     offset: FloatArray,
     check: Callable[[], None] | None,
     hint: FloatArray | None,
-    kept: Kept | None,
+    kept: TrackedGradient | None,
     by_side: bool,
 ) -> tuple[FloatArray, FloatArray]:
     """K beta, in double precision wherever it could matter, and how far each value may be off.
@@ -112,7 +112,7 @@ def _from_kept(
     offset: FloatArray,
     check: Callable[[], None] | None,
     hint: FloatArray,
-    kept: Kept,
+    kept: TrackedGradient,
     exact: BoolArray,
 ) -> tuple[FloatArray, FloatArray] | None:
     """What :func:`values_of` returns, with kept values for what is not evaluated in double precision.
@@ -120,13 +120,13 @@ def _from_kept(
     None where they do not pay, for their bound leaves too many open; or are not what they are said to be. What is open
     is evaluated anew, in single precision first where its closer bound may do.
     """
-    doubt, closer = gram.single_precision_bound(kept.travelled), gram.single_precision_bound(beta)
+    doubt, closer = gram.single_precision_bound(kept.update_sum), gram.single_precision_bound(beta)
     if doubt is None or closer is None:
         return None
     added = np.abs(problem.linear)  # and taken off again
     if problem.ridge is not None:
-        added = added + problem.ridge * kept.travelled
-    size = gram.value_bound() * float(kept.travelled.sum()) + float(added.max(initial=0.0))
+        added = added + problem.ridge * kept.update_sum
+    size = gram.value_bound() * float(kept.update_sum.sum()) + float(added.max(initial=0.0))
     doubt += 2.0 * _EPS * (kept.n_terms + 4) * size
     if not np.isfinite(doubt).all():
         return None

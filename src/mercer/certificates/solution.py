@@ -14,7 +14,7 @@ from mercer.certificates.evaluation import Evaluation, at_bias, evaluate
 from mercer.certificates.status import Status
 from mercer.data.lazy import lazy_property
 from mercer.gram import Gram
-from mercer.gram.backends import HeldRows
+from mercer.gram.backends import InMemoryRows
 from mercer.problems import Problem
 
 _EFFORT = ("n_iter", "seconds", "n_kernel_values", "peak_memory_bytes")  # that a certificate names, too
@@ -109,7 +109,7 @@ class Solution:
     n_kernel_values, peak_memory_bytes : int
         See :class:`mercer.Certificate`.
     held_values : ndarray or None
-        K beta at every row that kernel values are held of (`mercer.gram.backends.HeldRows`), where they are.
+        K beta at every row that kernel values are held of (`mercer.gram.backends.InMemoryRows`), where they are.
     certified : Certificate or None
         The certificate that came with the fit, whose objectives may be open; None where Ctrl-C skipped it.
     """
@@ -207,7 +207,7 @@ class Solution:
         """What a solver of a like problem may go on from, where kernel values are held."""
         if self.held_values is None or self.evidence is None:
             return None
-        assert isinstance(self.evidence.data, HeldRows)
+        assert isinstance(self.evidence.data, InMemoryRows)
         return Product(self.beta, self.held_values, self.evidence.data.whole)
 
     def certify(self, evaluation: Evaluation) -> Solution:
@@ -246,7 +246,7 @@ class Solution:
         return {**self.__dict__, "evidence": None, "held_values": None, "certified": certified}
 
 
-class Held(Protocol):
+class PreparedCertificate(Protocol):
     """What is known of points of several problems on one matrix that is held.
 
     Attributes
@@ -285,7 +285,7 @@ class Solutions(Sequence[Solution]):
         n_iter: IndexArray,
         statuses: list[Status],
         make: Callable[[int], Solution],
-        held: Held | None = None,
+        held: PreparedCertificate | None = None,
         whole: Callable[[Sequence[Certificate]], Certificate] | None = None,
     ) -> None:
         self.beta, self.biases, self.n_iter, self.statuses = beta, biases, n_iter, statuses

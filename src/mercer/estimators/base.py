@@ -33,16 +33,16 @@ from mercer.estimators.rows import check_rows, check_square, scaling_hint
 from mercer.estimators.targets import check_targets
 from mercer.estimators.told import check_sample_weight
 from mercer.geometry import RKHSFunction
-from mercer.gram import Gram, Keep
-from mercer.gram.backends import HeldRows
+from mercer.gram import CachePolicy, Gram
+from mercer.gram.backends import InMemoryRows
 from mercer.kernels import Gamma, Kernel, Linear, as_kernel
-from mercer.kernels.evaluated import Held
+from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
 from mercer.multiclass.coefficients import Coefficients, Group, PairCoefficients, columns_of, groups_of, summed
 from mercer.multiclass.decision import decision_values
 from mercer.problems import Problem
 from mercer.solvers import Interruption, Limits, Solution, solve
-from mercer.specs import DualRecipe
+from mercer.specs import QuadraticSpec
 
 _GO_ON = {
     Status.MAX_ITER: "Raise max_iter, or fit again with warm_start=True to go on.",
@@ -91,7 +91,7 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         except (TypeError, ValueError) as error:
             raise InvalidParameterError(str(error)) from error
         data = check_rows(self, X, spec, reset=True, y=y)
-        if isinstance(spec, Held):
+        if isinstance(spec, EvaluatedKernel):
             return spec, data
         if isinstance(data, Precomputed):
             check_square(data.shape)
@@ -117,7 +117,7 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         data: Data,
         rows: npt.NDArray[np.int64],
         *,
-        keep: Keep = Keep.NOTHING,
+        keep: CachePolicy = CachePolicy.NONE,
     ) -> Gram:
         """The Gram matrix of the chosen rows."""
         gram = Gram(
@@ -318,11 +318,11 @@ class DualMachine(Iterated, KernelMachine):
 
     def _values(self, data: Data, biases: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Decision values with these biases, (m, n_machines)."""
-        if isinstance(data, HeldRows) and isinstance(self.kernel_, Held):
+        if isinstance(data, InMemoryRows) and isinstance(self.kernel_, EvaluatedKernel):
             known = self._known_values(data.own_columns())
             if known is not None:
                 return known + biases
-        if isinstance(data, Precomputed) and not isinstance(self.kernel_, Held):
+        if isinstance(data, Precomputed) and not isinstance(self.kernel_, EvaluatedKernel):
             support: Data = data.standing_for(self.support_)
         else:
             support = self._support_rows()
@@ -369,14 +369,14 @@ class DualMachine(Iterated, KernelMachine):
 class SingleMachine(DualMachine):
     """One machine of one problem, for all rows: a regressor, or what one class looks like."""
 
-    recipe_: DualRecipe
+    spec_: QuadraticSpec
 
     def _train(
         self,
         X: Any,
         y: Any,
         sample_weight: Any,
-        recipe: DualRecipe,
+        machine_spec: QuadraticSpec,
         *,
         earlier: Solution | None = None,
         spent: float = 0.0,
@@ -399,7 +399,7 @@ class SingleMachine(DualMachine):
         targets = np.zeros(data.n) if isinstance(y, str) else check_targets(y)
         kernel = spec.resolve(data, None if sample_weight is None else weights)
         gram = self._gram(kernel, data, rows)
-        problem = recipe.problem(targets[rows], recipe.C * weights[rows], gram)
+        problem = machine_spec.problem(targets[rows], machine_spec.C * weights[rows], gram)
         last = last or self._last_solution(problem, rows)
         start, before = (None, None) if last is None else (last.start_of(problem), last.product)
         solution = solve(
@@ -413,7 +413,7 @@ class SingleMachine(DualMachine):
         )
         if earlier is not None:
             solution = solution.after(earlier)
-        self.recipe_, self.kernel_ = recipe, kernel
+        self.spec_, self.kernel_ = machine_spec, kernel
         self._targets, self._weights = targets, None if sample_weight is None else weights
         self._take(problem, Solutions.of([solution]), data, rows)
         self._warn(gram, data, depth=4)

@@ -16,7 +16,7 @@ from mercer.data.arguments import check_choice
 from mercer.estimators.base import DualMachine
 from mercer.estimators.labels import Labels, read_labels
 from mercer.estimators.probabilities import HasProbabilities
-from mercer.gram import Gram, Keep
+from mercer.gram import CachePolicy, Gram
 from mercer.loo.crammer_singer import joint_left_out
 from mercer.loo.decision_values import left_out
 from mercer.multiclass import training
@@ -62,7 +62,13 @@ class MarginClassifier(HasProbabilities, DualMachine):
 
         kernel = spec.resolve(data, labels.uneven_weights)
         # The joint machine asks for a row once a class, short or long.
-        keep = Keep.NOTHING if classes.size <= 2 else Keep.ALL if self.multi_class == "joint" else Keep.SLOW
+        keep = (
+            CachePolicy.NONE
+            if classes.size <= 2
+            else CachePolicy.FULL
+            if self.multi_class == "joint"
+            else CachePolicy.NON_NATIVE
+        )
         gram = self._gram(kernel, data, rows, keep=keep)
         self._check_probabilities(gram, labels)
         machines = training.train(

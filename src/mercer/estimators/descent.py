@@ -220,7 +220,7 @@ class GradientKernelSVC(Iterated, ByPairs):
                 multipliers[task.rows, column] = one.multipliers
                 found.append(one)
         self._keep_classes(kernel, data, labels, beta, biases)
-        self.recipe_, self._scheme = ForGradientKernelSVC(penalty=penalty), self.multi_class
+        self.spec_, self._scheme = ForGradientKernelSVC(penalty=penalty), self.multi_class
         self._multipliers = multipliers
         self.n_iter_ = np.array([one.n_iter for one in found])
         certificate: LossCertificate = combine([one.certificate for one in found])

@@ -112,7 +112,7 @@ class KernelLogisticRegression(ByLikelihood, Iterated, EveryRowMachine):
     ('optimal', array([[0.99, 0.01, 0.  ]]))
     """
 
-    recipe_: ForKernelLogisticRegression
+    spec_: ForKernelLogisticRegression
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class KernelLogisticRegression(ByLikelihood, Iterated, EveryRowMachine):
         objective = log_likelihood(labels, 1.0 / variance, bool(self.fit_intercept))
         found = kernel_newton.minimise(objective, gram, limits=limits, callback=listener)
         self._keep_classes(kernel, data, labels, found.beta, found.bias)
-        self.recipe_ = ForKernelLogisticRegression(prior_variance=variance, bias=bool(self.fit_intercept))
+        self.spec_ = ForKernelLogisticRegression(prior_variance=variance, bias=bool(self.fit_intercept))
         self.certificate_, self.n_iter_, self.trace_ = found.certificate, found.n_iter, found.trace
         self._warn(gram, found.certificate)
         return self

@@ -201,7 +201,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         self.kernel_, self._solved, self._weights = kernel, solved, weights
         self._penalty, self._has_columns = penalty, is_table
         self.__dict__.pop("_loo", None)
-        self.recipe_ = ForKernelRidge(alpha=float(penalty[0]))  # of one target
+        self.spec_ = ForKernelRidge(alpha=float(penalty[0]))  # of one target
         self.alpha_ = float(penalty[0]) if (penalty == penalty[0]).all() else penalty
         self._keep(data, rows, solved.beta, solved.bias)
         if sp.isspmatrix(X):

@@ -127,7 +127,7 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
         rows = labels.rows
         fitted = least_squares.solve(table[rows], labels.signs[rows], alpha, labels.weights[rows])
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
-        self.recipe_ = ForLeastSquaresClassifier(alpha=alpha)
+        self.spec_ = ForLeastSquaresClassifier(alpha=alpha)
         self.coef_, self.intercept_ = np.ascontiguousarray(fitted.w.T), fitted.bias
         decision = np.full((table.shape[0], fitted.bias.size), np.nan)
         decision[rows] = labels.signs[rows] - fitted.leave_one_out

@@ -175,7 +175,7 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         )
         self._keep_classes(kernel, data, labels, solved.beta, solved.bias)
         self._solved, self._labels, self._penalty = solved, labels, penalty
-        self.recipe_ = ForLeastSquaresSVC(C=C)
+        self.spec_ = ForLeastSquaresSVC(C=C)
         self.__dict__.pop("_loo", None)
         self._warn(gram, solved.certificate)
         if self._has_probabilities():

@@ -16,7 +16,7 @@ from mercer.specs import ForKernelLogisticRegression, ForLogisticRegression
 class ByLikelihood(ByScores):
     """Predictions of machines whose decision values are log-odds."""
 
-    recipe_: ForKernelLogisticRegression | ForLogisticRegression
+    spec_: ForKernelLogisticRegression | ForLogisticRegression
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return decision values.
@@ -65,7 +65,7 @@ class ByLikelihood(ByScores):
         Costs what `decision_function` does.
         """
         scores = self._values(X)
-        return self.recipe_.probabilities(scores)
+        return self.spec_.probabilities(scores)
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithm of the probability of each class.

@@ -101,7 +101,7 @@ class LogisticRegression(ByLikelihood, Iterated, LinearMachine):
     (7, 0.973, True)
     """
 
-    recipe_: ForLogisticRegression
+    spec_: ForLogisticRegression
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class LogisticRegression(ByLikelihood, Iterated, LinearMachine):
             callback=listener,
         )
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
-        self.recipe_ = ForLogisticRegression(prior_variance=variance, bias=bool(self.fit_intercept))
+        self.spec_ = ForLogisticRegression(prior_variance=variance, bias=bool(self.fit_intercept))
         self.coef_, self.intercept_ = np.ascontiguousarray(found.w.T), found.bias
         self.certificate_, self.n_iter_, self.trace_ = found.certificate, found.n_iter, found.trace
         status = found.certificate.status

@@ -142,7 +142,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
             self.svc_ = SVC(C=self.C, kernel=kernel, n_jobs=self.n_jobs).fit(X, y, labels.uneven_weights)
             chosen = np.sort(self.svc_.support_).astype(np.int64)
         kept = data.rows(chosen)
-        self.recipe_ = ForKernelNeighborsClassifier(n_neighbors=wanted, every_row=self.prototypes == "all")
+        self.spec_ = ForKernelNeighborsClassifier(n_neighbors=wanted, every_row=self.prototypes == "all")
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         self.kernel_, self.prototype_indices_ = kernel, chosen
         self._codes, self._own = labels.codes[chosen], kernel.diag(kept)
@@ -230,7 +230,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
 
     def _nearest(self, X: Any) -> tuple[FloatArray, IndexArray]:
         data: Data = self._new_rows(X)
-        count = min(self.recipe_.n_neighbors, self._own.size)
+        count = min(self.spec_.n_neighbors, self._own.size)
         if isinstance(data, Precomputed):
             return nearest_by_values(data, self.prototype_indices_, self._own, count)
         stored = self.X_fit_

@@ -196,7 +196,7 @@ class NuSVC(MarginClassifier):
                 return partial(problems.nu_svc_each, nu=nu, lower_nu=self._may_be_lowered(nu, labels))
 
             self._train(X, y, sample_weight, 1.0, duals, problems.half_width)
-            self.recipe_ = specs.ForNuSVC(nu=nu)
+            self.spec_ = specs.ForNuSVC(nu=nu)
             margins, rhos = self.machines_.margins, [problems.half_width(one.multipliers) for one in self._solutions]
             assert margins is not None
             self.C_ = np.where(margins == rhos, 1.0 / margins, np.nan)  # margins are 1 where rho is 0

@@ -184,26 +184,28 @@ class OneClassSVM(NoveltyDetector):
         with self._all_or_nothing():
             nu = check_share("nu", self.nu, 1.0)
             share = None if self.contamination is None else check_share("contamination", self.contamination, 0.5)
-            recipe = specs.ForOneClassSVM(nu=nu if share is None else share, contamination=share or 0.0)
+            machine_spec = specs.ForOneClassSVM(nu=nu if share is None else share, contamination=share or 0.0)
             began = time.perf_counter()
-            data = self._train(X, "no_validation", sample_weight, recipe)
+            data = self._train(X, "no_validation", sample_weight, machine_spec)
             self.intercept_ += self._doubt
             if share is not None:
                 weights = check_sample_weight(sample_weight, data.n)
                 for times in range(1, _MOST_TRIES + 1):
                     scores = self._scores(data)
                     missing = missing_below(scores, weights, share, data, -float(self.intercept_[0]), 2.0 * self._doubt)
-                    if not missing or self.fit_status_ or recipe.nu == 1.0:
+                    if not missing or self.fit_status_ or machine_spec.nu == 1.0:
                         break
-                    recipe = replace(recipe, nu=min(1.0, recipe.nu + times * missing))
+                    machine_spec = replace(machine_spec, nu=min(1.0, machine_spec.nu + times * missing))
                     spent = time.perf_counter() - began
-                    self._train(X, "no_validation", sample_weight, recipe, earlier=self._solutions[0], spent=spent)
+                    self._train(
+                        X, "no_validation", sample_weight, machine_spec, earlier=self._solutions[0], spent=spent
+                    )
                     self.intercept_ += self._doubt
                 border = border_of(self._scores(data), weights, share, data)
                 self.intercept_ = np.array([-border.score])
                 if border.tied.size and not self._silent:
                     self._warn_of_ties(border, share)
-            self.nu_, self.offset_ = recipe.nu, -self.intercept_
+            self.nu_, self.offset_ = machine_spec.nu, -self.intercept_
             self._warn_where_rounding_decides(data, self._rounding)
             return self
 

@@ -126,7 +126,7 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
         self._begin_probabilities()
         self.kernel_, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight)
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
-        self.recipe_ = ForParzenClassifier()
+        self.spec_ = ForParzenClassifier()
         alpha = labels.signs if labels.classes.size == 2 else np.maximum(0.0, labels.signs)
         coefficients = (alpha * labels.weights[:, None])[labels.rows]
         self._keep(data, labels.rows, coefficients, np.zeros(alpha.shape[1]))

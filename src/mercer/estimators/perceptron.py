@@ -15,7 +15,7 @@ from mercer.data import Vectors
 from mercer.data.arguments import check_callback, check_choice, check_count, check_seconds
 from mercer.estimators.by_pairs import ByPairs
 from mercer.estimators.probabilities import Check
-from mercer.gram import Gram, Keep
+from mercer.gram import CachePolicy, Gram
 from mercer.kernels import Gamma, Kernel, Linear
 from mercer.losses import perceptron
 from mercer.multiclass import training
@@ -199,7 +199,7 @@ class KernelPerceptron(ByPairs):
             raise ValueError(f'form="primal" keeps the normal vector, which takes kernel="linear", got {kernel!r}.')
         used, weights = labels.rows, labels.weights[labels.rows]
         vectors = data.rows(used).float64() if primal and isinstance(data, Vectors) else None
-        gram = self._gram(kernel, data, used, keep=Keep.DEAR)
+        gram = self._gram(kernel, data, used, keep=CachePolicy.EXPENSIVE)
         tasks = training.make_tasks(labels.codes[used], labels.classes.size, self.multi_class)
         beta, alpha = np.zeros((used.size, len(tasks))), np.zeros((len(tasks), data.n))
         found = []
@@ -222,7 +222,7 @@ class KernelPerceptron(ByPairs):
                 found.append(one)
         self.kernel_, self.classes_, self._scheme = kernel, labels.classes, self.multi_class
         self.class_weight_ = labels.class_weight
-        self.recipe_ = ForKernelPerceptron()
+        self.spec_ = ForKernelPerceptron()
         self._keep(data, used, beta, np.zeros(len(tasks)))
         self.dual_coef_, self.alpha_ = np.ascontiguousarray(self._coefficients.T), alpha
         self.__dict__.pop("coef_", None)

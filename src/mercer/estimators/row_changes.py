@@ -19,10 +19,10 @@ from mercer.estimators.base import DualMachine
 from mercer.estimators.rows import check_rows, drop_record
 from mercer.estimators.told import check_sample_weight
 from mercer.gram import Gram
-from mercer.kernels.evaluated import Held
+from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.problems import Problem
 from mercer.solvers import Interruption, Limits
-from mercer.solvers.incremental import Solved, solve_nearby
+from mercer.solvers.incremental import Solved, solve_incremental
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class ChangesRows(DualMachine):
         -------
         self
             Its attributes are those of a fit to the other rows: `support_` counts them anew. Parameters of the problem
-            are those of the last `fit` (``recipe_``), and what it estimated from its rows stays as it is: a `gamma`
+            are those of the last `fit` (``spec_``), and what it estimated from its rows stays as it is: a `gamma`
             such as "scale" (``kernel_``), balanced class weights (``class_weight_``). Tolerances and limits are those
             that are set now.
 
@@ -189,7 +189,7 @@ class ChangesRows(DualMachine):
         if held is None:
             solutions = self._solved()
             evidence = solutions[0].evidence
-            if evidence is None or isinstance(evidence.kernel, Held):
+            if evidence is None or isinstance(evidence.kernel, EvaluatedKernel):
                 raise ValueError(
                     f"the training rows of this {type(self).__name__} are not at hand: it was pickled, or trained by a "
                     "search on kernel values. Fit it again; once forget or partial_fit has been called, pickling keeps "
@@ -241,7 +241,7 @@ class ChangesRows(DualMachine):
                 left = limits.max_seconds
                 if left is not None:
                     left = max(0.0, left - (time.perf_counter() - change.began))
-                solved = solve_nearby(
+                solved = solve_incremental(
                     Solved(*before, solution, evaluation),
                     last_gram,
                     problem,

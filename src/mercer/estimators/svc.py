@@ -296,10 +296,10 @@ class SVC(ChangesRows, MarginClassifier):
         positive semidefinite, up to 2,000 rows, n² kernel values and n³/3 multiplications more.
         """
         with self._all_or_nothing():
-            C, recipe = self._asked()
-            duals = partial(problems.c_svc_each, squared=recipe.squared, bias=recipe.bias)
+            C, machine_spec = self._asked()
+            duals = partial(problems.c_svc_each, squared=machine_spec.squared, bias=machine_spec.bias)
             self._train(X, y, sample_weight, C, lambda _: duals)
-            return self._trained(C, recipe)
+            return self._trained(C, machine_spec)
 
     def _asked(self) -> tuple[float, specs.ForSVC]:
         """The penalty and what else makes the problem, where all that is asked for exists."""
@@ -311,8 +311,8 @@ class SVC(ChangesRows, MarginClassifier):
             raise ValueError("C = inf needs a bias: set fit_intercept=True, or a finite C.")
         return C, specs.ForSVC(C=C, squared=squared, bias=bool(self.fit_intercept))
 
-    def _trained(self, C: float, recipe: specs.ForSVC) -> SVC:
-        self.C_, self.recipe_ = C, specs.ForJointSVC(C=C) if self.multi_class == training.JOINT else recipe
+    def _trained(self, C: float, machine_spec: specs.ForSVC) -> SVC:
+        self.C_, self.spec_ = C, specs.ForJointSVC(C=C) if self.multi_class == training.JOINT else machine_spec
         self.__dict__.pop("_held", None)
         return self
 
@@ -363,16 +363,16 @@ class SVC(ChangesRows, MarginClassifier):
         if not hasattr(self, "kernel_"):
             if classes is None:
                 raise ValueError("classes must name all classes at the first call of partial_fit, got None.")
-            C, recipe = self._asked()
+            C, machine_spec = self._asked()
             if np.isinf(C) and np.setdiff1d(classes, y).size:
                 raise ValueError(
                     "C = inf separates rows of every class, but the first batch has none of class "
                     f"{np.setdiff1d(classes, y).tolist()[0]!r}: set a finite C, or begin with all classes."
                 )
-            duals = partial(problems.c_svc_each, squared=recipe.squared, bias=recipe.bias, one_sided=True)
+            duals = partial(problems.c_svc_each, squared=machine_spec.squared, bias=machine_spec.bias, one_sided=True)
             with self._all_or_nothing():
                 self._train(self._own_rows(X, y), y, sample_weight, C, lambda _: duals, classes=classes)
-                return self._trained(C, recipe)._keep_rows()
+                return self._trained(C, machine_spec)._keep_rows()
         if classes is not None and not np.array_equal(check_classes(classes), self.classes_):
             raise ValueError(
                 f"classes must be those of the first call, {self.classes_.tolist()}, or None, got "
@@ -397,13 +397,18 @@ class SVC(ChangesRows, MarginClassifier):
 
     def _problems(self, held: RowsHeld) -> tuple[training.Tasks, list[tuple[Problem, Any]]]:
         """The machines for rows that may lack a class: their tasks, and their problems with the rows of each."""
-        labels, recipe = self._labels(held), self.recipe_
-        codes, penalties = labels.codes[labels.rows], labels.penalties(recipe.C)
+        labels, machine_spec = self._labels(held), self.spec_
+        codes, penalties = labels.codes[labels.rows], labels.penalties(machine_spec.C)
         tasks = training.make_tasks(codes, self.classes_.size, self.machines_.scheme)
-        if isinstance(recipe, specs.ForJointSVC):
+        if isinstance(machine_spec, specs.ForJointSVC):
             return tasks, [(problems.joint(codes, self.classes_.size, penalties), np.arange(codes.size))]
         whole = problems.c_svc_each(
-            tasks.signs, penalties[tasks.rows], tasks.sizes, squared=recipe.squared, bias=recipe.bias, one_sided=True
+            tasks.signs,
+            penalties[tasks.rows],
+            tasks.sizes,
+            squared=machine_spec.squared,
+            bias=machine_spec.bias,
+            one_sided=True,
         )
         return tasks, [(problem, task.rows) for problem, task in zip(whole, tasks, strict=True)]
 

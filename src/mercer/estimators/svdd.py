@@ -12,7 +12,7 @@ from mercer._typing import FloatArray
 from mercer.data import Data, Precomputed
 from mercer.estimators.novelty import NoveltyDetector
 from mercer.estimators.parameters import check_penalty
-from mercer.gram.backends import HeldRows
+from mercer.gram.backends import InMemoryRows
 from mercer.kernels import Gamma, Kernel, Linear
 from mercer.solvers import Progress
 
@@ -186,7 +186,7 @@ class SVDD(NoveltyDetector):
 
     def _scores(self, data: Data) -> FloatArray:
         """Minus squared distances from the centre."""
-        if isinstance(data, HeldRows) or not isinstance(data, Precomputed):
+        if isinstance(data, InMemoryRows) or not isinstance(data, Precomputed):
             lengths: FloatArray | float = self.kernel_.diag(data)
         elif self._length is None:
             raise ValueError(

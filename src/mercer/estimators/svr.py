@@ -246,7 +246,7 @@ class SVR(ChangesRows, VectorRegressor):
 
     def _problem(self, held: RowsHeld, gram: Gram) -> tuple[Problem, Any]:
         rows = held.rows
-        return self.recipe_.problem(held.targets[rows], self.recipe_.C * held.weights[rows], gram), np.arange(rows.size)
+        return self.spec_.problem(held.targets[rows], self.spec_.C * held.weights[rows], gram), np.arange(rows.size)
 
     def _solve_anew(self, change: Change) -> list[Evaluation | None]:
         limits, listener = self._limits(), self._listener()

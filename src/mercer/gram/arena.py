@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from mercer.gram.memory_pool import Piece, give_back, taken
+from mercer.gram.memory_pool import Buffer, acquire, give_back
 
 
 @final
@@ -30,7 +30,7 @@ class Arena:
     def __init__(self) -> None:
         self.nbytes = 0
         self._content: object = None
-        self._piece: Piece | None = None
+        self._piece: Buffer | None = None
 
     def array(self, size: int, dtype: npt.DTypeLike) -> npt.NDArray[np.floating]:
         """Return `size` numbers, uninitialised; whatever was returned before is given up."""
@@ -38,7 +38,7 @@ class Arena:
         wanted = size * np.dtype(dtype).itemsize
         if self._piece is None or wanted > self._piece.memory.nbytes:
             self._give_back()  # before another one comes
-            self._piece = taken(wanted, grows=True)
+            self._piece = acquire(wanted, grows=True)
         self.nbytes, self._piece.touched = max(self.nbytes, wanted), max(self._piece.touched, wanted)
         return self._piece.memory[:wanted].view(dtype)
 

@@ -45,7 +45,7 @@ class Backend(ABC):
     """
 
     values_per_call: int
-    values_are_dear: bool
+    kernel_is_expensive: bool
     values_are_slow: bool = False
     n_threads: int
     roundoff: float = 1.0

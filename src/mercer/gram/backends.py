@@ -16,8 +16,8 @@ from mercer.gram.encodings.integers import integer_form
 from mercer.gram.encodings.sparse import SparseForm as SparseForm
 from mercer.gram.encodings.sparse import prevailing_values, sparse_form
 from mercer.gram.evaluated_backend import EvaluatedBackend as EvaluatedBackend
-from mercer.gram.in_memory import HeldRows as HeldRows
-from mercer.gram.in_memory import HeldValues as HeldValues
+from mercer.gram.in_memory import InMemoryBackend as InMemoryBackend
+from mercer.gram.in_memory import InMemoryRows as InMemoryRows
 from mercer.gram.layout import Layout as Layout
 from mercer.gram.native import MAX_PROGRAM, MAX_STACK, shared_reach
 from mercer.gram.native import NativeBackend as NativeBackend
@@ -26,7 +26,7 @@ from mercer.gram.rounding import Sums, integers_reach, sq_distance_error
 from mercer.gram.threads import n_threads as n_threads
 from mercer.gram.threads import threads_that_pay as threads_that_pay
 from mercer.kernels import Kernel, stack_depth
-from mercer.kernels.evaluated import Held
+from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.kernels.instruction_set import select_isa
 from mercer.kernels.program import Op, Program
 
@@ -65,9 +65,9 @@ def select_backend(
     reason : str
         One clause, for `verbose` output and reports.
     """
-    if isinstance(kernel, Held):
+    if isinstance(kernel, EvaluatedKernel):
         assert isinstance(data, Precomputed)
-        held = HeldValues(data, n_jobs=n_jobs)
+        held = InMemoryBackend(data, n_jobs=n_jobs)
         return held, f"the values of {kernel!r} are all in memory"
     program = kernel.lower()
     by_python = partial(BlockBackend, kernel, data, memory_limit=memory_limit, n_jobs=n_jobs)

@@ -48,7 +48,7 @@ class BlockBackend(Backend):
         n_jobs: int | None = None,
     ) -> None:
         self._kernel = kernel
-        self.values_are_dear = self.values_are_slow = not isinstance(kernel, Precomputed)  # the caller keeps those
+        self.kernel_is_expensive = self.values_are_slow = not isinstance(kernel, Precomputed)  # the caller keeps those
         self.n_threads = n_threads(n_jobs) if kernel.is_native else 1
         self._pieces = _PIECES if kernel.is_native else 1
         work = 0.0 if data is None else kernel.work(data)

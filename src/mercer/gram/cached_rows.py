@@ -9,14 +9,14 @@ import numpy as np
 
 from mercer._core import add_at, combine_rows
 from mercer._typing import FloatArray, IndexArray, RealArray
-from mercer.gram.memory_pool import claimed
+from mercer.gram.memory_pool import pooled_array
 from mercer.kernels.instruction_set import select_isa
 
 _FRESH_ROWS, _FRESH_BYTES = 64, 4 << 20  # evaluated at a time before they are kept, at most
 
 
 @final
-class KeptRows:
+class CachedRows:
     """Up to `capacity` of the n rows of a matrix of n columns; the longest unused make room."""
 
     def __init__(self, n: int, capacity: int) -> None:
@@ -55,7 +55,7 @@ class KeptRows:
     def _take(self, missing: IndexArray, evaluate: Callable[[IndexArray, FloatArray], None]) -> None:
         """Evaluate rows, in the places of others."""
         if self._values is None:
-            self._values = claimed((self.capacity, self._n), np.float64)
+            self._values = pooled_array((self.capacity, self._n), np.float64)
         free = np.argsort(self._last_used, kind="stable")[: missing.size]  # never used, then longest unused
         evicted = self._owners[free]
         self._slots[evicted[evicted >= 0]] = -1

@@ -11,7 +11,7 @@ from mercer.data import Data, Precomputed
 from mercer.data.lazy import lazy_property
 from mercer.gram.backend import Backend
 from mercer.gram.block_backend import BlockBackend
-from mercer.gram.in_memory import HeldValues
+from mercer.gram.in_memory import InMemoryBackend
 from mercer.kernels import Kernel
 
 
@@ -31,12 +31,12 @@ class EvaluatedBackend(Backend):
         Threads that look values up; the function is called from one.
     """
 
-    values_are_dear = False  # they are in memory
+    kernel_is_expensive = False  # they are in memory
 
     def __init__(self, kernel: Kernel, data: Data, *, n_jobs: int | None = None) -> None:
         self._kernel, self._data, self._n_jobs = kernel, data, n_jobs
         self._blocks = BlockBackend(kernel, data, n_jobs=n_jobs)
-        self._lookup = HeldValues(Precomputed(np.zeros((1, 1))), n_jobs=n_jobs)
+        self._lookup = InMemoryBackend(Precomputed(np.zeros((1, 1))), n_jobs=n_jobs)
         self.n_threads = self._lookup.n_threads
         self.values_per_call = self._lookup.values_per_call
         self.roundoff = self._blocks.roundoff

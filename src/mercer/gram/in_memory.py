@@ -21,7 +21,7 @@ _MANY = 4  # columns wanted of so many: adding up whole rows, one after the othe
 
 
 @final
-class HeldRows(Precomputed):
+class InMemoryRows(Precomputed):
     """Rows of a square matrix of kernel values, symmetric to the bit, that many machines share.
 
     Parameters
@@ -82,8 +82,8 @@ class _Probes:
 
 
 @final
-class HeldValues(Backend):
-    """Looks values up in a square, symmetric matrix; see `mercer.kernels.evaluated.Held`.
+class InMemoryBackend(Backend):
+    """Looks values up in a square, symmetric matrix; see `mercer.kernels.evaluated.EvaluatedKernel`.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class HeldValues(Backend):
     """
 
     values_per_call = _VALUES
-    values_are_dear = False  # they are kept already
+    kernel_is_expensive = False  # they are kept already
 
     def __init__(self, data: Precomputed, *, n_jobs: int | None = None) -> None:
         self.n_threads = n_threads(n_jobs)

@@ -14,7 +14,7 @@ from mercer.data import Data, Dense, Precomputed
 from mercer.data.lazy import lazy_property
 from mercer.gram.arena import Arena
 from mercer.gram.backends import Backend, Tiles, select_backend
-from mercer.gram.cache_policy import Keep
+from mercer.gram.cache_policy import CachePolicy
 from mercer.gram.cached_rows import add_to
 from mercer.gram.duplicates import summed, sums_of
 from mercer.gram.padding import padded_block
@@ -76,7 +76,7 @@ class Gram:
         data: Data,
         *,
         memory_limit: int | None = None,
-        keep: Keep = Keep.NOTHING,
+        keep: CachePolicy = CachePolicy.NONE,
         n_jobs: int | None = None,
         backend: Backend | None = None,
     ) -> None:
@@ -157,15 +157,15 @@ class Gram:
         return self._store.backend.n_threads
 
     @property
-    def keeping_pays(self) -> bool:
+    def should_cache_rows(self) -> bool:
         """Whether rows that will be asked for again are worth keeping, are not kept already, and find room."""
         fits = self.room // 2 >= self.n * np.dtype(np.float32).itemsize
-        return fits and self.values_are_dear and not self._store.kept_width
+        return fits and self.kernel_is_expensive and not self._store.kept_width
 
     @property
-    def values_are_dear(self) -> bool:
+    def kernel_is_expensive(self) -> bool:
         """Whether a kernel value takes longer to evaluate than to look up."""
-        return self._store.backend.values_are_dear
+        return self._store.backend.kernel_is_expensive
 
     @property
     def keeps_all(self) -> bool:
@@ -221,7 +221,7 @@ class Gram:
         return idx if self._idx is None else self._idx[idx]
 
     @property
-    def held_rows(self) -> IndexArray:
+    def in_memory_rows(self) -> IndexArray:
         """Return which rows (and columns) of a matrix in memory these are."""
         assert isinstance(self.data, Precomputed)
         own = self.data.own_columns()

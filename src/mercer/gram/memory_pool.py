@@ -31,7 +31,7 @@ _UNMARKED_BYTES = 32 << 20  # idle ones, at most, that the system cannot take ba
 
 
 @final
-class Piece:
+class Buffer:
     """Memory for one user at a time; only what has been touched of it takes pages.
 
     Attributes
@@ -49,7 +49,7 @@ class Piece:
 
 
 @final
-class Pieces:
+class MemoryPool:
     """Pieces that nobody uses now; safe in several threads, without a lock that a fork could find held.
 
     Parameters
@@ -62,9 +62,9 @@ class Pieces:
         Most that idle pieces have been touched, together; those that have been idle for longest are given up.
     """
 
-    def __init__(self, make: Callable[[int], Piece], size: int, most_bytes: int) -> None:
+    def __init__(self, make: Callable[[int], Buffer], size: int, most_bytes: int) -> None:
         self._make, self._size, self._most_bytes = make, size, most_bytes
-        self._idle: list[Piece] = []
+        self._idle: list[Buffer] = []
 
     @property
     def idle_bytes(self) -> int:
@@ -75,7 +75,7 @@ class Pieces:
         """Give up all that nobody uses."""
         self._idle.clear()
 
-    def take(self, wanted: int, *, grows: bool = False) -> Piece:
+    def take(self, wanted: int, *, grows: bool = False) -> Buffer:
         """Take the smallest idle piece that has been touched that far, else the largest that has not, or make one.
 
         The largest of all for who `grows`: what it will want cannot be known, and fresh memory costs more than what a
@@ -83,8 +83,8 @@ class Pieces:
         """
         return self._take_idle(wanted, grows=grows) or self._make_new(wanted)
 
-    def _take_idle(self, wanted: int, *, grows: bool) -> Piece | None:
-        def rank(one: Piece) -> tuple[bool, int]:
+    def _take_idle(self, wanted: int, *, grows: bool) -> Buffer | None:
+        def rank(one: Buffer) -> tuple[bool, int]:
             return one.touched < wanted, -one.touched if grows else abs(one.touched - wanted)
 
         lost = True
@@ -100,14 +100,14 @@ class Pieces:
                     return piece
         return None
 
-    def _make_new(self, wanted: int) -> Piece:
+    def _make_new(self, wanted: int) -> Buffer:
         try:
             return self._make(wanted if _addresses_are_limited() else max(wanted, self._size))
         except MemoryError:  # addresses may be short where memory is not
             self.clear()
             return self._make(wanted)
 
-    def put_back(self, piece: Piece) -> None:
+    def put_back(self, piece: Buffer) -> None:
         """Keep a piece that nobody uses for the next user, unless it is too large."""
         if piece.touched > self._most_bytes:
             return
@@ -123,12 +123,12 @@ class Pieces:
                 self._idle.pop(0)
 
 
-def taken(n_bytes: int, *, grows: bool = False) -> Piece:
+def acquire(n_bytes: int, *, grows: bool = False) -> Buffer:
     """Return a piece with room for so many bytes, for one user, who gives it back, and `grows` if more are to come."""
     return (LARGE if n_bytes >= _LARGE_BYTES else SMALL).take(n_bytes, grows=grows)
 
 
-def give_back(piece: Piece) -> None:
+def give_back(piece: Buffer) -> None:
     """Let others have a piece; nobody may refer to its memory any more."""
     (LARGE if piece.memory.nbytes >= _LARGE_BYTES else SMALL).put_back(piece)
 
@@ -141,7 +141,9 @@ class Extent:
     n_bytes: int = 0
 
 
-def claimed(shape: int | tuple[int, ...], dtype: type[Number], extent: Extent | None = None) -> npt.NDArray[Number]:
+def pooled_array(
+    shape: int | tuple[int, ...], dtype: type[Number], extent: Extent | None = None
+) -> npt.NDArray[Number]:
     """Return an uninitialised array in memory that may have been used before, and will be again.
 
     Its memory goes to another user when neither the array nor a view of it is left.
@@ -165,20 +167,20 @@ def claimed(shape: int | tuple[int, ...], dtype: type[Number], extent: Extent | 
     wanted = prod(shape if isinstance(shape, tuple) else (shape,)) * np.dtype(dtype).itemsize
     if not wanted:
         return np.empty(shape, dtype=dtype)
-    piece = taken(wanted)
+    piece = acquire(wanted)
     array = np.frombuffer(memoryview(piece.memory.data)[:wanted], dtype=np.uint8)  # views of it refer to it
     weakref.finalize(array, _give_back_written, piece, extent or Extent(wanted)).atexit = False
     return array.view(dtype).reshape(shape)
 
 
-def _give_back_written(piece: Piece, extent: Extent) -> None:
+def _give_back_written(piece: Buffer, extent: Extent) -> None:
     piece.touched = max(piece.touched, extent.n_bytes)
     give_back(piece)
 
 
-def _allocated(n_bytes: int) -> Piece:
+def _allocated(n_bytes: int) -> Buffer:
     try:
-        return Piece(None, np.empty(n_bytes, dtype=np.uint8))
+        return Buffer(None, np.empty(n_bytes, dtype=np.uint8))
     except MemoryError as error:
         raise _lacking(n_bytes) from error
 
@@ -187,7 +189,7 @@ def _lacking(n_bytes: int) -> MemoryError:
     return MemoryError(f"the system does not give {n_bytes} bytes of memory for kernel values: lower memory_limit")
 
 
-def _mapped(n_bytes: int) -> Piece:
+def _mapped(n_bytes: int) -> Buffer:
     try:
         mapping = mmap.mmap(-1, _in_pages(n_bytes), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
@@ -195,7 +197,7 @@ def _mapped(n_bytes: int) -> Piece:
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # of systems without them
             mapping.madvise(mmap.MADV_HUGEPAGE)
-    return Piece(mapping, np.frombuffer(mapping, dtype=np.uint8))
+    return Buffer(mapping, np.frombuffer(mapping, dtype=np.uint8))
 
 
 def _in_pages(n_bytes: int) -> int:
@@ -223,5 +225,9 @@ def _can_be_taken_back() -> bool:
     return True
 
 
-SMALL = Pieces(_allocated, _SMALL_SIZE, _IDLE_SMALL_BYTES)
-LARGE = Pieces(_mapped, _LARGE_SIZE, _IDLE_BYTES) if _can_be_taken_back() else Pieces(_allocated, 0, _UNMARKED_BYTES)
+SMALL = MemoryPool(_allocated, _SMALL_SIZE, _IDLE_SMALL_BYTES)
+LARGE = (
+    MemoryPool(_mapped, _LARGE_SIZE, _IDLE_BYTES)
+    if _can_be_taken_back()
+    else MemoryPool(_allocated, 0, _UNMARKED_BYTES)
+)

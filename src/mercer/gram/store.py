@@ -15,8 +15,8 @@ from mercer.data import Data
 from mercer.data.lazy import lazy_property
 from mercer.gram.arena import Arena
 from mercer.gram.backends import Backend, EvaluatedBackend
-from mercer.gram.cache_policy import Keep
-from mercer.gram.cached_rows import KeptRows, combined
+from mercer.gram.cache_policy import CachePolicy
+from mercer.gram.cached_rows import CachedRows, combined
 from mercer.gram.threads import blas_threads
 from mercer.kernels import Kernel
 from mercer.kernels.diagnosis import MAX_FACTORED, MAX_POINTS, Diagnosis, diagnosis_of, first_refuted
@@ -36,7 +36,7 @@ class Store:
         kernel: Kernel,
         data: Data,
         memory_limit: int,
-        keep: Keep,
+        keep: CachePolicy,
         backend: Backend,
         reason: str,
     ) -> None:
@@ -49,11 +49,13 @@ class Store:
         taken = _ALLOCATOR_BYTES + backend.scratch_bytes + _THREADS * backend.thread_bytes + data.copied_bytes
         left = max(0, memory_limit - taken)
         most = int(_KEPT_SHARE * left) // max(1, 8 * data.n)
-        pays = keep is Keep.ALL or (backend.values_are_slow if keep is Keep.SLOW else backend.values_are_dear)
+        pays = keep is CachePolicy.FULL or (
+            backend.values_are_slow if keep is CachePolicy.NON_NATIVE else backend.kernel_is_expensive
+        )
         fit = most >= data.n and not kernel.takes_values
-        self.keeps_all = keep in (Keep.SLOW, Keep.ALL) and pays and fit
-        some = keep in (Keep.DEAR, Keep.SLOW) and pays
-        self.kept = KeptRows(data.n, min(data.n, most) if self.keeps_all or some else 0)
+        self.keeps_all = keep in (CachePolicy.NON_NATIVE, CachePolicy.FULL) and pays and fit
+        some = keep in (CachePolicy.EXPENSIVE, CachePolicy.NON_NATIVE) and pays
+        self.kept = CachedRows(data.n, min(data.n, most) if self.keeps_all or some else 0)
         self.room = left - 8 * data.n * self.kept.capacity
         self._by_thread = threading.local()
 

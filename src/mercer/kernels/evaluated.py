@@ -13,7 +13,7 @@ from mercer.kernels.standard import Precomputed
 
 @final
 @dataclass(frozen=True, repr=False)
-class Held(Precomputed):
+class EvaluatedKernel(Precomputed):
     """Values of `kernel` between all rows of a table, in single precision: what many machines on these rows share.
 
     The rows are a `mercer.data.Precomputed` of a square matrix that is symmetric to the bit. That they are a kernel's

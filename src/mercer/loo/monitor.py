@@ -16,7 +16,7 @@ class Ended(Exception):  # noqa: N818
     """Raised by a `check` that wants no more than has been found so far; no error."""
 
 
-class Watch:
+class ProgressMonitor:
     """Says how far a pass is, and ends it when asked to."""
 
     def __init__(

@@ -21,7 +21,7 @@ from mercer.data.arguments import check_callback, check_choice, check_seconds
 from mercer.gram import Gram
 from mercer.loo.bounds import Radius, joachims_terms
 from mercer.loo.decision_values import left_out
-from mercer.loo.monitor import Watch
+from mercer.loo.monitor import ProgressMonitor
 from mercer.loo.path_following import Full
 from mercer.multiclass.training import Machines, class_scores, winners
 from mercer.problems import Hinge
@@ -229,7 +229,7 @@ def leave_one_out(
         return _closed_form(machine, X, np.asarray(y), fit_seconds)
     until = None if max_seconds is None else time.perf_counter() + max_seconds
     with Interruption() as interruption:
-        watch = Watch(interruption, until, verbose, callback)
+        watch = ProgressMonitor(interruption, until, verbose, callback)
         result = _followed(machine, y, fit_seconds, watch, errors_only=what == "errors")
     if result.stopped:
         warnings.warn(
@@ -242,7 +242,7 @@ def leave_one_out(
     return result
 
 
-def _followed(machine: Any, y: Any, fit_seconds: float, watch: Watch, *, errors_only: bool) -> LeaveOneOut:
+def _followed(machine: Any, y: Any, fit_seconds: float, watch: ProgressMonitor, *, errors_only: bool) -> LeaveOneOut:
     """Of machines whose solutions are followed while a row goes."""
     began = time.perf_counter()
     rows: IndexArray = machine._rows

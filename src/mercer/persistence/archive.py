@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from mercer.data.phrasing import listing
-from mercer.persistence.atomic_write import written_whole
+from mercer.persistence.atomic_write import open_atomically
 from mercer.persistence.refusals import refuse
 
 MAX_MANIFEST_BYTES = 64 << 20
@@ -40,7 +40,7 @@ _REQUIRED = _ALLOWED - {f"{name}.npy" for name in _OPTIONAL}
 
 def write_members(path: str | Path, members: dict[str, bytes]) -> None:
     """Write a file of these members and their checksums, all of it or nothing."""
-    with written_whole(path, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with open_atomically(path, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, data in (members | {CHECKSUMS: _checksums(members)}).items():
             archive.writestr(_member(name), data)
 

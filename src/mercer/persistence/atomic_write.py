@@ -21,7 +21,7 @@ _UMASK_MODE = 0o666  # permissions of a new file, before the umask
 
 
 @contextmanager
-def written_whole(path: str | Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
+def open_atomically(path: str | Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
     """Write a file completely or not at all.
 
     The data go to a temporary file in the same folder, which is flushed to the disk and then renamed. If the process is
@@ -76,7 +76,7 @@ def check_writable(path: str | Path, mode: Literal["w", "wb"] = "w") -> os.stat_
     Raises
     ------
     OSError
-        As :func:`written_whole` raises.
+        As :func:`open_atomically` raises.
     """
     try:
         found = os.stat(path)

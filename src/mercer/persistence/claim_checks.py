@@ -13,7 +13,7 @@ from mercer.certificates.evaluation import Evaluation
 from mercer.certificates.status import Status
 from mercer.gram import Gram
 from mercer.problems import Problem
-from mercer.specs import LossRecipe, MemoryRecipe, Point, Recipe
+from mercer.specs import InstanceBasedSpec, LossSpec, MachineSpec, Point
 
 AGREEMENT = 1e-9
 """Relative difference up to which a recomputed objective counts as the stored one."""
@@ -45,7 +45,13 @@ class Slack:
 
 
 def recomputed(
-    recipe: Recipe, claim: Any, targets: FloatArray, weights: FloatArray, gram: Gram, engine: Gram, point: Point
+    machine_spec: MachineSpec,
+    claim: Any,
+    targets: FloatArray,
+    weights: FloatArray,
+    gram: Gram,
+    engine: Gram,
+    point: Point,
 ) -> tuple[Any, list[str]]:
     """Return what a machine without a box problem may claim, and what its claim does not agree with.
 
@@ -64,10 +70,10 @@ def recomputed(
     ValueError
         If there is no such machine, or numbers overflow.
     """
-    if isinstance(recipe, MemoryRecipe):
-        return recipe.check(targets, weights, gram, point, claim)
-    assert isinstance(recipe, LossRecipe)
-    evidence = recipe.evidence(targets, weights, gram, point)
+    if isinstance(machine_spec, InstanceBasedSpec):
+        return machine_spec.check(targets, weights, gram, point, claim)
+    assert isinstance(machine_spec, LossSpec)
+    evidence = machine_spec.evidence(targets, weights, gram, point)
     found = evidence.evaluate(independent=True)
     slack = Slack.of(float(found.rounding.max()), float(weights.sum() * np.max(evidence.scale)), engine)
     eased = found._replace(

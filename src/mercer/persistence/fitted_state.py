@@ -23,7 +23,7 @@ from mercer.estimators import (
 )
 from mercer.kernels import Kernel, Linear
 from mercer.losses.perceptron import Separation
-from mercer.specs import ForLeastSquaresClassifier, ForLogisticRegression, Point, Recipe
+from mercer.specs import ForLeastSquaresClassifier, ForLogisticRegression, MachineSpec, Point
 
 OnRows = KernelRidge | LeastSquaresSVC | KernelLogisticRegression | GradientKernelSVC | KernelPerceptron
 """Machines that are sums over their training rows."""
@@ -55,7 +55,7 @@ class Trained:
         Of several classes.
     """
 
-    recipe: Recipe
+    machine_spec: MachineSpec
     kernel: Kernel
     vectors: Vectors
     rows: IndexArray | None
@@ -78,7 +78,7 @@ def trained(machine: Other) -> Trained:
     if isinstance(machine, (LogisticRegression, LeastSquaresClassifier)):
         w = as_data(np.ascontiguousarray(machine.coef_))
         point = Point(np.eye(w.n), machine.intercept_)
-        return _trained(machine, machine.recipe_, Linear(), w, None, point, (machine.certificate_,))
+        return _trained(machine, machine.spec_, Linear(), w, None, point, (machine.certificate_,))
     kernel = machine.kernel_
     if kernel.takes_values or kernel.is_structured:
         raise ValueError(
@@ -89,20 +89,26 @@ def trained(machine: Other) -> Trained:
         spoken = signs if signs.shape[1] == 1 else np.maximum(0.0, signs)
         point = Point(spoken * machine.class_weight_[machine._codes][:, None], np.zeros(signs.shape[1]))
         vectors, rows = as_data(machine.X_fit_), machine.prototype_indices_
-        return _trained(machine, machine.recipe_, kernel, vectors, rows, point, ())
+        return _trained(machine, machine.spec_, kernel, vectors, rows, point, ())
     vectors = as_data(machine.X_fit_).rows(machine._rows)
     multipliers = machine._multipliers if isinstance(machine, GradientKernelSVC) else None
     point = Point(machine._coefficients[machine._rows], machine._bias, multipliers=multipliers)
-    return _trained(machine, machine.recipe_, kernel, vectors, np.arange(vectors.n), point, _claims(machine))
+    return _trained(machine, machine.spec_, kernel, vectors, np.arange(vectors.n), point, _claims(machine))
 
 
 def _trained(
-    machine: Any, recipe: Recipe, kernel: Kernel, vectors: Any, rows: Any, point: Point, claims: tuple[Any, ...]
+    machine: Any,
+    machine_spec: MachineSpec,
+    kernel: Kernel,
+    vectors: Any,
+    rows: Any,
+    point: Point,
+    claims: tuple[Any, ...],
 ) -> Trained:
     weights = getattr(machine, "class_weight_", None)
     if weights is None and hasattr(machine, "classes_"):
         weights = np.ones(machine.classes_.size)
-    return Trained(recipe, kernel, vectors, rows, point, claims, weights, getattr(machine, "_scheme", "ovr"))
+    return Trained(machine_spec, kernel, vectors, rows, point, claims, weights, getattr(machine, "_scheme", "ovr"))
 
 
 def _of_network(machine: RBFNetworkClassifier) -> Trained:
@@ -112,9 +118,11 @@ def _of_network(machine: RBFNetworkClassifier) -> Trained:
             "a model holds an RBFNetworkClassifier whose machine is mercer's LogisticRegression or "
             f"LeastSquaresClassifier, and this one's is {type(inner).__name__}: keep it by pickle"
         )
-    recipe: ForLogisticRegression | ForLeastSquaresClassifier = replace(inner.recipe_, network=True)
+    machine_spec: ForLogisticRegression | ForLeastSquaresClassifier = replace(inner.spec_, network=True)
     point = Point(np.ascontiguousarray(inner.coef_.T), inner.intercept_)
-    found = _trained(machine, recipe, machine.kernel_, as_data(machine.centers_), None, point, (inner.certificate_,))
+    found = _trained(
+        machine, machine_spec, machine.kernel_, as_data(machine.centers_), None, point, (inner.certificate_,)
+    )
     return replace(found, class_weight=machine.class_weight_ * inner.class_weight_)
 
 
@@ -128,7 +136,7 @@ def _claims(machine: Any) -> tuple[Any, ...]:
             for mistakes, passes, criterion, separated in zip(*found, strict=True)
         )
     certificate = machine.certificate_
-    return (certificate,) if machine.recipe_.is_whole else certificate.parts or (certificate,)
+    return (certificate,) if machine.spec_.is_whole else certificate.parts or (certificate,)
 
 
 def _signs(codes: IndexArray, n_classes: int) -> FloatArray:

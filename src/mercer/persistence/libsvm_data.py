@@ -17,7 +17,7 @@ from sklearn.datasets import load_svmlight_file
 
 from mercer.data import CSR, as_data
 from mercer.data.base import parts
-from mercer.persistence.atomic_write import written_whole
+from mercer.persistence.atomic_write import open_atomically
 
 MAX_NUMBER = 2**31 - 1
 """The largest number of a feature: LIBSVM and scikit-learn read them as C's int."""
@@ -158,7 +158,7 @@ def save_libsvm_data(X: Any, y: Any, path: str | Path, *, zero_based: bool = Fal
     largest = first + (int(data.matrix.indices.max(initial=0)) if isinstance(data, CSR) else data.p - 1)
     if largest > MAX_NUMBER:
         raise ValueError(f"X has a feature of number {largest}, and {MAX_NUMBER} is the largest that LIBSVM reads.")
-    with written_whole(path, "w") as file:
+    with open_atomically(path, "w") as file:
         for part in parts(data.n, data.row_entries):
             values: Any = data.rows(part).float64()
             if precomputed and sparse.issparse(values):

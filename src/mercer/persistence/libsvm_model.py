@@ -18,7 +18,7 @@ from mercer.kernels import Kernel, Precomputed
 from mercer.multiclass.coefficients import PairCoefficients, table_of
 from mercer.multiclass.pairs import class_pairs, pairs_with, place_among_others
 from mercer.persistence import Model
-from mercer.persistence.atomic_write import written_whole
+from mercer.persistence.atomic_write import open_atomically
 from mercer.persistence.libsvm_text import CLASSIFIERS, KERNELS, LibsvmModel, read_model
 from mercer.tables.prediction_kind import Classes, Quantity
 
@@ -74,7 +74,7 @@ def save_libsvm_model(machine: Any, path: str | Path) -> None:
     True
     """
     held = _of_model(machine) if isinstance(machine, Model) else _of_estimator(machine)
-    with written_whole(path, "w") as file:
+    with open_atomically(path, "w") as file:
         file.writelines(held.lines())
 
 
@@ -202,19 +202,19 @@ def _support(machine: Any) -> Vectors | IndexArray:
 
 def _of_model(model: Model) -> LibsvmModel:
     _check_kernel(model.kernel)
-    outcome, (found, biases) = model.outcome, model._machines
-    kind = _KINDS_OF_MODELS.get(model.recipe.machine)
+    prediction_kind, (found, biases) = model.prediction_kind, model._machines
+    kind = _KINDS_OF_MODELS.get(model.machine_spec.machine)
     if kind is None:
-        raise ValueError(f"LIBSVM has no {model.recipe.machine}, which this model is of.")
-    if not isinstance(outcome, Classes):
+        raise ValueError(f"LIBSVM has no {model.machine_spec.machine}, which this model is of.")
+    if not isinstance(prediction_kind, Classes):
         coefficients, none = table_of(found), np.zeros(0, dtype=np.int64)
-        if isinstance(outcome, Quantity):  # in the target's unit
-            coefficients, biases = outcome.scale * coefficients, outcome.in_unit(biases)
+        if isinstance(prediction_kind, Quantity):  # in the target's unit
+            coefficients, biases = prediction_kind.scale * coefficients, prediction_kind.in_unit(biases)
         # See load_libsvm_model: what is inside here shall be inside there.
         rho = np.nextafter(-biases, -np.inf) if kind == "one_class" else -biases
         return LibsvmModel(kind, model.kernel, rho + 0.0, none, none, coefficients, model.support_vectors)
-    _check_scheme(outcome.scheme, len(outcome.labels))
-    labels, support = class_labels(outcome), model.support_vectors
+    _check_scheme(prediction_kind.scheme, len(prediction_kind.labels))
+    labels, support = class_labels(prediction_kind), model.support_vectors
     if isinstance(found, PairCoefficients):
         return _of_pairs(kind, model.kernel, support, found, biases, labels)
     return _of_two(kind, model.kernel, support, found, biases, labels, found[:, 0] > 0.0)
@@ -223,7 +223,7 @@ def _of_model(model: Model) -> LibsvmModel:
 _KINDS_OF_MODELS = {one.__name__: kind for one, kind in _KINDS.items()}
 
 
-def class_labels(outcome: Classes) -> IndexArray:
+def class_labels(prediction_kind: Classes) -> IndexArray:
     """What the classes of a model are called in LIBSVM's files: 0, 1, ... where they are text.
 
     Raises
@@ -231,7 +231,7 @@ def class_labels(outcome: Classes) -> IndexArray:
     ValueError
         If they are no integers of 32 bits.
     """
-    return np.arange(len(outcome.labels)) if outcome.is_text else _labels(outcome.labels)
+    return np.arange(len(prediction_kind.labels)) if prediction_kind.is_text else _labels(prediction_kind.labels)
 
 
 def _of_pairs(

@@ -24,10 +24,10 @@ from mercer.persistence.calibrations import calibration_dict, read_calibration
 from mercer.persistence.claims import claim_dict, number_of, read_claim
 from mercer.persistence.refusals import check_vector, real, refuse, text
 from mercer.persistence.seal_record import read_seal, seal_dict
-from mercer.specs import Recipe
+from mercer.specs import MachineSpec
 from mercer.specs import from_dict as from_recipe
 from mercer.tables.encoding import TableEncoder
-from mercer.tables.prediction_kind import MAX_TARGET, Classes, Membership, Outcome, Quantity
+from mercer.tables.prediction_kind import MAX_TARGET, Classes, Membership, PredictionKind, Quantity
 
 FORMAT = "mercer model"
 VERSION = 3
@@ -52,7 +52,7 @@ def arrays_of(model: Model) -> dict[str, np.ndarray]:
         "part_support": np.concatenate([part.support for part in model.parts]),
         "part_beta": np.concatenate([part.beta for part in model.parts]),
     }
-    if model.recipe.has_multipliers:
+    if model.machine_spec.has_multipliers:
         arrays["part_multipliers"] = np.concatenate([np.zeros(0), *(part.multipliers for part in model.parts)])
     for name in ("class_weight", "sample_weight"):
         weights = getattr(model.training, name)
@@ -72,10 +72,10 @@ def manifest_of(model: Model) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "written_by": f"mercer {__version__}",
-        "outcome": _outcome_dict(model.outcome),
+        "outcome": _outcome_dict(model.prediction_kind),
         "machine": {
             name: number_of(value) if isinstance(value, float) else value
-            for name, value in model.recipe.to_dict().items()
+            for name, value in model.machine_spec.to_dict().items()
         },
         "encoder": model.encoder.to_dict(),
         "kernel": model.kernel.to_dict(),
@@ -90,14 +90,17 @@ def manifest_of(model: Model) -> dict[str, Any]:
     }
 
 
-def _outcome_dict(outcome: Outcome) -> dict[str, Any]:
-    if not isinstance(outcome, Classes):
-        return {"kind": outcome.kind} | asdict(outcome)  # type: ignore[call-overload]
+def _outcome_dict(prediction_kind: PredictionKind) -> dict[str, Any]:
+    if not isinstance(prediction_kind, Classes):
+        return {"kind": prediction_kind.kind} | asdict(prediction_kind)  # type: ignore[call-overload]
     return {
-        "kind": outcome.kind,
-        "column": outcome.column,
-        "labels": {"kind": _TEXT if outcome.labels.dtype == object else _INTEGER, "values": outcome.labels.tolist()},
-        "scheme": outcome.scheme,
+        "kind": prediction_kind.kind,
+        "column": prediction_kind.column,
+        "labels": {
+            "kind": _TEXT if prediction_kind.labels.dtype == object else _INTEGER,
+            "values": prediction_kind.labels.tolist(),
+        },
+        "scheme": prediction_kind.scheme,
     }
 
 
@@ -141,13 +144,15 @@ def model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
 
 
 def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
-    outcome, recipe = _outcome(manifest["outcome"]), from_recipe(manifest["machine"])
-    if recipe.answers != outcome.kind:
-        refuse(f"its machine is {recipe.machine!r}, which does not answer with {outcome.kind}")
-    if isinstance(outcome, Classes) and outcome.scheme not in recipe.schemes:
-        refuse(f"its machine is {recipe.machine!r}, which does not tell classes apart by {outcome.scheme!r}")
+    prediction_kind, machine_spec = _outcome(manifest["outcome"]), from_recipe(manifest["machine"])
+    if machine_spec.answers != prediction_kind.kind:
+        refuse(f"its machine is {machine_spec.machine!r}, which does not answer with {prediction_kind.kind}")
+    if isinstance(prediction_kind, Classes) and prediction_kind.scheme not in machine_spec.schemes:
+        refuse(
+            f"its machine is {machine_spec.machine!r}, which does not tell classes apart by {prediction_kind.scheme!r}"
+        )
     rows, support_rows = arrays["training_rows"], arrays["support_rows"]
-    check_vector(rows, "training_rows", 0, np.iinfo(np.int64).max, at_least=2 if outcome.column else 1)
+    check_vector(rows, "training_rows", 0, np.iinfo(np.int64).max, at_least=2 if prediction_kind.column else 1)
     check_vector(support_rows, "support_rows", 0, len(rows))
     if (np.diff(support_rows) <= 0).any():
         refuse("array 'support_rows' does not rise")
@@ -156,19 +161,21 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     if manifest["n_features"] != n_features or not n_features:
         refuse("its encoder and its support vectors differ in the number of features")
     kernel = _kernel(manifest["kernel"])
-    if recipe.own_vectors is not None and type(kernel) is not recipe.own_vectors:
-        refuse(f"its kernel is {kernel!r}, which a {recipe.machine} does not have")
-    n_support = len(support_rows) if recipe.own_vectors is None else _n_vectors(arrays)
+    if machine_spec.own_vectors is not None and type(kernel) is not machine_spec.own_vectors:
+        refuse(f"its kernel is {kernel!r}, which a {machine_spec.machine} does not have")
+    n_support = len(support_rows) if machine_spec.own_vectors is None else _n_vectors(arrays)
     return Model(
         encoder=encoder,
-        outcome=outcome,
-        recipe=recipe,
+        prediction_kind=prediction_kind,
+        machine_spec=machine_spec,
         kernel=kernel,
         support_rows=support_rows,
         support_vectors=as_data(_support(arrays, n_support, n_features)),
-        parts=tuple(_parts(manifest["parts"], arrays, outcome, recipe, n_support)),
-        training=_training(manifest, arrays, outcome, recipe),
-        calibration=None if manifest["calibration"] is None else _calibration(manifest["calibration"], outcome, recipe),
+        parts=tuple(_parts(manifest["parts"], arrays, prediction_kind, machine_spec, n_support)),
+        training=_training(manifest, arrays, prediction_kind, machine_spec),
+        calibration=None
+        if manifest["calibration"] is None
+        else _calibration(manifest["calibration"], prediction_kind, machine_spec),
         seal=None if manifest["seal"] is None else _seal(manifest["seal"]),
     )
 
@@ -186,7 +193,7 @@ def _refuse_unknown(given: Any, known: Any, place: str) -> None:
             _refuse_unknown(one, other, place)
 
 
-def _outcome(entry: dict[str, Any]) -> Outcome:
+def _outcome(entry: dict[str, Any]) -> PredictionKind:
     kind = entry["kind"]
     if kind == Classes.kind:
         check_choice("scheme", entry["scheme"], (*SCHEMES, JOINT))
@@ -245,13 +252,17 @@ def _seal(entry: Any) -> Seal:
         refuse(f"its record of a test part is none: {type(error).__name__}: {error}")
 
 
-def _calibration(entry: Any, outcome: Outcome, recipe: Recipe) -> Calibration:
-    calibrated = isinstance(outcome, Classes) and recipe.claims is Certificate and outcome.scheme in SCHEMES
+def _calibration(entry: Any, prediction_kind: PredictionKind, machine_spec: MachineSpec) -> Calibration:
+    calibrated = (
+        isinstance(prediction_kind, Classes)
+        and machine_spec.claims is Certificate
+        and prediction_kind.scheme in SCHEMES
+    )
     if not calibrated:
-        refuse(f"it has probabilities of decision values, which a {recipe.machine} has not")
-    assert isinstance(outcome, Classes)
+        refuse(f"it has probabilities of decision values, which a {machine_spec.machine} has not")
+    assert isinstance(prediction_kind, Classes)
     try:
-        return read_calibration(entry, outcome.scheme, len(outcome.labels), outcome.n_parts)
+        return read_calibration(entry, prediction_kind.scheme, len(prediction_kind.labels), prediction_kind.n_parts)
     except (ValueError, TypeError, KeyError) as error:
         refuse(f"its calibration is none: {type(error).__name__}: {error}")
 
@@ -274,22 +285,26 @@ def _support(arrays: dict[str, np.ndarray], n: int, p: int) -> np.ndarray | spar
 
 
 def _parts(
-    entries: list[dict[str, Any]], arrays: dict[str, np.ndarray], outcome: Outcome, recipe: Recipe, n_support: int
+    entries: list[dict[str, Any]],
+    arrays: dict[str, np.ndarray],
+    prediction_kind: PredictionKind,
+    machine_spec: MachineSpec,
+    n_support: int,
 ) -> list[Part]:
     # Read before anything is made for each pair of classes, so that a short file cannot ask for very many.
     machines = [
         (
             real(entry["bias"], "bias", True),
-            _half_width(entry["half_width"], recipe),
-            read_claim(entry["certificate"], recipe.claims if number == 0 or not recipe.is_whole else None),
+            _half_width(entry["half_width"], machine_spec),
+            read_claim(entry["certificate"], machine_spec.claims if number == 0 or not machine_spec.is_whole else None),
         )
         for number, entry in enumerate(entries)
     ]
-    n_machines = outcome.n_parts
+    n_machines = prediction_kind.n_parts
     starts, support, beta = arrays["part_starts"], arrays["part_support"], arrays["part_beta"]
     multipliers = arrays.get("part_multipliers")
-    if (multipliers is not None) is not recipe.has_multipliers:
-        refuse(f"it has multipliers, or has none, which does not fit a {recipe.machine}")
+    if (multipliers is not None) is not machine_spec.has_multipliers:
+        refuse(f"it has multipliers, or has none, which does not fit a {machine_spec.machine}")
     if multipliers is not None and multipliers.shape != beta.shape:
         refuse("its multipliers are not as many as its coefficients")
     rising = starts.shape == (n_machines + 1,) and starts[0] == 0 and starts[-1] == len(beta)
@@ -304,9 +319,12 @@ def _parts(
     parts = []
     for number, machine in enumerate(machines):
         own = slice(starts[number], starts[number + 1])
-        _check_variables(support[own], beta[own], recipe)
+        _check_variables(support[own], beta[own], machine_spec)
         part = Part(support[own], beta[own], *machine, None if multipliers is None else multipliers[own])
-        if not max(abs(part.bias), *np.abs(part.beta), 0.0) / (part.divisor if recipe.is_scaled else 1.0) < MAX_TARGET:
+        if (
+            not max(abs(part.bias), *np.abs(part.beta), 0.0) / (part.divisor if machine_spec.is_scaled else 1.0)
+            < MAX_TARGET
+        ):
             refuse(
                 "a machine has a coefficient or a bias too large to compute with, or a margin too small to divide by"
             )
@@ -314,30 +332,32 @@ def _parts(
     return parts
 
 
-def _half_width(value: object, recipe: Recipe) -> float | None:
-    if (value is None) is recipe.has_width:
-        refuse(f"its half_width is {value!r}, which does not fit a {recipe.machine}")
+def _half_width(value: object, machine_spec: MachineSpec) -> float | None:
+    if (value is None) is machine_spec.has_width:
+        refuse(f"its half_width is {value!r}, which does not fit a {machine_spec.machine}")
     return None if value is None else real(value, "half_width", True)
 
 
-def _check_variables(support: np.ndarray, beta: np.ndarray, recipe: Recipe) -> None:
+def _check_variables(support: np.ndarray, beta: np.ndarray, machine_spec: MachineSpec) -> None:
     """Rising rows; where a row has two variables, those of the positive ones, and then those of the negative ones."""
-    sides = [support[beta > 0.0], support[beta <= 0.0]] if recipe.is_two_sided else [support]
+    sides = [support[beta > 0.0], support[beta <= 0.0]] if machine_spec.is_two_sided else [support]
     if any((np.diff(side) <= 0).any() for side in sides):
         refuse("a machine lists a support vector twice")
 
 
-def _training(manifest: dict[str, Any], arrays: dict[str, np.ndarray], outcome: Outcome, recipe: Recipe) -> Training:
+def _training(
+    manifest: dict[str, Any], arrays: dict[str, np.ndarray], prediction_kind: PredictionKind, machine_spec: MachineSpec
+) -> Training:
     class_weight, sample_weight = arrays.get("class_weight"), arrays.get("sample_weight")
-    if (class_weight is None) is isinstance(outcome, Classes):
+    if (class_weight is None) is isinstance(prediction_kind, Classes):
         refuse("it should hold class weights where there are classes, and none where there are none")
-    n_classes = len(outcome.labels) if isinstance(outcome, Classes) else 0
+    n_classes = len(prediction_kind.labels) if isinstance(prediction_kind, Classes) else 0
     if class_weight is not None and (class_weight.shape != (n_classes,) or not (class_weight > 0).all()):
         refuse("the class weights must be positive, one weight a class")
     n = len(arrays["training_rows"])
     if sample_weight is not None and (sample_weight.shape != (n,) or not (sample_weight > 0).all()):
         refuse("the sample weights must be positive, one a training row")
-    C = getattr(recipe, "C", 1.0)
+    C = getattr(machine_spec, "C", 1.0)
     largest = max(1.0, C) if math.isfinite(C) else 1.0
     for weights in (class_weight, sample_weight):
         largest *= 1.0 if weights is None else float(weights.max())

@@ -20,9 +20,9 @@ from mercer.model_selection.seal import Seal
 from mercer.multiclass.calibration import Calibration
 from mercer.multiclass.coefficients import Coefficients, Entries
 from mercer.problems import Problem, has_width
-from mercer.specs import DualRecipe, Point, Recipe
+from mercer.specs import MachineSpec, Point, QuadraticSpec
 from mercer.tables.encoding import TableEncoder
-from mercer.tables.prediction_kind import Outcome, PartTask
+from mercer.tables.prediction_kind import PartTask, PredictionKind
 from mercer.tables.table import Table, TableWarning
 
 
@@ -117,8 +117,8 @@ class Model:
     """
 
     encoder: TableEncoder
-    outcome: Outcome
-    recipe: Recipe
+    prediction_kind: PredictionKind
+    machine_spec: MachineSpec
     kernel: Kernel
     support_rows: npt.NDArray[np.int64]
     support_vectors: Vectors
@@ -130,7 +130,7 @@ class Model:
     @property
     def target(self) -> str | None:
         """Column that it predicts; None where there is none."""
-        return self.outcome.column
+        return self.prediction_kind.column
 
     @property
     def certificate(self) -> Any:
@@ -142,7 +142,7 @@ class Model:
         return self._values(as_data(self.encoder.transform(table)))
 
     def _values(self, data: Vectors) -> npt.NDArray[np.float64]:
-        return self.recipe.values(self.kernel, data, self.support_vectors, *self._machines)
+        return self.machine_spec.values(self.kernel, data, self.support_vectors, *self._machines)
 
     def point(self, parts: tuple[Part, ...], rows: npt.NDArray[np.int64]) -> Point:
         """The point of a problem whose outputs these parts are, on these of the training rows.
@@ -160,7 +160,7 @@ class Model:
             if multipliers is not None:
                 multipliers[part.support] = part.multipliers
         bias = np.array([part.bias for part in parts])
-        if self.recipe.own_vectors is not None:
+        if self.machine_spec.own_vectors is not None:
             return Point(beta, bias, vectors)
         place = np.full(len(self.training.rows), -1)
         place[rows] = np.arange(rows.size)
@@ -182,23 +182,27 @@ class Model:
         parts = self.parts
         machines = np.arange(len(parts)).repeat([part.support.size for part in parts])
         beta, biases = np.concatenate([part.beta for part in parts]), np.array([part.bias for part in parts])
-        if self.recipe.is_scaled:
+        if self.machine_spec.is_scaled:
             divisors = np.array([part.divisor for part in parts])
             beta, biases = beta / divisors[machines], biases / divisors
         vectors = np.concatenate([part.support for part in parts])
-        return self.outcome.machines(Entries(vectors, machines, beta, self.support_vectors.n, len(parts)), biases)
+        return self.prediction_kind.machines(
+            Entries(vectors, machines, beta, self.support_vectors.n, len(parts)), biases
+        )
 
     def scores(self, table: Any) -> npt.NDArray[np.float64]:
-        """What decides about each row: see `scores` of the model's `outcome`."""
+        """What decides about each row: see `scores` of the model's `prediction_kind`."""
         return self._scores(as_data(self.encoder.transform(table)))
 
     def _scores(self, data: Vectors) -> npt.NDArray[np.float64]:
-        return self.outcome.scores(self._values(data), lambda: self.kernel.diag(data))
+        return self.prediction_kind.scores(self._values(data), lambda: self.kernel.diag(data))
 
     @property
     def has_probabilities(self) -> bool:
         """Whether it knows the probability of each class."""
-        return self.calibration is not None or self.recipe.probabilities(np.zeros((1, len(self.parts)))) is not None
+        return (
+            self.calibration is not None or self.machine_spec.probabilities(np.zeros((1, len(self.parts)))) is not None
+        )
 
     def probabilities(self, table: Any) -> npt.NDArray[np.float64]:
         """Probability of each class, (n, n_classes), in the order of the outcome's labels.
@@ -208,11 +212,11 @@ class Model:
         ValueError
             If it knows none.
         """
-        make = self.recipe.probabilities if self.calibration is None else self.calibration.probabilities
+        make = self.machine_spec.probabilities if self.calibration is None else self.calibration.probabilities
         found = make(self.decision_values(table))
         if found is None:
             raise ValueError(
-                f"this {self.recipe.machine} knows no probabilities: fit an SVC or a NuSVC with probability=True, or a "
+                f"this {self.machine_spec.machine} knows no probabilities: fit an SVC or a NuSVC with probability=True, or a "
                 "KernelLogisticRegression."
             )
         return found
@@ -227,16 +231,16 @@ class Model:
         """
         self._warn_of_strangers(table)
         data = as_data(self.encoder.transform(table))
-        if not self.recipe.is_sum:
-            return self.outcome.answers(self._scores(data))
-        found = self.outcome.predict(self.kernel, data, self.support_vectors, *self._machines)
-        return self.outcome.answers(self._scores(data)) if found is None else found
+        if not self.machine_spec.is_sum:
+            return self.prediction_kind.answers(self._scores(data))
+        found = self.prediction_kind.predict(self.kernel, data, self.support_vectors, *self._machines)
+        return self.prediction_kind.answers(self._scores(data)) if found is None else found
 
     def answer(self, table: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
         """What `predict` says of each row, and the scores that decided it; warns as `predict` does."""
         self._warn_of_strangers(table)
         scores = self.scores(table)
-        return self.outcome.answers(scores), scores
+        return self.prediction_kind.answers(scores), scores
 
     def _warn_of_strangers(self, table: Any) -> None:
         for sentence in self.encoder.strangers(table):
@@ -244,7 +248,7 @@ class Model:
 
     def training_part(self, table: Table) -> Table:
         """The training rows of the table, with the columns that the model uses and the target."""
-        return used_part(table, self.encoder, self.outcome.column, self.training.rows)
+        return used_part(table, self.encoder, self.prediction_kind.column, self.training.rows)
 
 
 def used_part(table: Table, encoder: TableEncoder, target: str | None, rows: npt.NDArray[np.int64]) -> Table:
@@ -273,18 +277,20 @@ def point_of(problem: Problem, rows: npt.NDArray[np.int64], beta: npt.NDArray[np
     return point
 
 
-def grouped(recipe: Recipe, tasks: Sequence[PartTask]) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
+def grouped(
+    machine_spec: MachineSpec, tasks: Sequence[PartTask]
+) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
     """The rows and the targets of each problem: (n,), or (n, n_parts) of one whose outputs are all the parts.
 
     Targets of machines without a box problem are (n, 1) where there is one problem for each part.
     """
-    if recipe.is_whole:
+    if machine_spec.is_whole:
         return [(tasks[0].rows, np.column_stack([task.targets for task in tasks]))]
-    if isinstance(recipe, DualRecipe):
+    if isinstance(machine_spec, QuadraticSpec):
         return [(task.rows, task.targets) for task in tasks]
     return [(task.rows, task.targets[:, None]) for task in tasks]
 
 
 def grouped_parts(model: Model) -> list[tuple[Part, ...]]:
     """The parts of each problem."""
-    return [model.parts] if model.recipe.is_whole else [(part,) for part in model.parts]
+    return [model.parts] if model.machine_spec.is_whole else [(part,) for part in model.parts]

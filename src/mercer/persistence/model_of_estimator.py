@@ -25,10 +25,10 @@ from mercer.persistence.fitted_state import Other, trained
 from mercer.persistence.model import Model, Part, grouped, grouped_parts
 from mercer.persistence.training_set import TrainingSet, training_set
 from mercer.problems import Problem, inner
-from mercer.specs import DualRecipe
-from mercer.tables.column_checks import doubtful_columns
+from mercer.specs import QuadraticSpec
+from mercer.tables.column_checks import suspicious_columns
 from mercer.tables.encoding import Missing, TableEncoder
-from mercer.tables.prediction_kind import Classes, Membership, Outcome, PartTask, Quantity
+from mercer.tables.prediction_kind import Classes, Membership, PartTask, PredictionKind, Quantity
 from mercer.tables.table import Table, TableWarning, as_table, target_column
 
 Dual: TypeAlias = SVC | NuSVC | SVR | NuSVR | QuantileSVR | OneClassSVM | SVDD
@@ -89,7 +89,7 @@ def fit_model(
     table = _without_doubtful(as_table(table), target, rows, keep)
     learn = Quantity.learnt if is_regressor(machine) else Classes.learnt
     training = training_set(table, target, learn, rows=rows, missing=missing)
-    return _model_of(training, clone(machine).fit(training.X, training.outcome.as_y(training.truth)))
+    return _model_of(training, clone(machine).fit(training.X, training.prediction_kind.as_y(training.truth)))
 
 
 def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None) -> Model:
@@ -113,7 +113,7 @@ def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None)
     """
     _check_machine(machine)
     check_is_fitted(machine, "n_features_in_")
-    if not hasattr(machine, "recipe_") and not isinstance(machine, RBFNetworkClassifier):
+    if not hasattr(machine, "spec_") and not isinstance(machine, RBFNetworkClassifier):
         raise ValueError(
             "a model remembers its training rows and certificate, and this machine, read from a file, has none: fit it "
             "again."
@@ -123,16 +123,18 @@ def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None)
         table = Table(tuple(map(str, machine.feature_names_in_)), table.columns, table.sparse)
     encoder = TableEncoder.identity(table)
     if isinstance(machine, _NOVELTY):
-        outcome: Outcome = Membership(0.0)
+        prediction_kind: PredictionKind = Membership(0.0)
     else:
         target = target_column(_one_target(y))
         table = Table((*table.names, "y"), (*table.columns, target), table.sparse)
-        outcome = Quantity("y") if is_regressor(machine) else Classes.learnt("y", target)
+        prediction_kind = Quantity("y") if is_regressor(machine) else Classes.learnt("y", target)
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     # A weight of 0 is absence: such a row is no training row.
     rows = np.arange(table.n_rows) if weights is None else np.flatnonzero(weights)
     used = table.take(rows)
-    training = TrainingSet(encoder, outcome, outcome.truth(used), encoder.transform(used), rows, used.checksum())
+    training = TrainingSet(
+        encoder, prediction_kind, prediction_kind.truth(used), encoder.transform(used), rows, used.checksum()
+    )
     model = _model_of(training, machine, None if weights is None else weights[rows])
     return replace(model, seal=getattr(machine, "seal_", None))
 
@@ -150,7 +152,7 @@ def _without_doubtful(
     table: Table, target: str | None, rows: npt.NDArray[np.int64] | None, keep: Iterable[str]
 ) -> Table:
     training = table if rows is None else table.take(np.asarray(rows, dtype=np.int64))
-    doubtful = doubtful_columns(training.without({*([] if target is None else [target]), *keep}))
+    doubtful = suspicious_columns(training.without({*([] if target is None else [target]), *keep}))
     for name, reason in doubtful.items():
         warnings.warn(
             f"column {name!r} was left out: {reason}; say keep=[{name!r}] to use it", TableWarning, stacklevel=3
@@ -177,7 +179,7 @@ def _model_of(training: TrainingSet, machine: Machine, sample_weight: npt.NDArra
         )
     if not isinstance(machine, Dual):
         return _model_of_other(training, machine, sample_weight)
-    settled, class_weight = _settled(training.outcome, machine)
+    settled, class_weight = _settled(training.prediction_kind, machine)
     tasks, solutions = settled.tasks(training.truth), _solutions(machine)
     _check_rows(machine, solutions, tasks, training.X)
     if isinstance(machine, NuSVC) and machine.machines_.leanings is not None:
@@ -185,14 +187,14 @@ def _model_of(training: TrainingSet, machine: Machine, sample_weight: npt.NDArra
             "a model cannot hold a NuSVC whose nu was lowered because class_weight made it infeasible: fit it with "
             f"nu={float(machine.nu_.min()):.6g} or less"
         )
-    of_it = replace(training, outcome=settled)
-    model = of_it.model(machine.recipe_, machine.kernel_, solutions, class_weight, sample_weight)
-    recipe = machine.recipe_
-    assert isinstance(recipe, DualRecipe)
-    gram, penalties = Gram(model.kernel, as_data(training.X)), model.training.penalties(recipe.C, training.truth)
-    for (rows, targets), one in zip(grouped(recipe, tasks), solutions, strict=True):
+    of_it = replace(training, prediction_kind=settled)
+    model = of_it.model(machine.spec_, machine.kernel_, solutions, class_weight, sample_weight)
+    machine_spec = machine.spec_
+    assert isinstance(machine_spec, QuadraticSpec)
+    gram, penalties = Gram(model.kernel, as_data(training.X)), model.training.penalties(machine_spec.C, training.truth)
+    for (rows, targets), one in zip(grouped(machine_spec, tasks), solutions, strict=True):
         view = gram.restrict(rows)
-        _check_problem(one, recipe.problem(targets, penalties[rows], view), view)
+        _check_problem(one, machine_spec.problem(targets, penalties[rows], view), view)
     return replace(model, calibration=getattr(machine, "calibration_", None))
 
 
@@ -201,12 +203,12 @@ def _model_of_other(
 ) -> Model:
     """The model of a machine that is no solution of a box problem."""
     found, data = trained(machine), as_data(training.X)
-    outcome = training.outcome
-    if isinstance(outcome, Classes):
-        if not np.array_equal(outcome.labels, Classes.learnt("y", target_column(machine.classes_)).labels):
+    prediction_kind = training.prediction_kind
+    if isinstance(prediction_kind, Classes):
+        if not np.array_equal(prediction_kind.labels, Classes.learnt("y", target_column(machine.classes_)).labels):
             raise ValueError(_OTHERS.format("labels"))
-        outcome = replace(outcome, scheme=found.scheme)
-    tasks = outcome.tasks(training.truth)
+        prediction_kind = replace(prediction_kind, scheme=found.scheme)
+    tasks = prediction_kind.tasks(training.truth)
     beta, rows = found.point.beta, found.rows
     if beta.shape[1] != len(tasks) or found.vectors.p != data.p or (rows is not None and rows[-1:] >= data.n):
         raise ValueError(_OTHERS.format("targets"))
@@ -226,14 +228,16 @@ def _model_of_other(
     if rows is not None:
         used_rows = np.unique(np.concatenate([part.support for part in parts]))
         vectors = data.rows(used_rows)
-    of_it = replace(training, outcome=outcome)
-    model = of_it.assembled(found.recipe, found.kernel, used_rows, vectors, parts, found.class_weight, sample_weight)
+    of_it = replace(training, prediction_kind=prediction_kind)
+    model = of_it.assembled(
+        found.machine_spec, found.kernel, used_rows, vectors, parts, found.class_weight, sample_weight
+    )
     gram, weights = Gram(model.kernel, data), model.training.penalties(1.0, training.truth)
-    for (rows_of, targets), own_parts in zip(grouped(model.recipe, tasks), grouped_parts(model), strict=True):
+    for (rows_of, targets), own_parts in zip(grouped(model.machine_spec, tasks), grouped_parts(model), strict=True):
         view, claim = gram.restrict(rows_of), own_parts[0].certificate
         try:
             point = model.point(own_parts, rows_of)
-            _, findings = recomputed(model.recipe, claim, targets, weights[rows_of], view, view, point)
+            _, findings = recomputed(model.machine_spec, claim, targets, weights[rows_of], view, view, point)
         except ValueError as error:
             raise ValueError(f"{_OTHERS.format('targets')}: {error}") from error
         if findings:
@@ -241,14 +245,14 @@ def _model_of_other(
     return model
 
 
-def _settled(outcome: Outcome, machine: Dual) -> tuple[Outcome, npt.NDArray[np.float64] | None]:
+def _settled(prediction_kind: PredictionKind, machine: Dual) -> tuple[PredictionKind, npt.NDArray[np.float64] | None]:
     """The outcome as a fitted machine settles it, and its class weights, where it has some."""
     if isinstance(machine, _CLASSIFIERS):
-        return replace(cast(Classes, outcome), scheme=machine.machines_.scheme), machine.class_weight_
+        return replace(cast(Classes, prediction_kind), scheme=machine.machines_.scheme), machine.class_weight_
     if isinstance(machine, _NOVELTY):
         ball = machine.squared_norm_ if isinstance(machine, SVDD) else None
         return Membership(float(machine.offset_[0]), ball), None
-    return outcome, None
+    return prediction_kind, None
 
 
 def _solutions(machine: Dual) -> list[Solution]:
@@ -273,7 +277,7 @@ def _check_rows(machine: Dual, solutions: list[Solution], tasks: Iterable[PartTa
             for a, b in zip(one, other, strict=True)
         ):
             raise ValueError(_OTHERS.format("labels"))
-    elif X.shape[0] * (2 if machine.recipe_.is_two_sided else 1) != solutions[0].beta.size:
+    elif X.shape[0] * (2 if machine.spec_.is_two_sided else 1) != solutions[0].beta.size:
         raise ValueError(_OTHERS.format("targets"))
 
 

@@ -14,9 +14,9 @@ from mercer.data import Vectors, as_data
 from mercer.kernels import Kernel
 from mercer.persistence.model import Model, Part, Training, used_part
 from mercer.problems import half_width
-from mercer.specs import Recipe
+from mercer.specs import MachineSpec
 from mercer.tables.encoding import Missing, TableEncoder
-from mercer.tables.prediction_kind import Classes, Membership, Outcome
+from mercer.tables.prediction_kind import Classes, Membership, PredictionKind
 from mercer.tables.table import TableError, as_table
 
 
@@ -41,7 +41,7 @@ class TrainingSet:
     """
 
     encoder: TableEncoder
-    outcome: Outcome
+    prediction_kind: PredictionKind
     truth: npt.NDArray[Any]
     X: Any
     rows: npt.NDArray[np.int64]
@@ -49,15 +49,15 @@ class TrainingSet:
 
     def model(
         self,
-        recipe: Recipe,
+        machine_spec: MachineSpec,
         kernel: Kernel,
         solutions: list[Solution],
         class_weight: npt.NDArray[np.float64] | None = None,
         sample_weight: npt.NDArray[np.float64] | None = None,
     ) -> Model:
         """The model made of what was solved on these rows, a solution for each part, or one for all."""
-        tasks, n = self.outcome.tasks(self.truth), len(self.truth)
-        if recipe.is_whole:
+        tasks, n = self.prediction_kind.tasks(self.truth), len(self.truth)
+        if machine_spec.is_whole:
             betas = solutions[0].beta.reshape(n, len(tasks)).T
             certificates = [solutions[0].certificate, *[None] * (len(tasks) - 1)]
             parts = [
@@ -70,18 +70,18 @@ class TrainingSet:
                 Part(
                     *_variables(one, task.rows),
                     float(one.bias),
-                    half_width(one.multipliers) if recipe.has_width else None,
+                    half_width(one.multipliers) if machine_spec.has_width else None,
                     one.certificate,
                 )
                 for task, one in zip(tasks, solutions, strict=True)
             ]
         rows = np.unique(np.concatenate([part.support for part in parts]))
         vectors = as_data(self.X).rows(rows)
-        return self.assembled(recipe, kernel, rows, vectors, parts, class_weight, sample_weight)
+        return self.assembled(machine_spec, kernel, rows, vectors, parts, class_weight, sample_weight)
 
     def assembled(
         self,
-        recipe: Recipe,
+        machine_spec: MachineSpec,
         kernel: Kernel,
         support_rows: npt.NDArray[np.int64],
         vectors: Vectors,
@@ -90,12 +90,12 @@ class TrainingSet:
         sample_weight: npt.NDArray[np.float64] | None,
     ) -> Model:
         """The model of parts whose `support` are training rows, of which these are the vectors, or vectors."""
-        if recipe.own_vectors is None:
+        if machine_spec.own_vectors is None:
             parts = [replace(part, support=np.searchsorted(support_rows, part.support)) for part in parts]
         return Model(
             encoder=self.encoder,
-            outcome=self.outcome,
-            recipe=recipe,
+            prediction_kind=self.prediction_kind,
+            machine_spec=machine_spec,
             kernel=kernel,
             support_rows=support_rows,
             support_vectors=vectors,
@@ -117,7 +117,7 @@ def _variables(
 def training_set(
     table: Any,
     target: str | None,
-    learn: Callable[[str, npt.NDArray[Any]], Outcome] = Classes.learnt,
+    learn: Callable[[str, npt.NDArray[Any]], PredictionKind] = Classes.learnt,
     *,
     rows: npt.NDArray[np.int64] | None = None,
     missing: Missing = "error",
@@ -146,11 +146,11 @@ def training_set(
     chosen = np.arange(table.n_rows) if rows is None else np.asarray(rows, dtype=np.int64)
     part = table.take(chosen)
     if target is None:
-        outcome: Outcome = Membership(0.0)
+        prediction_kind: PredictionKind = Membership(0.0)
     else:
         if part.missing(target).any():
             raise TableError(f"the target {target!r} has missing values in the training rows", "leave these rows out")
-        outcome = learn(target, part[target])
+        prediction_kind = learn(target, part[target])
     encoder = TableEncoder(missing=missing).fit(part if target is None else part.without([target]))
     checksum = used_part(table, encoder, target, chosen).checksum()
-    return TrainingSet(encoder, outcome, outcome.truth(part), encoder.transform(part), chosen, checksum)
+    return TrainingSet(encoder, prediction_kind, prediction_kind.truth(part), encoder.transform(part), chosen, checksum)

@@ -25,7 +25,7 @@ from mercer.persistence import Model, Part, combined, grouped, grouped_parts, po
 from mercer.persistence.claim_checks import AGREEMENT, Slack, disagreements, recertified, recomputed
 from mercer.problems import half_width
 from mercer.solvers.interruption import in_time
-from mercer.specs import DualRecipe, ForOneClassSVM, ForSVC
+from mercer.specs import ForOneClassSVM, ForSVC, QuadraticSpec
 from mercer.tables.prediction_kind import Classes, Membership
 from mercer.tables.table import Table, TableError, as_table
 
@@ -80,22 +80,22 @@ def verify(model: Model, table: Any) -> Verification:
     if another:
         return Verification(False, model.certificate, None, (another,))
     part = model.training_part(table)
-    contradicted = model.outcome.contradicted(part)
+    contradicted = model.prediction_kind.contradicted(part)
     if contradicted:
         return Verification(True, model.certificate, None, (contradicted,))
-    data, truth = as_data(model.encoder.transform(part)), model.outcome.truth(part)
+    data, truth = as_data(model.encoder.transform(part)), model.prediction_kind.truth(part)
     gram = Gram(model.kernel, data, backend=BlockBackend(model.kernel))
     engine = Gram(model.kernel, data)  # for how far its values may be off alone: none of them is used
-    problems = grouped(model.recipe, model.outcome.tasks(truth))
+    problems = grouped(model.machine_spec, model.prediction_kind.tasks(truth))
     findings, found = model.encoder.disagreements(part) + _check_support(model, data), []
     for (rows, targets), parts in zip(problems, grouped_parts(model), strict=True):
         views = gram.restrict(rows), engine.restrict(rows)
         try:
-            if isinstance(model.recipe, DualRecipe):
-                claim, own = _check_dual(model, model.recipe, parts, rows, targets, truth, *views)
+            if isinstance(model.machine_spec, QuadraticSpec):
+                claim, own = _check_dual(model, model.machine_spec, parts, rows, targets, truth, *views)
             else:
                 weights, point = model.training.penalties(1.0, truth)[rows], model.point(parts, rows)
-                claim, own = recomputed(model.recipe, parts[0].certificate, targets, weights, *views, point)
+                claim, own = recomputed(model.machine_spec, parts[0].certificate, targets, weights, *views, point)
         except ValueError as error:
             if "not finite" in str(error):
                 raise
@@ -108,7 +108,7 @@ def verify(model: Model, table: Any) -> Verification:
 
 def _check_dual(
     model: Model,
-    recipe: DualRecipe,
+    machine_spec: QuadraticSpec,
     parts: tuple[Part, ...],
     rows: IndexArray,
     targets: FloatArray,
@@ -118,9 +118,9 @@ def _check_dual(
 ) -> tuple[Certificate, list[str]]:
     """The certificate of the solution of a box problem, and what is not as it is claimed to be."""
     findings, stored = [], parts[0]
-    penalties = model.training.penalties(recipe.C, truth)
-    problem = recipe.problem(targets, penalties[rows], view)
-    if recipe.is_whole:
+    penalties = model.training.penalties(machine_spec.C, truth)
+    problem = machine_spec.problem(targets, penalties[rows], view)
+    if machine_spec.is_whole:
         beta = model.point(parts, rows).beta.ravel()
     else:
         place = np.full(truth.size, -1)
@@ -139,7 +139,7 @@ def _check_dual(
             continue
         # A fit that was stopped before its bias was known goes on with a rough one, and is certified with that.
         fixed = (
-            recipe.is_whole or not problem.n_groups
+            machine_spec.is_whole or not problem.n_groups
         )  # no objective says anything of the bias of a machine without one
         rough = None if fixed else recompute(problem, view, beta, part.bias)
         if rough is None or not np.isclose(stored.certificate.primal, rough.primal, rtol=AGREEMENT, atol=AGREEMENT):
@@ -156,24 +156,24 @@ def _check_dual(
     found = recertified(stored.certificate, evidence, evaluation, eased)
     findings += disagreements(stored.certificate, found, slack)
     findings += _check_width(stored, evaluation, slack)
-    if isinstance(model.outcome, Membership):
-        findings += _check_border(model, model.outcome, stored, evaluation, beta, view, penalties, slack)
+    if isinstance(model.prediction_kind, Membership):
+        findings += _check_border(model, model.prediction_kind, stored, evaluation, beta, view, penalties, slack)
     return found, findings
 
 
 def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> list[str]:
     """Whether probabilities are those that decision values of machines without each row have."""
-    claimed, outcome, training = model.calibration, model.outcome, model.training
+    claimed, prediction_kind, training = model.calibration, model.prediction_kind, model.training
     if claimed is None:
         return []
-    assert isinstance(outcome, Classes)
-    assert isinstance(model.recipe, DualRecipe)
-    problems, starts, tasks = [], [], outcome.tasks(truth)
+    assert isinstance(prediction_kind, Classes)
+    assert isinstance(model.machine_spec, QuadraticSpec)
+    problems, starts, tasks = [], [], prediction_kind.tasks(truth)
     for task, part in zip(tasks, model.parts, strict=True):
-        divisor = part.divisor if model.recipe.is_scaled else 1.0
-        penalties = training.penalties(model.recipe.C, truth)[task.rows] / divisor
-        recipe = ForSVC() if model.recipe.is_scaled else model.recipe
-        problems.append(recipe.problem(task.targets, penalties, engine.restrict(task.rows)))
+        divisor = part.divisor if model.machine_spec.is_scaled else 1.0
+        penalties = training.penalties(model.machine_spec.C, truth)[task.rows] / divisor
+        machine_spec = ForSVC() if model.machine_spec.is_scaled else model.machine_spec
+        problems.append(machine_spec.problem(task.targets, penalties, engine.restrict(task.rows)))
         starts.append(model.point((part,), task.rows).beta[:, 0] / divisor)
     parts, everything = [task.rows for task in tasks], np.arange(engine.n)
     raw = in_time(lambda check: left_out(problems, starts, parts, engine, everything, check=check)[0], None)
@@ -184,14 +184,14 @@ def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> l
         found = calibrate(
             raw,
             truth,
-            len(outcome.labels),
-            scheme=outcome.scheme,
+            len(prediction_kind.labels),
+            scheme=prediction_kind.scheme,
             method=claimed.method,
             free=claimed.free,
             weights=training.sample_weight,
             class_weight=None if claimed.free else training.class_weight,
         )
-    columns = told_apart(raw, len(outcome.labels), outcome.scheme).T
+    columns = told_apart(raw, len(prediction_kind.labels), prediction_kind.scheme).T
     away = max(
         _difference(mine, theirs, column)
         for mine, theirs, column in zip(found.maps, claimed.maps, columns, strict=True)
@@ -248,10 +248,10 @@ def _check_border(
         found = float(beta @ lengths) - 2.0 * evaluation.dual
         if not abs(norm - found) <= room + 2.0 * slack.dual:
             return [f"the squared norm of the centre is {norm:.9g} in the file and {found:.9g} recomputed"]
-    if isinstance(model.recipe, ForOneClassSVM) and model.recipe.contamination > 0.0:
+    if isinstance(model.machine_spec, ForOneClassSVM) and model.machine_spec.contamination > 0.0:
         outside, allowed = (
             float(penalties[scores < claimed.offset - room].sum()),
-            model.recipe.contamination * float(penalties.sum()),
+            model.machine_spec.contamination * float(penalties.sum()),
         )
         if outside > allowed * (1.0 + AGREEMENT):
             return [f"{outside:g} training rows by weight are outside, and no more than {allowed:g} should be"]
@@ -279,7 +279,7 @@ _ANOTHER = "this is not the table that the model was trained on"
 
 def _check_support(model: Model, data: Vectors) -> list[str]:
     """Whether the support vectors in the file are the rows that they claim to be."""
-    if model.recipe.own_vectors is not None:
+    if model.machine_spec.own_vectors is not None:
         return []
     difference = data.rows(model.support_rows).float64() - model.support_vectors.float64()
     if difference.size and abs(difference).max() > 0.0:

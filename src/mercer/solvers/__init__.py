@@ -11,4 +11,4 @@ from mercer.solvers.interruption import Interruption as Interruption
 from mercer.solvers.select import select_solver as select_solver
 from mercer.solvers.select import solve as solve
 from mercer.solvers.select import solve_each as solve_each
-from mercer.solvers.working_set import BatchSMO as BatchSMO
+from mercer.solvers.working_set import WorkingSetSolver as WorkingSetSolver

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from mercer._typing import FloatArray
-from mercer.certificates.screening import Kept
+from mercer.certificates.screening import TrackedGradient
 from mercer.gram import Gram
 from mercer.problems import Problem
 
@@ -75,7 +75,7 @@ class Solver(ABC, Generic[StateT]):
     def refresh(self, state: StateT, gradient: FloatArray, tol: float) -> None:
         """Go on from the true gradient at `state.beta`, to the tolerance `tol`."""
 
-    def kept(self, state: StateT) -> Kept | None:
+    def kept(self, state: StateT) -> TrackedGradient | None:
         """Return values of K beta that the solver has kept up to date, if it has any, for the certificate."""
         del state
         return None

@@ -81,7 +81,7 @@ class JointRows(Solver[JointState]):
     One round: choose the free examples of the last working set and the worst violators, evaluate K[W, W], solve the
     problem restricted to W, and add the columns of the examples that moved to the gradients of all classes. So a kernel
     value is evaluated once for all classes. Rows of examples that moved are kept in single precision within
-    `memory_limit`. Kernel values in single precision only steer, as in :class:`mercer.solvers.working_set.BatchSMO`;
+    `memory_limit`. Kernel values in single precision only steer, as in :class:`mercer.solvers.working_set.WorkingSetSolver`;
     and as there, up to 300 rows are solved to rounding, whatever the tolerance is.
 
     References

@@ -18,7 +18,7 @@ _OBJECT_BYTES = 400  # of two arrays and the pair of them, besides what they hol
 
 
 @final
-class Ledger:
+class GradientLog:
     """Who moved in which round, and whose value has not been followed since which round.
 
     Parameters
@@ -48,13 +48,13 @@ class Ledger:
         self._moves: list[tuple[IndexArray, FloatArray]] = []
         self.bytes_of_moves = 0
         self._left = np.full(beta.size, -1, dtype=np.int64)  # before which round; -1 for those who have not
-        self.travelled = np.abs(beta)
+        self.update_sum = np.abs(beta)
         self.n_terms = int(np.count_nonzero(beta))
 
     @property
     def nbytes(self) -> int:
         """Bytes that it takes."""
-        arrays = self._rows.nbytes + self.beta.nbytes + self._left.nbytes + self.travelled.nbytes
+        arrays = self._rows.nbytes + self.beta.nbytes + self._left.nbytes + self.update_sum.nbytes
         return arrays + self.bytes_of_moves
 
     @property
@@ -67,7 +67,7 @@ class Ledger:
         self.beta[cols] = beta
         self._moves.append((cols.copy(), change.copy()))  # what was given has room for more
         self.bytes_of_moves += cols.nbytes + change.nbytes + _OBJECT_BYTES
-        add_at(self.travelled, cols, np.abs(change))
+        add_at(self.update_sum, cols, np.abs(change))
         self.n_terms += cols.size + 1
 
     def leave_out(self, dropped: IndexArray) -> None:

@@ -16,14 +16,14 @@ from mercer.problems import Problem, nearest_points
 from mercer.solvers.base import Callback, Progress
 from mercer.solvers.driver import drive
 from mercer.solvers.interruption import Interruption
-from mercer.solvers.working_set import BatchSMO
+from mercer.solvers.working_set import WorkingSetSolver
 
 _DECIDED = 0.05  # with a violation below this share of the squared distance, the distance is certainly positive
 
 
 @final
 class HardMargin:
-    """C-SVC with C = inf, solved or refuted: two runs of :class:`BatchSMO`, one after the other.
+    """C-SVC with C = inf, solved or refuted: two runs of :class:`WorkingSetSolver`, one after the other.
 
     The dual of an inseparable problem is unbounded, so a solver let loose on it would run for ever. The distance of
     the classes' convex hulls in feature space always exists; it is positive exactly when the classes can be
@@ -80,7 +80,7 @@ class HardMargin:
                 raise _infeasible(gram, hulls, squared)
             start = 2.0 / squared * hulls.beta if squared > 0.0 else None
         solution = drive(
-            BatchSMO(),
+            WorkingSetSolver(),
             reason,
             problem,
             gram,
@@ -115,7 +115,7 @@ def _nearest(
     tol, start = 1e-3 * gram.largest_diagonal, None
     while True:
         hulls = drive(
-            BatchSMO(),
+            WorkingSetSolver(),
             "nearest points",
             hull_problem,
             gram,

@@ -16,19 +16,19 @@ from mercer.certificates.roundoff import is_certain, is_feasible, rounding_of_of
 from mercer.certificates.solution import Limits, Solution, Solutions
 from mercer.certificates.status import Status
 from mercer.gram import STATE_ARRAYS, Gram
-from mercer.gram.backends import HeldRows
+from mercer.gram.backends import InMemoryRows
 from mercer.kernels.instruction_set import select_isa
 from mercer.problems import Problems, growth, inner, vertex
 from mercer.solvers.base import DOUBT, Progress
-from mercer.solvers.in_memory_rounds import SAME, HeldRounds, Progression
+from mercer.solvers.in_memory_rounds import SAME, InMemorySolver, Progression
 
 _PART = 8  # every so many-th row speaks for all
 _DRIFT = 1e-12  # of the coefficients: a sum that is further off is put right before the start
 
 
 def takes_held(problems: Problems, gram: Gram, limits: Limits) -> bool:
-    """Whether :class:`HeldProblems` takes these problems: boxes around 0 and one sum, of a convex kernel."""
-    if not isinstance(gram.data, HeldRows) or gram.kernel.is_psd is not True or limits.tol_gap is not None:
+    """Whether :class:`InMemoryProblems` takes these problems: boxes around 0 and one sum, of a convex kernel."""
+    if not isinstance(gram.data, InMemoryRows) or gram.kernel.is_psd is not True or limits.tol_gap is not None:
         return False
     whole = problems.whole
     plain = whole.ridge is None and whole.rows is None and whole.n_groups == 1 and whole.n_outputs == 1
@@ -36,8 +36,8 @@ def takes_held(problems: Problems, gram: Gram, limits: Limits) -> bool:
 
 
 @final
-class HeldProblems:
-    """Problems on parts of a matrix that is held, solved by :class:`mercer.solvers.in_memory_rounds.HeldRounds`' rounds.
+class InMemoryProblems:
+    """Problems on parts of a matrix that is held, solved by :class:`mercer.solvers.in_memory_rounds.InMemorySolver`' rounds.
 
     What is done once for each fit costs more than a small machine. So starts, what is known of decision values, their
     probes and rounding are those of all problems at once, and solutions are made when they are asked for.
@@ -65,12 +65,12 @@ class HeldProblems:
         parts: Sequence[IndexArray],
         pairs: IndexArray,
         limits: Limits,
-        last: HeldProblems | None,
+        last: InMemoryProblems | None,
     ) -> None:
-        assert isinstance(gram.data, HeldRows)
+        assert isinstance(gram.data, InMemoryRows)
         self.problems, self._limits, self._data = problems, limits, gram.data
         self._idx = np.concatenate([parts[k] for k in pairs.ravel().tolist() if k >= 0])
-        self._rows = np.ascontiguousarray(gram.held_rows[self._idx])
+        self._rows = np.ascontiguousarray(gram.in_memory_rows[self._idx])
         self._firsts = np.array(problems.edges[:-1])
         self._rounds = Progression(problems, gram, self._rows, limits.tol)
         n = self._data.whole.shape[0]
@@ -113,7 +113,7 @@ class HeldProblems:
         combine_rows(select_isa(), self._data.whole, rows[used], None, coefficients[used], values, 1)
         return values
 
-    def _after(self, last: HeldProblems) -> tuple[FloatArray, FloatArray]:
+    def _after(self, last: InMemoryProblems) -> tuple[FloatArray, FloatArray]:
         """Where to start, as `Problem.start_after` has it, and the matrix times that."""
         now, then, beta = self.problems.whole, last.problems.whole, last.beta
         free = np.add.reduceat(((then.lower < beta) & (beta < then.upper)).astype(np.int64), self._firsts)
@@ -246,8 +246,8 @@ class HeldProblems:
             evaluation,
             ended,
             limits=limits,
-            solver=HeldRounds.name,
-            reason=HeldRounds.reason,
+            solver=InMemorySolver.name,
+            reason=InMemorySolver.reason,
             n_iter=int(self._rounds.n_iter[number]),
             seconds=float(self._rounds.seconds[number]),
             n_kernel_values=0,

@@ -13,7 +13,7 @@ from mercer._core import BLOCK_LIMIT, MANY_FREE, combine_rows, solve_held
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.solution import Product
 from mercer.gram import Gram
-from mercer.gram.backends import HeldRows
+from mercer.gram.backends import InMemoryRows
 from mercer.kernels.instruction_set import select_isa
 from mercer.problems import Problem, Problems, inner
 from mercer.solvers.base import Solver, State
@@ -107,8 +107,8 @@ class Progression:
 
 
 @dataclass
-class HeldState(State):
-    """State of :class:`HeldRounds`."""
+class InMemoryState(State):
+    """State of :class:`InMemorySolver`."""
 
     problem: Problem = field(kw_only=True)
     gram: Gram = field(kw_only=True)
@@ -118,10 +118,10 @@ class HeldState(State):
 
 
 @final
-class HeldRounds(Solver[HeldState]):
-    """Working sets of violators, as :class:`mercer.solvers.working_set.BatchSMO`, where all kernel values are in memory.
+class InMemorySolver(Solver[InMemoryState]):
+    """Working sets of violators, as :class:`mercer.solvers.working_set.WorkingSetSolver`, where all kernel values are in memory.
 
-    **Solves** any :class:`mercer.problems.Problem` of one output on a positive semidefinite matrix of `HeldRows`.
+    **Solves** any :class:`mercer.problems.Problem` of one output on a positive semidefinite matrix of `InMemoryRows`.
 
     One round, all of it native: a working set (the free variables of the last one, violators that have been in none,
     the worst violators), its matrix in single precision, pair steps and Newton steps on it, and the rows of the
@@ -146,12 +146,12 @@ class HeldRounds(Solver[HeldState]):
     def __init__(self, before: Product | None = None) -> None:
         self._before = before
 
-    def init(self, problem: Problem, gram: Gram, tol: float, start: FloatArray | None) -> HeldState:
+    def init(self, problem: Problem, gram: Gram, tol: float, start: FloatArray | None) -> InMemoryState:
         """Return the state at `start`; see :class:`Solver`."""
         beta = problem.start.copy() if start is None else problem.make_feasible(start)
-        rows = gram.held_rows
+        rows = gram.in_memory_rows
         values = _product(gram, rows, beta, self._before)
-        return HeldState(
+        return InMemoryState(
             beta=beta,
             gradient=_gradient(problem, beta, values[rows]),
             problem=problem,
@@ -162,7 +162,7 @@ class HeldRounds(Solver[HeldState]):
             rounds=Progression(Problems(problem, [problem.n]), gram, rows, tol),
         )
 
-    def advance(self, state: HeldState, seconds: float, max_iter: int) -> None:
+    def advance(self, state: InMemoryState, seconds: float, max_iter: int) -> None:
         """Work for about `seconds`; see :class:`Solver`."""
         until = time.perf_counter() + seconds
         p, rounds = state.problem, state.rounds
@@ -176,7 +176,7 @@ class HeldRounds(Solver[HeldState]):
         state.gradient = _gradient(p, state.beta, state.values[state.rows])
         state.dual = -0.5 * inner(state.beta, state.gradient + p.linear)
 
-    def refresh(self, state: HeldState, gradient: FloatArray, tol: float) -> None:
+    def refresh(self, state: InMemoryState, gradient: FloatArray, tol: float) -> None:
         """Go on from the true gradient; see :class:`Solver`."""
         if not np.array_equal(gradient, state.gradient):  # the claim has not been confirmed
             state.values[:] = _product(state.gram, state.rows, state.beta, None)
@@ -194,7 +194,7 @@ def _gradient(problem: Problem, beta: FloatArray, values: FloatArray) -> FloatAr
 def _product(gram: Gram, rows: IndexArray, beta: FloatArray, before: Product | None) -> FloatArray:
     """K beta at every row of the matrix."""
     data = gram.data
-    assert isinstance(data, HeldRows)
+    assert isinstance(data, InMemoryRows)
     n = data.whole.shape[0]
     wanted = _at_rows(rows, beta, n)
     values, rest = np.zeros(n), wanted

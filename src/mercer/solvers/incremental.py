@@ -25,7 +25,7 @@ from mercer.solvers.driver import drive, out_of_time
 from mercer.solvers.hard_margin import HardMargin
 from mercer.solvers.interruption import Interruption
 from mercer.solvers.select import select_solver, solve
-from mercer.solvers.working_set import BatchSMO
+from mercer.solvers.working_set import WorkingSetSolver
 from mercer.solvers.working_set_sizes import WHOLE_PROBLEM
 
 _EXACT = 1e-10
@@ -60,7 +60,7 @@ class Solved:
     evaluation: Evaluation | None = None
 
 
-def solve_nearby(
+def solve_incremental(
     last: Solved,
     gram: Gram,
     problem: Problem,
@@ -126,7 +126,7 @@ def solve_nearby(
     if problem.rows is not None:  # two of each row, those of all rows one after the other
         variables = np.concatenate([local, np.where(local >= 0, local + last.rows.size, -1)])
     solver, reason = select_solver(problem, view)
-    if not isinstance(solver, BatchSMO) or not view.is_convex:
+    if not isinstance(solver, WorkingSetSolver) or not view.is_convex:
         by_row = variables if problem.n_outputs == 1 else _of_outputs(local, problem.n_outputs)
         start = None  # without slack rows may have made the optimum infinite, which a start from nothing tells
         if not isinstance(solver, HardMargin):

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._core import gather_square, scatter_rows, without
 from mercer._typing import BoolArray, FloatArray, IndexArray, RealArray
-from mercer.gram import Extent, Gram, add_to, claimed, combined
+from mercer.gram import Extent, Gram, add_to, combined, pooled_array
 from mercer.solvers.working_set_sizes import MANY_ROWS
 
 _SPARE_BYTES, _SPARE_BYTES_OF_MANY = 128 << 20, 64 << 20  # of rows, beside as much as the input takes
@@ -37,7 +37,9 @@ class RowCache:
         limit = min(gram.room // 2, spare + gram.data.nbytes)
         self._capacity = min(gram.n, limit // (4 * max(1, gram.n)))
         self._extent = Extent()
-        self._values = claimed((self._capacity, gram.n), np.float32, self._extent)  # takes the pages that are written
+        self._values = pooled_array(
+            (self._capacity, gram.n), np.float32, self._extent
+        )  # takes the pages that are written
         self._slots = np.full(gram.n, -1, dtype=np.int64)
         self._began = np.zeros(self._capacity, dtype=np.int64)  # how many moves there had been by then
         self._used = self._most_bytes = 0
@@ -97,7 +99,7 @@ class RowCache:
             return
         slots = self._slots[chosen]
         new = chosen[slots < 0]
-        square = claimed((new.size, new.size), np.float32)
+        square = pooled_array((new.size, new.size), np.float32)
         self._count(square.nbytes)
         yield from self._gram.fill_block(square, new, new)
         gather_square(self._values, slots, chosen, square, out, self._gram.n_threads)

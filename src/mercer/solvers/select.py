@@ -14,17 +14,17 @@ from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.solution import Limits, Product, Solution, Solutions
 from mercer.certificates.status import Status
 from mercer.gram import Gram
-from mercer.gram.backends import HeldRows
+from mercer.gram.backends import InMemoryRows
 from mercer.problems import Problem, Problems
 from mercer.solvers.base import Callback, Progress, Solver
 from mercer.solvers.crammer_singer import JointRows
 from mercer.solvers.driver import drive, out_of_time
 from mercer.solvers.hard_margin import HardMargin
-from mercer.solvers.in_memory_problems import HeldProblems, takes_held
-from mercer.solvers.in_memory_rounds import HeldRounds
+from mercer.solvers.in_memory_problems import InMemoryProblems, takes_held
+from mercer.solvers.in_memory_rounds import InMemorySolver
 from mercer.solvers.interruption import Interruption
 from mercer.solvers.small_problems import SmallProblems, are_small, takes_kernel
-from mercer.solvers.working_set import BatchSMO
+from mercer.solvers.working_set import WorkingSetSolver
 from mercer.solvers.working_set_sizes import WHOLE_PROBLEM, all_at_once, takes_everything
 
 _ENDLESS = 1e200  # a dual objective that nothing but a kernel without an optimum comes to
@@ -33,7 +33,7 @@ _ARRAYS_OF_OTHERS = 17  # of all variables but those of the largest problem: wha
 
 def select_solver(
     problem: Problem, gram: Gram, before: Product | None = None
-) -> tuple[BatchSMO | HeldRounds | JointRows | HardMargin, str]:
+) -> tuple[WorkingSetSolver | InMemorySolver | JointRows | HardMargin, str]:
     """Return the solver of a problem that is solved alone, by itself, and why.
 
     Small ones :func:`solve` leaves to a native call that solves many, where the kernel has tiles.
@@ -54,14 +54,14 @@ def select_solver(
         return JointRows(), "one problem for all classes: rows one after the other, in all classes at once"
     if HardMargin.solves(problem):
         return HardMargin(), "C = inf: the distance of the classes' hulls tells whether there is a solution at all"
-    if isinstance(gram.data, HeldRows) and gram.kernel.is_psd:
-        return HeldRounds(before), HeldRounds.reason
+    if isinstance(gram.data, InMemoryRows) and gram.kernel.is_psd:
+        return InMemorySolver(before), InMemorySolver.reason
     if takes_everything(gram):
-        return BatchSMO(), all_at_once(problem, convex=gram.kernel.is_psd is True)
+        return WorkingSetSolver(), all_at_once(problem, convex=gram.kernel.is_psd is True)
     if problem.n <= WHOLE_PROBLEM:
-        return BatchSMO(), f"n = {problem.n}, but little memory: working sets of violators"
+        return WorkingSetSolver(), f"n = {problem.n}, but little memory: working sets of violators"
     return (
-        BatchSMO(),
+        WorkingSetSolver(),
         f"n = {problem.n} > {WHOLE_PROBLEM}: working sets of violators, or everything where most will move",
     )
 
@@ -92,7 +92,7 @@ def solve(
     interruption : Interruption, optional
         Entered by the caller, where one Ctrl-C shall stop more than this. By default Ctrl-C stops this solver.
     before : Product, optional
-        What is known of a point that `start` follows; see :class:`mercer.solvers.in_memory_rounds.HeldRounds`.
+        What is known of a point that `start` follows; see :class:`mercer.solvers.in_memory_rounds.InMemorySolver`.
 
     Returns
     -------
@@ -239,7 +239,7 @@ class _Several:
     ) -> Solutions:
         """Solve all of them, in as few native calls as may be."""
         known = None if after is None else after.held
-        in_turn = starts is None and (after is None or isinstance(known, HeldProblems))
+        in_turn = starts is None and (after is None or isinstance(known, InMemoryProblems))
         if in_turn and takes_held(self.problems, self.gram, self.limits):
             held = self.solve_held(known)  # type: ignore[arg-type]
             if held is not None:
@@ -257,9 +257,9 @@ class _Several:
                 self.solve_alone(number, given[number], None if before is None else before[number])
         return Solutions.of([self.solutions[number] for number in range(len(self.problems))])
 
-    def solve_held(self, last: HeldProblems | None) -> Solutions | None:
+    def solve_held(self, last: InMemoryProblems | None) -> Solutions | None:
         """Solve them on a matrix that is all in memory; return all solutions, where nobody needs to go on."""
-        held = HeldProblems(self.problems, self.gram, self.parts, self.pairs, self.limits, last)
+        held = InMemoryProblems(self.problems, self.gram, self.parts, self.pairs, self.limits, last)
         if last is None:
             held.begin_in_corners(self._is_over)
         done, n = 0, len(self.problems)

@@ -32,7 +32,7 @@ from mercer.kernels.base import finite
 from mercer.problems import Hinge, Problems
 from mercer.solvers.base import Progress
 from mercer.solvers.block import newton_bytes
-from mercer.solvers.working_set import BatchSMO
+from mercer.solvers.working_set import WorkingSetSolver
 from mercer.solvers.working_set_sizes import EXACT_PROBLEM, WHOLE_PROBLEM, exact_variables, reaches
 
 SMALL_PROBLEM, SMALL_AMONG_MANY = WHOLE_PROBLEM, 2560
@@ -85,7 +85,7 @@ def _matrix_sizes(problems: Problems, gram: Gram, *, alone: bool) -> tuple[int, 
 class SmallProblems:
     """Problems on parts of one Gram matrix, solved by native threads without Python in between.
 
-    Pair steps and exact Newton steps as in :class:`mercer.solvers.working_set.BatchSMO`. Of a problem alone: with the
+    Pair steps and exact Newton steps as in :class:`mercer.solvers.working_set.WorkingSetSolver`. Of a problem alone: with the
     whole matrix in double precision up to 640 variables, and in single beyond; and from 300 variables on in single
     where steps are many (C k(x, x) from 10 to 300). Its true values then come from tiles, or where it is to end at the
     limit of float64, from the matrix in double precision, on which it goes on. Of several: with the whole matrix in
@@ -137,7 +137,9 @@ class SmallProblems:
         self._part_starts = np.array(list(accumulate(counts, initial=0)))
         squares = sum(count * count for count in counts)
         # Working sets of two parts look at few of the values within each: to evaluate all pays where values are dear.
-        shares = len(problems) > 1 and (gram.values_are_dear or not (some_large and (large & (pairs[:, 1] >= 0)).any()))
+        shares = len(problems) > 1 and (
+            gram.kernel_is_expensive or not (some_large and (large & (pairs[:, 1] >= 0)).any())
+        )
         shares = shares and 8 * squares <= min(_SHARED_BYTES, gram.room // 2)
         shares = shares and squares <= 2 * gram.values_per_call  # all in one call
         self._shared_size = squares if shares else 0
@@ -456,7 +458,7 @@ class Solved:
             evaluation,
             ended,
             limits=limits,
-            solver=BatchSMO.name,
+            solver=WorkingSetSolver.name,
             reason=self._reason(problem.n),
             n_iter=int(n_iter),
             seconds=seconds,

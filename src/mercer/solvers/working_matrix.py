@@ -34,7 +34,7 @@ def _dtype(state: BatchState) -> np.dtype[np.floating]:
 def _staying_pays(state: BatchState, whole: RealArray, n_new: int, chosen: IndexArray) -> bool:
     """Whether to evaluate the rows of those who are new, and move the rest, instead of evaluating the whole square."""
     size, n_stay = chosen.size, chosen.size - n_new
-    if not state.gram.values_are_dear:  # to move them takes as long
+    if not state.gram.kernel_is_expensive:  # to move them takes as long
         return False
     if not state.single or state.problem.n_groups >= 2:  # nothing mirrors double values, nor may groups be mixed
         return False

@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from mercer._core import INNER_SHARE, MANY_FREE_PRECISE, Survey, add_at, combine_rows, without
 from mercer._typing import FloatArray, IndexArray
-from mercer.certificates.screening import Kept, Plan
+from mercer.certificates.screening import Plan, TrackedGradient
 from mercer.gram import Gram
 from mercer.problems import Problem, Problems, inner
 from mercer.solvers.base import Solver
 from mercer.solvers.block import solve_chosen
-from mercer.solvers.gradient_log import Ledger
+from mercer.solvers.gradient_log import GradientLog
 from mercer.solvers.row_cache import RowCache
 from mercer.solvers.single_precision import REFRESHES, noise, which_single_precision_helps
 from mercer.solvers.working_matrix import working_matrix
@@ -60,7 +60,7 @@ def _asks_for_a_start(state: BatchState) -> bool:
 
 
 @final
-class BatchSMO(Solver[BatchState]):
+class WorkingSetSolver(Solver[BatchState]):
     """Working sets of violators, each solved in the cache by second-order pair steps and Newton steps.
 
     **Solves** any :class:`mercer.problems.Problem`.
@@ -110,17 +110,17 @@ class BatchSMO(Solver[BatchState]):
         state.ends_exactly = state.takes_everything and 0 < problem.n <= exact_variables(problem)
         state.single = which_single_precision_helps(Problems(problem, [problem.n]), gram)[0]
         state.single = state.single and not (state.ends_exactly and state.reach < _MILD)  # which is over too soon
-        if state.single and not state.takes_everything and gram.keeping_pays:
+        if state.single and not state.takes_everything and gram.should_cache_rows:
             state.cache = RowCache(state.values)
-        elif state.single and not state.takes_everything and not gram.values_are_dear:
+        elif state.single and not state.takes_everything and not gram.kernel_is_expensive:
             state.tiles = state.values.variable_tiles(state.rows)
         has_rows = state.cache is not None
-        soft = not problem.start.any() and state.reach < _MILD and not gram.values_are_dear
+        soft = not problem.start.any() and state.reach < _MILD and not gram.kernel_is_expensive
         state.share = _SHARE_OF_SOFT if soft else _SHARE
         asked = gram, state.reach
         state.sizes = working_sets(*asked, beside_rows=has_rows), working_sets(*asked, single=False)
         if not state.takes_everything:
-            state.ledger = Ledger(state.values, state.rows, beta)
+            state.gradient_log = GradientLog(state.values, state.rows, beta)
             if not problem.start.any():
                 found = Survey()
                 found.look(
@@ -152,21 +152,23 @@ class BatchSMO(Solver[BatchState]):
         state.go_on(single=state.single and goes_on)
         state.work = self._rounds(state)
 
-    def kept(self, state: BatchState) -> Kept | None:
+    def kept(self, state: BatchState) -> TrackedGradient | None:
         """Return the values that the steps have kept up to date; see :class:`Solver`."""
-        ledger = state.ledger
-        if ledger is None or not state.finished:  # in the middle of a round values are those of no point
+        gradient_log = state.gradient_log
+        if gradient_log is None or not state.finished:  # in the middle of a round values are those of no point
             return None
         problem, beta = state.problem, state.beta
         followed = state.gradient - problem.linear
         if problem.ridge is not None:
-            followed -= problem.ridge * ledger.beta
+            followed -= problem.ridge * gradient_log.beta
 
         def plan(wanted: npt.NDArray[np.bool_]) -> Plan:
             cache = state.cache if state.single else None
-            return ledger.plan(followed, beta, wanted, single=state.single, cache=cache)
+            return gradient_log.plan(followed, beta, wanted, single=state.single, cache=cache)
 
-        return Kept(ledger.travelled + np.abs(beta - ledger.beta), ledger.n_terms + beta.size, plan)
+        return TrackedGradient(
+            gradient_log.update_sum + np.abs(beta - gradient_log.beta), gradient_log.n_terms + beta.size, plan
+        )
 
     def _begin(self, state: BatchState) -> Iterator[None]:
         yield from self._place(state)
@@ -211,7 +213,7 @@ class BatchSMO(Solver[BatchState]):
         gradient, used = problem.linear.copy(), np.flatnonzero(part.beta != 0.0)
         yield from state.gram.accumulate(gradient, chosen[used], part.beta[used], single=state.single)
         state.beta[:] = problem.vertex(gradient, problem.totals)
-        state.ledger = Ledger(state.values, state.rows, state.beta)
+        state.gradient_log = GradientLog(state.values, state.rows, state.beta)
 
     def _part(self, state: BatchState, step: int, rough: float) -> Generator[None, None, tuple[BatchState, IndexArray]]:
         """Solve the problem of every `step`-th row to a share of its first violation; return it, and its variables.
@@ -283,12 +285,12 @@ class BatchSMO(Solver[BatchState]):
         nor where rows have two variables, or some have been left out, or the true gradient has been known since.
         """
         n_moved = state.n_moved or 0
-        if not (state.single and state.active is None and state.rows is None and state.ledger is not None):
+        if not (state.single and state.active is None and state.rows is None and state.gradient_log is not None):
             return False
         if state.is_part or n_moved < _MOST_MOVE * size or n_steps > _FEW_STEPS_EACH * n_moved:
             return False
         p, beta = state.problem, state.beta
-        n_free = n_moved if state.gram.values_are_dear else np.count_nonzero((p.lower < beta) & (beta < p.upper))
+        n_free = n_moved if state.gram.kernel_is_expensive else np.count_nonzero((p.lower < beta) & (beta < p.upper))
         return bool(2 * n_free >= n_moved) and has_room_for_everything(state.values, state.reach)
 
     def _follow(self, state: BatchState, chosen: IndexArray, block: Block) -> Generator[None, None, bool]:
@@ -296,11 +298,11 @@ class BatchSMO(Solver[BatchState]):
         moved, cols, weights, squares = block.moves()
         state.n_moved = moved.size
         state.moved += squares
-        if state.ledger is not None:
-            state.ledger.move(cols, state.beta[cols], weights)
+        if state.gradient_log is not None:
+            state.gradient_log.move(cols, state.beta[cols], weights)
             least = _LEDGER_ARRAYS * state.beta.nbytes
-            if state.ledger.bytes_of_moves > max(least, _LEDGER_SHARE * state.gram.room):
-                state.ledger = None  # who left is evaluated anew in the end
+            if state.gradient_log.bytes_of_moves > max(least, _LEDGER_SHARE * state.gram.room):
+                state.gradient_log = None  # who left is evaluated anew in the end
         if state.covers:
             add_at(state.gradient, chosen, _times_changes(state, chosen, moved, weights))
             return moved.size > 0
@@ -341,7 +343,7 @@ class BatchSMO(Solver[BatchState]):
         if state.single and state.cache is not None:
             assert state.working is not None
             known = (own, moved, state.working.values[:, : chosen.size]) if knows and rows is not None else None
-            n_moves = None if state.ledger is None else state.ledger.n_moves
+            n_moves = None if state.gradient_log is None else state.gradient_log.n_moves
             yield from state.cache.accumulate(rise, state.rows_of(cols), weights, rows, known, n_moves)
             state.count_memory()
         else:

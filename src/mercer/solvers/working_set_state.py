@@ -16,7 +16,7 @@ from mercer.gram import Gram
 from mercer.kernels.instruction_set import select_isa
 from mercer.problems import Problem
 from mercer.solvers.base import State
-from mercer.solvers.gradient_log import Ledger
+from mercer.solvers.gradient_log import GradientLog
 from mercer.solvers.row_cache import RowCache
 from mercer.solvers.working_set_sizes import takes_everything
 
@@ -36,7 +36,7 @@ class WorkingMatrix(NamedTuple):
 
 @dataclass
 class BatchState(State):
-    """State of :class:`mercer.solvers.BatchSMO`.
+    """State of :class:`mercer.solvers.WorkingSetSolver`.
 
     Of n variables `gradient` and `seen` are (n,); `active`, `active_rows` and `previous` are lists of
     indices, int64.
@@ -73,7 +73,7 @@ class BatchState(State):
     at_zero: float = math.inf  # the violation of beta = 0, where that is known
     previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # working set, as it was chosen
     n_moved: int | None = None  # in the last round
-    ledger: Ledger | None = None  # until the first true gradient
+    gradient_log: GradientLog | None = None  # until the first true gradient
     isa: str = field(default_factory=select_isa)  # of the native code
     survey: Survey = field(default_factory=Survey)  # of this round
     seen: npt.NDArray[np.bool_] = field(init=False)  # by a working set
@@ -99,7 +99,7 @@ class BatchState(State):
 
     def go_on(self, *, single: bool) -> None:
         """Note that the gradient is true, and have values in single precision from now on or in double."""
-        self.ledger = None
+        self.gradient_log = None
         self.follow_all()
         self.covers = False
         self.moved = 0.0
@@ -124,14 +124,14 @@ class BatchState(State):
         """
         self.takes_everything, self.holds_all = True, False
         self.idle_bytes = 0 if self.cache is None else self.cache.nbytes
-        self.cache = self.ledger = self.tiles = self.working = None
+        self.cache = self.gradient_log = self.tiles = self.working = None
         self.gram.arena.release()
 
     def follow(self, kept: IndexArray, dropped: IndexArray) -> None:
         """Note whose gradient is kept up to date from now on, and whose no longer."""
         self.active = self.active_rows = kept
-        if self.ledger is not None:
-            self.ledger.leave_out(dropped)
+        if self.gradient_log is not None:
+            self.gradient_log.leave_out(dropped)
         if self.rows is not None:
             self.active_rows = without(_NOBODY, self.rows[kept], self.values.n)
 
@@ -139,5 +139,5 @@ class BatchState(State):
         """Note what blocks of kernel values take now, and `more` bytes beside them."""
         held = self.gram.arena.nbytes + self.idle_bytes
         held += 0 if self.cache is None else self.cache.nbytes
-        held += 0 if self.ledger is None else self.ledger.nbytes
+        held += 0 if self.gradient_log is None else self.gradient_log.nbytes
         self.peak_bytes = max(self.peak_bytes, held + more)

@@ -11,20 +11,19 @@ import math
 from dataclasses import fields
 from typing import Any
 
+from mercer.specs.base import MachineSpec as MachineSpec
 from mercer.specs.base import Point as Point
-from mercer.specs.base import Recipe as Recipe
 from mercer.specs.instance_based import ForKernelNeighborsClassifier as ForKernelNeighborsClassifier
 from mercer.specs.instance_based import ForKernelPerceptron as ForKernelPerceptron
 from mercer.specs.instance_based import ForParzenClassifier as ForParzenClassifier
-from mercer.specs.instance_based import MemoryRecipe as MemoryRecipe
+from mercer.specs.instance_based import InstanceBasedSpec as InstanceBasedSpec
 from mercer.specs.losses import ForGradientKernelSVC as ForGradientKernelSVC
 from mercer.specs.losses import ForKernelLogisticRegression as ForKernelLogisticRegression
 from mercer.specs.losses import ForKernelRidge as ForKernelRidge
 from mercer.specs.losses import ForLeastSquaresClassifier as ForLeastSquaresClassifier
 from mercer.specs.losses import ForLeastSquaresSVC as ForLeastSquaresSVC
 from mercer.specs.losses import ForLogisticRegression as ForLogisticRegression
-from mercer.specs.losses import LossRecipe as LossRecipe
-from mercer.specs.quadratic import DualRecipe as DualRecipe
+from mercer.specs.losses import LossSpec as LossSpec
 from mercer.specs.quadratic import ForJointSVC as ForJointSVC
 from mercer.specs.quadratic import ForNuSVC as ForNuSVC
 from mercer.specs.quadratic import ForNuSVR as ForNuSVR
@@ -33,8 +32,9 @@ from mercer.specs.quadratic import ForQuantileSVR as ForQuantileSVR
 from mercer.specs.quadratic import ForSVC as ForSVC
 from mercer.specs.quadratic import ForSVDD as ForSVDD
 from mercer.specs.quadratic import ForSVR as ForSVR
+from mercer.specs.quadratic import QuadraticSpec as QuadraticSpec
 
-RECIPES: dict[str, type[Recipe]] = {
+RECIPES: dict[str, type[MachineSpec]] = {
     one.machine: one
     for one in (
         *(ForSVC, ForJointSVC, ForNuSVC, ForSVR, ForNuSVR, ForQuantileSVR, ForOneClassSVM, ForSVDD),
@@ -45,15 +45,15 @@ RECIPES: dict[str, type[Recipe]] = {
 }
 
 
-def from_dict(entry: Any) -> Recipe:
+def from_dict(entry: Any) -> MachineSpec:
     """The recipe that `to_dict` described; ValueError, TypeError or KeyError where it describes none."""
-    recipe = RECIPES[entry["type"]]
-    wanted = {field.name: field.type for field in fields(recipe)}
+    machine_spec = RECIPES[entry["type"]]
+    wanted = {field.name: field.type for field in fields(machine_spec)}
     if entry.keys() != wanted.keys() | {"type"}:
         raise ValueError(
-            f"the parameters of a {recipe.machine} are {sorted(wanted)}, got {sorted(entry.keys() - {'type'})}"
+            f"the parameters of a {machine_spec.machine} are {sorted(wanted)}, got {sorted(entry.keys() - {'type'})}"
         )
-    return recipe(**{name: _value(entry[name], kind) for name, kind in wanted.items()})
+    return machine_spec(**{name: _value(entry[name], kind) for name, kind in wanted.items()})
 
 
 def _value(value: Any, kind: Any) -> Any:

@@ -42,7 +42,7 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe(ABC):
+class MachineSpec(ABC):
     """What a machine was asked for, as a value that a model file holds.
 
     Parameters are checked when one is made, for a model file may hold anything.

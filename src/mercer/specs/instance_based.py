@@ -17,11 +17,11 @@ from mercer.kernels.base import finite
 from mercer.losses.neighbours import vote_shares
 from mercer.losses.perceptron import Separation
 from mercer.multiclass.coefficients import Coefficients, table_of
-from mercer.specs.base import BY_PAIRS_OR_CLASSES, Point, Recipe
+from mercer.specs.base import BY_PAIRS_OR_CLASSES, MachineSpec, Point
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryRecipe(Recipe):
+class InstanceBasedSpec(MachineSpec):
     """What a machine remembers of its rows."""
 
     checked: ClassVar[str]
@@ -48,7 +48,7 @@ class MemoryRecipe(Recipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForKernelPerceptron(MemoryRecipe):
+class ForKernelPerceptron(InstanceBasedSpec):
     """How often each row was a mistake, times the weight of its class."""
 
     machine = "KernelPerceptron"
@@ -60,7 +60,7 @@ class ForKernelPerceptron(MemoryRecipe):
     def check(
         self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, claim: Separation | None
     ) -> tuple[Separation | None, list[str]]:
-        """Count the mistakes, and look whether the classes are separated; see :class:`MemoryRecipe`."""
+        """Count the mistakes, and look whether the classes are separated; see :class:`InstanceBasedSpec`."""
         assert claim is not None
         y, beta = targets[:, 0], point.beta[:, 0]
         counts = beta * y / weights
@@ -89,7 +89,7 @@ class ForKernelPerceptron(MemoryRecipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForParzenClassifier(MemoryRecipe):
+class ForParzenClassifier(InstanceBasedSpec):
     """Every row speaks for its class, with its weight."""
 
     machine = "ParzenClassifier"
@@ -98,13 +98,13 @@ class ForParzenClassifier(MemoryRecipe):
     def check(
         self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, claim: Separation | None
     ) -> tuple[Separation | None, list[str]]:
-        """Compare the coefficients with the weights; see :class:`MemoryRecipe`."""
+        """Compare the coefficients with the weights; see :class:`InstanceBasedSpec`."""
         same = np.allclose(point.beta, _spoken(targets) * weights[:, None], rtol=1e-12, atol=0.0)
         return None, [] if same and not point.bias.any() else ["the coefficients are not the weights of the rows"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForKernelNeighborsClassifier(MemoryRecipe):
+class ForKernelNeighborsClassifier(InstanceBasedSpec):
     """The nearest rows vote, each for its class with the class's weight; of all rows, or of some."""
 
     machine = "KernelNeighborsClassifier"
@@ -125,13 +125,13 @@ class ForKernelNeighborsClassifier(MemoryRecipe):
         return shares if several else shares[:, 1:] - shares[:, :1]
 
     def probabilities(self, values: FloatArray) -> FloatArray:
-        """Return the share of votes of each class; see :class:`Recipe`."""
+        """Return the share of votes of each class; see :class:`MachineSpec`."""
         return values if values.shape[1] > 1 else np.column_stack([0.5 - 0.5 * values, 0.5 + 0.5 * values])
 
     def check(
         self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, claim: Separation | None
     ) -> tuple[Separation | None, list[str]]:
-        """Compare the votes with the classes and their weights; see :class:`MemoryRecipe`."""
+        """Compare the votes with the classes and their weights; see :class:`InstanceBasedSpec`."""
         votes = point.beta.any(axis=1)
         same = np.allclose(point.beta[votes], (_spoken(targets) * weights[:, None])[votes], rtol=1e-12, atol=0.0)
         findings = [] if same and not point.bias.any() else ["the votes are not the weights of the rows' classes"]

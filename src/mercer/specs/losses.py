@@ -19,11 +19,11 @@ from mercer.losses.linear import LinearEvidence
 from mercer.losses.objective import Logistic, Objective, Softmax, Squared
 from mercer.multiclass.coupling import made_largest
 from mercer.multiclass.training import winners
-from mercer.specs.base import BY_PAIRS_OR_CLASSES, Point, Recipe
+from mercer.specs.base import BY_PAIRS_OR_CLASSES, MachineSpec, Point
 
 
 @dataclass(frozen=True, kw_only=True)
-class LossRecipe(Recipe):
+class LossSpec(MachineSpec):
     """What a machine was asked to minimise."""
 
     claims = LossCertificate
@@ -50,7 +50,7 @@ class LossRecipe(Recipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KernelLoss(LossRecipe):
+class KernelLoss(LossSpec):
     """A smooth loss, minimised in a kernel's space."""
 
     @abstractmethod
@@ -58,7 +58,7 @@ class KernelLoss(LossRecipe):
         """Return what is minimised; see :meth:`evidence`."""
 
     def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
-        """Return what the certificate of a point is about; see :class:`LossRecipe`."""
+        """Return what the certificate of a point is about; see :class:`LossSpec`."""
         return KernelEvidence.of(self.objective(targets, weights), gram, point.beta, point.bias, convex=gram.is_convex)
 
 
@@ -78,7 +78,7 @@ class LinearLoss(KernelLoss):
         return RBF if self.network else Linear
 
     def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
-        """Return what the certificate of a point is about; see :class:`LossRecipe`."""
+        """Return what the certificate of a point is about; see :class:`LossSpec`."""
         assert point.vectors is not None
         data = gram.data
         vectors = point.vectors.like(data)
@@ -149,7 +149,7 @@ class ForKernelLogisticRegression(KernelLoss):
         return _likelihood(targets, weights, self.prior_variance, self.bias)
 
     def probabilities(self, values: FloatArray) -> FloatArray:
-        """Return the probability of each class; see :class:`Recipe`."""
+        """Return the probability of each class; see :class:`MachineSpec`."""
         return _class_probabilities(values)
 
 
@@ -167,7 +167,7 @@ class ForLogisticRegression(LinearLoss):
         return _likelihood(targets, weights, self.prior_variance, self.bias)
 
     def probabilities(self, values: FloatArray) -> FloatArray:
-        """Return the probability of each class; see :class:`Recipe`."""
+        """Return the probability of each class; see :class:`MachineSpec`."""
         return _class_probabilities(values)
 
 
@@ -184,7 +184,7 @@ class ForLeastSquaresClassifier(LinearLoss):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForGradientKernelSVC(LossRecipe):
+class ForGradientKernelSVC(LossSpec):
     """Hinge loss, and a penalty on the squares of the coefficients alpha_i = beta_i y_i / weight_i."""
 
     machine = "GradientKernelSVC"
@@ -194,7 +194,7 @@ class ForGradientKernelSVC(LossRecipe):
     penalty: float
 
     def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
-        """Return what the certificate of a point is about; see :class:`LossRecipe`."""
+        """Return what the certificate of a point is about; see :class:`LossSpec`."""
         y, multipliers = targets[:, 0], point.multipliers
         assert multipliers is not None
         alpha = point.beta[:, 0] * y / weights

@@ -10,11 +10,11 @@ from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate
 from mercer.gram import Gram
 from mercer.problems import Problem
-from mercer.specs.base import BY_PAIRS_OR_CLASSES, JOINTLY, Recipe
+from mercer.specs.base import BY_PAIRS_OR_CLASSES, JOINTLY, MachineSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class DualRecipe(Recipe):
+class QuadraticSpec(MachineSpec):
     """What a machine was asked to solve; one of several classes solves it for each part."""
 
     claims = Certificate
@@ -40,7 +40,7 @@ class DualRecipe(Recipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForSVC(DualRecipe):
+class ForSVC(QuadraticSpec):
     """Hinge loss, or its square; with or without a bias."""
 
     machine = "SVC"
@@ -49,12 +49,12 @@ class ForSVC(DualRecipe):
     bias: bool = True
 
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
-        """Return the dual problem; see :class:`DualRecipe`."""
+        """Return the dual problem; see :class:`QuadraticSpec`."""
         return problems.c_svc_each(targets, penalties, [targets.size], squared=self.squared, bias=self.bias)[0]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForJointSVC(DualRecipe):
+class ForJointSVC(QuadraticSpec):
     """Hinge loss of the class that comes closest, of all classes in one problem: ``SVC(multi_class="joint")``."""
 
     machine = "JointSVC"
@@ -62,12 +62,12 @@ class ForJointSVC(DualRecipe):
     is_whole = True
 
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
-        """Return the dual problem; see :class:`DualRecipe`."""
+        """Return the dual problem; see :class:`QuadraticSpec`."""
         return problems.joint(targets.argmax(axis=1), targets.shape[1], penalties)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForNuSVC(DualRecipe):
+class ForNuSVC(QuadraticSpec):
     """Hinge loss against a margin that is found; the solution is divided by it to give the machine."""
 
     machine = "NuSVC"
@@ -76,12 +76,12 @@ class ForNuSVC(DualRecipe):
     nu: float
 
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
-        """Return the dual problem; see :class:`DualRecipe`."""
+        """Return the dual problem; see :class:`QuadraticSpec`."""
         return problems.nu_svc_each(targets, penalties, [targets.size], self.nu)[0]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForSVR(DualRecipe):
+class ForSVR(QuadraticSpec):
     """Epsilon-insensitive loss, or its square; with or without a bias."""
 
     machine = "SVR"
@@ -96,13 +96,13 @@ class ForSVR(DualRecipe):
         return self.epsilon > 0.0
 
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
-        """Return the dual problem; see :class:`DualRecipe`."""
+        """Return the dual problem; see :class:`QuadraticSpec`."""
         made = problems.epsilon_svr(targets, penalties, self.epsilon, squared=self.squared)
         return made if self.bias else made.without_bias()
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForNuSVR(DualRecipe):
+class ForNuSVR(QuadraticSpec):
     """Epsilon-insensitive loss whose epsilon is found."""
 
     machine = "NuSVR"
@@ -116,12 +116,12 @@ class ForNuSVR(DualRecipe):
         return True
 
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
-        """Return the dual problem; see :class:`DualRecipe`."""
+        """Return the dual problem; see :class:`QuadraticSpec`."""
         return problems.nu_svr(targets, penalties, self.nu)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForQuantileSVR(DualRecipe):
+class ForQuantileSVR(QuadraticSpec):
     """Pinball loss."""
 
     machine = "QuantileSVR"
@@ -129,12 +129,12 @@ class ForQuantileSVR(DualRecipe):
     quantile: float
 
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
-        """Return the dual problem; see :class:`DualRecipe`."""
+        """Return the dual problem; see :class:`QuadraticSpec`."""
         return problems.quantile(targets, penalties, self.quantile)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForOneClassSVM(DualRecipe):
+class ForOneClassSVM(QuadraticSpec):
     """A half-space that holds most of the rows; with `contamination`, all but that share, down to the last row."""
 
     machine = "OneClassSVM"
@@ -143,12 +143,12 @@ class ForOneClassSVM(DualRecipe):
     contamination: float = 0.0
 
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
-        """Return the dual problem; see :class:`DualRecipe`."""
+        """Return the dual problem; see :class:`QuadraticSpec`."""
         return problems.one_class(penalties, self.nu)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForSVDD(DualRecipe):
+class ForSVDD(QuadraticSpec):
     """The smallest ball that leaves few rows outside."""
 
     machine = "SVDD"
@@ -156,5 +156,5 @@ class ForSVDD(DualRecipe):
     endless = ("C",)
 
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
-        """Return the dual problem; see :class:`DualRecipe`."""
+        """Return the dual problem; see :class:`QuadraticSpec`."""
         return problems.svdd(gram.diag(), penalties, self.C)

@@ -18,10 +18,10 @@ from mercer.model_selection.metrics import Evaluation, PairedTest, evaluate, mcn
 from mercer.multiclass import training as multiclass
 from mercer.solvers import Interruption, Limits
 from mercer.solvers.base import Callback
-from mercer.specs import DualRecipe, ForSVC
+from mercer.specs import ForSVC, QuadraticSpec
 from mercer.study.contenders import Chosen, Fold, best_of, choose_neighbours_by, fit_quietly
 from mercer.study.goal import Answer, FoldTraining, Goal
-from mercer.tables.prediction_kind import Classes, Outcome
+from mercer.tables.prediction_kind import Classes, PredictionKind
 
 LOGISTIC_C = tuple(10.0**exponent for exponent in range(-3, 4))
 
@@ -65,7 +65,7 @@ class ToClassify(Goal):
         """The classes."""
         return Classes.learnt(column, cells)
 
-    def recipe(self, C: float, epsilon: float | None) -> DualRecipe:
+    def machine_spec(self, C: float, epsilon: float | None) -> QuadraticSpec:
         """C-SVC."""
         return ForSVC(C=C)
 
@@ -77,7 +77,7 @@ class ToClassify(Goal):
         self,
         gram: Gram,
         truth: npt.NDArray[Any],
-        recipe: DualRecipe,
+        machine_spec: QuadraticSpec,
         *,
         limits: Limits,
         callback: Callback,
@@ -85,14 +85,14 @@ class ToClassify(Goal):
     ) -> list[Solution]:
         """Train a machine for each pair of classes."""
         trained = multiclass.train(
-            gram, truth, self.n_classes, recipe.C, limits=limits, callback=callback, interruption=interruption
+            gram, truth, self.n_classes, machine_spec.C, limits=limits, callback=callback, interruption=interruption
         )
         return list(trained.solutions)
 
-    def answer(self, outcome: Outcome, values: npt.NDArray[np.float64]) -> Answer:
+    def answer(self, prediction_kind: PredictionKind, values: npt.NDArray[np.float64]) -> Answer:
         """Classes, scores and decision values."""
         scores = multiclass.class_scores(values, self.n_classes, "ovo")
-        return multiclass.winners(scores), scores, outcome, values
+        return multiclass.winners(scores), scores, prediction_kind, values
 
     def answer_of(self, estimator: Any, X: Any) -> Answer:
         """Classes and probabilities."""

@@ -15,14 +15,14 @@ import numpy.typing as npt
 from mercer.certificates.solution import Solution
 from mercer.certificates.status import Status
 from mercer.data import as_data
-from mercer.gram import Gram, Keep
+from mercer.gram import CachePolicy, Gram
 from mercer.kernels import Kernel
 from mercer.model_selection.metrics import Interval
 from mercer.solvers import Interruption, Limits
 from mercer.solvers.base import Callback
-from mercer.specs import DualRecipe
+from mercer.specs import QuadraticSpec
 from mercer.study.contenders import Chosen, Fold
-from mercer.tables.prediction_kind import Outcome
+from mercer.tables.prediction_kind import PredictionKind
 
 Answer: TypeAlias = tuple[Any, ...]
 """What a machine says of some rows, as its goal judges it."""
@@ -34,7 +34,7 @@ class FoldTraining(ABC):
     def __init__(self, kernel: Kernel, fold: Fold, memory_limit: int) -> None:
         self.fold = fold
         # Validation rows are in the matrix too: their kernel values need no other one.
-        self.gram = Gram(kernel, as_data(fold.X), memory_limit=memory_limit, keep=Keep.SLOW)
+        self.gram = Gram(kernel, as_data(fold.X), memory_limit=memory_limit, keep=CachePolicy.NON_NATIVE)
         self.view = self.gram.restrict(fold.train)
         self.solutions: Sequence[Solution] = ()
 
@@ -73,11 +73,11 @@ class Goal(ABC):
         """Figure of merit of answers to all rows that cost so much; larger is better."""
 
     @abstractmethod
-    def learn(self, column: str, cells: npt.NDArray[Any]) -> Outcome:
+    def learn(self, column: str, cells: npt.NDArray[Any]) -> PredictionKind:
         """The outcome of the training rows, from their target."""
 
     @abstractmethod
-    def recipe(self, C: float, epsilon: float | None) -> DualRecipe:
+    def machine_spec(self, C: float, epsilon: float | None) -> QuadraticSpec:
         """The machine of a setting."""
 
     @abstractmethod
@@ -85,7 +85,7 @@ class Goal(ABC):
         self,
         gram: Gram,
         truth: npt.NDArray[Any],
-        recipe: DualRecipe,
+        machine_spec: QuadraticSpec,
         *,
         limits: Limits,
         callback: Callback,
@@ -98,7 +98,7 @@ class Goal(ABC):
         """Weights of the classes, where there are some."""
 
     @abstractmethod
-    def answer(self, outcome: Outcome, values: npt.NDArray[np.float64]) -> Answer:
+    def answer(self, prediction_kind: PredictionKind, values: npt.NDArray[np.float64]) -> Answer:
         """What a model with these decision values says."""
 
     @abstractmethod

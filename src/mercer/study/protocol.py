@@ -18,7 +18,7 @@ from mercer import solvers
 from mercer.certificates.certificate import Certificate
 from mercer.data import as_data
 from mercer.data.arguments import check_number
-from mercer.gram import Gram, Keep
+from mercer.gram import CachePolicy, Gram
 from mercer.model_selection.seal import Opening, SealedTest
 from mercer.model_selection.splits import (
     MIN_ROWS_A_FOLD,
@@ -37,7 +37,7 @@ from mercer.study.contenders import Chosen, Fold, encoded_folds, fit_quietly
 from mercer.study.goal import Answer, Goal
 from mercer.study.regression import ToEstimate
 from mercer.study.search import SearchResult, search
-from mercer.tables.columns import Intake, MissingPolicy, take_in
+from mercer.tables.columns import ColumnChoice, MissingPolicy, take_in
 from mercer.tables.encoding import Missing, TableEncoder
 from mercer.tables.table import Table, TableError, as_table
 from mercer.tables.target import Labels, Task, Truth, read_target
@@ -98,7 +98,7 @@ class Study:
     """
 
     target: str
-    intake: Intake
+    column_choice: ColumnChoice
     n_folds: int
     test_size: float
     seed: int
@@ -169,7 +169,7 @@ def study(
     target : str
         Column of classes or numbers. Rows in which it is missing are left out.
     task : {"auto", "classification", "regression"}, default="auto"
-        "auto" takes text and few different numbers for classes, many for a quantity; `intake.truth.reading` of the
+        "auto" takes text and few different numbers for classes, many for a quantity; `column_choice.truth.reading` of the
         result says what was taken and why.
     drop : iterable of str
         Columns not to use.
@@ -211,20 +211,20 @@ def study(
     known = read_target(table, target, task)
     _check_enough(known, table.is_numeric(target), test_size, n_folds)
     sealed = SealedTest(known.strata(rows_enough(test_size, n_folds)), test_size=test_size, seed=seed)
-    intake = take_in(table, known, open_rows=known.rows[sealed.rest], drop=drop, keep=keep, missing=missing)
-    sealed = _complete_rows(sealed, known, intake, n_folds)
+    column_choice = take_in(table, known, open_rows=known.rows[sealed.rest], drop=drop, keep=keep, missing=missing)
+    sealed = _complete_rows(sealed, known, column_choice, n_folds)
 
-    used = table.select(intake.features).take(intake.rows)
-    rest_rows = intake.rows[sealed.rest]
-    rest, known_rest = used.take(sealed.rest), intake.truth.of(table, rest_rows)
-    truth = intake.truth.values[sealed.rest]
+    used = table.select(column_choice.features).take(column_choice.rows)
+    rest_rows = column_choice.rows[sealed.rest]
+    rest, known_rest = used.take(sealed.rest), column_choice.truth.of(table, rest_rows)
+    truth = column_choice.truth.values[sealed.rest]
     goal = _goal(known_rest)
     policy: Missing = "impute" if missing == "impute" else "error"
     training = training_set(
-        table.select([*intake.features, target]), target, goal.learn, rows=rest_rows, missing=policy
+        table.select([*column_choice.features, target]), target, goal.learn, rows=rest_rows, missing=policy
     )
     if not isinstance(known, Labels):
-        sealed.check(lambda rows: check_judging_numbers(target, intake.truth.values[rows]))
+        sealed.check(lambda rows: check_judging_numbers(target, column_choice.truth.values[rows]))
     sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
     tell(Progress("comparison with simpler methods"))
     folds = encoded_folds(rest, truth, stratified_folds(known_rest.strata(n_folds), n_folds, seed), policy)
@@ -241,11 +241,11 @@ def study(
     trained = [_trained_svm(goal, found, model, clock.seconds["final fit and certificate"])]
     trained += [_trained_other(goal, chosen, model.encoder, rest, truth) for chosen in others]
     tell(Progress("sealed rows"))
-    contenders, test_rows, opening = _opened(sealed, intake, used, goal, trained)
+    contenders, test_rows, opening = _opened(sealed, column_choice, used, goal, trained)
     clock.lap("comparison and test")
     return Study(
         target=target,
-        intake=intake,
+        column_choice=column_choice,
         n_folds=n_folds,
         test_size=test_size,
         seed=seed,
@@ -277,9 +277,9 @@ def _check_enough(truth: Truth, are_numbers: bool, test_size: float, n_folds: in
         check_row_count(len(truth.rows), test_size, n_folds)
 
 
-def _complete_rows(sealed: SealedTest, truth: Truth, intake: Intake, n_folds: int) -> SealedTest:
+def _complete_rows(sealed: SealedTest, truth: Truth, column_choice: ColumnChoice, n_folds: int) -> SealedTest:
     """The seal over the rows that are used, where those with missing cells are left out on either side of it."""
-    kept = np.searchsorted(truth.rows, intake.rows)
+    kept = np.searchsorted(truth.rows, column_choice.rows)
     sealed = sealed.restrict(kept)
     if not isinstance(truth, Labels):
         if len(sealed.rest) < MIN_ROWS_A_FOLD * n_folds or sealed.n_test < MIN_TEST_ROWS:
@@ -331,18 +331,18 @@ def _refit(
     A first Ctrl-C ends the fit, and the certificate says how far it got; one that follows another ends the study.
     """
     tell(Progress("final fit"))
-    best, keep = found.best, Keep.SLOW if training.outcome.n_parts > 1 else Keep.NOTHING
-    kernel, recipe = best.choice.kernel(training.X), goal.recipe(best.C, best.epsilon)
+    best, keep = found.best, CachePolicy.NON_NATIVE if training.prediction_kind.n_parts > 1 else CachePolicy.NONE
+    kernel, machine_spec = best.choice.kernel(training.X), goal.machine_spec(best.C, best.epsilon)
     with solvers.Interruption() as interruption:
         solutions = goal.solve(
             Gram(kernel, as_data(training.X), keep=keep),
             training.truth,
-            recipe,
+            machine_spec,
             limits=solvers.Limits(tol=tol),
             callback=lambda progress: tell(fit_progress("final fit", progress)),
             interruption=interruption,
         )
-        model = training.model(recipe, kernel, solutions, goal.class_weight())
+        model = training.model(machine_spec, kernel, solutions, goal.class_weight())
     if interruption.insisted or (interruption.requested and found.stopped == "interrupted"):
         raise KeyboardInterrupt
     return model
@@ -367,7 +367,7 @@ class _Trained:
 
 def _trained_svm(goal: Goal, found: SearchResult, model: Model, fit_seconds: float) -> _Trained:
     def answer(part: Table) -> Answer:
-        return goal.answer(model.outcome, model.decision_values(part))
+        return goal.answer(model.prediction_kind, model.decision_values(part))
 
     best = found.best
     return _Trained(SVM, best.setting_with(model.kernel), best.errors, found.seconds, fit_seconds, answer)
@@ -389,15 +389,15 @@ def _trained_other(goal: Goal, chosen: Chosen, encoder: TableEncoder, rest: Tabl
 
 
 def _opened(
-    sealed: SealedTest, intake: Intake, used: Table, goal: Goal, trained: Sequence[_Trained]
+    sealed: SealedTest, column_choice: ColumnChoice, used: Table, goal: Goal, trained: Sequence[_Trained]
 ) -> tuple[tuple[Contender, ...], np.ndarray, Opening]:
     """All machines judged on either side of the seal, which is opened once; the table's sealed rows; the opening."""
 
     def judged(rows: np.ndarray) -> list[Any]:
-        part, true = used.take(rows), intake.truth.values[rows]
+        part, true = used.take(rows), column_choice.truth.values[rows]
         return [goal.judge(true, one.answer(part)) for one in trained]
 
-    unsealed = sealed.open(lambda rows: (intake.rows[rows], judged(rows)), "final estimate of the study")
+    unsealed = sealed.open(lambda rows: (column_choice.rows[rows], judged(rows)), "final estimate of the study")
     test_rows, on_test = unsealed.value
     sides = zip(trained, judged(sealed.rest), on_test, strict=True)
     return tuple(one.judged(goal, train, test) for one, train, test in sides), test_rows, unsealed.opening

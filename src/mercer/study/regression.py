@@ -18,10 +18,10 @@ from mercer.model_selection.metrics import Interval
 from mercer.model_selection.regression_metrics import Deviations, r2_difference
 from mercer.solvers import Interruption, Limits, solve
 from mercer.solvers.base import Callback
-from mercer.specs import DualRecipe, ForSVR
+from mercer.specs import ForSVR, QuadraticSpec
 from mercer.study.contenders import Chosen, Fold, best_of, choose_neighbours_by, fit_quietly
 from mercer.study.goal import Answer, FoldTraining, Goal
-from mercer.tables.prediction_kind import Outcome, Quantity
+from mercer.tables.prediction_kind import PredictionKind, Quantity
 
 PENALTIES = tuple(10.0**exponent for exponent in range(-3, 6))
 """Penalties of ridge regression on standardised columns: from none to speak of to little left but the mean."""
@@ -60,7 +60,7 @@ class ToEstimate(Goal):
         """The scale."""
         return Quantity.learnt(column, cells)
 
-    def recipe(self, C: float, epsilon: float | None) -> DualRecipe:
+    def machine_spec(self, C: float, epsilon: float | None) -> QuadraticSpec:
         """Epsilon-SVR."""
         assert epsilon is not None
         return ForSVR(C=C, epsilon=epsilon)
@@ -72,20 +72,20 @@ class ToEstimate(Goal):
         self,
         gram: Gram,
         truth: npt.NDArray[Any],
-        recipe: DualRecipe,
+        machine_spec: QuadraticSpec,
         *,
         limits: Limits,
         callback: Callback,
         interruption: Interruption,
     ) -> list[Solution]:
         """Train one machine."""
-        problem = recipe.problem(truth, np.full(truth.size, recipe.C), gram)
+        problem = machine_spec.problem(truth, np.full(truth.size, machine_spec.C), gram)
         return [solve(problem, gram, limits=limits, callback=callback, interruption=interruption)]
 
-    def answer(self, outcome: Outcome, values: npt.NDArray[np.float64]) -> Answer:
+    def answer(self, prediction_kind: PredictionKind, values: npt.NDArray[np.float64]) -> Answer:
         """Numbers in the target's unit."""
-        assert isinstance(outcome, Quantity)
-        return (outcome.in_unit(values[:, 0]),)
+        assert isinstance(prediction_kind, Quantity)
+        return (prediction_kind.in_unit(values[:, 0]),)
 
     def answer_of(self, estimator: Any, X: Any) -> Answer:
         """Numbers."""

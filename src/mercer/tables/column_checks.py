@@ -81,7 +81,7 @@ def _other_cells(table: Table, name: str, pattern: re.Pattern[str]) -> np.ndarra
     )
 
 
-def doubtful_columns(table: Table) -> dict[str, str]:
+def suspicious_columns(table: Table) -> dict[str, str]:
     """Columns that are not used unless somebody insists, each with the reason: dates and row identifiers."""
     dates = dict.fromkeys((name for name in table.names if holds_dates(table, name)), DATES)
     identifiers = identifier_columns(table.without(dates))

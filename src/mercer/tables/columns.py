@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from mercer.tables.column_checks import DATES, IDENTIFIER, doubtful_columns, examine_text, holds_dates
+from mercer.tables.column_checks import DATES, IDENTIFIER, examine_text, holds_dates, suspicious_columns
 from mercer.tables.missing import complete_rows, missing_counts, name_missing, name_rows, refuse_infinite
 from mercer.tables.table import Table, TableError, TableWarning
 from mercer.tables.target import Truth
@@ -18,7 +18,7 @@ MissingPolicy = Literal["impute", "drop"]
 
 
 @dataclass(frozen=True, eq=False)
-class Intake:
+class ColumnChoice:
     """Which rows and columns are used, and why not the others.
 
     Attributes
@@ -59,7 +59,7 @@ def take_in(
     drop: Iterable[str] = (),
     keep: Iterable[str] = (),
     missing: MissingPolicy | None = None,
-) -> Intake:
+) -> ColumnChoice:
     """Decide what is used of a table.
 
     Which columns are used, and which of them hold numbers, is decided by the open rows alone. Of the others, which are
@@ -115,7 +115,7 @@ def take_in(
         rows = complete
     if not len(rows):
         raise TableError("no row is left: every row has a missing cell", "fill them in with missing=impute")
-    return Intake(
+    return ColumnChoice(
         n_rows=table.n_rows,
         rows=rows,
         features=features,
@@ -155,7 +155,7 @@ def _left_out(table: Table, target: str, drop: list[str], keep: list[str]) -> di
         raise TableError(f"the target {target!r} cannot be dropped")
     left_out = dict.fromkeys(drop, "as asked")
     candidates = table.without({target, *drop, *keep})
-    left_out |= doubtful_columns(candidates)
+    left_out |= suspicious_columns(candidates)
     empty = [name for name in table.names if name not in left_out and table.missing(name).all()]
     return left_out | dict.fromkeys(empty, "every cell is missing")
 

@@ -41,7 +41,7 @@ class PartTask:
     targets: FloatArray
 
 
-class Outcome(ABC):
+class PredictionKind(ABC):
     """What a model answers.
 
     Attributes
@@ -110,7 +110,7 @@ class Outcome(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Classes(Outcome):
+class Classes(PredictionKind):
     """One of several classes.
 
     Attributes
@@ -259,7 +259,7 @@ def class_codes(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @dataclass(frozen=True, eq=False)
-class Quantity(Outcome):
+class Quantity(PredictionKind):
     """A number.
 
     Machines are trained on (y - centre) / scale, so that C, epsilon and tolerances are shares of the target's spread
@@ -368,7 +368,7 @@ def _number(cell: str | None) -> float:
 
 
 @dataclass(frozen=True)
-class Membership(Outcome):
+class Membership(PredictionKind):
     """Whether a row is like the training rows: 1, or -1.
 
     Attributes

@@ -75,7 +75,7 @@ class BitForm(Backend):
         self._calls = TileCalls(kernel, None, words.shape[1] + 4, n_jobs)
         self.isa, self.n_threads = self._calls.isa, self._calls.n_threads
         self.values_per_call = self._calls.values_per_call
-        self.values_are_dear = False  # a kept row is read in about the time that bits take, and takes memory
+        self.kernel_is_expensive = False  # a kept row is read in about the time that bits take, and takes memory
         packed = 8 * words.shape[1] * (data.n + 32)
         self.form_bytes = words.nbytes
         self.scratch_bytes = self.form_bytes + min(PANEL_BYTES, packed) + symmetric_sum_bytes(data.n)

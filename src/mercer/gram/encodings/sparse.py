@@ -43,7 +43,7 @@ class SparseForm(Backend):
         self._native, self._shift = native, shift
         self._forms: dict[int, tuple[Data, CSR]] = {id(data): (data, form)}
         self.n_threads = native.n_threads
-        self.values_per_call, self.values_are_dear = native.values_per_call, native.values_are_dear
+        self.values_per_call, self.kernel_is_expensive = native.values_per_call, native.kernel_is_expensive
         self.roundoff = native.roundoff
         self.form_bytes = native.form_bytes + form.nbytes
         self.scratch_bytes = native.scratch_bytes + form.nbytes

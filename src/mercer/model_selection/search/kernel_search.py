@@ -31,7 +31,7 @@ from mercer.model_selection.folds import checked_length, lacking_class, require_
 from mercer.model_selection.search.loo_scores import LEAVE_ONE_OUT, Allowance, WithoutRows, refuse_besides
 from mercer.model_selection.search.pipelines import machine_of, path_of
 from mercer.model_selection.search.race import Race, rules_of_race
-from mercer.model_selection.search.scored_fits import Walk
+from mercer.model_selection.search.scored_fits import PrefittedSearchCV
 from mercer.model_selection.search.shared_fits import SharedFits
 from mercer.model_selection.search.zoom import AXES, zoom, zooms
 from mercer.solvers import Interruption
@@ -357,16 +357,16 @@ class KernelSearchCV(BaseSearchCV):
             until=until,
             interruption=interruption,
         )
-        walk: Walk | Race
+        walk: PrefittedSearchCV | Race
         if self.early_stopping is not None:
             score, largest = rules_of_race(self, scorers, metric)
             walk = Race(self, fits_on, candidates, heads, splits, routed, metric=score, largest=largest)
         elif self._by_leave_one_out():
             what = "errors" if self.scoring in (None, "accuracy") and is_classifier(self.estimator) else "values"
             judged = WithoutRows(self.estimator, what, Allowance(interruption, until, most, memory))
-            walk = Walk(self, fits_on(splits), candidates, heads, splits, routed, judged)
+            walk = PrefittedSearchCV(self, fits_on(splits), candidates, heads, splits, routed, judged)
         else:
-            walk = Walk(self, fits_on(splits), candidates, heads, splits, routed)
+            walk = PrefittedSearchCV(self, fits_on(splits), candidates, heads, splits, routed)
         walk.fit(X, y)
         walk.warn()
         self.stopped_, self.reason_, self.n_splits_ = walk.stopped, walk.reason, len(splits)
@@ -391,7 +391,7 @@ class KernelSearchCV(BaseSearchCV):
         return own if its is None else min(its, DEFAULT_MEMORY_LIMIT if own is None else own)
 
     def _run_search(self, evaluate_candidates: Any) -> None:
-        """Never called: see :class:`Walk`."""
+        """Never called: see :class:`PrefittedSearchCV`."""
         raise AssertionError
 
 

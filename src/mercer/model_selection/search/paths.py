@@ -74,7 +74,7 @@ class Path:
 
 
 @dataclass(frozen=True)
-class Material:
+class FoldInputs:
     """What all fits of one fold along a path have in common.
 
     Attributes
@@ -100,18 +100,18 @@ class Material:
 
 
 @dataclass
-class Course:
+class FoldState:
     """How far one fold has come along a path."""
 
     path: Path
     number: int
     place: int = 0  # of the next estimator
-    material: Material | None = None
+    fold_inputs: FoldInputs | None = None
     last: DualMachine | None = None
     in_single: bool = True  # whether single precision has been enough
 
 
-Turn = tuple[int, float, int, Course]
+QueueItem = tuple[int, float, int, FoldState]
 """The next fit of a fold: when its turn is, less than 0 by the seconds of the one before, the fold. The least is first.
 
 So those that take longest are begun first, and the last ones, with which a thread may be left alone, are short.

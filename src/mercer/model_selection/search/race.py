@@ -18,7 +18,7 @@ from mercer.data.arguments import check_choice
 from mercer.model_selection.search.cv_results import columns, ranks
 from mercer.model_selection.search.pipelines import machine_of
 from mercer.model_selection.search.racing import cannot_be_best, hardly_best, largest_score, looks
-from mercer.model_selection.search.scored_fits import Walk, users_level
+from mercer.model_selection.search.scored_fits import PrefittedSearchCV, users_level
 
 if TYPE_CHECKING:
     from mercer.model_selection.search.kernel_search import KernelSearchCV
@@ -31,7 +31,7 @@ _LEVEL = 0.05  # of errors by statistics, in a look
 
 
 class Race:
-    """Does what :class:`Walk` does, look by look: each has more folds, and fewer settings.
+    """Does what :class:`PrefittedSearchCV` does, look by look: each has more folds, and fewer settings.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Race:
     fits_on : callable
         Makes the fits of some splits.
     candidates, heads, splits, routed
-        See :class:`Walk`.
+        See :class:`PrefittedSearchCV`.
     metric : str
         The score that says what is best.
     largest : float or None
@@ -110,7 +110,7 @@ class Race:
         splits = self.splits[first:last]
         fits = self.fits_on(splits)
         candidates, heads = [self.candidates[k] for k in places], [self.heads[k] for k in places]
-        walk = Walk(self.search, fits, candidates, heads, splits, self.routed)
+        walk = PrefittedSearchCV(self.search, fits, candidates, heads, splits, self.routed)
         try:
             walk.fit(X, y)
         except StoppedError:

@@ -42,7 +42,7 @@ _ASKED_BY = ("predict", "decision_function", "score", "score_samples")  # what m
 _ASKED = (*_ASKED_BY, "predict_proba", "predict_log_proba")
 
 
-class Walk(BaseSearchCV):
+class PrefittedSearchCV(BaseSearchCV):
     """scikit-learn's own search, whose fits have been made before it asks for them: it splits, scores and averages.
 
     Attributes
@@ -96,7 +96,7 @@ class Walk(BaseSearchCV):
         """What scikit-learn asks of every fit where rows go by number: those of no setting are kernel values."""
         return get_tags(self._estimator(0))
 
-    def fit(self, X: Any, y: Any = None) -> Walk:
+    def fit(self, X: Any, y: Any = None) -> PrefittedSearchCV:
         """Go through the grid; see :class:`BaseSearchCV`."""
         self.table = X
         if self.by_number:
@@ -323,7 +323,7 @@ class _Cell(BaseEstimator):
     Once fitted it passes for that fit: to `isinstance` and `check_is_fitted`, and in copies, clones and pickles.
     """
 
-    def __init__(self, estimator: Any, walk: Walk) -> None:
+    def __init__(self, estimator: Any, walk: PrefittedSearchCV) -> None:
         self._like, self.walk = estimator, walk
         self._params: dict[str, Any] = {}
 

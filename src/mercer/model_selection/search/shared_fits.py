@@ -25,11 +25,11 @@ from mercer.estimators.iterated import Iterated
 from mercer.estimators.labels import read_labels
 from mercer.estimators.told import check_sample_weight
 from mercer.gram import DEFAULT_MEMORY_LIMIT
-from mercer.gram.backends import HeldRows, n_threads
+from mercer.gram.backends import InMemoryRows, n_threads
 from mercer.kernels import Kernel
-from mercer.kernels.evaluated import Held
+from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.model_selection.search.fold_rows import Folds, Rows
-from mercer.model_selection.search.paths import Course, FoldFit, Material, Path, Turn, all_or_none
+from mercer.model_selection.search.paths import FoldFit, FoldInputs, FoldState, Path, QueueItem, all_or_none
 from mercer.model_selection.search.pipelines import machine_of, rebuilt
 from mercer.model_selection.search.shared_matrices import Matrices, Memory
 from mercer.model_selection.search.sharing import what_is_shared, why_nothing_is_shared, why_values_are_not
@@ -130,7 +130,7 @@ class SharedFits:
             For each estimator in order, those of all folds, as soon as they are there; none where the search was
             stopped before that. No more come from sequences that it was stopped before.
         """
-        n_folds, memory, ready = len(self._folds), Memory(self._limit), PriorityQueue[Turn]()
+        n_folds, memory, ready = len(self._folds), Memory(self._limit), PriorityQueue[QueueItem]()
         pool = ThreadPoolExecutor(self._n_threads, initializer=partial(set_config, **get_config()))
         try:
             for estimators in paths:
@@ -141,7 +141,7 @@ class SharedFits:
                 self._shares = path.shares
                 if path.shares:
                     for fold in range(n_folds):
-                        ready.put((self._turn_of(0, fold), 0.0, fold, Course(path, fold)))
+                        ready.put((self._turn_of(0, fold), 0.0, fold, FoldState(path, fold)))
                     for _ in range(len(estimators) * n_folds):
                         pool.submit(self._take_turn, ready)
                 yield from self._finish(pool, path)
@@ -156,40 +156,40 @@ class SharedFits:
                 made = path.made(place)
             else:
                 # In a thread of its own, that Ctrl-C does not reach: it is the search that is to end.
-                courses = [Course(path, fold) for fold in range(len(self._folds))]
-                made = [pool.submit(self._fit_fold, course, estimator).result() for course in courses]
+                courses = [FoldState(path, fold) for fold in range(len(self._folds))]
+                made = [pool.submit(self._fit_fold, fold_state, estimator).result() for fold_state in courses]
             self._reasons.update(dict.fromkeys(fold.reason for fold in made if fold.error is None))
             yield all_or_none(made)
 
-    def _take_turn(self, ready: PriorityQueue[Turn]) -> None:
+    def _take_turn(self, ready: PriorityQueue[QueueItem]) -> None:
         """Make the first fit, in the order of the search, of those that wait for nothing.
 
         There are as many turns as fits: where nothing is ready, a fit is under way whose fold has more before it.
         """
-        _, _, fold, course = ready.get()
-        place, fits, seconds = course.place, course.path.fits, 0.0
-        course.place += 1
+        _, _, fold, fold_state = ready.get()
+        place, fits, seconds = fold_state.place, fold_state.path.fits, 0.0
+        fold_state.place += 1
         try:
-            fit = self._fit_fold(course, course.path.estimators[place])
+            fit = self._fit_fold(fold_state, fold_state.path.estimators[place])
             seconds = fit.seconds
             fits[place][fold].set_result(fit)
         except BaseException as error:  # such as SystemExit: it is for who waits for the fit
             fits[place][fold].set_exception(error)
         finally:
-            if course.place < len(fits):
-                ready.put((self._turn_of(course.place, fold), -seconds, fold, course))
+            if fold_state.place < len(fits):
+                ready.put((self._turn_of(fold_state.place, fold), -seconds, fold, fold_state))
 
     def _turn_of(self, place: int, fold: int) -> int:
         """When it is the turn of a fold's fit at some place of a path."""
         n_folds = len(self._folds)
         return place - (fold >= n_folds - n_folds % self._n_threads)
 
-    def _fit_fold(self, course: Course, estimator: Any) -> FoldFit:
+    def _fit_fold(self, fold_state: FoldState, estimator: Any) -> FoldFit:
         began = time.perf_counter()
         try:
             self._check()
-            fit = self._shared if course.path.shares else self._alone
-            made, machine, rows, reason = fit(estimator, course)
+            fit = self._shared if fold_state.path.shares else self._alone
+            made, machine, rows, reason = fit(estimator, fold_state)
             self._check()  # a fit that was stopped is no result
         except Exception as error:  # whatever it is, it is the result of this fit
             return FoldFit(None, None, None, "", error, time.perf_counter() - began)
@@ -199,8 +199,8 @@ class SharedFits:
         if self.stopped or self._ends.requested:
             raise StoppedError(f"the search was stopped ({self.stopped})")
 
-    def _alone(self, estimator: Any, course: Course) -> tuple[Callable[[], Any], Any, None, str]:
-        estimator, number = clone(estimator), course.number
+    def _alone(self, estimator: Any, fold_state: FoldState) -> tuple[Callable[[], Any], Any, None, str]:
+        estimator, number = clone(estimator), fold_state.number
         machine = machine_of(estimator)
         own = {name: value for name, value in machine.get_params(deep=False).items() if name in _LIMITS}
         if len(own) == len(_LIMITS) and isinstance(machine, Iterated):
@@ -215,37 +215,40 @@ class SharedFits:
             machine._search = None  # it is over, but others may fit the machine
         for name, value in own.items():
             setattr(machine, name, value)
-        return lambda: fitted, machine, None, course.path.why_not
+        return lambda: fitted, machine, None, fold_state.path.why_not
 
-    def _shared(self, estimator: Any, course: Course) -> tuple[Callable[[], Any], DualMachine, Rows, str]:
+    def _shared(self, estimator: Any, fold_state: FoldState) -> tuple[Callable[[], Any], DualMachine, Rows, str]:
         if machine_of(estimator).callback is not None:
             estimator = clone(estimator)  # each fit has a callback of its own, that may keep count
         given: DualMachine = machine_of(estimator)
-        material = course.material = course.material or self._material(estimator, course.number)
-        kernel, rows = material.kernel, material.rows
+        fold_inputs = fold_state.fold_inputs = fold_state.fold_inputs or self._material(estimator, fold_state.number)
+        kernel, rows = fold_inputs.kernel, fold_inputs.rows
         machine, reason = None, ""
-        for held, shares in self._ways_of(course, material):
+        for held, shares in self._ways_of(fold_state, fold_inputs):
             used = rows if held is None else replace(rows, data=held)
-            machine, reason = self._go_on(copy(given), course, kernel if held is None else Held(kernel)), shares
-            in_single = isinstance(held, HeldRows) and held.whole.dtype == np.float32
+            machine, reason = (
+                self._go_on(copy(given), fold_state, kernel if held is None else EvaluatedKernel(kernel)),
+                shares,
+            )
+            in_single = isinstance(held, InMemoryRows) and held.whole.dtype == np.float32
             try:
-                machine.fit(used.data.rows(used.train), *material.told, sample_weight=material.weights)
+                machine.fit(used.data.rows(used.train), *fold_inputs.told, sample_weight=fold_inputs.weights)
             except InseparableError:
                 if not in_single:
                     raise
-                course.in_single = False  # rounded values may hide the margin
+                fold_state.in_single = False  # rounded values may hide the margin
                 continue
-            if not isinstance(held, HeldRows) or not in_single:
+            if not isinstance(held, InMemoryRows) or not in_single:
                 break
             stalled = Status.STALLED in machine._solved().statuses  # rounded values may be no kernel's
-            if not stalled and not rounding_shows(machine, material.size, used.data):
+            if not stalled and not rounding_shows(machine, fold_inputs.size, used.data):
                 break
-            course.in_single, course.last = False, machine
+            fold_state.in_single, fold_state.last = False, machine
         assert machine is not None
-        machine._search, course.last = None, machine
-        return partial(self._for_any_rows, estimator, machine, kernel, rows, course.number), machine, used, reason
+        machine._search, fold_state.last = None, machine
+        return partial(self._for_any_rows, estimator, machine, kernel, rows, fold_state.number), machine, used, reason
 
-    def _material(self, estimator: Any, number: int) -> Material:
+    def _material(self, estimator: Any, number: int) -> FoldInputs:
         rows, machine = self._folds.rows(estimator, number), machine_of(estimator)
         told = self._folds.targets(number)
         weights = next(iter(self._folds.params_of(number).values()), None)
@@ -256,12 +259,12 @@ class SharedFits:
             told, checked = (labels,), labels.uneven_weights
         kernel = spec.resolve(rows.data.rows(rows.train), checked)
         by_folds = estimator is not machine or kernel != spec
-        return Material(rows, told, weights, kernel, by_folds, float(np.abs(kernel.diag(rows.data)).max(initial=0.0)))
+        return FoldInputs(rows, told, weights, kernel, by_folds, float(np.abs(kernel.diag(rows.data)).max(initial=0.0)))
 
     def _for_any_rows(self, estimator: Any, machine: DualMachine, kernel: Kernel, rows: Rows, number: int) -> Any:
         """The estimator as it would be without a search."""
         estimator, fitted = clone(estimator), machine
-        if isinstance(machine.kernel_, Held) and not kernel.takes_values:
+        if isinstance(machine.kernel_, EvaluatedKernel) and not kernel.takes_values:
             fitted = machine._of_rows(kernel, rows.data.rows(rows.train))
         fitted = copy(fitted)
         fitted._silent = False
@@ -274,23 +277,23 @@ class SharedFits:
             fitted = rebuilt(estimator, iter([*(step for _, step in before.steps), fitted]))
         return fitted
 
-    def _ways_of(self, course: Course, material: Material) -> Iterator[tuple[Precomputed | None, str]]:
+    def _ways_of(self, fold_state: FoldState, fold_inputs: FoldInputs) -> Iterator[tuple[Precomputed | None, str]]:
         """Kernel values between all rows of the fold, in single precision, then in double; None where there are none.
 
         With each goes what a fit on it shares. Folds share one matrix where the rows are the same and the kernel
         depends on no rows; else each has its own.
         """
-        kernel, rows, by_folds = material.kernel, material.rows, material.by_folds
+        kernel, rows, by_folds = fold_inputs.kernel, fold_inputs.rows, fold_inputs.by_folds
         if kernel.takes_values:
             yield rows.data, what_is_shared(kernel, by_folds=False)  # type: ignore[misc]
             return
         share = len(self._folds) if by_folds else 1
-        kept = course.path.matrices(course.number if by_folds else None)
+        kept = fold_state.path.matrices(fold_state.number if by_folds else None)
         n_jobs = 1 if by_folds else self._n_threads
         # Where a kernel is indefinite, rounding decides which of its stationary points is found.
-        single = kernel.is_psd and holds(material.size)
+        single = kernel.is_psd and holds(fold_inputs.size)
         beyond = []
-        for dtype in (np.float32, np.float64) if single and course.in_single else (np.float64,):
+        for dtype in (np.float32, np.float64) if single and fold_state.in_single else (np.float64,):
             n_bytes = Matrices.bytes_of(dtype, rows.data.n, after_single=bool(single))
             if n_bytes > self._limit // share:
                 beyond.append(n_bytes)
@@ -306,13 +309,13 @@ class SharedFits:
         limits = [seconds for seconds in (machine.max_seconds, self._max_seconds, left) if seconds is not None]
         machine.max_seconds = min(limits) if limits else None
 
-    def _go_on(self, machine: DualMachine, course: Course, kernel: Kernel) -> DualMachine:
+    def _go_on(self, machine: DualMachine, fold_state: FoldState, kernel: Kernel) -> DualMachine:
         """Set the machine up for the search, with the last solution on this fold where it is one to start from."""
         machine.kernel, machine.n_jobs, machine.warm_start, machine.verbose = kernel, 1, True, 0
-        self._bound(machine, course.number)
+        self._bound(machine, fold_state.number)
         machine._silent = True  # how each fit ended is told with the results
         machine._search = self._ends
-        last = course.last
+        last = fold_state.last
         if last is not None and kernel.is_psd and _are_near(last, machine):  # of an indefinite one the start decides
             machine._go_on_from(last)
         return machine

@@ -9,8 +9,8 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from mercer.gram import Gram, claimed
-from mercer.gram.backends import HeldRows
+from mercer.gram import Gram, pooled_array
+from mercer.gram.backends import InMemoryRows
 from mercer.kernels import Kernel
 from mercer.model_selection.search.fold_rows import Rows
 
@@ -41,7 +41,7 @@ class Memory:
                     while others:
                         self._taken -= others.pop().nbytes
                 self._taken += wanted
-                memory = claimed(wanted, np.uint8)
+                memory = pooled_array(wanted, np.uint8)
         matrix = memory.view(dtype).reshape(n, n)
         weakref.finalize(matrix, idle.append, memory).atexit = False
         return matrix
@@ -52,7 +52,7 @@ class Matrices:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self._by_dtype: dict[type[np.floating], HeldRows] = {}
+        self._by_dtype: dict[type[np.floating], InMemoryRows] = {}
         self._lock = Lock()
 
     @staticmethod
@@ -62,7 +62,7 @@ class Matrices:
 
     def of(
         self, kernel: Kernel, rows: Rows, dtype: type[np.floating], n_jobs: int, check: Callable[[], None]
-    ) -> HeldRows:
+    ) -> InMemoryRows:
         """The values between all rows; who comes second waits for who evaluates them."""
         with self._lock:
             if dtype not in self._by_dtype:
@@ -71,5 +71,5 @@ class Matrices:
                 gram = Gram(kernel, rows.data, n_jobs=n_jobs)
                 for _ in gram.fill_block(matrix, order, order, rounded=True):
                     check()
-                self._by_dtype[dtype] = HeldRows(matrix, n_jobs=n_jobs).rows(np.argsort(order))
+                self._by_dtype[dtype] = InMemoryRows(matrix, n_jobs=n_jobs).rows(np.argsort(order))
             return self._by_dtype[dtype]

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import click
 
 from mercer import __version__
-from mercer.persistence.atomic_write import check_writable, written_whole
+from mercer.persistence.atomic_write import check_writable, open_atomically
 from mercer.study.cli.imports import INTERRUPTED, ended_by_ctrl_c
 from mercer.study.cli.messages import Failure, printable, say
 
@@ -120,7 +120,7 @@ def study_command(
                 f"the search ended ({stopped}) before one candidate was finished; nothing was written",
                 *((None, INTERRUPTED) if str(stopped) == "interrupted" else ("give it more time with --max-seconds",)),
             ) from stopped
-        _say_reading(found.intake.truth)
+        _say_reading(found.column_choice.truth)
         save_model(folder / "model.mercer", found.model)
         write_report(folder / "report.html", found, source=name, command=shlex.join(["mercer", *arguments]))
     print_study(found)
@@ -211,7 +211,7 @@ def fit_command(
     if probability and parameters["kernel"] == "sigmoid":
         raise click.UsageError("--probability is for --kernel linear, poly and rbf", click.get_current_context())
     _say_reading(truth)
-    intake = take_in(read, truth, drop=drop, keep=keep, missing=missing)
+    column_choice = take_in(read, truth, drop=drop, keep=keep, missing=missing)
     of_classes: dict[str, Any] = {"multi_class": multi_class, "probability": probability}
     own = {"epsilon": epsilon} if truth.task == "regression" else of_classes
     kind = SVR if truth.task == "regression" else SVC
@@ -226,11 +226,11 @@ def fit_command(
         began = time.perf_counter()
         try:
             model = fit_model(
-                read.select([*intake.features, name]),
+                read.select([*column_choice.features, name]),
                 name,
                 machine,
-                rows=intake.rows,
-                keep=intake.features,
+                rows=column_choice.rows,
+                keep=column_choice.features,
                 missing="impute" if missing == "impute" else "error",
             )
         except InseparableError as error:
@@ -242,7 +242,7 @@ def fit_command(
         why = "there was no time for probabilities" if out_of_time else "interrupted"
         raise Failure(why, f"{path} is as it was", 1 if out_of_time else INTERRUPTED)
     save_model(path, model)
-    for reason, columns in left_out(intake, model).items():
+    for reason, columns in left_out(column_choice, model).items():
         if reason != DATES:  # of which there has been a warning
             say("note", why_left_out(reason, columns))
     print_fit(model)
@@ -318,10 +318,10 @@ def predict_command(model: str, table: str, out: str | None) -> None:
         _check_output(Path(out), inputs=(model, table))
     read = _read_for(loaded, table)
     answers, scores = loaded.answer(read)
-    columns = loaded.outcome.columns(scores, answers)
-    if isinstance(loaded.outcome, Classes) and loaded.has_probabilities:
+    columns = loaded.prediction_kind.columns(scores, answers)
+    if isinstance(loaded.prediction_kind, Classes) and loaded.has_probabilities:
         shares = loaded.probabilities(read).T.tolist()
-        columns |= {f"probability_{name}": one for name, one in zip(loaded.outcome.names, shares, strict=True)}
+        columns |= {f"probability_{name}": one for name, one in zip(loaded.prediction_kind.names, shares, strict=True)}
     with _output(out) as file:
         # Data stay what they are in a file or a pipe, where a changed label would no longer match the table's. A
         # terminal obeys control characters, so there they are spelt out.
@@ -383,8 +383,8 @@ def convert_command(source: str, out: str, model: str | None) -> None:
         raise
     inputs = (source,) if model is None else (source, model)
     _check_output(Path(out), inputs=inputs)
-    outcome = loaded.outcome
-    labels = class_labels(outcome) if isinstance(outcome, Classes) else np.zeros(0, dtype=np.int64)
+    prediction_kind = loaded.prediction_kind
+    labels = class_labels(prediction_kind) if isinstance(prediction_kind, Classes) else np.zeros(0, dtype=np.int64)
     if model is None:
         if loaded.has_probabilities:
             say("note", "the probabilities of this model are not written: LIBSVM fits its own")
@@ -392,14 +392,16 @@ def convert_command(source: str, out: str, model: str | None) -> None:
     else:
         read = _read_for(loaded, source)
         column = loaded.target if loaded.target is not None and loaded.target in read else None
-        if isinstance(outcome, Classes):
-            codes = np.full(read.n_rows, -1) if column is None else outcome.truth(read)
+        if isinstance(prediction_kind, Classes):
+            codes = np.full(read.n_rows, -1) if column is None else prediction_kind.truth(read)
             targets = np.append(labels, int(labels.max()) + 1)[codes]  # the last one for a code of -1
         else:
             targets = np.zeros(read.n_rows) if column is None else np.nan_to_num(numbers(read, column))
         save_libsvm_data(loaded.encoder.transform(read), targets.tolist(), out)
-    if isinstance(outcome, Classes) and outcome.is_text:
-        meant = ", ".join(f"{number} is {name!r}" for number, name in zip(labels.tolist(), outcome.names, strict=True))
+    if isinstance(prediction_kind, Classes) and prediction_kind.is_text:
+        meant = ", ".join(
+            f"{number} is {name!r}" for number, name in zip(labels.tolist(), prediction_kind.names, strict=True)
+        )
         say("note", f"labels are numbers in LIBSVM's files: {meant}")
     _say_written(Path(out))
 
@@ -518,7 +520,7 @@ def _read_for(model: Model, path: str) -> Table:
     with ended_by_ctrl_c():
         from mercer.persistence.table_files import read_table
 
-    text = {model.target} if model.target is not None and model.outcome.is_text else set()
+    text = {model.target} if model.target is not None and model.prediction_kind.is_text else set()
     return read_table(path, text_columns=text | set(model.encoder.text_columns))
 
 
@@ -530,7 +532,7 @@ def _output(path: str | None) -> Iterator[IO[str]]:
             raise Failure("stdout is closed, so predictions have no place to go", "name a file with --out")
         yield sys.stdout
         return
-    with written_whole(path, "w") as file:
+    with open_atomically(path, "w") as file:
         yield file
 
 
@@ -543,13 +545,13 @@ def _compare_with_truth(model: Model, table: Table, answers: np.ndarray) -> None
     known = ~table.missing(model.target)
     if not known.any():
         return
-    note = model.outcome.agreement(table, answers, np.flatnonzero(known))
+    note = model.prediction_kind.agreement(table, answers, np.flatnonzero(known))
     if _holds_training_rows(model, table):
         known[model.training.rows] = False
         n_trained = len(model.training.rows)
         note += f"; the model was trained on {n_trained:,} of these rows, which says little about new ones"
         if known.any():
-            note += f"; of the others, {model.outcome.agreement(table, answers, np.flatnonzero(known))}"
+            note += f"; of the others, {model.prediction_kind.agreement(table, answers, np.flatnonzero(known))}"
     say("note", note)
 
 

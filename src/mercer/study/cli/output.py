@@ -11,7 +11,7 @@ from rich.text import Text
 
 from mercer.persistence import Model
 from mercer.persistence.verification import Verification
-from mercer.specs import MemoryRecipe
+from mercer.specs import InstanceBasedSpec
 from mercer.study.cli.messages import in_options, printable
 from mercer.study.protocol import Study
 from mercer.study.report import numbers as words
@@ -45,31 +45,31 @@ def print_study(study: Study) -> None:
     out = _data()
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     grid.add_column("")
-    voice = prose.voice_of(study)
-    for heading in voice.headings:
+    phrasing = prose.phrasing_of(study)
+    for heading in phrasing.headings:
         grid.add_column(heading, justify="right", no_wrap=True)
     for one in study.contenders:
-        grid.add_row(Text(f"{one.name}\n{one.setting}"), *voice.cells(one))
+        grid.add_row(Text(f"{one.name}\n{one.setting}"), *phrasing.cells(one))
     first, *others = prose.summary(study)
     for paragraph in (
         first,
         grid,
         *others,
-        voice.details(study),
+        phrasing.details(study),
         prose.numbers(study.model),
         *map(in_options, prose.cautions(study)),
     ):
         out.print(paragraph)
         if isinstance(paragraph, str):
             out.print()
-    for reason, columns in prose.left_out(study.intake, study.model).items():
+    for reason, columns in prose.left_out(study.column_choice, study.model).items():
         out.print(f"{words.capitalised(prose.why_left_out(reason, columns))}.")
 
 
 def print_fit(model: Model) -> None:
     """The machine and what is certified of it."""
     out = _data()
-    numbers = {name: value for name, value in model.recipe.to_dict().items() if isinstance(value, float)}
+    numbers = {name: value for name, value in model.machine_spec.to_dict().items() if isinstance(value, float)}
     setting = ", ".join(f"{name} = {value:g}" for name, value in numbers.items())
     out.print(f"{model.kernel!r}, {setting}, {prose.count(len(model.training.rows), 'row')}", soft_wrap=True)
     for reason in model.kernel.reasons:
@@ -101,6 +101,6 @@ def print_verification(model: Model, verification: Verification) -> None:
     if model.seal is not None:
         out.print(str(model.seal), soft_wrap=True)
     if verification.ok:
-        if isinstance(model.recipe, MemoryRecipe):
-            out.print(f"This machine claims no optimum. What was checked: {model.recipe.checked}.")
+        if isinstance(model.machine_spec, InstanceBasedSpec):
+            out.print(f"This machine claims no optimum. What was checked: {model.machine_spec.checked}.")
         out.print("verified: the model is what it says it is, on the table that it was trained on")

@@ -9,7 +9,7 @@ import numpy as np
 from mercer.model_selection.metrics import Evaluation, margin_losses
 from mercer.study.protocol import Contender, Study
 from mercer.study.report.numbers import count, interval, p_value, percent
-from mercer.study.report.phrasing import Voice
+from mercer.study.report.phrasing import TaskPhrasing
 from mercer.tables.target import Labels
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ ON_THE_MARGIN = 1e-3
 """Rows whose margin is 1 but for as much are on its edge, not inside: a solver puts them there to its tolerance."""
 
 
-class OfClasses(Voice):
+class OfClasses(TaskPhrasing):
     """What a report says of classes."""
 
     template = "classes.html.j2"
@@ -132,8 +132,8 @@ class OfClasses(Voice):
 
 def labels_of(study: Study) -> Labels:
     """The classes of the rows that were used."""
-    assert isinstance(study.intake.truth, Labels)
-    return study.intake.truth
+    assert isinstance(study.column_choice.truth, Labels)
+    return study.column_choice.truth
 
 
 def _area(test: Evaluation) -> str:

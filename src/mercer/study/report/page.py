@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mercer.persistence.atomic_write import written_whole
+from mercer.persistence.atomic_write import open_atomically
 from mercer.study.protocol import Study
 from mercer.study.report import classification, numbers, prose, regression
 from mercer.study.report.numbers import quantity
@@ -51,7 +51,7 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    voice = prose.voice_of(study)
+    phrasing = prose.phrasing_of(study)
     environment.filters |= {
         "percent": numbers.percent,
         "interval": numbers.interval,
@@ -62,12 +62,12 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         "small": numbers.small,
         "moment": _moment,
     }
-    return environment.get_template(voice.template).render(
+    return environment.get_template(phrasing.template).render(
         study=study,
         source=_utf8(source),
         command=_utf8(command),
         prose=prose,
-        voice=voice,
+        phrasing=phrasing,
         numbers=regression,
         margins=classification.margins,
         losses=classification.losses(study),
@@ -90,20 +90,20 @@ def _utf8(name: str) -> str:
 def write_report(path: str | Path, study: Study, *, source: str = "", command: str = "") -> None:
     """Write the page to a file, all of it or nothing."""
     text = render(study, source=source, command=command)
-    with written_whole(path, "w") as file:
+    with open_atomically(path, "w") as file:
         file.write(text)
 
 
 def _figures(study: Study) -> dict[str, Markup]:
-    voice = prose.voice_of(study)
-    best = voice.figure(study.search.best.figure)
+    phrasing = prose.phrasing_of(study)
+    best = phrasing.figure(study.search.best.figure)
     pictures = {
         "search": (
-            search_heat_map(study.search, voice.short_figure),
+            search_heat_map(study.search, phrasing.short_figure),
             f"Table of cross-validated {study.goal.figure_name} by kernel, gamma and C; the best is "
             f"{study.svm.setting} with {best}.",
         )
-    } | voice.pictures(study)
+    } | phrasing.pictures(study)
     return {name: inline_svg(figure, name, text) for name, (figure, text) in pictures.items()}
 
 
@@ -117,25 +117,25 @@ def _gamma(study: Study) -> str:
 
 def _parts(study: Study) -> list[dict[str, Any]]:
     """Rows of the table of sub-problems; empty for two classes."""
-    outcome = study.model.outcome
-    if not isinstance(outcome, Classes) or len(study.model.parts) == 1:
+    prediction_kind = study.model.prediction_kind
+    if not isinstance(prediction_kind, Classes) or len(study.model.parts) == 1:
         return []
-    labels = outcome.names
+    labels = prediction_kind.names
     return [
         {
             "name": f"{labels[positive]} against {'the rest' if negative is None else labels[negative]}",
             "certificate": part.certificate,
         }
-        for part, (positive, negative) in zip(study.model.parts[:MAX_PARTS], outcome.sides, strict=False)
+        for part, (positive, negative) in zip(study.model.parts[:MAX_PARTS], prediction_kind.sides, strict=False)
     ]
 
 
 def _columns(study: Study) -> list[tuple[str, str, str, str]]:
     """Name, kind, what became of it, and what stands in for missing cells, of each column used."""
-    impute = study.intake.missing == "impute"
+    impute = study.column_choice.missing == "impute"
     rows = []
     for rule in study.model.encoder.rules_:
-        missing = study.intake.missing_cells.get(rule.name, 0)
+        missing = study.column_choice.missing_cells.get(rule.name, 0)
         if isinstance(rule, NumericRule):
             made = f"standardised: mean {quantity(rule.mean)}, standard deviation {quantity(rule.scale)}"
             kind, fill = "numbers", f"median {quantity(rule.fill)}"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Voice(ABC):
+class TaskPhrasing(ABC):
     """What a report says of one task."""
 
     template: str

@@ -18,11 +18,11 @@ from mercer.study.report.numbers import duration as duration
 from mercer.study.report.numbers import interval as interval
 from mercer.study.report.numbers import percent as percent
 from mercer.study.report.numbers import small as small
-from mercer.study.report.phrasing import Voice
+from mercer.study.report.phrasing import TaskPhrasing
 from mercer.study.report.regression import OfNumbers
 from mercer.study.search import Cell, gamma_of
 from mercer.tables.column_checks import DATES
-from mercer.tables.columns import Intake
+from mercer.tables.columns import ColumnChoice
 
 ROUNDING = 1e-12
 """Relative duality gaps below are what rounding leaves of none."""
@@ -31,11 +31,11 @@ MAX_UNFINISHED = 6
 """Candidates that are named where they ended before the optimum was reached."""
 
 
-VOICES: dict[str, Voice] = {"classification": OfClasses(), "regression": OfNumbers()}
+VOICES: dict[str, TaskPhrasing] = {"classification": OfClasses(), "regression": OfNumbers()}
 """What there is to say of each task."""
 
 
-def voice_of(study: Study) -> Voice:
+def phrasing_of(study: Study) -> TaskPhrasing:
     """What there is to say of a study's task."""
     return VOICES[study.goal.task]
 
@@ -45,8 +45,8 @@ def worth(study: Study) -> str:
 
     First against the same answer for all, then against the two machines that one would try first.
     """
-    voice, goal, constant = voice_of(study), study.goal, study.contenders[3]
-    rivals, usual = study.contenders[1:3], voice_of(study).same_answer(study)
+    phrasing, goal, constant = phrasing_of(study), study.goal, study.contenders[3]
+    rivals, usual = study.contenders[1:3], phrasing_of(study).same_answer(study)
 
     def sign(one: Contender, other: Contender) -> int:
         return goal.sign(goal.compare(one.test, other.test))
@@ -75,12 +75,12 @@ def worth(study: Study) -> str:
     compared = {rival.name: study.against(rival) for rival in rivals}
     if study.svm.name not in useful:
         compared = {usual: study.against(constant)} | compared
-    return f"Was a support vector machine worth it? {verdict}. ({voice.compared(compared)})"
+    return f"Was a support vector machine worth it? {verdict}. ({phrasing.compared(compared)})"
 
 
 def choice(study: Study) -> str:
     """Which machine was chosen, and why."""
-    found, best, shown = study.search, study.search.best, voice_of(study).figure
+    found, best, shown = study.search, study.search.best, phrasing_of(study).figure
     ties = sum(cell.error == best.error for cell in found.cells) - 1
     others = [
         f"the best {cell.choice.name} {shown(cell.figure)}"
@@ -117,7 +117,7 @@ def support(model: Model) -> str:
     """How many of the training rows are support vectors, each counted once."""
     n, n_rows = len(model.support_rows), len(model.training.rows)
     of_what, own = "", [len(part.support) for part in model.parts]
-    if len(own) > 1 and not model.recipe.is_whole:
+    if len(own) > 1 and not model.machine_spec.is_whole:
         of_what = f" of at least one of the {len(own)} machines, which have {_range(own)} each"
     # Of a machine that is not optimal, other rows than the support vectors may be what another fit would need.
     rest = n < n_rows and model.certificate.status is Status.OPTIMAL
@@ -139,8 +139,10 @@ def best_by_family(study: Study) -> list[Cell]:
 
 def certainty(model: Model) -> str:
     """What a model's certificate says, and what it does not."""
-    certificate, recipe = model.certificate, model.recipe
-    fixed = _and(["this kernel", *(f"this {name}" for name, one in recipe.to_dict().items() if isinstance(one, float))])
+    certificate, machine_spec = model.certificate, model.machine_spec
+    fixed = _and(
+        ["this kernel", *(f"this {name}" for name, one in machine_spec.to_dict().items() if isinstance(one, float))]
+    )
     gap = abs(certificate.relative_gap)
     if certificate.status is Status.OPTIMAL and gap > LARGE_GAP:
         return (
@@ -148,7 +150,7 @@ def certainty(model: Model) -> str:
             f"{small(certificate.kkt_violation)}, and {small(certificate.tol)} was allowed. That its training "
             f"objective is the lowest is not certified: the relative duality gap is {small(gap)}, so another "
             f"machine with {fixed} may have one that is lower by up to {small(100 * gap)} percent. A smaller C, or a "
-            f"tolerance for the gap (tol_gap of mercer.{recipe.machine}, --tol-gap of mercer fit), makes it small, too."
+            f"tolerance for the gap (tol_gap of mercer.{machine_spec.machine}, --tol-gap of mercer fit), makes it small, too."
         )
     if certificate.status is Status.OPTIMAL:
         how_much = "at all, to within rounding" if gap < ROUNDING else f"by more than {small(100 * gap)} percent"
@@ -203,9 +205,9 @@ def numbers(model: Model) -> str:
 def cautions(study: Study) -> list[str]:
     """What a careful reader should know before trusting the figures."""
     notes = []
-    found, intake = study.search, study.intake
-    if intake.truth.reading:
-        notes.append(capitalised(intake.truth.reading))
+    found, column_choice = study.search, study.column_choice
+    if column_choice.truth.reading:
+        notes.append(capitalised(column_choice.truth.reading))
     if found.stopped:
         why = {"interrupted": "interrupted", "time limit": "ended by its time limit"}[found.stopped]
         notes.append(
@@ -219,7 +221,7 @@ def cautions(study: Study) -> list[str]:
             f"{count(len(unfinished), 'candidate')} ended before the optimum was reached and {judged}: "
             f"{_unfinished(unfinished)}."
         )
-    dates = [name for name, reason in intake.left_out.items() if reason == DATES]
+    dates = [name for name, reason in column_choice.left_out.items() if reason == DATES]
     if dates:
         notes.append(
             f"What the dates in {listing(dates)} may tell was not used; numbers derived from them, such as year or "
@@ -230,7 +232,7 @@ def cautions(study: Study) -> list[str]:
             f"The best candidate lay at the end of the values planned for {' and '.join(found.extended)}, so one more "
             "value was tried there, and none beyond it."
         )
-    notes += voice_of(study).cautions(study)
+    notes += phrasing_of(study).cautions(study)
     if not study.opening.clean:
         notes.append("The sealed rows had been looked at before, so the test figures may be too good.")
     return notes
@@ -247,11 +249,11 @@ def _unfinished(cells: list[Cell]) -> str:
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
-def left_out(intake: Intake, model: Model) -> dict[str, list[str]]:
+def left_out(column_choice: ColumnChoice, model: Model) -> dict[str, list[str]]:
     """Columns that are not used, by reason; of pictures there are hundreds."""
     constant = dict.fromkeys(model.encoder.constant_, "one value only in the training rows")
     columns: dict[str, list[str]] = {}
-    for column, reason in (intake.left_out | constant).items():
+    for column, reason in (column_choice.left_out | constant).items():
         columns.setdefault(reason, []).append(column)
     return columns
 
@@ -278,10 +280,10 @@ def looked_at(opening: Opening) -> str:
 
 def summary(study: Study) -> list[str]:
     """The paragraphs at the top of the report."""
-    voice = voice_of(study)
+    phrasing = phrasing_of(study)
     return [
-        voice.headline(study),
-        voice.comparison(study),
+        phrasing.headline(study),
+        phrasing.comparison(study),
         worth(study),
         choice(study),
         certainty(study.model),

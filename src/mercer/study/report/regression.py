@@ -9,7 +9,7 @@ import numpy as np
 from mercer.model_selection.regression_metrics import Deviations
 from mercer.study.protocol import Contender, Study
 from mercer.study.report.numbers import count, decimals_of, interval, percent, quantities, quantity, rounded
-from mercer.study.report.phrasing import Voice
+from mercer.study.report.phrasing import TaskPhrasing
 from mercer.tables.prediction_kind import Quantity
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ ON_THE_EDGE = 1e-3
 """Rows beyond the tube by less than this share of the target's spread are on its edge: a solver puts them there."""
 
 
-class OfNumbers(Voice):
+class OfNumbers(TaskPhrasing):
     """What a report says of numbers."""
 
     template = "numbers.html.j2"
@@ -123,16 +123,16 @@ class OfNumbers(Voice):
 
 def half_width(study: Study) -> float:
     """Epsilon in the target's unit."""
-    outcome, epsilon = study.model.outcome, study.search.best.epsilon
-    assert isinstance(outcome, Quantity)
+    prediction_kind, epsilon = study.model.prediction_kind, study.search.best.epsilon
+    assert isinstance(prediction_kind, Quantity)
     assert epsilon is not None
-    return epsilon * outcome.scale
+    return epsilon * prediction_kind.scale
 
 
 def spread(study: Study) -> float:
     """Standard deviation of the target on the training rows: the unit of C, epsilon and the certificate."""
-    assert isinstance(study.model.outcome, Quantity)
-    return study.model.outcome.scale
+    assert isinstance(study.model.prediction_kind, Quantity)
+    return study.model.prediction_kind.scale
 
 
 def in_tube(study: Study) -> str:
