@@ -4,6 +4,7 @@ import doctest
 import importlib
 import pkgutil
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -57,23 +58,26 @@ def test_lines_of_the_front_pages_fit(page):
     assert not long
 
 
-def test_the_map_of_the_package_is_the_package():
-    page = (ROOT / "ARCHITECTURE.md").read_text()
-    layers = page[page.index("## Layers") : page.index("The native core (`native/`")]
-    names = re.findall(r"`([a-z_]+)(/?)`", layers)
-    mapped, package = set(), ""
-    for name, slash in names[names.index(("cli", "/")) :]:
-        if slash:
-            package = name
-        inside = f"{package}/{name}.py"
-        mapped.add(inside if not slash and (SOURCES / inside).exists() else f"{name}{slash or '.py'}")
-    there = {str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*.py") if not path.stem.startswith("__")}
-    there |= {f"{path.name}/" for path in SOURCES.iterdir() if (path / "__init__.py").exists()}
-    shared = {f"{path.parent.name}/base.py" for path in SOURCES.glob("*/base.py")}  # said once for all
-    assert mapped | shared == there
+def folders(root):
+    return {f"{path.parent.relative_to(root)}/" for path in root.rglob("*.*") if path.suffix in {".py", ".hpp", ".cpp"}}
 
 
-def test_the_map_of_the_native_core_has_every_header():
+def test_the_map_of_the_package_has_every_folder():
     page = (ROOT / "ARCHITECTURE.md").read_text()
-    mapped = re.findall(r"`([a-z_]+\.hpp)`", page[page.index("The native core (`native/`") :])
-    assert sorted(mapped) == sorted(path.name for path in (ROOT / "native/include/mercer").iterdir())
+    mapped = re.findall(r"^\| `([a-z_/]+/)` \|", page, re.MULTILINE)
+    assert len(mapped) == len(set(mapped))
+    native = {f"native/{folder}" for folder in folders(ROOT / "native")}
+    assert set(mapped) == (folders(SOURCES) | native) - {"./"}
+
+
+def test_the_map_of_the_package_is_in_the_order_of_its_layers():
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    mapped = [name for name in re.findall(r"^\| `([a-z_]+)/` \|", page, re.MULTILINE) if name != "native"]
+    layers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]["layers"]
+    levels = {name: level for level, names in enumerate(layers) for name in re.findall(r"\((\w+)\)", names)}
+    assert [levels[name] for name in mapped] == sorted(levels[name] for name in mapped)
+
+
+def test_every_module_says_what_is_in_it():
+    for path in SOURCES.rglob("*.py"):
+        assert path.read_text().startswith('"""'), path

@@ -206,9 +206,9 @@ def evaluate(
         Values that a solver has kept up to date: with their proved bound they do for variables that take part by their
         side alone. Wherever a value in double precision is known as well, theirs must be within the bound.
     claim : ndarray, optional
-        K beta, as somebody claims, at every row that kernel values are held of (`mercer.gram.backends.InMemoryRows`). It is
-        taken where random probes of the matrix, which cost next to nothing, leave no more than `doubt` open, and that
-        is counted as rounding.
+        K beta, as somebody claims, at every row that kernel values are held of (`mercer.gram.backends.InMemoryRows`).
+        It is taken where random probes of the matrix, which cost next to nothing, leave no more than `doubt` open, and
+        that is counted as rounding.
     by_side : bool
         Whether support vectors at a bound may take part by their side alone, too: violation, bias and gap are those of
         double precision all the same, and objectives to within `objective_doubt`. For a problem that is convex.

@@ -91,7 +91,8 @@ class Solution:
     bias : float
         b.
     multipliers : ndarray of shape (n_groups,)
-        See :class:`mercer.certificates.evaluation.Evaluation`; by the solver's own gradient where nobody evaluated the point.
+        See :class:`mercer.certificates.evaluation.Evaluation`; by the solver's own gradient where nobody evaluated the
+        point.
     ended : Status
         What stopped the solver; what that is worth is the certificate's `status`.
     n_iter : int

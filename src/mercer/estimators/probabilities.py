@@ -141,8 +141,8 @@ class HasProbabilities(ClassifierMixin):
 
         Notes
         -----
-        By ``calibration_``, see :class:`mercer.multiclass.calibration.Calibration`. Costs what `decision_function` does; for more
-        than two classes, n_classes^3 / 3 multiplications a row more.
+        By ``calibration_``, see :class:`mercer.multiclass.calibration.Calibration`. Costs what `decision_function`
+        does; for more than two classes, n_classes^3 / 3 multiplications a row more.
         """
         check_is_fitted(self, "classes_")
         if not hasattr(self, "calibration_"):

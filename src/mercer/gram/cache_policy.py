@@ -8,8 +8,8 @@ from enum import Enum
 class CachePolicy(Enum):
     """Which evaluated rows stay for other problems on the same data, within three quarters of the memory limit.
 
-    A single problem rarely asks for a row twice. Class pairs, folds and the values of C of a search keep `NON_NATIVE` ones,
-    the joint machine of several classes `ALL`, perceptrons `EXPENSIVE`.
+    A single problem rarely asks for a row twice. Class pairs, folds and the values of C of a search keep `NON_NATIVE`
+    ones, the joint machine of several classes `ALL`, perceptrons `EXPENSIVE`.
     """
 
     NONE = "nothing"

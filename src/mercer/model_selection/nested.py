@@ -112,7 +112,7 @@ def nested_cross_validate(
     No unbiased estimate of the variance of cross-validation exists. The interval is that of Nadeau & Bengio's corrected
     variance, which takes the overlap of training sets into account; its level is approximate. For a score between 0
     and 1, such as the accuracy, it is Wilson's interval with the effective sample size of that variance, and lies
-    within [0, 1] (:func:`mercer.model_selection.metrics.share_interval`). For other scores it is symmetric, by Student's t.
+    within [0, 1] (`mercer.model_selection.metrics.share_interval`). For other scores it is symmetric, by Student's t.
 
     Costs K searches.
 

@@ -216,8 +216,8 @@ class Model:
         found = make(self.decision_values(table))
         if found is None:
             raise ValueError(
-                f"this {self.machine_spec.machine} knows no probabilities: fit an SVC or a NuSVC with probability=True, or a "
-                "KernelLogisticRegression."
+                f"this {self.machine_spec.machine} knows no probabilities: fit an SVC or a NuSVC with "
+                "probability=True, or a KernelLogisticRegression."
             )
         return found
 

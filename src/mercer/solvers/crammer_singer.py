@@ -74,15 +74,16 @@ class JointRows(Solver[JointState]):
     The variables of example i are the shares t_ik of C_i that its classes have, its own beta being C_i less its share.
     With all other examples fixed, they solve the projection of t_i + g_i / k(x_i, x_i) onto nonnegative numbers with
     the sum C_i. Where such steps drag on, as they do for large C, Newton's method goes to the minimiser of the face
-    that the point is on (:mod:`mercer.solvers.crammer_singer_newton`), or where too many shares are free for it, conjugate
-    gradients. An example violates by how much its largest gradient exceeds the smallest one of a class with
+    that the point is on (:mod:`mercer.solvers.crammer_singer_newton`), or where too many shares are free for it,
+    conjugate gradients. An example violates by how much its largest gradient exceeds the smallest one of a class with
     a share.
 
     One round: choose the free examples of the last working set and the worst violators, evaluate K[W, W], solve the
     problem restricted to W, and add the columns of the examples that moved to the gradients of all classes. So a kernel
     value is evaluated once for all classes. Rows of examples that moved are kept in single precision within
-    `memory_limit`. Kernel values in single precision only steer, as in :class:`mercer.solvers.working_set.WorkingSetSolver`;
-    and as there, up to 300 rows are solved to rounding, whatever the tolerance is.
+    `memory_limit`. Kernel values in single precision only steer, as in
+    :class:`mercer.solvers.working_set.WorkingSetSolver`; and as there, up to 300 rows are solved to rounding, whatever
+    the tolerance is.
 
     References
     ----------

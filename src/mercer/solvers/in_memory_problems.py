@@ -37,7 +37,7 @@ def takes_held(problems: Problems, gram: Gram, limits: Limits) -> bool:
 
 @final
 class InMemoryProblems:
-    """Problems on parts of a matrix that is held, solved by :class:`mercer.solvers.in_memory_rounds.InMemorySolver`' rounds.
+    """Problems on parts of a matrix that is held, solved by `InMemorySolver`' rounds.
 
     What is done once for each fit costs more than a small machine. So starts, what is known of decision values, their
     probes and rounding are those of all problems at once, and solutions are made when they are asked for.

@@ -119,7 +119,7 @@ class InMemoryState(State):
 
 @final
 class InMemorySolver(Solver[InMemoryState]):
-    """Working sets of violators, as :class:`mercer.solvers.working_set.WorkingSetSolver`, where all kernel values are in memory.
+    """Working sets of violators, as `WorkingSetSolver`, where all kernel values are in memory.
 
     **Solves** any :class:`mercer.problems.Problem` of one output on a positive semidefinite matrix of `InMemoryRows`.
 

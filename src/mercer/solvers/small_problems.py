@@ -85,14 +85,14 @@ def _matrix_sizes(problems: Problems, gram: Gram, *, alone: bool) -> tuple[int, 
 class SmallProblems:
     """Problems on parts of one Gram matrix, solved by native threads without Python in between.
 
-    Pair steps and exact Newton steps as in :class:`mercer.solvers.working_set.WorkingSetSolver`. Of a problem alone: with the
-    whole matrix in double precision up to 640 variables, and in single beyond; and from 300 variables on in single
-    where steps are many (C k(x, x) from 10 to 300). Its true values then come from tiles, or where it is to end at the
-    limit of float64, from the matrix in double precision, on which it goes on. Of several: with the whole matrix in
-    double precision up to 1,024 variables, by working sets beyond. The matrices of parts, which several problems share,
-    are evaluated once, and so are those between two parts: class pairs evaluate one Gram matrix in all, unless there
-    are larger ones and values are cheap. Objectives and conditions come from a product of the matrix and the final
-    point, apart from what the steps have left behind.
+    Pair steps and exact Newton steps as in :class:`mercer.solvers.working_set.WorkingSetSolver`. Of a problem alone:
+    with the whole matrix in double precision up to 640 variables, and in single beyond; and from 300 variables on in
+    single where steps are many (C k(x, x) from 10 to 300). Its true values then come from tiles, or where it is to end
+    at the limit of float64, from the matrix in double precision, on which it goes on. Of several: with the whole
+    matrix in double precision up to 1,024 variables, by working sets beyond. The matrices of parts, which several
+    problems share, are evaluated once, and so are those between two parts: class pairs evaluate one Gram matrix in
+    all, unless there are larger ones and values are cheap. Objectives and conditions come from a product of the matrix
+    and the final point, apart from what the steps have left behind.
 
     Parameters
     ----------

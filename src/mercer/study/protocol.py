@@ -169,8 +169,8 @@ def study(
     target : str
         Column of classes or numbers. Rows in which it is missing are left out.
     task : {"auto", "classification", "regression"}, default="auto"
-        "auto" takes text and few different numbers for classes, many for a quantity; `column_choice.truth.reading` of the
-        result says what was taken and why.
+        "auto" takes text and few different numbers for classes, many for a quantity; `column_choice.truth.reading` of
+        the result says what was taken and why.
     drop : iterable of str
         Columns not to use.
     keep : iterable of str

@@ -1,7 +1,8 @@
 """The search of `mercer study`: kernel, gamma, C and epsilon by cross-validation, with warm starts along C.
 
 Each fold has its own preprocessing and so its own kernel values, of which it keeps the rows that come back: on whole
-matrices, as users' own searches have them (:mod:`mercer.model_selection.search.kernel_search`), it was 1.6 to 2.3 times slower.
+matrices, as users' own searches have them (:mod:`mercer.model_selection.search.kernel_search`), it was 1.6 to 2.3
+times slower.
 """
 
 from __future__ import annotations

@@ -132,7 +132,8 @@ class TableEncoder:
     ----------
     missing : {"error", "impute"}, default="error"
         "impute" fills a missing number with the column's median and a missing text with its most frequent level;
-        "error" refuses missing cells, naming the columns. (To drop rows instead, see `mercer.tables.missing.complete_rows`.)
+        "error" refuses missing cells, naming the columns. (To drop rows instead, see
+        `mercer.tables.missing.complete_rows`.)
     max_levels : int, default=50
         Most levels of a text column that get an indicator.
 

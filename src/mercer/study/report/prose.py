@@ -150,7 +150,8 @@ def certainty(model: Model) -> str:
             f"{small(certificate.kkt_violation)}, and {small(certificate.tol)} was allowed. That its training "
             f"objective is the lowest is not certified: the relative duality gap is {small(gap)}, so another "
             f"machine with {fixed} may have one that is lower by up to {small(100 * gap)} percent. A smaller C, or a "
-            f"tolerance for the gap (tol_gap of mercer.{machine_spec.machine}, --tol-gap of mercer fit), makes it small, too."
+            f"tolerance for the gap (tol_gap of mercer.{machine_spec.machine}, --tol-gap of mercer fit), makes it "
+            "small, too."
         )
     if certificate.status is Status.OPTIMAL:
         how_much = "at all, to within rounding" if gap < ROUNDING else f"by more than {small(100 * gap)} percent"
