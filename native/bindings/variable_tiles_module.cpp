@@ -109,7 +109,7 @@ class VariableTiles {
         return rows;
     }
 
-    // As threads_that_pay in src/mercer/backends/threads.py.
+    // As threads_that_pay in src/mercer/gram/threads.py.
     int threads_for(int64_t n_values) const {
         if (n_values <= one_thread_values_) return 1;
         return static_cast<int>(std::min<int64_t>(n_threads_, 2 * n_values / std::max<int64_t>(1, one_thread_values_)));

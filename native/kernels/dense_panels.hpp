@@ -13,7 +13,7 @@ template <class Real>
 constexpr int kTileColumns = 2 * kLanesOf<Real>;
 
 // Inner products are sums of sums of so many terms: a term then passes through p / 64 + 64 roundings rather than p, and
-// single precision settles more (src/mercer/backends/rounding.py has the same number). It costs a hundredth of the
+// single precision settles more (src/mercer/gram/rounding.py has the same number). It costs a hundredth of the
 // time.
 constexpr int64_t kTermsPerSum = 64;
 

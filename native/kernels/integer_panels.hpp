@@ -7,7 +7,7 @@
 namespace mercer::MERCER_ISA {
 
 // Whether a tile of integers has all that the program asks for: a distance or an inner product of all features. Bounds
-// on rounding depend on it (src/mercer/backends/integer_form.py asks the same of kernels).
+// on rounding depend on it (src/mercer/gram/encodings/integers.py asks the same of kernels).
 inline bool are_integers(const TileRequest& request) {
     const Program& program = request.program;
     if (request.integer_tile == nullptr || program.n_passes != 1) return false;

@@ -9,7 +9,7 @@
 namespace mercer {
 namespace {
 
-// Why these numbers: in mercer/_reference/left_out.py, which has the same.
+// Why these numbers: in tests/reference/left_out.py, which has the same.
 constexpr int kRounds = 12;
 constexpr std::size_t kSpreading = 4, kAtFirst = 16;
 constexpr double kShortest = 1.0 / 4096.0;
