@@ -10,15 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-_PEOPLE = (
-    "people|person|users?|readers?|those|anyone|someone|everyone|contributors?|authors?|students?|teachers?|man|woman"
-)
+_PEOPLE = "people person user users reader readers those anyone someone everyone contributors students teachers".split()
+_NOT_OF_PEOPLE = "".join(rf"(?<!\b{word} )" for word in _PEOPLE)
 
 RULES = {
-    rf"(?<!\bpeople )(?<!\buser )(?<!\busers )(?<!\breader )(?<!\breaders )(?<!\bthose )(?<!\banyone )\bwho\b(?!\s+is\s+who)": (
-        "things are not people: write 'that' or 'which', or name the thing"
-    ),
-    r"\bwho(?:ever|mever|m)\b|\b(?:no|some|every|any)body\b": "things are not people: name the thing, or write 'users', 'nothing', 'all'",
+    rf"{_NOT_OF_PEOPLE}\bwho\b": "things are not people: write 'that' or 'which', or name the thing",
+    r"\bwho(?:ever|mever|m)\b|\b(?:no|some|every|any)body\b": "things are not people: name the thing, or say 'nothing'",
     r"\banew\b": "write 'again'",
     r"\bastray\b": "write 'diverges'",
     r"\bdear(?:er|est)?\b": "write 'expensive'",
