@@ -10,7 +10,21 @@ import subprocess
 import sys
 from pathlib import Path
 
-_PEOPLE = "people person user users reader readers those anyone someone everyone contributors students teachers".split()
+_PEOPLE = [
+    "people",
+    "person",
+    "user",
+    "users",
+    "reader",
+    "readers",
+    "those",
+    "anyone",
+    "someone",
+    "everyone",
+    "contributors",
+    "students",
+    "teachers",
+]
 _NOT_OF_PEOPLE = "".join(rf"(?<!\b{word} )" for word in _PEOPLE)
 
 RULES = {

@@ -203,14 +203,14 @@ class OneClassSVM(NoveltyDetector):
                     self.intercept_ += self._doubt
                 border = border_of(self._scores(data), weights, share, data)
                 self.intercept_ = np.array([-border.score])
-                if border.tied.size and not self._silent:
-                    self._warn_of_ties(border, share)
             self.nu_, self.offset_ = machine_spec.nu, -self.intercept_
-            self._warn_where_rounding_decides(data, self._rounding)
+            has_ties = share is not None and border.tied.size > 0 and not self._silent
+            if not (has_ties and self._warn_of_ties(border, share or 0.0)):
+                self._warn_where_rounding_decides(data, self._rounding)
             return self
 
-    def _warn_of_ties(self, border: Border, share: float) -> None:
-        """Say that fewer rows are outside than `share` asks for, where the kernel is why; rows may lie alike too."""
+    def _warn_of_ties(self, border: Border, share: float) -> bool:
+        """Say that fewer rows are outside than `share` asks for, where the kernel is why; return whether it is."""
         evidence = self._solutions[0].evidence
         assert evidence is not None
         gram = evidence.whole()
@@ -224,7 +224,7 @@ class OneClassSVM(NoveltyDetector):
             why = "kernel values between different rows are near 0"
             mend = "lower gamma" if has_gamma else "take a wider kernel"
         else:
-            return
+            return False
         warnings.warn(
             f"contamination={share:g} is not reached: {border.share:.3g} of the training rows, by weight, are outside, "
             f"for {border.tied.size} rows score the same, and no offset divides them. With {self.kernel_!r}, {why}: "
@@ -232,3 +232,4 @@ class OneClassSVM(NoveltyDetector):
             UserWarning,
             stacklevel=3,
         )
+        return True
