@@ -10,21 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-_PEOPLE = [
-    "people",
-    "person",
-    "user",
-    "users",
-    "reader",
-    "readers",
-    "those",
-    "anyone",
-    "someone",
-    "everyone",
-    "contributors",
-    "students",
-    "teachers",
-]
+_PEOPLE = ["people", "person", "user", "users", "reader", "readers", "those", "anyone", "someone", "everyone"]
+_PEOPLE += ["contributors", "students", "teachers"]
 _NOT_OF_PEOPLE = "".join(rf"(?<!\b{word} )" for word in _PEOPLE)
 
 RULES = {
