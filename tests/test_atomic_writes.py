@@ -102,8 +102,8 @@ KILLED = """
 import os, sys, time
 if sys.argv[2] == "named" and hasattr(os, "O_TMPFILE"):
     del os.O_TMPFILE
-from mercer.persistence.atomic_write import written_whole
-with written_whole(sys.argv[1], "w") as file:
+from mercer.persistence.atomic_write import open_atomically
+with open_atomically(sys.argv[1], "w") as file:
     file.write("half")
     file.flush()
     print("writing", flush=True)

@@ -465,7 +465,7 @@ def test_limits_that_have_changed_hold_for_machines_without_changed_rows_too():
 
 def test_rounding_of_many_evaluations_does_not_keep_a_machine_from_its_tolerance():
     X, _, score, _ = table(18, 60)
-    machine = SVR(C=1e4, kernel="poly", degree=2, epsilon=0.1, tol=TIGHT).fit(30.0 * X, score)
+    machine = SVR(C=100.0, kernel="poly", degree=2, epsilon=0.1, tol=TIGHT).fit(30.0 * X, score)
     left = np.arange(60)
     for row in range(20):
         machine.forget([row])

@@ -212,7 +212,7 @@ def test_predict_names_categories_that_training_did_not_have(mercer, model, tmp_
 
 def test_labels_are_data_in_a_file_and_harmless_on_a_terminal(mercer, tmp_path, monkeypatch):
     labels = {"ill": "\x1b[31m=cmd", "well": 'w,"\r\nx'}
-    frame = mixed_frame(60).assign(prediction_kind=lambda frame: frame["outcome"].map(labels))
+    frame = mixed_frame(60).assign(outcome=lambda frame: frame["outcome"].map(labels))
     frame.to_csv(tmp_path / "t.csv", index=False)
     status, _, err = mercer("fit", "t.csv", "--target", "outcome", "--out", "m")
     assert (status, "\x1b" in err) == (0, False)

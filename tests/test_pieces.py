@@ -179,17 +179,17 @@ def outcome_of(script):
 FORK = """
 import os
 import numpy as np
-from mercer.gram import claimed
+from mercer.gram import pooled_array
 
-held, idle = claimed(8 << 20, np.uint8), claimed(8 << 20, np.uint8)
+held, idle = pooled_array(8 << 20, np.uint8), pooled_array(8 << 20, np.uint8)
 held[:], idle[:], place = 1, 2, idle.ctypes.data
 del idle
 child = os.fork()
 if child == 0:
-    own = claimed(8 << 20, np.uint8)
+    own = pooled_array(8 << 20, np.uint8)
     own[:], held[:] = 3, 3
     os._exit(0 if own.ctypes.data == place else 1)
-ours = claimed(8 << 20, np.uint8)
+ours = pooled_array(8 << 20, np.uint8)
 ours[:] = 4
 _, status = os.waitpid(child, 0)
 print(status, held.min(), held.max(), ours.min(), ours.max())
@@ -208,14 +208,14 @@ for name in ("MADV_FREE", "MADV_HUGEPAGE"):
         delattr(mmap, name)
 import numpy as np
 from mercer import SVC
-from mercer.gram.memory_pool import LARGE, claimed
+from mercer.gram.memory_pool import LARGE, pooled_array
 
-arrays = [claimed(10 << 20, np.uint8) for _ in range(5)]
+arrays = [pooled_array(10 << 20, np.uint8) for _ in range(5)]
 place = arrays[-1].ctypes.data
 while arrays:
     del arrays[0]
 print(LARGE.idle_bytes >> 20)
-large = claimed(40 << 20, np.uint8)
+large = pooled_array(40 << 20, np.uint8)
 del large
 print(LARGE.idle_bytes >> 20)
 X = np.random.default_rng(0).standard_normal((2500, 5))
@@ -231,19 +231,19 @@ SHORT = """
 import resource
 from pathlib import Path
 import numpy as np
-from mercer.gram.memory_pool import claimed
+from mercer.gram.memory_pool import pooled_array
 
 pages = int(Path("/proc/self/statm").read_text().split()[0])
 limit = pages * resource.getpagesize() + (200 << 20)
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-first = claimed(100 << 20, np.uint8)
+first = pooled_array(100 << 20, np.uint8)
 first[:] = 1
 try:
-    claimed(150 << 20, np.uint8)
+    pooled_array(150 << 20, np.uint8)
 except MemoryError as error:
     print(error)
 del first
-second = claimed(150 << 20, np.uint8)
+second = pooled_array(150 << 20, np.uint8)
 print(second.nbytes >> 20)
 """
 

@@ -365,7 +365,7 @@ class Trusted(Callable):
     is_psd = True
 
 
-def test_a_callable_never_makes_one_large_matrix():
+def test_a_callable_makes_no_matrix_that_does_not_fit_the_memory_limit():
     sizes = []
 
     def kernel(A, B):
@@ -373,7 +373,10 @@ def test_a_callable_never_makes_one_large_matrix():
         return A @ B.T + 1.0
 
     X, y = blobs(n=4000, p=2, distance=6.0)
-    machine, by_function = SVC(kernel=Linear() + 1.0).fit(X, y), SVC(kernel=Trusted(kernel)).fit(X, y)
+    machine, by_function = (
+        SVC(kernel=Linear() + 1.0).fit(X, y),
+        SVC(kernel=Trusted(kernel), memory_limit=2**26).fit(X, y),
+    )
     by_function.decision_function(X)
     assert max(sizes) <= 2**22 < 4000**2
     assert by_function.certificate_.status is Status.OPTIMAL
@@ -383,7 +386,7 @@ def test_a_callable_never_makes_one_large_matrix():
 def test_of_many_rows_only_some_are_looked_at():
     X, y = blobs(n=2500, p=2, distance=6.0)
     with pytest.warns(IndefiniteKernelWarning, match="not refuted.* on a choice of 500 points"):
-        machine = SVC(kernel=laplacian).fit(X, y)
+        machine = SVC(kernel=laplacian, memory_limit=40 << 20).fit(X, y)
     assert machine.certificate_.status is Status.STATIONARY
 
 

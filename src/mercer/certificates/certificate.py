@@ -196,7 +196,7 @@ class Certificate:
     tol: float
     tol_gap: float | None
     objective_doubt: float = 0.0
-    objective_rounding: float = 0.0
+    objective_rounding: float = field(default=0.0, compare=False)
     parts: Sequence[Certificate] = field(default=(), repr=False)
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
 

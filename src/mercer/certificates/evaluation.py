@@ -155,7 +155,8 @@ class Evaluation:
 
     def objective_rounding(self, problem: Problem) -> float:
         """Return about how far rounding in float64 puts each objective, and the gap, off; `problem` is the point's."""
-        steepness = problem.steepness(self.values, self.multipliers, self.rounding)
+        with np.errstate(over="ignore"):  # of huge C: the bound is infinite then
+            steepness = problem.steepness(self.values, self.multipliers, self.rounding)
         return float(rounding_of_objectives(self.rounding, self.mass, steepness, self.primal, problem.n))
 
     def relative_gap_rounding(self, problem: Problem) -> float:

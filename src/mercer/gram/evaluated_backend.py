@@ -14,6 +14,8 @@ from mercer.gram.block_backend import BlockBackend
 from mercer.gram.in_memory import InMemoryBackend
 from mercer.kernels import Kernel
 
+_ASYMMETRY = 1e-3  # of the largest value: more than rounding does to a function in single precision
+
 
 @final
 class EvaluatedBackend(Backend):
@@ -50,7 +52,16 @@ class EvaluatedBackend(Backend):
         """
         matrix = np.ascontiguousarray(self._kernel.block(self._data, self._data))
         rows = Precomputed(matrix)
-        return rows if rows.asymmetry() is not None else rows.symmetric()
+        found = rows.asymmetry()
+        if found is None:
+            return rows.symmetric()
+        i, j, difference = found
+        if difference > _ASYMMETRY * np.abs(matrix).max():
+            raise ValueError(
+                f"the kernel function of {self._kernel!r} must be symmetric, but it returned {matrix[i, j]:g} for rows "
+                f"{i} and {j} and {matrix[j, i]:g} for rows {j} and {i}"
+            )
+        return rows
 
     def diagonal(self) -> FloatArray:
         """Return k(x, x) of the training rows, (n,)."""

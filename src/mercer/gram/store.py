@@ -116,7 +116,7 @@ class Store:
         # Several threads of BLAS make small factorisations slower, a hundred times on a busy machine.
         with blas_threads(n**3 / 6):
             look, refuted = first_refuted(self.kernel, self._rows(idx), most, values=self._values_of(idx))
-        self.n_values += 0 if self._is_in_memory else look.n_values
+        self.n_values += 0 if isinstance(self.backend, EvaluatedBackend) else look.n_values
         return not refuted
 
     def diagnosis(self, idx: IndexArray | None) -> Diagnosis:

@@ -17,7 +17,6 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import click
 
 from mercer import __version__
-from mercer.persistence.atomic_write import check_writable, open_atomically
 from mercer.study.cli.imports import INTERRUPTED, ended_by_ctrl_c
 from mercer.study.cli.messages import Failure, printable, say
 
@@ -468,6 +467,8 @@ def _stem(name: str) -> str:
 
 def _check_output(path: Path, inputs: tuple[str, ...], mode: Literal["w", "wb"] = "w") -> None:
     """An error before the work if the file cannot be written, or would take the place of one that is read."""
+    from mercer.persistence.atomic_write import check_writable
+
     if check_writable(path, mode) is None:
         _check_writable(path.parent)
     elif path.is_file():
@@ -527,6 +528,8 @@ def _read_for(model: Model, path: str) -> Table:
 @contextmanager
 def _output(path: str | None) -> Iterator[IO[str]]:
     """Stdout, or a file that appears under its name once it is complete."""
+    from mercer.persistence.atomic_write import open_atomically
+
     if path is None:
         if getattr(sys.stdout, "name", "") == os.devnull:
             raise Failure("stdout is closed, so predictions have no place to go", "name a file with --out")
