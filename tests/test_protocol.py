@@ -23,7 +23,7 @@ from sklearn.model_selection import (
     cross_val_score,
 )
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import KernelCenterer, StandardScaler
 
 from mercer import (
     SVC,
@@ -650,3 +650,65 @@ def test_a_look_that_fails_is_in_the_record_of_the_machine():
 def test_a_record_that_is_none_is_refused(entry):
     with pytest.raises((ValueError, TypeError, KeyError)):
         read_seal(entry)
+
+
+def _kernel_values(form):
+    """Rows, classes, and the linear kernel's values in a container of this form."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 3)).round(2)
+    y = (X[:, 0] + 0.5 * rng.normal(size=60) > 0).astype(int)
+    return X, y, form(X @ X.T)
+
+
+PAIRWISE = {
+    "machine": lambda kernel: SVC(kernel=kernel),
+    "pipeline": lambda kernel: make_pipeline(*[KernelCenterer()] * (kernel == "precomputed"), SVC(kernel=kernel)),
+    "GridSearchCV": lambda kernel: GridSearchCV(SVC(kernel=kernel), {"C": [0.1, 1.0]}, cv=3),
+    "KernelSearchCV": lambda kernel: KernelSearchCV(SVC(kernel=kernel), C=[0.1, 1.0], cv=3),
+}
+FORMS = [np.asarray, sparse.csr_array, pd.DataFrame, np.ndarray.tolist]
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [*((name, np.asarray) for name in PAIRWISE), *(("GridSearchCV", form) for form in FORMS[1:])]
+)
+def test_kernel_values_are_cut_on_both_sides(name, form):
+    X, y, K = _kernel_values(form)
+    given, rows = PAIRWISE[name]("precomputed"), PAIRWISE[name]("linear")
+    assert compare(given, DummyClassifier(), K, y, cv=4) == compare(rows, DummyClassifier(), X, y, cv=4)
+    if name == "GridSearchCV":
+        found = [five_by_two_cv(one, DummyClassifier(), of, y) for one, of in ((given, K), (rows, X))]
+        assert np.array_equal(found[0].differences, found[1].differences)
+    if name.endswith("CV"):
+        found = [nested_cross_validate(one, of, y, cv=3) for one, of in ((given, K), (rows, X))]
+        assert np.array_equal(found[0].scores, found[1].scores)
+        assert np.array_equal(found[0].inner_scores, found[1].inner_scores)
+    sealed, plain = SealedSplit(K, y), SealedSplit(X, y)
+    look = sealed.open(given.fit(sealed.X_rest, sealed.y_rest))
+    assert np.array_equal(look.losses, plain.open(rows.fit(plain.X_rest, plain.y_rest)).losses)
+
+
+def test_a_seal_knows_kernel_values_from_features():
+    X, y, K = _kernel_values(np.asarray)
+    square = np.random.default_rng(0).normal(size=(60, 60))  # features
+    assert SealedSplit(square, y).X_rest.shape == (45, 60)
+    assert SealedSplit(np.where(square > 2, np.nan, square), y).X_rest.shape == (45, 60)
+    assert SealedSplit(K, y, pairwise=False).X_rest.shape == (45, 60)
+    assert SealedSplit(np.triu(K), y, pairwise=True).X_rest.shape == (45, 45)
+    with pytest.raises(ValueError, match="square"):
+        SealedSplit(X, y, pairwise=True)
+    sealed = SealedSplit(K, y, pairwise=False)  # who cuts the matrix may be judged nevertheless
+    rest = sealed.rest
+    machine = SVC(kernel="precomputed")
+    with pytest.raises(ValueError, match="45 free rows, but this SVC takes 44"):
+        sealed.open(machine.fit(K[np.ix_(rest[1:], rest[1:])], y[rest[1:]]))
+    assert not sealed.openings
+    sealed.open(machine.fit(K[np.ix_(rest, rest)], y[rest]))
+    assert len(sealed.openings) == 1
+
+
+@pytest.mark.parametrize("test", [compare, five_by_two_cv])
+def test_kernel_values_must_be_square(test):
+    X, y, _ = _kernel_values(np.asarray)
+    with pytest.raises(ValueError, match=r"must be square.*\(60, 3\)"):
+        test(SVC(kernel="precomputed"), SVC(), X, y)

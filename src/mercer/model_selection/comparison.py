@@ -14,11 +14,11 @@ from scipy.stats import t as student
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils import indexable
 
 from mercer._typing import FloatArray
 from mercer.data.arguments import check_level
-from mercer.model_selection.folds import folds, on_each_split
+from mercer.model_selection.folds import folds, on_each_split, rows_for
 from mercer.model_selection.metrics import Interval, mcnemar, wilson_interval
 
 Split = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
@@ -262,6 +262,7 @@ def compare(
     first, second : estimator
         Not fitted; searches and pipelines too.
     X : array-like, sparse matrix, dataframe or sequence of n rows
+        A matrix of kernel values (n, n) for ``kernel="precomputed"``: its rows and columns are split.
     y : array-like of shape (n,)
     cv : int, splitter or iterable, default=10
         Folds: stratified for classifiers, grouped where there are groups.
@@ -397,9 +398,11 @@ def _scored(
     scorer = check_scoring(first, scoring)
 
     def difference(train: Any, test: Any) -> float:
-        rows, asked = _safe_indexing(X, train), _safe_indexing(X, test)
-        one, two = (float(scorer(clone(machine).fit(rows, y[train]), asked, y[test])) for machine in (first, second))
-        return one - two
+        def score(machine: Any) -> float:
+            fitted = clone(machine).fit(rows_for(machine, X, train, train), y[train])
+            return float(scorer(fitted, rows_for(machine, X, test, train), y[test]))
+
+        return score(first) - score(second)
 
     found = np.array(on_each_split("the comparison", difference, splits, n_jobs))
     bad = np.flatnonzero(~np.isfinite(found))

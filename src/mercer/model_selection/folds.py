@@ -8,12 +8,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy import sparse
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _num_samples
 
 from mercer._typing import IndexArray
 from mercer.certificates.status import StoppedError
+from mercer.estimators.rows import check_square
 from mercer.solvers import Interruption
 
 Result = TypeVar("Result")
@@ -53,6 +56,35 @@ def folds(cv: Any, X: Any, y: Any, groups: Any, *, classifier: bool) -> list[tup
     if lacking:
         raise ValueError(lacking)
     return splits
+
+
+def rows_for(machine: Any, X: Any, rows: IndexArray, train: IndexArray) -> Any:
+    """Return the chosen rows of X as a machine takes them that is fitted on the rows `train`.
+
+    If X holds the kernel values of every row with every row, which the machine's tag `pairwise` tells, the columns are
+    those of the training rows, as in scikit-learn's `cross_val_score`.
+
+    Raises
+    ------
+    ValueError
+        If the machine takes kernel values and X has not a row and a column for each row.
+    """
+    if not get_tags(machine).input_tags.pairwise:
+        return _safe_indexing(X, rows)
+    return cut(X, rows, train)
+
+
+def cut(matrix: Any, rows: IndexArray, columns: IndexArray) -> Any:
+    """Return the chosen rows and columns of a square matrix, as an array, or sparse where it is.
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not square.
+    """
+    matrix = matrix.tocsr() if sparse.issparse(matrix) else np.asarray(matrix)
+    check_square(matrix.shape)
+    return matrix[np.ix_(rows, columns)]
 
 
 def require_splits(splits: Sequence[Any], cv: Any) -> None:

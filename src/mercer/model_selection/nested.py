@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring, get_scorer
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils import indexable
 
 from mercer._typing import FloatArray
 from mercer.data.arguments import check_level
 from mercer.model_selection.comparison import corrected_t_test
-from mercer.model_selection.folds import checked_length, folds, on_each_split
+from mercer.model_selection.folds import checked_length, folds, on_each_split, rows_for
 from mercer.model_selection.metrics import Interval, share_interval
 from mercer.model_selection.search.racing import is_share
 
@@ -79,6 +79,7 @@ def nested_cross_validate(
     search : KernelSearchCV, GridSearchCV or the like
         Not fitted, with ``refit`` on.
     X : array-like, sparse matrix, dataframe or sequence of n rows
+        A matrix of kernel values (n, n) for ``kernel="precomputed"``: its rows and columns are split.
     y : array-like of shape (n,)
     cv : int, splitter or iterable, default=5
         Outer folds: stratified for classifiers, grouped where there are groups.
@@ -143,8 +144,8 @@ def nested_cross_validate(
 
     def judged(train: Any, test: Any) -> tuple[Any, float]:
         given = {} if groups is None else {"groups": groups[train]}
-        found = clone(search).fit(_safe_indexing(X, train), y[train], **given)
-        return found, float(scorer(found, _safe_indexing(X, test), y[test]))
+        found = clone(search).fit(rows_for(search, X, train, train), y[train], **given)
+        return found, float(scorer(found, rows_for(search, X, test, train), y[test]))
 
     results = on_each_split("nested_cross_validate", judged, splits, n_jobs)
     searches, scores = tuple(one for one, _ in results), np.array([score for _, score in results])

@@ -8,16 +8,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from scipy.stats import t as student
 from sklearn.base import is_regressor
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from mercer._typing import FloatArray
-from mercer.data.arguments import check_level
-from mercer.model_selection.folds import checked_length
+from mercer.data import Precomputed as GivenValues
+from mercer.data.arguments import check_flag, check_level
+from mercer.estimators.rows import check_square
+from mercer.model_selection.folds import checked_length, cut
 from mercer.model_selection.metrics import Interval, share_interval, wilson_interval
 from mercer.model_selection.seal import Opening, Seal, SealedTest
 
@@ -102,6 +105,9 @@ class SealedSplit:
         Rows of one group (a patient, a day) are sealed together or not at all.
     seed : int, default=0
         The same seed seals the same rows.
+    pairwise : bool, optional
+        Whether X holds kernel values of every row with every row, for ``kernel="precomputed"``: the columns of sealed
+        rows are then sealed too. By default where X is a symmetric matrix, which tables of features are not.
 
     Attributes
     ----------
@@ -118,7 +124,7 @@ class SealedSplit:
     ------
     ValueError
         If `y` or `groups` has another length than `X` or misses values; if `test_size` is no share, or leaves a side
-        without a class, or with fewer than two groups.
+        without a class, or with fewer than two groups; if X is not square where `pairwise` is True.
 
     Notes
     -----
@@ -151,9 +157,15 @@ class SealedSplit:
         stratify: bool | None = None,
         groups: Any = None,
         seed: int = 0,
+        pairwise: bool | None = None,
     ) -> None:
         (self._X,) = indexable(X)
         n = _num_samples(X)
+        if pairwise is not None:
+            check_flag("pairwise", pairwise)
+        if pairwise:
+            check_square(np.shape(X))
+        self._is_pairwise = _is_symmetric(self._X) if pairwise is None else bool(pairwise)
         self._y = checked_length("y", y, n, "class or number")
         self._groups = None if groups is None else checked_length("groups", groups, n, "group")
         if stratify is None:
@@ -188,8 +200,8 @@ class SealedSplit:
 
     @property
     def X_rest(self) -> Any:
-        """The rows that are not sealed."""
-        return _safe_indexing(self._X, self.rest)
+        """The rows that are not sealed; of kernel values, their columns only."""
+        return cut(self._X, self.rest, self.rest) if self._is_pairwise else _safe_indexing(self._X, self.rest)
 
     @property
     def y_rest(self) -> Any:
@@ -270,11 +282,11 @@ class SealedSplit:
                 self._require_a_class(machine)
 
         def judge(rows: npt.NDArray[np.int64]) -> list[tuple[str, FloatArray, Interval]]:
-            X, truth = _safe_indexing(self._X, rows), self._y[rows]
+            truth = self._y[rows]
             groups = None if self._groups is None else self._groups[rows]
             found = []
             for machine, (name, of) in zip(chosen, losses, strict=True):
-                each = _one_a_row(of(truth, np.asarray(machine.predict(X))), len(rows))
+                each = _one_a_row(of(truth, np.asarray(machine.predict(self._asked(machine, rows)))), len(rows))
                 found.append((name, each, _interval(each, groups, name == "zero_one", level)))
             return found
 
@@ -286,6 +298,14 @@ class SealedSplit:
             for name, each, interval in unsealed.value
         )
         return estimates[0] if len(estimates) == 1 else estimates
+
+    def _takes_cut(self, machine: Any) -> bool:
+        """Whether a machine was fitted on columns of the free rows: it takes kernel values, or all X are such."""
+        return self._is_pairwise or bool(get_tags(machine).input_tags.pairwise)
+
+    def _asked(self, machine: Any, rows: npt.NDArray[np.int64]) -> Any:
+        """The chosen rows as a fitted machine takes them."""
+        return cut(self._X, rows, self.rest) if self._takes_cut(machine) else _safe_indexing(self._X, rows)
 
     def _checked(self, machine: Any) -> Any:
         kind = machine.__name__ if isinstance(machine, type) else type(machine).__name__
@@ -303,7 +323,16 @@ class SealedSplit:
                 f"open needs a machine that predicts, but {kind} has no predict. The test part was not opened."
             )
         given, taken = np.shape(self._X)[1:], getattr(machine, "n_features_in_", None)
-        if given and taken is not None and given[0] != taken:
+        if self._takes_cut(machine):
+            check_square(np.shape(self._X))
+            if taken is not None and taken != len(self.rest):
+                raise ValueError(
+                    f"open needs machines for kernel values with the {len(self.rest)} free rows, but this {kind} takes "
+                    f"{taken} columns: fit it to sealed.X_rest, or to X without the rows and columns of sealed rows "
+                    "(X[np.ix_(sealed.rest, sealed.rest)]). If X holds features, say pairwise=False to SealedSplit. "
+                    "The test part was not opened."
+                )
+        elif given and taken is not None and given[0] != taken:
             raise ValueError(
                 f"open needs machines for the {given[0]} columns of X, but this {kind} takes {taken}: put what it does "
                 "to the columns into a Pipeline with it. The test part was not opened."
@@ -321,6 +350,18 @@ class SealedSplit:
                 f"open needs machines for the classes of y, {_some(present)}, but this {type(machine).__name__} was "
                 f"fitted to {_some(known)}: fit it to sealed.y_rest. The test part was not opened."
             )
+
+
+def _is_symmetric(X: Any) -> bool:
+    """Whether X is a symmetric matrix of numbers: kernel values, distances, but no table of features."""
+    shape = np.shape(X)
+    if len(shape) != 2 or shape[0] != shape[1]:
+        return False
+    matrix = X if sparse.issparse(X) else np.asarray(X)
+    if matrix.dtype.kind not in "biuf":
+        return False
+    given = GivenValues(matrix)
+    return given.finite_problem() is None and given.asymmetry() is None
 
 
 def _some(classes: list[Any]) -> str:

@@ -13,14 +13,15 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_feature_names
 
 from mercer._typing import IndexArray
 from mercer.data import Data
 from mercer.estimators.base import DualMachine
 from mercer.estimators.classifier import MarginClassifier
-from mercer.estimators.rows import check_rows, check_square
+from mercer.estimators.rows import check_rows
+from mercer.model_selection.folds import rows_for
 from mercer.model_selection.search.pipelines import machine_of, steps_of
 
 _ROUNDED = 1e3  # times the precision of numbers: what a transformer that computes them another way may change
@@ -165,11 +166,7 @@ class Folds:
 
     def _given(self, estimator: Any, rows: IndexArray, train: IndexArray) -> Any:
         """Some rows as scikit-learn gives them to an estimator that is fitted on the rows `train`."""
-        chosen = _safe_indexing(self.X, rows)
-        if not get_tags(estimator).input_tags.pairwise:
-            return chosen
-        check_square(np.shape(self.X))
-        return chosen[:, train]
+        return rows_for(estimator, self.X, rows, train)
 
 
 def row_numbers(rows: Any) -> IndexArray:
