@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.certificates.certificate import Certificate, worst_status
 from mercer.certificates.solution import Solutions
 from mercer.certificates.status import IndefiniteKernelWarning, Status
-from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
+from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
 from mercer.data.arguments import check_flag, check_whole
 from mercer.estimators.iterated import Iterated
 from mercer.estimators.kernel_parameters import HoldsKernel
@@ -36,6 +36,7 @@ from mercer.geometry import RKHSFunction
 from mercer.gram import CachePolicy, Gram
 from mercer.gram.backends import InMemoryRows
 from mercer.kernels import Gamma, Kernel, Linear, as_kernel
+from mercer.kernels.base import restored_rows
 from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
 from mercer.multiclass.coefficients import Coefficients, Group, PairCoefficients, columns_of, groups_of, summed
@@ -210,7 +211,7 @@ class DualMachine(Iterated, KernelMachine):
         """Store machines under scikit-learn's names: their signed coefficients (n_SV, n_machines) and support rows."""
         self._solutions = solutions
         self.support_ = support.astype(np.int32 if data.n < 2**31 else np.int64)
-        self._hold(coefficients, biases, data.rows(support) if isinstance(data, (Vectors, Structured)) else None)
+        self._hold(coefficients, biases, None if isinstance(data, Precomputed) else data.rows(support))
         self.shape_fit_ = data.shape
         self.fit_status_ = 0 if solutions.statuses.count(Status.OPTIMAL) == len(solutions) else 1
 
@@ -220,7 +221,9 @@ class DualMachine(Iterated, KernelMachine):
         self._coefficients = coefficients if of_pairs else np.ascontiguousarray(coefficients)
         self.intercept_ = biases
         self.support_vectors_ = (
-            as_scikit_learn_has_it(support.stored) if isinstance(support, (Vectors, Structured)) else np.empty((0, 0))
+            as_scikit_learn_has_it(support.stored)
+            if isinstance(support, (ObjectRows, Structured, Vectors))
+            else np.empty((0, 0))
         )
 
     def _go_on_from(self, last: DualMachine) -> None:
@@ -291,8 +294,7 @@ class DualMachine(Iterated, KernelMachine):
     def _support_rows(self) -> Data:
         """The support vectors; kernel values among them are where the certificate has its evidence."""
         if not self.kernel_.takes_values:
-            stored = self.support_vectors_
-            return as_structured(stored) if stored.dtype == object else as_data(stored)
+            return restored_rows(self.kernel_, self.support_vectors_)
         evidence = self._solved()[0].evidence
         if evidence is None:
             raise AttributeError(
@@ -306,7 +308,7 @@ class DualMachine(Iterated, KernelMachine):
         machine = copy(self)
         machine.kernel = machine.kernel_ = kernel
         kept = data.rows(self.support_)
-        if isinstance(kept, (Structured, Vectors)):
+        if isinstance(kept, (ObjectRows, Structured, Vectors)):
             machine.support_vectors_ = as_scikit_learn_has_it(kept.stored)
         if isinstance(data, Vectors):
             machine.n_features_in_ = data.p

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.data import Data, Precomputed, Structured, Vectors
+from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,8 @@ def missing_below(
 
 def _keys(rows: Data) -> list[Hashable]:
     """Something for each row that is the same for copies of it alone."""
+    if isinstance(rows, ObjectRows):
+        return [_key(row) for row in _each(rows.stored)]
     stored = _stored(rows)
     if sparse.issparse(stored):
         stored = stored.copy()
@@ -91,6 +93,26 @@ def _keys(rows: Data) -> list[Hashable]:
             for row in stored
         ]
     return [row.tobytes() for row in stored + 0.0]  # -0 is 0
+
+
+def _each(stored: Any) -> Iterable[Any]:
+    return stored.itertuples(index=False) if hasattr(stored, "itertuples") else stored
+
+
+def _key(row: Any) -> Hashable:
+    """The row itself, or its bytes or elements; its identity where nothing tells whether another one is equal."""
+    if isinstance(row, np.ndarray) and not row.dtype.hasobject:
+        return row.shape, row.dtype.str, row.tobytes()
+    if isinstance(row, (list, tuple, np.ndarray)):
+        return tuple(map(_key, row))
+    if isinstance(row, set):
+        return frozenset(row)
+    try:
+        hash(row)
+    except TypeError:
+        return id(row)
+    found: Hashable = row
+    return found
 
 
 def _stored(rows: Data) -> Any:

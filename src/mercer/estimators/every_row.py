@@ -12,14 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.status import Status, StoppedError
-from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
+from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
 from mercer.data.arguments import check_seconds
 from mercer.estimators.base import KernelMachine
 from mercer.estimators.labels import Labels
 from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
-from mercer.kernels.base import finite
+from mercer.kernels.base import finite, restored_rows
 from mercer.losses.certificate import LossCertificate
 from mercer.multiclass.decision import decision_values
 from mercer.solvers import Interruption
@@ -56,7 +56,7 @@ class EveryRowMachine(KernelMachine):
         stored = self.X_fit_
         if isinstance(self.kernel_, PrecomputedKernel):
             return Precomputed(stored)
-        return as_structured(stored) if stored.dtype == object else as_data(stored)
+        return restored_rows(self.kernel_, stored)
 
     def _gram_of_fit(self) -> Gram:
         """The Gram matrix of the rows that took part."""
@@ -92,5 +92,5 @@ class EveryRowMachine(KernelMachine):
 
 
 def _stored(data: Data) -> Any:
-    assert isinstance(data, (Structured, Vectors))
+    assert isinstance(data, (ObjectRows, Structured, Vectors))
     return data.stored

@@ -10,12 +10,13 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured
+from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
 from mercer.data.arguments import check_choice, check_count, check_whole
 from mercer.estimators.base import KernelMachine
 from mercer.estimators.svc import SVC
 from mercer.kernels import Gamma, Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
+from mercer.kernels.base import restored_rows
 from mercer.losses.neighbours import counted_shares, nearest, nearest_by_values
 from mercer.specs import ForKernelNeighborsClassifier
 
@@ -146,7 +147,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         self.kernel_, self.prototype_indices_ = kernel, chosen
         self._codes, self._own = labels.codes[chosen], kernel.diag(kept)
-        self.X_fit_ = kept.stored if isinstance(kept, (Structured, Vectors)) else np.empty((0, 0))
+        self.X_fit_ = kept.stored if isinstance(kept, (ObjectRows, Structured, Vectors)) else np.empty((0, 0))
         return self
 
     def kneighbors(self, X: Any) -> tuple[FloatArray, IndexArray]:
@@ -233,6 +234,5 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         count = min(self.spec_.n_neighbors, self._own.size)
         if isinstance(data, Precomputed):
             return nearest_by_values(data, self.prototype_indices_, self._own, count)
-        stored = self.X_fit_
-        prototypes = as_structured(stored) if stored.dtype == object else as_data(stored)
+        prototypes = restored_rows(self.kernel_, self.X_fit_)
         return nearest(self.kernel_, data, prototypes, self._own, count, n_jobs=self.n_jobs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable as Function
 from reprlib import repr as shortened
 from typing import Any, TypeVar
 
@@ -12,10 +13,19 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from mercer.data import Data, Precomputed, Structured, Vectors, as_data, as_structured, looks_structured
+from mercer.data import (
+    Data,
+    ObjectRows,
+    Precomputed,
+    Vectors,
+    as_data,
+    as_structured,
+    is_table,
+    looks_structured,
+)
 from mercer.data.checks import FLOATS, refuse_mask
 from mercer.estimators.told import has_plain_targets, refuse_targets
-from mercer.kernels import Callable, Kernel
+from mercer.kernels import Kernel
 
 SomeData = TypeVar("SomeData", bound=Data)
 
@@ -25,9 +35,10 @@ _UNBALANCED, _LARGE = 1e3, 1e4  # a column this many times the median column, or
 
 
 def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool, y: Any = "no_validation") -> Data:
-    """Return `X` as the data that the kernel takes: a table, kernel values, or strings and the like.
+    """Return `X` as the data that the kernel takes: a table, kernel values, strings and the like, or any objects.
 
-    What is `Data` already has been looked at by who made it.
+    If `X` is `Data`, the caller has checked it. Only a kernel computed by functions takes objects that are no table; a
+    machine that was fitted on such objects takes `X` as it is.
 
     Raises
     ------
@@ -38,8 +49,10 @@ def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool,
         drop_record(estimator)
     if isinstance(X, Data):
         return X
-    if kernel.is_structured or (isinstance(kernel, Callable) and looks_structured(X)):
-        return _check_structured(estimator, X, kernel, reset=reset, y=y)
+    if kernel.is_structured:
+        return _check_objects(estimator, X, kernel, as_structured, reset=reset, y=y)
+    if kernel.takes_any_rows and not (is_table(X) if reset else hasattr(estimator, "n_features_in_")):
+        return _check_objects(estimator, X, kernel, ObjectRows, reset=reset, y=y)
     if kernel.takes_values:
         return _finite(estimator, Precomputed(_numbers(estimator, X, reset=reset, y=y)))
     return check_table(estimator, X, reset=reset, y=y)
@@ -62,22 +75,24 @@ def drop_record(estimator: BaseEstimator) -> None:
     estimator.__dict__.pop("seal_", None)
 
 
-def _check_structured(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool, y: Any) -> Structured:
+def _check_objects(
+    estimator: BaseEstimator, X: Any, kernel: Kernel, read: Function[[Any], SomeData], *, reset: bool, y: Any
+) -> SomeData:
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
     refuse_mask(X, "X")
     try:
-        data = as_structured(X)
+        data = read(X)
     except (TypeError, ValueError) as error:
         raise ValueError(f"X does not hold rows for the kernel {kernel!r}: {error}.") from error
     if data.n == 0:
         raise ValueError(f"Found array with 0 sample(s) while a minimum of 1 is required by {kernel!r}.")
     if not (isinstance(y, str) and y == "no_validation"):
         refuse_targets(estimator, y)
-        validate_data(estimator, X="no_validation", y=y, reset=False)
+        validate_data(estimator, X="no_validation", y=y, multi_output=True, reset=False)
         check_consistent_length(X, y)
     if reset:
-        for name in ("n_features_in_", "feature_names_in_"):  # strings have no columns
+        for name in ("n_features_in_", "feature_names_in_"):  # such rows have no columns
             estimator.__dict__.pop(name, None)
     return data
 

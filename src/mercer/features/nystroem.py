@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray
 from mercer.certificates.status import IndefiniteKernelWarning
-from mercer.data import Data, Precomputed, Structured, Vectors
+from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
 from mercer.data.arguments import check_choice, check_count, check_whole
 from mercer.estimators.kernel_parameters import HoldsKernel
 from mercer.estimators.rows import check_rows, check_square
@@ -21,8 +21,8 @@ from mercer.features.base import DenseMap
 from mercer.features.landmarks import SCHEMES
 from mercer.geometry import blocks
 from mercer.gram import Gram
-from mercer.kernels import Gamma, Kernel, as_kernel, as_rows
-from mercer.kernels.base import finite
+from mercer.kernels import Gamma, Kernel, as_kernel
+from mercer.kernels.base import finite, restored_rows
 from mercer.kernels.diagnosis import value_roundoff
 
 
@@ -197,7 +197,7 @@ class Nystroem(HoldsKernel, DenseMap):
         self.component_indices_ = SCHEMES[self.landmarks](gram, min(wanted, rows.n), random)
         among = finite(self.kernel_, gram.block(self.component_indices_, self.component_indices_))
         chosen = rows.rows(self.component_indices_)
-        self.components_ = chosen.stored if isinstance(chosen, Vectors | Structured) else among.copy()
+        self.components_ = chosen.stored if isinstance(chosen, ObjectRows | Structured | Vectors) else among.copy()
         self._normalise(among, gram.roundoff * value_roundoff(self.kernel_, chosen, among))
 
     def _normalise(self, among: FloatArray, roundoff: float) -> None:
@@ -231,5 +231,7 @@ class Nystroem(HoldsKernel, DenseMap):
     def _blocks(self, rows: Data) -> Iterator[tuple[slice, FloatArray]]:
         if isinstance(rows, Precomputed):
             rows = Precomputed(rows.values(self.component_indices_))
-        for part, values in blocks(self.kernel_, rows, as_rows(self.kernel_, self.components_), n_jobs=self.n_jobs):
+        for part, values in blocks(
+            self.kernel_, rows, restored_rows(self.kernel_, self.components_), n_jobs=self.n_jobs
+        ):
             yield part, values @ self.normalization_

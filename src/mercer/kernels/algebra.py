@@ -45,6 +45,11 @@ class Composite(Derived):
     def step(self) -> Step:
         """The operation: it joins the parts in pairs from the left, or acts on the only one."""
 
+    @property
+    def takes_any_rows(self) -> bool:
+        """Whether functions read the rows in all parts."""
+        return all(part.takes_any_rows for part in self.parts)
+
     def lower(self) -> Program | None:
         """Return the kernel as a program over tiles, or None where a part has none."""
         programs = [part.lower() for part in self.parts]

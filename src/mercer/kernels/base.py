@@ -11,10 +11,12 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from mercer._typing import FloatArray
-from mercer.data import Data, Structured, Vectors, as_data, as_structured, looks_structured
+from mercer.data import Data, ObjectRows, Structured, Vectors, as_data, as_structured, is_table, looks_structured
 from mercer.data import Precomputed as GivenValues
+from mercer.data.checks import FLOATS
 from mercer.data.feature_sums import CHI_SQUARED, HAMMING, MANHATTAN, MINIMUM, TOTAL, least_entry, pair_sums, row_sums
 from mercer.kernels.parameters import FoundGamma
 from mercer.kernels.program import NONNEGATIVE, Op, Program, interpret
@@ -136,6 +138,11 @@ class Kernel(ABC):
     def calls_function(self) -> bool:
         """Whether a Python function of two blocks of rows computes it."""
         return any(part.calls_function for part in self.parts)
+
+    @property
+    def takes_any_rows(self) -> bool:
+        """Whether rows may be objects of any kind, because functions that the user gave read all of them."""
+        return False
 
     @property
     def proof(self) -> tuple[str, ...]:
@@ -417,6 +424,14 @@ def _plain(value: object) -> object:
     return [_plain(one) for one in value] if isinstance(value, tuple) else value
 
 
+def restored_rows(kernel: Kernel, stored: Any) -> Data:
+    """Return as data what the `stored` attribute of such data has returned, without checks."""
+    if kernel.is_structured:
+        return as_structured(stored)
+    is_numbers = sp.issparse(stored) or (isinstance(stored, np.ndarray) and stored.ndim == 2 and stored.dtype in FLOATS)
+    return as_data(stored) if is_numbers or not kernel.takes_any_rows else ObjectRows(stored)
+
+
 def as_rows(kernel: Kernel, X: Any) -> Data:
     """Return X as the data that the kernel takes, with names of columns where it has some; data as they are.
 
@@ -427,6 +442,8 @@ def as_rows(kernel: Kernel, X: Any) -> Data:
     """
     if isinstance(X, Data):
         return X
+    if kernel.takes_any_rows and not is_table(X):
+        return ObjectRows(X)
     if kernel.is_structured or looks_structured(X):
         return as_structured(X)
     rows = GivenValues(X) if kernel.takes_values else as_data(X)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer._typing import FloatArray
-from mercer.data import CSR, Data, Dense, Structured
+from mercer.data import CSR, Data, Dense, ObjectRows, Structured
 from mercer.data import Precomputed as GivenValues
 from mercer.kernels.base import Kernel, Lowered, Schema
 from mercer.kernels.parameters import Gamma, gamma_or_rule, number, real, resolve_gamma, whole
@@ -181,9 +181,11 @@ class Callable(Kernel):
     ----------
     function : callable
         ``function(A_rows, B_rows)`` returns the kernel values of every row on the left with every row on the
-        right, as an array (or sparse matrix) of shape (len(A_rows), len(B_rows)). The rows come as an ndarray or
-        csr_array of float64, float32 tables too, or an array of objects where they are strings, lists or sets. The
-        function must be symmetric: k(x, z) = k(z, x), and compute in double precision: what it returns is taken as
+        right, as an array (or sparse matrix) of shape (len(A_rows), len(B_rows)). Tables of numbers come as an ndarray
+        or csr_array of float64, float32 tables too. Other rows come in a container of the kind that they were given in:
+        a list or tuple of any objects, a Series or dataframe with a new index, an ndarray of the same dtype and
+        trailing shape (rows of text, images, single numbers). A list of arrays stays a list. The function must be
+        symmetric: k(x, z) = k(z, x), and compute in double precision: what it returns is taken as
         true. The kernel pickles if the function does.
     is_psd : bool, optional
         True says that the function is symmetric and positive semidefinite on any rows: solutions are then called
@@ -213,6 +215,7 @@ class Callable(Kernel):
 
     rule = _ASSUMED
     calls_function = True
+    takes_any_rows = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_psd", known_psd(self.is_psd))
@@ -371,7 +374,7 @@ class Precomputed(Kernel):
 
 
 def stored_rows(kernel: Kernel, rows: Data) -> Any:
-    """Return the rows as a function of rows gets them: an ndarray, a csr_array, or an array of objects.
+    """Return the rows as a function of rows gets them: an ndarray, a csr_array, or the container of the user's objects.
 
     Numbers are in double precision, or values would have the rounding of single, which certificates do not know. They
     are copies: a function that works in place would change the user's table. Read-only arrays, or arrays in any other
@@ -383,6 +386,8 @@ def stored_rows(kernel: Kernel, rows: Data) -> Any:
         return rows.matrix.astype(np.float64)
     if isinstance(rows, Structured):
         return rows.stored.copy()
+    if isinstance(rows, ObjectRows):
+        return rows.stored
     raise TypeError(f"{kernel!r} needs rows of features, got {rows!r}")
 
 

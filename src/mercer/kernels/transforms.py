@@ -170,6 +170,11 @@ class Normalized(OfOne):
     def __post_init__(self) -> None:
         self.take(self.kernel)
 
+    @property
+    def takes_any_rows(self) -> bool:
+        """Whether functions read the rows in the kernel."""
+        return self.kernel.takes_any_rows
+
     def lower(self) -> Program | None:
         """Return the kernel's program, times 1 / sqrt(k(x, x)) on either side."""
         program = self.kernel.lower()

@@ -18,6 +18,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from mercer._typing import FloatArray
 from mercer.data import Precomputed as GivenValues
+from mercer.data import is_table
 from mercer.data.arguments import check_flag, check_level
 from mercer.estimators.rows import check_square
 from mercer.model_selection.folds import checked_length, cut
@@ -322,7 +323,7 @@ class SealedSplit:
             raise TypeError(
                 f"open needs a machine that predicts, but {kind} has no predict. The test part was not opened."
             )
-        given, taken = np.shape(self._X)[1:], getattr(machine, "n_features_in_", None)
+        given, taken = np.shape(self._X)[1:] if is_table(self._X) else (), getattr(machine, "n_features_in_", None)
         if self._takes_cut(machine):
             check_square(np.shape(self._X))
             if taken is not None and taken != len(self.rest):
@@ -354,8 +355,7 @@ class SealedSplit:
 
 def _is_symmetric(X: Any) -> bool:
     """Whether X is a symmetric matrix of numbers: kernel values, distances, but no table of features."""
-    shape = np.shape(X)
-    if len(shape) != 2 or shape[0] != shape[1]:
+    if not is_table(X) or np.shape(X)[0] != np.shape(X)[1]:
         return False
     matrix = X if sparse.issparse(X) else np.asarray(X)
     if matrix.dtype.kind not in "biuf":

@@ -74,7 +74,7 @@ class Folds:
     ) -> None:
         self.X, self._y, self.params = X, y, dict(fit_params)
         self._splits = [(row_numbers(train), row_numbers(test)) for train, test in splits]
-        self._rows: dict[tuple[int, bool, bool], Rows] = {}
+        self._rows: dict[tuple[int, bool, bool, bool], Rows] = {}
         self._before: dict[int, Pipeline] = {}
         self._known_targets: dict[int, Any] = {}
         self._lock = Lock()
@@ -118,7 +118,7 @@ class Folds:
         machine = machine_of(estimator)
         spec = machine._kernel_asked_for()
         with self._lock:
-            key = number, spec.takes_values, spec.is_structured
+            key = number, spec.takes_values, spec.is_structured, spec.takes_any_rows
             if key in self._rows:
                 return self._rows[key]
             given = self._given(estimator, test, train), self._given(estimator, train, train)
@@ -198,6 +198,8 @@ def _same(X: Any, table: Any) -> bool:
         return True
     if type(X) is not type(table) or getattr(X, "shape", None) != getattr(table, "shape", 0):
         return False
+    if isinstance(X, np.ndarray) and X.dtype.hasobject:  # elements that may not say whether they are equal
+        return all(one is other for one, other in zip(X.ravel(), table.ravel(), strict=True))
     if isinstance(X, np.ndarray):
         return X.dtype == table.dtype and (
             _same_bits(X, table) or np.array_equal(X, table, equal_nan=X.dtype.kind == "f")
