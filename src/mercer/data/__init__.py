@@ -1,10 +1,9 @@
-"""The rows that machines are trained on, in whatever form they are stored.
+"""The rows that machines are trained on: dense, CSR, kernel values, or strings, lists of tokens and sets.
 
-This is the only layer that asks *how* data are stored. Everything above it speaks of rows, inner products and
-squared distances. Data are consumed as they are: a float32 or float64 array of any strides, or a canonical CSR
-matrix, is never copied, and what had to be copied is counted in ``copied_bytes``. Strings, lists of tokens and sets are
-rows too, without features (`Structured`); rows of any other kind are read by a function that the user gives
-(`ObjectRows`).
+Only this layer depends on *how* data are stored. The layers above use rows, inner products and squared distances. A
+float32 or float64 array of any strides, or a canonical CSR matrix, is never copied. ``copied_bytes`` counts the bytes
+that had to be copied. Strings, lists of tokens and sets are rows without features (`Structured`). For rows of any other
+kind, the user gives a function that reads them (`ObjectRows`).
 """
 
 from mercer.data.base import Data, Vectors

@@ -1,4 +1,4 @@
-"""What a user passes: every refusal names the argument and says what it must be."""
+"""Checks of arguments that users pass; each error names the argument and says what it must be."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError
 
 NUMBER, WHOLE = (float, int, Real), (int, Integral)
-"""What counts as a number, as an integer: Python's own first, for the others look these up anew each time."""
+"""Types of numbers and of integers. Python's own types come first, because the abstract ones are slow to test."""
 
 
 def check_choice(name: str, value: Any, allowed: Collection[str]) -> str:
-    """Return one of several words.
+    """Return the value, which must be one of the allowed strings.
 
     Raises
     ------
     InvalidParameterError
-        If it is none of them.
+        If it is another value.
     """
     if not isinstance(value, str) or value not in allowed:
         raise InvalidParameterError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
@@ -29,12 +29,12 @@ def check_choice(name: str, value: Any, allowed: Collection[str]) -> str:
 def check_number(
     name: str, value: Any, *, above: float | None = None, at_least: float | None = None, finite: bool = False
 ) -> float:
-    """Return a real number within bounds; infinity is one unless it must be `finite`.
+    """Return a real number within bounds; infinity is allowed unless `finite` is True.
 
     Raises
     ------
     InvalidParameterError
-        If it is none.
+        If it is not such a number.
     """
     bound = f"> {above:g}" if above is not None else f">= {at_least:g}"
     good = isinstance(value, NUMBER) and not isinstance(value, bool)
@@ -47,7 +47,7 @@ def check_number(
 
 
 def check_share(name: str, value: Any, most: float) -> float:
-    """Return a share of rows.
+    """Return a share of rows as a float.
 
     Raises
     ------
@@ -76,12 +76,12 @@ def check_whole(name: str, value: Any, *, unit: str = "", at_least: int | None =
 
 
 def check_count(name: str, value: Any, *, at_least: int = 1) -> int:
-    """Return how many of something there shall be.
+    """Return a count, an integer of at least `at_least`.
 
     Raises
     ------
     InvalidParameterError
-        If it is no integer, or too small.
+        If it is not an integer, or too small.
     """
     if isinstance(value, bool) or not isinstance(value, WHOLE) or value < at_least:
         raise InvalidParameterError(f"{name} must be an integer >= {at_least}, got {value!r}.")
@@ -89,7 +89,7 @@ def check_count(name: str, value: Any, *, at_least: int = 1) -> int:
 
 
 def check_seconds(max_seconds: Any) -> float | None:
-    """Return a limit of time, None for none.
+    """Return a time limit in seconds; None means no limit.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def check_seconds(max_seconds: Any) -> float | None:
 
 
 def check_learning_rate(learning_rate: Any) -> float | None:
-    """Return a factor of the gradient, None for one that is found.
+    """Return a learning rate, the factor of the gradient; None means that the solver chooses it.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def check_learning_rate(learning_rate: Any) -> float | None:
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Return True or False.
+    """Return a bool.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def check_flag(name: str, value: Any) -> bool:
 
 
 def check_callback(callback: Any) -> None:
-    """Refuse what cannot be called.
+    """Refuse a callback that is not callable.
 
     Raises
     ------
@@ -138,12 +138,12 @@ def check_callback(callback: Any) -> None:
 
 
 def check_level(level: float) -> None:
-    """Refuse what is no confidence level.
+    """Refuse a confidence level outside the open interval (0, 1).
 
     Raises
     ------
     InvalidParameterError
-        If it is not between 0 and 1, both excluded.
+        If it is outside.
     """
     if not 0.0 < level < 1.0:
         raise InvalidParameterError(f"level must lie between 0 and 1, got {level!r}.")

@@ -1,4 +1,4 @@
-"""Data: rows, and what can be asked of them."""
+"""Base classes of data: rows, and the operations on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.checks import MAX_SHOWN, Array, Rows, not_finite_message
 
-_BLOCK_ENTRIES = 1 << 18  # entries of a temporary: 2 MiB in float64
+_BLOCK_ENTRIES = 1 << 18  # entries of a temporary array: 2 MiB in float64
 
 
 class Data(ABC):
@@ -28,9 +28,9 @@ class Data(ABC):
     nbytes : int
         Bytes that the stored values and indices take.
     copied_bytes : int
-        Bytes that were copied to make this object from what the caller gave; 0 where it was consumed as it is.
+        Bytes that were copied to make this object from the caller's array; 0 if no copy was needed.
     names : list of str, optional
-        What the columns are called, where that is known.
+        Names of the columns, if they are known.
     """
 
     shape: tuple[int, int]
@@ -41,19 +41,19 @@ class Data(ABC):
 
     @abstractmethod
     def rows(self, idx: Rows) -> Data:
-        """Return the chosen rows as data of the same class: a copied block, or a view where that is possible."""
+        """Return the chosen rows as data of the same class: a copied block, or a view if that is possible."""
 
     @abstractmethod
     def like(self, other: Data) -> Data:
-        """Return these rows stored in the way that `other` is (dense or CSR); itself where it is already."""
+        """Return these rows in the format of `other` (dense or CSR); the same object if it has this format."""
 
     @abstractmethod
     def followed_by(self, other: Data) -> Data:
-        """Return these rows and then those of `other`, stored in the way that these are."""
+        """Return these rows followed by the rows of `other`, in the format of these rows."""
 
     @abstractmethod
     def finite_problem(self, column_names: Sequence[str] | None = None) -> str | None:
-        """Return a message that names entries which are NaN or infinite, or None where there are none."""
+        """Return a message that names entries which are NaN or infinite, or None if all are finite."""
 
     @property
     def n(self) -> int:
@@ -70,20 +70,20 @@ class Data(ABC):
 
 
 class Vectors(Data):
-    """Rows of features: data that have inner products and distances.
+    """Rows of features, which have inner products and distances.
 
-    Either :class:`Dense` or :class:`CSR`; both are made by :func:`as_data`, and hold float32 or float64 as given.
+    The subclasses are :class:`Dense` and :class:`CSR`. :func:`as_data` makes both; they hold float32 or float64 values.
     """
 
-    _norms: tuple[FloatArray | None, FloatArray] | None = None  # asked for last, and around which centre
+    _norms: tuple[FloatArray | None, FloatArray] | None = None  # cache of `sq_norms`: the last centre and its norms
 
     @abstractmethod
     def rows(self, idx: Rows) -> Vectors:
-        """Return the chosen rows as data of the same class: a copied block, or a view where `idx` is a slice."""
+        """Return the chosen rows as data of the same class: a view if `idx` is a slice, otherwise a copied block."""
 
     @abstractmethod
     def with_columns(self, chosen: IndexArray) -> Vectors:
-        """Return the rows with these columns alone, in ascending order, a copy."""
+        """Return a copy of the rows that has only the chosen columns, in ascending order."""
 
     @property
     @abstractmethod
@@ -92,20 +92,20 @@ class Vectors(Data):
 
     @abstractmethod
     def float64(self) -> Any:
-        """Return the rows in float64: an ndarray or a csr_array, the stored one itself where it is float64."""
+        """Return the rows in float64, as an ndarray or a csr_array; not a copy if they are float64."""
 
     def dense(self) -> FloatArray:
-        """Return the rows in float64 as an ndarray, however they are stored."""
+        """Return the rows in float64 as an ndarray, for dense and CSR rows."""
         values = self.float64()
         return values.toarray() if sp.issparse(values) else values
 
     @abstractmethod
     def inner(self, other: Vectors) -> FloatArray:
-        """Return the inner products of these rows with those of `other`, (n, other.n)."""
+        """Return the inner products of these rows with the rows of `other`, (n, other.n)."""
 
     @abstractmethod
     def sq_distances(self, other: Vectors) -> FloatArray:
-        """Return the squared distances of these rows to those of `other`, (n, other.n); 0 for equal rows."""
+        """Return the squared distances of these rows to the rows of `other`, (n, other.n); 0 for equal rows."""
 
     @abstractmethod
     def column_scales(self) -> tuple[IndexArray, FloatArray]:
@@ -113,12 +113,12 @@ class Vectors(Data):
 
     @abstractmethod
     def _row_moments(self, centre: float) -> tuple[FloatArray, FloatArray]:
-        """For each row, the sums over its entries x of x - centre and of its square."""
+        """Return, for each row, the sum of x - centre over its entries x, and the sum of (x - centre)²."""
 
     @property
     @abstractmethod
     def row_entries(self) -> int:
-        """Stored entries in a row, on average and at least 1."""
+        """Average number of stored entries in a row, at least 1."""
 
     def sq_norms(self, centre: FloatArray | None = None) -> FloatArray:
         """Return the squared Euclidean norm of each row, (n,), or of each row minus `centre` (dense rows only)."""
@@ -130,16 +130,16 @@ class Vectors(Data):
     def _sq_norms(self, centre: FloatArray | None) -> FloatArray: ...
 
     def variance(self, weights: npt.ArrayLike | None = None) -> float:
-        """Return the variance over *all* entries together, the one in scikit-learn's ``gamma="scale"``.
+        """Return the variance over *all* entries together, as scikit-learn's ``gamma="scale"`` uses it.
 
-        Two passes in float64: a table of equal entries has variance 0 exactly, and a large common offset costs
-        no digits. Zeros that a CSR matrix does not store count like any entry. It is infinite where the squares
-        overflow.
+        It is computed by two passes in float64. So a table of equal entries has variance 0 exactly, and a large common
+        offset causes no loss of digits. Zeros that a CSR matrix does not store are included. The result is infinite if
+        the squares overflow.
 
         Parameters
         ----------
         weights : array-like of shape (n,), optional
-            Nonnegative weights of the rows. A weight acts as repetition, 0 as absence.
+            Nonnegative weights of the rows. A weight of k acts as k copies, a weight of 0 as absence.
 
         Raises
         ------
@@ -152,11 +152,11 @@ class Vectors(Data):
         total, first, second = self._sums_around(first_entry + first / total, weights)
         if not np.isfinite(second):
             return second
-        # What rounding left in the first sum corrects the centre of the second.
+        # By rounding, the centre is not exactly the mean; the second term corrects for that.
         return max(0.0, (second - first * first / total) / total)
 
     def _sums_around(self, centre: float, weights: npt.ArrayLike | None) -> tuple[float, float, float]:
-        """Weighted sums over all entries x of 1, x - centre and (x - centre) squared."""
+        """Return the weighted sums of 1, x - centre and (x - centre)² over all entries x."""
         total = first = second = 0.0
         for block, w in self._weighted_blocks(weights):
             with np.errstate(over="ignore", invalid="ignore"):
@@ -167,7 +167,7 @@ class Vectors(Data):
         return total, first, second
 
     def row_weights(self, weights: npt.ArrayLike | None = None) -> FloatArray:
-        """Return the weights of the rows as numbers, (n,), 1 each by default.
+        """Return the weights of the rows as an array, (n,); by default all are 1.
 
         Raises
         ------
@@ -182,7 +182,7 @@ class Vectors(Data):
         return w
 
     def _weighted_blocks(self, weights: npt.ArrayLike | None) -> Iterator[tuple[Vectors, FloatArray]]:
-        """Blocks of rows of positive weight, with their weights; rows of weight 0 are never looked at."""
+        """Yield blocks of the rows of positive weight, with their weights; rows of weight 0 are not read."""
         w = self.row_weights(weights)
         for part in parts(self.n, self.row_entries):
             block, w_block = self.rows(part), w[part]
@@ -192,13 +192,13 @@ class Vectors(Data):
 
 
 def parts(n: int, row_entries: int) -> Iterator[slice]:
-    """Yield slices that cover n rows, each of a bounded number of entries."""
+    """Return slices that cover n rows, each with a bounded number of entries."""
     step = max(1, _BLOCK_ENTRIES // max(1, row_entries))
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 def dense_problem(array: Array, column_names: Sequence[str] | None) -> str | None:
-    """Return a message that names entries of a table which are NaN or infinite, or None where there are none."""
+    """Return a message that names entries of a table which are NaN or infinite, or None if all are finite."""
     count = 0
     rows: list[int] = []
     columns: list[int] = []

@@ -1,4 +1,4 @@
-"""What counts as a table of numbers, and what to say of one that does not."""
+"""Checks that a table holds real, known, finite numbers, and the messages if it does not."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import scipy.sparse as sp
 
 Array: TypeAlias = npt.NDArray[Any]
 Rows: TypeAlias = slice | npt.ArrayLike
-"""What chooses rows: their indices, a boolean mask, or a slice."""
+"""Selection of rows: indices, a boolean mask, or a slice."""
 
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
-"""Types of numbers that are consumed as they are."""
+"""Number types that are used without conversion."""
 
-MAX_SHOWN = 5  # bad entries that a message names
+MAX_SHOWN = 5  # the largest number of bad entries that a message names
 
 
 def float_values(values: Any, what: str = "X") -> tuple[Array, int]:
-    """Return the values as a float32 or float64 array, and how many bytes were copied to make it so."""
+    """Return the values as a float32 or float64 array, and the number of bytes that were copied for this."""
     refuse_mask(values, what)
     found = np.asarray(values)
     kept = found.dtype in FLOATS
-    # An unaligned view (a field of a packed record) cannot be read by the engine in place.
+    # Native code cannot read an unaligned view in place. A field of a packed record is such a view.
     if kept and found.flags.aligned:
         return found, 0 if isinstance(values, np.ndarray) else found.nbytes
     if found.dtype.kind not in "biufO":
@@ -37,7 +37,7 @@ def float_values(values: Any, what: str = "X") -> tuple[Array, int]:
 
 
 def refuse_mask(values: object, what: str) -> None:
-    """Refuse a masked array that hides entries: what lies under the mask would count as if it were known.
+    """Refuse a masked array that hides entries, because the values under the mask would be used as data.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def refuse_mask(values: object, what: str) -> None:
     if not isinstance(values, np.ma.MaskedArray) or not np.ma.is_masked(values):
         return
     hidden = np.argwhere(np.ma.getmaskarray(values))
-    if hidden.size == 0:  # one value without rows
+    if hidden.size == 0:  # a single masked value, without rows
         raise ValueError(f"{what} must be known, but it is masked. Fill it in first.")
     place = f"row {hidden[0][0]}" + "".join(f", column {j}" for j in hidden[0][1:])
     more = f", and {len(hidden) - 1} more are" if len(hidden) > 1 else ""
@@ -58,7 +58,7 @@ def refuse_mask(values: object, what: str) -> None:
 
 
 def float_table(array: Any, what: str = "X") -> tuple[Array, int]:
-    """Return a two-dimensional float32 or float64 array, and how many bytes were copied to make it so."""
+    """Return a two-dimensional float32 or float64 array, and the number of bytes that were copied for this."""
     if type(array) is not np.ndarray and sp.issparse(array):
         raise ValueError(f"{what} must be a dense array, got a sparse matrix: call its .toarray() first")
     values, copied = float_values(array, what)
@@ -71,7 +71,7 @@ def float_table(array: Any, what: str = "X") -> tuple[Array, int]:
 
 
 def row_index(idx: Rows) -> slice | Array:
-    """Return what NumPy and SciPy index rows by; an empty list chooses no rows."""
+    """Return the selection in a form that indexes rows in NumPy and SciPy; an empty list selects no rows."""
     if isinstance(idx, slice):
         return idx
     found = np.asarray(idx)
@@ -79,7 +79,7 @@ def row_index(idx: Rows) -> slice | Array:
 
 
 def bounded_index(idx: npt.ArrayLike, name: str, bound: int) -> npt.NDArray[np.intp]:
-    """Return the indices as an array, all of them from 0 to bound - 1."""
+    """Return the indices as an array, after a check that all are from 0 to bound - 1."""
     found = np.asarray(idx, dtype=None if np.size(idx) else np.intp)
     if found.ndim != 1 or found.dtype.kind not in "iu":
         raise ValueError(f"{name} must be a list of integers, got shape {found.shape} of {found.dtype}")
@@ -95,7 +95,7 @@ def not_finite_message(
     values: Sequence[float] | Array,
     names: Sequence[str] | None,
 ) -> str | None:
-    """Say that `count` entries are NaN or infinite and name those given; None where there are none."""
+    """Return a message that counts the entries that are NaN or infinite and names the given ones; None for count 0."""
     if count == 0:
         return None
     shown = "; ".join(

@@ -1,4 +1,4 @@
-"""Distances between pairs of different rows, as a sample that depends on the rows and their weights alone."""
+"""Squared distances between pairs of different rows: all pairs, or a sample that is the same for the same rows."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mercer.data.base import Vectors, parts
 from mercer.data.vectors import CSR, as_data
 
 MAX_PAIRS = 1 << 16
-"""Most pairs that are looked at: the share of pairs below a quantile is then right to 0.2 % (one standard error)."""
+"""Largest number of pairs. The share of pairs below a quantile then has a standard error of 0.2 %."""
 
-_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits without pattern: 2^64 / golden ratio
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd multiplier without a bit pattern: 2^64 / golden ratio
 _HALF = np.uint64(32)
 
 
@@ -27,11 +27,11 @@ class Pairs:
     ----------
     sq_distances : ndarray of float
     weights : ndarray of float
-        How much each counts.
+        Weight of each distance in a quantile.
     n_distinct : int
-        How many different rows of positive weight there are.
+        Number of different rows of positive weight.
     complete : bool
-        Whether these are all pairs, or a sample.
+        True if these are all pairs, False for a sample.
     """
 
     sq_distances: FloatArray
@@ -44,23 +44,25 @@ class Pairs:
         return f"of {kind} among {self.n_distinct:,} different rows"
 
     def quantile(self, share: float) -> float:
-        """Return the squared distance that a share of the pairs does not exceed, by weight.
+        """Return the weighted quantile: the squared distance that a share of the pairs does not exceed.
 
-        Where the share is reached exactly between two of them, their mean: with equal weights the median is numpy's.
+        If the share is reached exactly between two distances, their mean is returned. With equal weights, the median
+        is the one of `numpy.median`.
         """
         return weighted_quantile(self.sq_distances, self.weights, share)
 
 
 def distinct_pairs(X: Vectors, weights: npt.ArrayLike | None = None) -> Pairs:
-    """Return squared distances between the different rows of X, all of them or 65,536 drawn by weight.
+    """Return squared distances between the different rows of X: all pairs, or 65,536 pairs drawn by weight.
 
-    A row that occurs k times is one row of weight k, and a pair counts by the product of its weights. So a weight of k
-    is k copies and a weight of 0 is absence, exactly; neither the order of the rows nor how they are stored matters.
+    k duplicates of a row count as one row of weight k. The weight of a pair is the product of the weights of its rows.
+    So a weight of k is exactly the same as k copies, and a weight of 0 as absence. The result does not depend on the
+    order of the rows or on how they are stored.
 
     Parameters
     ----------
     X : Vectors
-        Finite.
+        Rows of finite numbers.
     weights : array-like of shape (n,), optional
         Nonnegative weights of the rows.
 
@@ -71,9 +73,9 @@ def distinct_pairs(X: Vectors, weights: npt.ArrayLike | None = None) -> Pairs:
 
     Notes
     -----
-    Equal rows are found by 64-bit keys of their contents, in one pass over X and a sort of n numbers: two different
-    rows have the same key, and would count as one, with probability 5e-20. Pairs are drawn in the order of the keys,
-    with fixed random numbers. At most 65,536 p multiplications, by blocks; some 60 n bytes.
+    Duplicate rows are found by 64-bit keys of their contents, in one pass over X and a sort of n numbers. Two different
+    rows have the same key, and would count as duplicates, with probability 5e-20. Pairs are drawn in the order of the
+    keys, with fixed random numbers. The cost is at most 65,536 p multiplications, in blocks, and about 60 n bytes.
     """
     w = X.row_weights(weights)
     if isinstance(X, CSR) and X.is_wide:
@@ -87,14 +89,14 @@ def distinct_pairs(X: Vectors, weights: npt.ArrayLike | None = None) -> Pairs:
 
 
 def weighted_quantile(values: FloatArray, weights: FloatArray, share: float) -> float:
-    """Return the value that a share of the values does not exceed, by weight; between two of them, their mean.
+    """Return the weighted quantile of the values; exactly between two values, their mean.
 
     Parameters
     ----------
     values, weights : ndarray of shape (n,)
-        Weights >= 0, not all 0.
+        The weights are >= 0, and at least one is positive.
     share : float
-        From 0 to 1.
+        The quantile, from 0 to 1.
 
     Returns
     -------
@@ -109,7 +111,7 @@ def weighted_quantile(values: FloatArray, weights: FloatArray, share: float) -> 
 
 
 def _merged(keys: npt.NDArray[np.uint64], w: FloatArray) -> tuple[npt.NDArray[np.intp], FloatArray]:
-    """One row of positive weight for each key, in ascending order of the keys, and the sums of their weights."""
+    """Return one row of positive weight for each key, in ascending order of the keys, and the sums of their weights."""
     rows = np.flatnonzero(w)
     rows = rows[np.argsort(keys[rows])]
     found = keys[rows]
@@ -118,7 +120,7 @@ def _merged(keys: npt.NDArray[np.uint64], w: FloatArray) -> tuple[npt.NDArray[np
 
 
 def _keys(X: Vectors) -> npt.NDArray[np.uint64]:
-    """A number for each row, equal where the rows are; zeros add nothing to it, stored or not."""
+    """Return a key for each row; equal rows have equal keys. Zeros add 0 to the key, stored or not."""
     keys = np.zeros(X.n, dtype=np.uint64)
     factors = np.random.RandomState(0).randint(0, 2**63, size=X.p, dtype=np.int64).astype(np.uint64) * np.uint64(2)
     factors += np.uint64(1)
@@ -135,7 +137,7 @@ def _keys(X: Vectors) -> npt.NDArray[np.uint64]:
 
 
 def _mixed(values: FloatArray) -> npt.NDArray[np.uint64]:
-    """The bits of numbers, each spread over the whole word; 0 for 0 and for -0."""
+    """Return a hash of each number, which depends on all its bits; 0 for 0 and for -0."""
     bits = np.add(values, 0.0, order="C").view(np.uint64)
     bits ^= bits >> _HALF
     bits *= _MIX
@@ -149,13 +151,13 @@ def _drawn(mass: FloatArray) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]
     total = mass.sum()
     ends = np.cumsum(mass * (total - mass))
     last = mass.size - 1
-    # The first of a pair in strata, the other anywhere beside it.
+    # The first row of each pair is drawn by stratified sampling, the second from all other rows.
     i = np.minimum(np.searchsorted(ends, (np.arange(MAX_PAIRS) + u) / MAX_PAIRS * ends[-1], side="right"), last)
     sums = np.cumsum(mass)
     at = v * (total - mass[i])
     at += np.where(at >= sums[i] - mass[i], mass[i], 0.0)
     j = np.minimum(np.searchsorted(sums, at, side="right"), last)
-    different = i != j  # but for rounding, all are
+    different = i != j  # equal only by rounding
     return i[different], j[different]
 
 

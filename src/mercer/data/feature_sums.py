@@ -1,7 +1,7 @@
-"""Sums over features of two rows that are no inner products: other distances, minima.
+"""Sums over the features of two rows that are not inner products: L1, chi-squared and Hamming distances, minima.
 
-The definitions that native passes are tested against (native/kernels/feature_sums.hpp). Sparse rows go by what two
-entries share, which is 0 where one of them is: a distance is norm + norm - 2 shared.
+The native code (native/kernels/feature_sums.hpp) is tested against these definitions. For sparse rows, a distance is
+computed as norm + norm - 2 shared, where "shared" is a sum over the features that are nonzero in both rows.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from mercer.data.vectors import CSR, Dense, same_features, without_empty_columns
 
 
 class Pairing(NamedTuple):
-    """A sum over the features of two rows."""
+    """A sum over the features of two rows, and its parts for sparse rows."""
 
     term: Callable[[Any, Any], FloatArray]
-    """What one feature adds."""
+    """The summand of one feature."""
     shared: Callable[[Any, Any], FloatArray] | None
-    """Half of what it adds less than its norms; None for nothing."""
+    """(norm(x) + norm(z) - term(x, z)) / 2 for nonzero x and z, or the term if there are no norms; None: always 0."""
     norm: Callable[[FloatArray], FloatArray] | None
-    """What a feature adds to the norm of a row; None where the sum is what the rows share."""
+    """The summand of the norm of a row; None if the sum has only shared features."""
 
 
 def _chi2(x: Any, z: Any) -> FloatArray:
@@ -70,7 +70,7 @@ def pair_sums(pairing: Pairing, a: Vectors, b: Vectors) -> FloatArray:
         return out
     norms = [np.bincount(s.indices, pairing.norm(s.data), minlength=s.shape[0]) for s in sides]
     total = np.add.outer(*norms)
-    # What is left of close rows may be less than rounding: it is no distance below 0.
+    # Rounding can make the distance of close rows negative: such values become 0.
     return total if pairing.shared is None else np.maximum(total - 2.0 * out, 0.0)
 
 
@@ -78,14 +78,14 @@ def row_sums(rows: Vectors) -> FloatArray:
     """Return the sum of the entries of each row, (n,) in float64."""
     if not isinstance(rows, CSR):
         return np.asarray(rows.stored.sum(axis=1, dtype=np.float64))
-    entries = rows.matrix  # whose own sum takes memory for a number a column
+    entries = rows.matrix  # its method sum needs memory for a number per column
     row = np.repeat(np.arange(rows.n), np.diff(entries.indptr))
     sums = np.bincount(row, entries.data.astype(np.float64, copy=False), minlength=rows.n)
-    return sums.astype(np.float64, copy=False)  # without rows, bincount counts
+    return sums.astype(np.float64, copy=False)  # with no rows, bincount returns integers
 
 
 def least_entry(rows: Vectors) -> float:
-    """Return the smallest entry, at most 0."""
+    """Return the smallest entry, or 0 if all entries are positive."""
     stored = rows.stored.data if sp.issparse(rows.stored) else rows.stored
     return float(np.min(stored, initial=0.0))
 

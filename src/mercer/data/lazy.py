@@ -9,11 +9,11 @@ Value = TypeVar("Value")
 
 
 class lazy_property(Generic[Value]):  # noqa: N801 (a decorator, as `property` is)
-    """A property that is computed when it is first read, and kept in the object's ``__dict__``.
+    """A property that is computed at the first access and stored in the object's ``__dict__``.
 
-    `functools.cached_property` of Python 3.11 holds one lock for all objects of a class while it computes: threads
-    with different machines wait for each other, and a process that is forked meanwhile waits for ever. Here threads
-    that read a property at the same time may each compute it; all of them get the same object.
+    `functools.cached_property` of Python 3.11 holds a lock of the class during the computation. Threads with different
+    objects then wait for each other, and a child process that is forked in this time waits for ever. This class has no
+    lock: several threads may compute the value at the same time, and all of them get the same object.
     """
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:

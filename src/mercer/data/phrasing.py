@@ -1,4 +1,4 @@
-"""How messages name things: lists of names, and the nearest names to a mistyped one."""
+"""Names in messages: lists of names, and suggestions for a mistyped name."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 
 
 def nearest_names(name: str, names: Iterable[str], likeness: float = 0.6) -> list[str]:
-    """The names that a mistyped one probably meant, best first, at most three; letter case is ignored.
+    """Return up to three names that are similar to a mistyped one, the most similar first; letter case is ignored.
 
-    Lower `likeness` (of difflib, 0 to 1) where names are so short that one letter is much of them.
+    `likeness` is the cutoff of difflib, from 0 to 1. Very short names need a lower one, because one wrong letter
+    changes a large part of them.
     """
     by_folded = {known.casefold(): known for known in names}
     return [
@@ -18,7 +19,7 @@ def nearest_names(name: str, names: Iterable[str], likeness: float = 0.6) -> lis
 
 
 def listing(names: Sequence[str], last: str = "and", most: int = 8) -> str:
-    """Names in quotes as one reads them out: 'a', 'b' and 'c'; more than `most` are counted."""
+    """Return names in quotes as a list in a sentence, 'a', 'b' and 'c'; names beyond `most` are only counted."""
     quoted = [repr(name) for name in names[:most]]
     if len(names) > most:
         quoted.append(f"{len(names) - most} more")

@@ -1,4 +1,4 @@
-"""Kernel values that somebody else computed, in the place of rows of features."""
+"""Given kernel values as data, instead of rows of features."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from mercer.data.base import Data, dense_problem
 from mercer.data.checks import Rows, bounded_index, float_table, row_index
 from mercer.data.vectors import CSR
 
-_UNKNOWN = -1  # a row of which only its column is known
-_ASYMMETRY = 1e-5  # of the largest entry
-_SQUARE = 512  # rows and columns that are looked at together, so that both sides stay in the cache
+_UNKNOWN = -1  # row index of a row whose column in the matrix is known, but not its own values
+_ASYMMETRY = 1e-5  # relative to the largest entry; a larger difference of K[i, j] and K[j, i] is not rounding
+_SQUARE = 512  # rows and columns that are compared at a time, so that both blocks fit in the cache
 
 
 class Precomputed(Data):
-    """Rows of a matrix of kernel values that somebody else computed.
+    """Rows of a matrix of given kernel values.
 
-    The kernel between rows A and rows B is ``A.array[:, B.ids]``: the rows of A are looked up against the
-    columns that stand for B.
+    The kernel between rows A and rows B is ``A.array[:, B.ids]``: the values of the rows of A in the columns of the
+    rows of B.
 
     Parameters
     ----------
     matrix : array-like or scipy sparse matrix of shape (n_rows, m)
-        Kernel values of some rows against m rows; what a sparse matrix does not store is 0. Kept as it is where it is
-        float32 or float64, dense or CSR.
+        Kernel values of some rows against m rows; entries that a sparse matrix does not store are 0. Not copied if it
+        is float32 or float64, dense or CSR.
     ids : array-like of shape (n,), optional
-        Which column of the matrix stands for each row. None (default): row i is column i of a square matrix;
-        rows of any other matrix have no column, which serves for prediction only.
+        The column of the matrix for each row. None (default): row i has column i of a square matrix; rows of any
+        other matrix have no column, so they serve for prediction only.
     index : array-like of shape (n,), optional
-        Which rows of the matrix these are; None (default) means all of them.
+        The rows of the matrix that this object holds; None (default) means all of them.
 
     Attributes
     ----------
     error : float
-        Frobenius norm of what :meth:`symmetric` has added to the matrix: how far eigenvalues may be off by that.
+        Frobenius norm of the change by :meth:`symmetric`: a bound of the error that this causes in eigenvalues.
     is_single : bool
         Whether the values are known to have been computed in single precision.
 
@@ -77,14 +77,14 @@ class Precomputed(Data):
 
     @property
     def whole(self) -> Any:
-        """The whole matrix, of which these are some rows, stored as it was given."""
+        """The whole matrix, as it was given."""
         return self._matrix
 
     @property
     def array(self) -> Any:
-        """The values of these rows against all m columns, (n, m), stored as they were given.
+        """The values of these rows against all m columns, (n, m), as they were given.
 
-        A copy unless these are all rows in order.
+        This is a copy, except for all rows in order.
         """
         whole = np.array_equal(self._index, np.arange(self._matrix.shape[0]))
         return self._matrix if whole else self._matrix[self._index]
@@ -121,7 +121,7 @@ class Precomputed(Data):
         return self._matrix[np.ix_(self._index, columns)].astype(np.float64, copy=False)
 
     def standing_for(self, columns: npt.ArrayLike) -> Precomputed:
-        """Return rows that are known by their columns alone: against them, values of these rows can be looked up."""
+        """Return rows for the given columns, without values of their own, as the right side of a block."""
         view = copy(self)
         view.ids = bounded_index(columns, "columns", self.p)
         view._index = np.full(view.ids.size, _UNKNOWN)
@@ -130,9 +130,9 @@ class Precomputed(Data):
         return view
 
     def asymmetry(self) -> tuple[int, int, float] | None:
-        """Return the place of an entry of a square matrix that differs from the one across, and by how much; or None.
+        """Return the place and size of a large difference between K[i, j] and K[j, i] of a square matrix, or None.
 
-        What rounding does to two sides that were computed apart is no difference.
+        Differences that rounding explains (up to 1e-5 of the largest entry) are ignored.
         """
         given = self.array
         if sp.issparse(given):
@@ -152,9 +152,9 @@ class Precomputed(Data):
         return None
 
     def symmetric(self) -> Precomputed:
-        """Return the rows of 0.5 (K + K'), for a square matrix K whose two sides differ by rounding.
+        """Return the rows of 0.5 (K + K'), for a square matrix K whose two halves differ by rounding.
 
-        Itself where they do not differ; else the rows of a copy.
+        Returns the object itself if K is symmetric, otherwise the rows of a copy.
         """
         given = self.array
         apart = abs(given - given.T) if sp.issparse(given) else None
@@ -181,7 +181,7 @@ class Precomputed(Data):
         return np.asarray(found, dtype=np.float64).reshape(self.n)
 
     def own_columns(self) -> npt.NDArray[np.intp]:
-        """Return `ids`, or explain that these rows have none."""
+        """Return `ids`, or raise a ValueError if the rows have no columns."""
         if self.ids is None:
             raise ValueError(
                 f"these {self.n} rows of a precomputed kernel matrix have no columns of their own (it has {self.p}): "
@@ -190,12 +190,12 @@ class Precomputed(Data):
         return self.ids
 
     def finite_problem(self, column_names: Sequence[str] | None = None) -> str | None:
-        """Return a message that names entries which are NaN or infinite, or None where there are none."""
+        """Return a message that names entries which are NaN or infinite, or None if all are finite."""
         given = self.array
         return CSR(given).finite_problem(column_names) if sp.issparse(given) else dense_problem(given, column_names)
 
 
 def _is_single(values: npt.NDArray[np.floating]) -> bool:
-    """Whether all values are numbers of single precision, and not just whole ones."""
-    with np.errstate(over="ignore"):  # what is too large for single precision was not computed in it
+    """Return whether all values are float32 numbers and not all are integers."""
+    with np.errstate(over="ignore"):  # values that overflow float32 were not computed in it
         return bool(np.array_equal(values, values.astype(np.float32))) and not np.array_equal(values, np.rint(values))

@@ -16,9 +16,9 @@ from mercer.data.base import Data, Vectors, dense_problem, parts
 from mercer.data.checks import MAX_SHOWN, Rows, float_table, float_values, not_finite_message, row_index
 from mercer.data.lazy import lazy_property
 
-_CANCELLATION = 2.0**-10  # below this share of |x|^2 + |z|^2, the expansion has lost ten bits of |x - z|^2
-_WIDE_COLUMNS = 1 << 20  # columns; narrower tables are never renumbered: a number a column takes 8 MiB at most
-_WIDE_SHARE = 4  # columns per stored entry from which most columns are empty, so that renumbering saves memory
+_CANCELLATION = 2.0**-10  # relative to |x|² + |z|²; for a smaller |x - z|², the expansion has lost ten bits
+_WIDE_COLUMNS = 1 << 20  # columns; up to this width, an array of one number per column takes at most 8 MiB
+_WIDE_SHARE = 4  # columns per stored entry; above it most columns are empty, so that removing them saves memory
 
 
 class Dense(Vectors):
@@ -27,8 +27,7 @@ class Dense(Vectors):
     Parameters
     ----------
     array : array-like of shape (n, p)
-        Consumed as it is, whatever its strides, where it is float32 or float64; any other type of real number
-        is copied to float64.
+        Not copied if it is float32 or float64, with any strides; any other type of real number is copied to float64.
 
     Raises
     ------
@@ -42,21 +41,21 @@ class Dense(Vectors):
         self.dtype, self.nbytes = self.array.dtype, self.array.nbytes
 
     def rows(self, idx: Rows) -> Dense:
-        """Return the chosen rows: a copied block, or a view where `idx` is a slice."""
+        """Return the chosen rows: a view if `idx` is a slice, otherwise a copied block."""
         return Dense(self.array[row_index(idx)])
 
     def with_columns(self, chosen: IndexArray) -> Dense:
-        """Return the rows with these columns alone, in ascending order, a copy."""
+        """Return a copy of the rows that has only the chosen columns, in ascending order."""
         return Dense(self.array[:, chosen])
 
     def like(self, other: Data) -> Vectors:
-        """Return these rows stored in the way that `other` is (dense or CSR)."""
+        """Return these rows in the format of `other` (dense or CSR)."""
         if isinstance(other, CSR):
             return _converted(CSR(sp.csr_array(self.array)))
         return _same_kind(self, other)
 
     def followed_by(self, other: Data) -> Dense:
-        """Return these rows and then those of `other`, a copy."""
+        """Return a copy of these rows followed by the rows of `other`."""
         below = _rows_below(self, other)
         return Dense(np.vstack([self.array, below.stored]))
 
@@ -66,11 +65,11 @@ class Dense(Vectors):
         return self.array
 
     def spread(self, count: int) -> npt.NDArray[np.floating]:
-        """Return so many rows, (count, p), from the first to the last; of fewer rows some are there again."""
+        """Return `count` rows, evenly spaced from the first to the last, (count, p); rows repeat if n < count."""
         return self.array[np.arange(count) * (self.n - 1) // max(1, count - 1)]
 
     def float64(self) -> FloatArray:
-        """Return the rows in float64: the stored array itself where it is float64."""
+        """Return the rows in float64; not a copy if the stored array is float64."""
         return self.array.astype(np.float64, copy=False)
 
     def inner(self, other: Vectors) -> FloatArray:
@@ -81,9 +80,9 @@ class Dense(Vectors):
         return self.float64() @ other.float64().T
 
     def sq_distances(self, other: Vectors) -> FloatArray:
-        """Return the squared distances of these rows to those of `other`, (n, other.n); 0 for equal rows.
+        """Return the squared distances of these rows to the rows of `other`, (n, other.n); 0 for equal rows.
 
-        Sums of squared differences: no digits are lost where two rows are close.
+        They are sums of squared differences, so that no digits are lost for close rows.
         """
         same_features(self, other)
         if isinstance(other, CSR):
@@ -98,14 +97,14 @@ class Dense(Vectors):
         return np.arange(self.p), scales
 
     def finite_problem(self, column_names: Sequence[str] | None = None) -> str | None:
-        """Return a message that names entries which are NaN or infinite, or None where there are none."""
-        if self.array.size and np.isfinite(self.column_means).all():  # whose sums would not be if an entry were not
+        """Return a message that names entries which are NaN or infinite, or None if all are finite."""
+        if self.array.size and np.isfinite(self.column_means).all():  # finite sums have only finite terms
             return None
         return dense_problem(self.array, column_names)
 
     @lazy_property
     def column_means(self) -> FloatArray:
-        """The mean of each column, (p,); ValueError where there is no row or no column."""
+        """The mean of each column, (p,); ValueError if there is no row or no column."""
         return column_means(self.array)
 
     def _sq_norms(self, centre: FloatArray | None) -> FloatArray:
@@ -122,13 +121,13 @@ class Dense(Vectors):
 
 
 class CSR(Vectors):
-    """Rows of a sparse matrix in canonical CSR form: column indices sorted within a row, none twice.
+    """Rows of a sparse matrix in canonical CSR form: column indices in a row are sorted and different.
 
     Parameters
     ----------
     matrix : scipy sparse matrix or array of shape (n, p), any format
-        Its buffers are shared where it is canonical CSR of float32 or float64 (indices of 32 or 64 bits).
-        Otherwise a copy is converted; the caller's matrix is never changed.
+        Its buffers are shared if it is canonical CSR of float32 or float64 (indices of 32 or 64 bits).
+        Otherwise a converted copy is made. The caller's matrix is never changed.
 
     Raises
     ------
@@ -141,8 +140,8 @@ class CSR(Vectors):
             raise ValueError(f"X must be a two-dimensional sparse matrix, got {matrix.ndim} dimension(s)")
         source = matrix if matrix.format == "csr" else matrix.tocsr()
         data, _ = float_values(source.data)
-        # Built from the bare arrays, so that flags the caller's matrix may carry wrongly are not believed; the
-        # engine reads them in place, so they must be contiguous.
+        # A new matrix is made from the arrays, because flags of the caller's matrix (sorted, canonical) may be wrong.
+        # Native code reads the arrays in place, so they must be contiguous.
         bare = [np.ascontiguousarray(buffer) for buffer in (data, source.indices, source.indptr)]
         csr = sp.csr_array(tuple(bare), shape=source.shape)
         try:
@@ -165,26 +164,26 @@ class CSR(Vectors):
 
     def rows(self, idx: Rows) -> CSR:
         """Return the chosen rows, a copied block."""
-        block = CSR.__new__(CSR)  # of rows that have been checked
+        block = CSR.__new__(CSR)  # without checks, because these rows have passed them
         block._hold(self.matrix[row_index(idx)])
-        block.copied_bytes = 0  # of what a caller gave
+        block.copied_bytes = 0  # copies of a caller's array are counted once, for the whole table
         return block
 
     def with_columns(self, chosen: IndexArray) -> CSR:
-        """Return the rows with these columns alone, in ascending order, a copy."""
+        """Return a copy of the rows that has only the chosen columns, in ascending order."""
         if not self.is_wide:
             return CSR(self.matrix[:, chosen])
         columns = np.union1d(self.columns, chosen)
         return CSR(self.narrowed(columns).matrix[:, np.searchsorted(columns, chosen)])
 
     def like(self, other: Data) -> Vectors:
-        """Return these rows stored in the way that `other` is (dense or CSR)."""
+        """Return these rows in the format of `other` (dense or CSR)."""
         if isinstance(other, Dense):
             return _converted(Dense(self.matrix.toarray()))
         return _same_kind(self, other)
 
     def followed_by(self, other: Data) -> CSR:
-        """Return these rows and then those of `other`, a copy."""
+        """Return a copy of these rows followed by the rows of `other`."""
         below = _rows_below(self, other)
         return CSR(sp.vstack([self.matrix, below.stored], format="csr"))
 
@@ -194,7 +193,7 @@ class CSR(Vectors):
         return self.matrix
 
     def float64(self) -> Any:
-        """Return the rows in float64: the stored csr_array itself where it is float64."""
+        """Return the rows in float64; not a copy if the stored csr_array is float64."""
         return self.matrix.astype(np.float64, copy=False)
 
     def inner(self, other: Vectors) -> FloatArray:
@@ -206,10 +205,11 @@ class CSR(Vectors):
         return (one.float64() @ two.float64().T).toarray()
 
     def sq_distances(self, other: Vectors) -> FloatArray:
-        """Return the squared distances of these rows to those of `other`, (n, other.n); 0 for equal rows.
+        """Return the squared distances of these rows to the rows of `other`, (n, other.n); 0 for equal rows.
 
-        Sparse rows go by the expansion |x|² + |z|² - 2<x, z>; pairs so close that it would lose more than ten
-        bits are computed again from their differences. Beside dense rows, sparse ones are made dense by block.
+        For two sparse tables, the expansion |x|² + |z|² - 2<x, z> is used. If a pair is so close that it loses more
+        than ten bits, the distance is computed again from the difference. If `other` is dense, blocks of the sparse
+        rows are made dense.
         """
         same_features(self, other)
         if isinstance(other, CSR):
@@ -238,23 +238,23 @@ class CSR(Vectors):
 
     @property
     def is_wide(self) -> bool:
-        """Whether so many columns are empty that memory for a number of each would be out of proportion."""
+        """Whether most of very many columns are empty, so that an array with a number per column would be too large."""
         return self.p > max(_WIDE_COLUMNS, _WIDE_SHARE * self.matrix.nnz)
 
     def narrowed(self, columns: IndexArray) -> CSR:
-        """Return the rows with these columns alone, which are ascending and include all that have entries.
+        """Return the rows with only the given columns, which are ascending and include all columns with entries.
 
         The entries are shared, not copied.
         """
         numbers = np.searchsorted(columns, self.matrix.indices).astype(np.int32)
-        block = CSR.__new__(CSR)  # of rows that have been checked
+        block = CSR.__new__(CSR)  # without checks, because these rows have passed them
         shape = (self.n, max(1, columns.size))
         block._hold(sp.csr_array((self.matrix.data, numbers, self.matrix.indptr), shape=shape))
         block.copied_bytes = numbers.nbytes
         return block
 
     def finite_problem(self, column_names: Sequence[str] | None = None) -> str | None:
-        """Return a message that names entries which are NaN or infinite, or None where there are none."""
+        """Return a message that names entries which are NaN or infinite, or None if all are finite."""
         values = self.matrix.data
         bad = np.flatnonzero(~np.isfinite(values))
         shown = bad[:MAX_SHOWN]
@@ -290,19 +290,19 @@ class CSR(Vectors):
 
 
 def as_data(X: Any) -> Dense | CSR:
-    """Return the rows of features in X as data, without a copy wherever that is possible.
+    """Return the rows of features in X as data, without a copy if that is possible.
 
     Parameters
     ----------
     X : array-like or scipy sparse matrix of shape (n, p)
-        float32 and float64 are kept as they are, of any strides; any other type of real number (integers,
-        booleans, half precision, objects that are numbers) is copied to float64. A sparse matrix of any format
-        becomes canonical CSR, converted on a copy where it is not that already.
+        float32 and float64 arrays of any strides are not copied. Any other type of real number (integers, booleans,
+        half precision, objects that are numbers) is copied to float64. A sparse matrix is converted to canonical CSR,
+        on a copy, unless it is canonical CSR already.
 
     Returns
     -------
     Dense or CSR
-        Its ``copied_bytes`` counts what had to be copied.
+        Its ``copied_bytes`` counts the copied bytes.
 
     Raises
     ------
@@ -334,13 +334,13 @@ def _same_kind(data: Vectors, other: Data) -> Vectors:
 
 def _rows_below(data: Vectors, other: Data) -> Vectors:
     below = other.like(data)
-    assert isinstance(below, Vectors)  # others have refused
+    assert isinstance(below, Vectors)  # `like` has refused other data
     same_features(data, below)
     return below
 
 
 def without_empty_columns(a: CSR, b: CSR) -> tuple[CSR, CSR]:
-    """Return both tables without the columns that are empty in both, if they are wide; else as they are."""
+    """Return both tables without the columns that are empty in both if they are wide, otherwise unchanged."""
     if not (a.is_wide and b.is_wide):
         return a, b
     columns = np.union1d(a.columns, b.columns)
