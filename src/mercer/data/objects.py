@@ -1,4 +1,4 @@
-"""Rows of any kind, which only a function given by the user can read."""
+"""Rows of any kind, which only a user's function reads."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from mercer.data.checks import Rows, row_index
 
 
 class ObjectRows(Data):
-    """Rows that the library does not look into: arrays of different length, graphs, images, dictionaries, text.
+    """Rows that only a user's function reads: arrays of different length, graphs, images, dictionaries, text.
 
-    They stay in a container of the kind that they came in. Choosing rows copies references, never the objects;
-    rows of arrays of numbers are copied when they are handed to a function.
+    The rows stay in a container of the kind in which the user gave them. Choosing rows copies references, not the
+    objects. If the container is an array of numbers, the chosen rows are copied when they are passed to a function.
 
     Parameters
     ----------
     X : list, tuple, ndarray of one dimension or more, pandas Series or DataFrame, or another sequence
-        One row an element. Other sequences become lists, and other tables arrays.
+        Each element is a row. Other sequences are converted to lists, and other tables to arrays.
 
     Raises
     ------
     ValueError
-        If X is one object (a text, a set, a dictionary, a number) and not a sequence of rows.
+        If X is a single object (a text, a set, a dictionary, a number) instead of a sequence of rows.
     TypeError
         If X has no length.
     """
@@ -50,7 +50,7 @@ class ObjectRows(Data):
 
     @property
     def stored(self) -> Any:
-        """The rows in a new container of the kind that they came in."""
+        """The rows in a new container of the kind in which the user gave them."""
         return _taken(self._container, self.index)
 
     def rows(self, idx: Rows) -> ObjectRows:
@@ -61,13 +61,13 @@ class ObjectRows(Data):
         return chosen
 
     def like(self, other: Data) -> ObjectRows:
-        """Return itself: only a function reads these rows."""
+        """Return the object itself; TypeError for other data."""
         if not isinstance(other, ObjectRows):
             raise TypeError(f"{self!r} cannot be used beside {other!r}")
         return self
 
     def followed_by(self, other: Data) -> ObjectRows:
-        """Return these rows and then those of `other`; containers of two kinds become a list."""
+        """Return these rows followed by the rows of `other`; containers of two kinds become a list."""
         if not isinstance(other, ObjectRows):
             raise TypeError(f"{self!r} cannot be followed by {other!r}")
         first, second = self.stored, other.stored
@@ -80,7 +80,7 @@ class ObjectRows(Data):
         return ObjectRows([*first, *second])
 
     def finite_problem(self, column_names: Sequence[str] | None = None) -> str | None:
-        """Return None: the library does not look into these rows."""
+        """Return None, because the library does not read these rows."""
         del column_names
         return None
 
@@ -138,5 +138,5 @@ def _is_list_of_lists(rows: Sequence[Any]) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    """Whether it is a number, or stands for a missing one."""
+    """Return whether a value is a number, or represents a missing number."""
     return isinstance(value, (Real, Decimal)) or value is None or type(value).__name__ == "NAType"

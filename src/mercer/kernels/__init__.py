@@ -1,4 +1,4 @@
-"""Kernels: what is similar. Pure mathematics, which knows nothing of storage, caches or devices."""
+"""Kernels: functions that measure the similarity of two rows, independent of storage, caches and devices."""
 
 from mercer.kernels.algebra import Exp, Power, Product, Scale, Shift, Sum, exp
 from mercer.kernels.base import Kernel, as_rows

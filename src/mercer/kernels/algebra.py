@@ -1,4 +1,4 @@
-"""Kernels made of kernels, by the rules under which positive semidefinite ones stay so."""
+"""Kernels made of other kernels by operations that keep positive semidefiniteness: sums, products, powers and exp."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mercer.kernels.program import Op, Program, Step, apply, simplify
 
 
 class Derived(Kernel):
-    """A kernel made of others in a way that keeps them positive semidefinite."""
+    """A kernel made of other kernels by an operation that keeps positive semidefiniteness."""
 
     @abstractmethod
     def with_parts(self, parts: tuple[Kernel, ...]) -> Kernel:
-        """Return what is made of other kernels in the same way."""
+        """Return the same operation on other kernels."""
 
     @property
     def is_psd(self) -> bool | None:
-        """True where all parts are proved positive semidefinite: the operation keeps it."""
+        """True if all parts are proved positive semidefinite, because the operation keeps this property."""
         return True if all(part.is_psd for part in self.parts) else None
 
     def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
@@ -34,16 +34,16 @@ class Derived(Kernel):
 
 
 class Composite(Derived):
-    """A kernel made of others by one operation on their values.
+    """A kernel made of other kernels by an operation on their values.
 
-    Where all its parts have programs it has one too, and they share one inner product; otherwise each part
+    If all parts have programs, it has a program too, in which they share one inner product. Otherwise each part
     computes its own block.
     """
 
     @property
     @abstractmethod
     def step(self) -> Step:
-        """The operation: it joins the parts in pairs from the left, or acts on the only one."""
+        """The operation: it combines the parts in pairs from the left, or acts on a single part."""
 
     @property
     def takes_any_rows(self) -> bool:
@@ -51,7 +51,7 @@ class Composite(Derived):
         return all(part.takes_any_rows for part in self.parts)
 
     def lower(self) -> Program | None:
-        """Return the kernel as a program over tiles, or None where a part has none."""
+        """Return the kernel as a program over tiles, or None if a part has no program."""
         programs = [part.lower() for part in self.parts]
         first, *others = programs
         if first is None:
@@ -78,7 +78,7 @@ class Composite(Derived):
         return self._joined([part.diag(A) for part in self.parts])
 
     def magnitudes(self, A: Data) -> FloatArray:
-        """Return the sizes of the numbers that make up k(x, x); see `Kernel`."""
+        """Return the rounding scale of k(x, x); see `Kernel.magnitudes`."""
         if not self.loses_digits:
             return super().magnitudes(A)
         return self._joined([part.magnitudes(A) for part in self.parts])
@@ -92,14 +92,14 @@ class Composite(Derived):
 
 @dataclass(frozen=True, repr=False)
 class _Chain(Composite):
-    """A sum or product of at least two kernels; one nested in another of its kind is merged into it."""
+    """A sum or product of at least two kernels; a sum in a sum, or a product in a product, is merged into it."""
 
     parts: tuple[Kernel, ...]
 
     schema: ClassVar[Schema] = {"parts": "kernels"}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parts as ``left`` and ``right``, or as ``0``, ``1``, ... where they are more; see `Kernel`."""
+        """Return two parts as ``left`` and ``right``, three or more as ``0``, ``1``, ...; see `Kernel`."""
         names = ("left", "right") if len(self.parts) == 2 else map(str, range(len(self.parts)))
         params: dict[str, Any] = dict(zip(names, self.parts, strict=True))
         return params | (inner_params(params) if deep else {})
@@ -128,7 +128,7 @@ class Sum(_Chain):
     Parameters
     ----------
     parts : tuple of Kernel
-        At least two; a sum among them is merged.
+        At least two kernels; a sum among them is merged.
 
     Raises
     ------
@@ -161,7 +161,7 @@ class Product(_Chain):
     Parameters
     ----------
     parts : tuple of Kernel
-        At least two; a product among them is merged.
+        At least two kernels; a product among them is merged.
 
     Raises
     ------
@@ -189,12 +189,12 @@ class Product(_Chain):
 
 
 class OfOne(Derived):
-    """A kernel made of one other."""
+    """A kernel made of one other kernel."""
 
     kernel: Kernel
 
     def take(self, kernel: object) -> None:
-        """Note the kernel that it is made of, refusing what is none."""
+        """Set `parts` to the inner kernel; TypeError if it is not a kernel."""
         if not isinstance(kernel, Kernel):
             raise TypeError(f"{type(self).__name__} takes a kernel, got {kernel!r}")
         object.__setattr__(self, "parts", (kernel,))
@@ -222,14 +222,14 @@ class Scale(_Unary):
     Parameters
     ----------
     factor : float >= 0
-        A negative multiple of a kernel is not a kernel.
+        The factor; a negative multiple of a kernel is not a kernel.
     kernel : Kernel
-        What is scaled.
+        The kernel to scale.
 
     Raises
     ------
     TypeError, ValueError
-        If they are not of that kind.
+        If a parameter is not allowed.
 
     Examples
     --------
@@ -265,14 +265,14 @@ class Shift(_Unary):
     Parameters
     ----------
     kernel : Kernel
-        What is shifted.
+        The kernel to shift.
     offset : float >= 0
-        A kernel less a number is in general not a kernel.
+        The number to add; a kernel minus a number is in general not a kernel.
 
     Raises
     ------
     TypeError, ValueError
-        If they are not of that kind.
+        If a parameter is not allowed.
 
     Examples
     --------
@@ -308,14 +308,14 @@ class Power(_Unary):
     Parameters
     ----------
     kernel : Kernel
-        What is raised.
+        The base.
     exponent : int >= 0
-        0 gives the constant 1, also where the kernel is 0.
+        The exponent; 0 gives the constant 1, also if the kernel is 0.
 
     Raises
     ------
     TypeError, ValueError
-        If they are not of that kind.
+        If a parameter is not allowed.
 
     Examples
     --------
@@ -337,7 +337,7 @@ class Power(_Unary):
 
     @property
     def is_psd(self) -> bool | None:
-        """True where the kernel is proved positive semidefinite, or the exponent is 0."""
+        """True if the kernel is proved positive semidefinite, or if the exponent is 0."""
         return True if self.exponent == 0 else self.kernel.is_psd
 
     @property
@@ -356,7 +356,7 @@ class Exp(_Unary):
     Parameters
     ----------
     kernel : Kernel
-        What is exponentiated.
+        The exponent.
 
     Raises
     ------
@@ -385,11 +385,11 @@ class Exp(_Unary):
 
     @property
     def loses_digits(self) -> bool:
-        """True: the error of the exponent is a share of the value."""
+        """True: an absolute error of the exponent is a relative error of the value."""
         return True
 
     def magnitudes(self, A: Data) -> FloatArray:
-        """Return k(x, x) times 1 + the size of the exponent; see `Kernel`."""
+        """Return k(x, x) (1 + rounding scale of the exponent); see `Kernel.magnitudes`."""
         return finite(self, self.diag(A) * (1.0 + self.kernel.magnitudes(A)))
 
     def __repr__(self) -> str:
@@ -406,7 +406,7 @@ def exp(kernel: Kernel) -> Kernel:
     Returns
     -------
     Exp
-        Positive semidefinite where `kernel` is; see there for overflow.
+        It is positive semidefinite if `kernel` is.
 
     Examples
     --------
@@ -418,5 +418,5 @@ def exp(kernel: Kernel) -> Kernel:
 
 
 def formula(kernel: Kernel, binding: int) -> str:
-    """Return the kernel's formula, in parentheses where it binds less tightly than its place demands."""
+    """Return the kernel's formula, in parentheses if its precedence is lower than `binding`."""
     return repr(kernel) if kernel.binding >= binding else f"({kernel!r})"

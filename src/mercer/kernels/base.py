@@ -1,4 +1,4 @@
-"""What a kernel is: a function k(x, z), evaluated by block."""
+"""The base class of kernels: a function k(x, z), evaluated in blocks."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from mercer.kernels.views import seen
 Schema: TypeAlias = Mapping[str, str]
 """Names of a kernel's parameters, and their kinds: number, integer, gamma, kernel, kernels, plain or matrix.
 
-What is plain is None, a bool, a number, a string or a list of such; a matrix is a list of lists of numbers. The kernel
-checks both."""
+A "plain" value is None, a bool, a number, a string or a list of these; a "matrix" is a list of lists of numbers. The
+kernel checks both."""
 
 MAX_DEPTH = 50
-"""How deep kernels may be nested in a model file."""
+"""Largest nesting depth of a kernel in a model file."""
 
 
 class Kernel(ABC):
-    """A function k(x, z) of two rows, as a value: it knows nothing of storage, caches or devices.
+    """A function k(x, z) of two rows, as a value that does not depend on storage, caches or devices.
 
     Kernels add and multiply, with each other and with nonnegative numbers, and take integer powers:
     ``2 * k1 + k2 * k3 + 1`` and ``(k1 + 1) ** 3`` are kernels. They compare equal and hash by structure
@@ -42,58 +42,58 @@ class Kernel(ABC):
     Attributes
     ----------
     parts : tuple of Kernel
-        The kernels that this one is made of; empty where it is elementary.
+        The kernels that this one is made of; empty for an elementary kernel.
     is_psd : True or None
-        True where the closure rules prove it positive semidefinite; None where they do not, which is no
-        claim that it is not. See `mercer.kernels.diagnose`.
+        True if the closure rules prove that it is positive semidefinite. None means unknown, not that it is indefinite.
+        See `mercer.kernels.diagnose`.
     """
 
-    # A NumPy scalar on the left must leave the operators to us.
+    # NumPy scalars on the left side must not handle the operators.
     __array_ufunc__ = None
 
     schema: ClassVar[Schema | None] = None
-    """Names and kinds of the parameters in a model file; None where there is no safe way to write the kernel."""
+    """Names and kinds of the parameters in a model file; None if the kernel cannot be written without code."""
 
     names: ClassVar[tuple[str, ...]] = ()
-    """What an estimator's ``kernel=`` may call it: scikit-learn's name first, if it has one."""
+    """Names of the kernel for an estimator's ``kernel=``: scikit-learn's name first, if it has one."""
 
     binding: ClassVar[int] = 4
-    """How tightly its formula binds: 1 a sum, 2 a product, 3 a power, 4 a name or call."""
+    """Precedence of the formula: 1 a sum, 2 a product, 3 a power, 4 a name or call."""
 
     rule: ClassVar[str] = ""
-    """Why it is positive semidefinite where `is_psd` says so."""
+    """The reason why it is positive semidefinite, if `is_psd` is True."""
 
     parts: tuple[Kernel, ...] = ()
 
     @property
     def is_structured(self) -> bool:
-        """Whether it takes strings, lists of tokens or sets, and no rows of features."""
+        """Whether it takes strings, lists of tokens or sets instead of rows of features."""
         return any(part.is_structured for part in self.parts)
 
     @property
     def takes_values(self) -> bool:
-        """Whether rows hold kernel values that somebody else computed."""
+        """Whether the rows hold given kernel values."""
         return any(part.takes_values for part in self.parts)
 
     @property
     def is_native(self) -> bool:
-        """Whether `block` runs native code that lets other threads run beside it."""
+        """Whether `block` runs native code without Python's lock, so that other threads run at the same time."""
         return bool(self.parts) and all(part.is_native for part in self.parts)
 
     def work(self, X: Data) -> float:
-        """Return about how many nanoseconds a value takes `block` on rows like these, for kernels without a program."""
+        """Return the approximate time of `block` per value in nanoseconds, for kernels without a program."""
         return sum(part.work(X) for part in self.parts)
 
     @abstractmethod
     def block(self, A: Data, B: Data) -> FloatArray:
         """Return the kernel values between rows, in float64.
 
-        Where the kernel has a program, by plain NumPy: what native tiles are tested against.
+        A kernel that has a program is evaluated by NumPy here, and native tiles are tested against this.
 
         Parameters
         ----------
         A, B : Data
-            Rows on either side.
+            Rows on the left and on the right.
 
         Returns
         -------
@@ -109,29 +109,29 @@ class Kernel(ABC):
 
     @abstractmethod
     def diag(self, A: Data) -> FloatArray:
-        """Return k(x, x) for each row x of A, (A.n,) in float64; never by way of an n × n matrix."""
+        """Return k(x, x) for each row x of A, (A.n,) in float64, without computing an n × n matrix."""
 
     def magnitudes(self, A: Data) -> FloatArray:
-        """Return, for each row x of A, the size of the numbers whose rounding k(x, x) has, (A.n,) in float64."""
+        """Return, for each row x of A, a scale of the rounding error of k(x, x): eps times it, (A.n,) in float64."""
         return np.abs(self.diag(A))
 
     @property
     def loses_digits(self) -> bool:
-        """Whether `magnitudes` may be larger than values are, as where numbers are subtracted."""
+        """Whether `magnitudes` may be larger than the values, for instance because numbers are subtracted."""
         return any(part.loses_digits for part in self.parts)
 
     @abstractmethod
     def lower(self) -> Program | None:
-        """Return the kernel as a program over tiles, or None where it has none (a function, given values)."""
+        """Return the kernel as a program over tiles, or None if it has no program (a function, given values)."""
 
     @property
     def is_psd(self) -> bool | None:
-        """True where it is proved positive semidefinite, None where that is unknown."""
+        """True if it is proved positive semidefinite, None if that is unknown."""
         return None
 
     @property
     def is_assumed(self) -> bool:
-        """Whether it counts as positive semidefinite by the user's word: `Precomputed` or `Callable` with `is_psd`."""
+        """Whether it is positive semidefinite only by assertion: `Precomputed` or `Callable` with ``is_psd=True``."""
         return any(part.is_assumed for part in self.parts)
 
     @property
@@ -146,20 +146,20 @@ class Kernel(ABC):
 
     @property
     def proof(self) -> tuple[str, ...]:
-        """The steps that prove it positive semidefinite, each a kernel and its rule; empty where that is unknown."""
+        """The steps that prove it positive semidefinite, each a kernel and its rule; empty if that is unknown."""
         if not self.is_psd:
             return ()
         steps = dict.fromkeys(step for part in self.parts for step in part.proof)
         return (*steps, f"{self!r} is {self.rule}")
 
     def resolve(self, X: Any, weights: npt.ArrayLike | None = None) -> Self:
-        """Return the kernel with every rule that depends on data (gamma "scale", "median", ...) replaced by its number.
+        """Return the kernel with each rule that depends on data (gamma "scale", "median", ...) replaced by a number.
 
-        What was found, and why, is in its `reasons`.
+        `reasons` says how each number was found.
 
         Parameters
         ----------
-        X : Data, or what makes such: array-like, sparse matrix, dataframe, strings, sets
+        X : Data, array-like, sparse matrix, dataframe, strings or sets
             The rows that a machine is fitted on.
         weights : array-like of shape (n,), optional
             Weights of the rows: a weight acts as repetition, 0 as absence.
@@ -172,13 +172,13 @@ class Kernel(ABC):
         return cast(Self, self._resolved(as_rows(self, X), weights))
 
     def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
-        """Return what `resolve` does, from data."""
-        del X, weights  # no rules
+        """Do the work of `resolve`, for `Data`."""
+        del X, weights  # this kernel has no rules
         return self
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What `resolve` found in the data and from what, in words."""
+        """For each parameter that `resolve` found in the data: its value and how it was found, as text."""
         gamma = getattr(self, "gamma", None)
         own = (f"gamma = {gamma:.6g} by {gamma.rule!r}: {gamma.reason}",) if isinstance(gamma, FoundGamma) else ()
         return own + tuple(reason for part in self.parts for reason in part.reasons)
@@ -201,12 +201,12 @@ class Kernel(ABC):
         return {"type": type(self).__name__, **{name: _plain(getattr(self, name)) for name in self.schema}}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name, those of the parts as ``part__name``, as scikit-learn's objects do.
+        """Return the parameters by name, and the parameters of the parts as ``part__name``, as in scikit-learn.
 
         Parameters
         ----------
         deep : bool, default=True
-            Whether those of the parts are among them.
+            Whether to include the parameters of the parts.
         """
         params: dict[str, Any] = (
             {one.name: getattr(self, one.name) for one in fields(self)} if is_dataclass(self) else {}
@@ -214,7 +214,7 @@ class Kernel(ABC):
         return params | (inner_params(params) if deep else {})
 
     def with_params(self, **params: Any) -> Kernel:
-        """Return the kernel with other values of some parameters, named as in `get_params`; a kernel never changes.
+        """Return a new kernel with other values of some parameters, named as in `get_params`.
 
         Raises
         ------
@@ -246,7 +246,7 @@ class Kernel(ABC):
     def __sklearn_clone__(self) -> Kernel:
         return self
 
-    # The operators' results are subclasses, so their module can only be imported once this one is complete.
+    # The modules below import this one, so they are imported when an operator is used.
 
     def __add__(self, other: Kernel | float) -> Kernel:
         from mercer.kernels.algebra import Shift, Sum
@@ -255,7 +255,7 @@ class Kernel(ABC):
         return Sum((self, other)) if isinstance(other, Kernel) else Shift(self, other)
 
     def __radd__(self, other: float) -> Kernel:
-        return self if isinstance(other, int) and other == 0 else self + other  # where `sum` begins
+        return self if isinstance(other, int) and other == 0 else self + other  # `sum` starts with 0
 
     def __mul__(self, other: Kernel | float) -> Kernel:
         from mercer.kernels.algebra import Product, Scale
@@ -272,12 +272,12 @@ class Kernel(ABC):
         return Power(self, exponent)
 
     def on(self, columns: Any) -> Kernel:
-        """Return the kernel of some columns alone.
+        """Return the kernel restricted to some columns.
 
         Parameters
         ----------
         columns : int, str, slice, list of int or str, or boolean mask
-            Their indices or names, in any order, none twice; names need a table that has them in `fit`.
+            Their indices or names, in any order, without repetition; names need a table with named columns in `fit`.
 
         Examples
         --------
@@ -291,7 +291,7 @@ class Kernel(ABC):
 
 
 class Lowered(Kernel):
-    """A kernel of inner products and squared distances: its program is all that there is to it."""
+    """A kernel that is defined by a program over tiles: inner products, distances, then pointwise operations."""
 
     @abstractmethod
     def lower(self) -> Program:
@@ -307,7 +307,7 @@ class Lowered(Kernel):
 
 
 class Source(NamedTuple):
-    """What a pass computes, by plain NumPy: sums over the features of two rows, and of a row with itself."""
+    """NumPy functions for a pass: sums over the features of two rows, and of a row with itself."""
 
     pairs: Function[[Vectors, Vectors], FloatArray]
     itself: Function[[Vectors], FloatArray]
@@ -342,15 +342,15 @@ def block_of(kernel: Kernel, program: Program, A: Data, B: Data) -> FloatArray:
 def diag_of(kernel: Kernel, program: Program, A: Data) -> FloatArray:
     """Return the diagonal of a kernel that has a program."""
     a = _features(kernel, A, program)
-    alike = a.n > 0 and all(SOURCES[op].itself is _zeros for op, _ in program if op in SOURCES)
-    some = a.rows(slice(0, 1)) if alike else a  # of distances, one row says what all have
+    constant = a.n > 0 and all(SOURCES[op].itself is _zeros for op, _ in program if op in SOURCES)
+    some = a.rows(slice(0, 1)) if constant else a  # a kernel of distances has the same value for all rows
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         found = finite(kernel, interpret(program, lambda step: SOURCES[step[0]].itself(seen(step[1], some))))
-    return np.full(a.n, found[0]) if alike else found
+    return np.full(a.n, found[0]) if constant else found
 
 
 def refuse_negative(what: object, program: Program, rows: Vectors) -> None:
-    """Refuse rows with negative entries where a pass of the program knows none.
+    """Refuse rows with negative entries if a pass of the program is not defined for them.
 
     Raises
     ------
@@ -367,7 +367,7 @@ def refuse_negative(what: object, program: Program, rows: Vectors) -> None:
 
 
 def finite(kernel: Kernel, values: FloatArray) -> FloatArray:
-    """Return the values, or raise a ValueError where some are NaN or infinite."""
+    """Return the values, or raise a ValueError if some are NaN or infinite."""
     if not np.isfinite(values).all():
         raise ValueError(
             f"values of {kernel!r} are not finite: they overflow double precision, or the rows hold NaN or infinity; "
@@ -377,12 +377,12 @@ def finite(kernel: Kernel, values: FloatArray) -> FloatArray:
 
 
 def nesting(kernel: Kernel) -> int:
-    """Return how deep a kernel is nested: 1 where it is elementary."""
+    """Return the nesting depth of a kernel: 1 for an elementary one."""
     return 1 + max(map(nesting, kernel.parts), default=0)
 
 
 def inner_params(params: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of the kernels among these, by name."""
+    """Return the parameters of the kernels among the given parameters, as ``name__inner``."""
     return {
         f"{name}__{inner}": found
         for name, value in params.items()
@@ -433,12 +433,12 @@ def restored_rows(kernel: Kernel, stored: Any) -> Data:
 
 
 def as_rows(kernel: Kernel, X: Any) -> Data:
-    """Return X as the data that the kernel takes, with names of columns where it has some; data as they are.
+    """Return X as the data that the kernel takes, with column names if it has some; `Data` are returned unchanged.
 
     Raises
     ------
     ValueError, TypeError
-        If X does not hold rows of finite numbers, or of strings or sets where the kernel takes those.
+        If X does not hold rows of finite numbers, or strings or sets for a kernel of these.
     """
     if isinstance(X, Data):
         return X

@@ -1,4 +1,4 @@
-"""Is it a kernel? Symmetry and positive semidefiniteness of a Gram matrix, and a witness where they fail."""
+"""Tests whether a function or matrix is a kernel: symmetry and positive semidefiniteness, with a witness if not."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from mercer.kernels.parsing import as_kernel
 from mercer.kernels.standard import Linear, Precomputed
 
 MAX_POINTS = 2000
-"""Of more rows than this, only some are looked at, and nothing can be concluded for all."""
+"""Points; with more rows only a sample is tested, which cannot show that the kernel is valid on all rows."""
 
 MAX_FACTORED = 5000
-"""Of a matrix in memory, so many rows are factorised: n³/6 multiplications, about a second of two cores."""
+"""Rows; largest matrix in memory that is factorised. The cost is n³/6 multiplications, about a second on two cores."""
 
-_FIRST_POINTS = 128
-_ROUNDING_FACTOR = 10.0
-_LEFT = 0.01  # of the smallest eigenvalue: so much a smaller witness keeps, to be more than a hair's breadth
-_FEW = 64  # points of a witness are left out one by one from here on, at an eigenvalue each
-_ROWS_SHOWN = 6
+_FIRST_POINTS = 128  # points in the first test
+_ROUNDING_FACTOR = 10.0  # safety factor of the tolerance, relative to the unit roundoff
+_WITNESS_SHARE = 0.01  # a smaller witness must keep this share of the smallest eigenvalue
+_MOST_TRIMMED = 64  # points; a witness of at most this size is reduced one point at a time, an eigenvalue each
+_ROWS_SHOWN = 6  # row numbers that a message lists
 
 
 Values: TypeAlias = Function[[npt.NDArray[np.int64]], FloatArray]
-"""The Gram matrix of the points with these numbers."""
+"""A function from row indices to their Gram matrix."""
 
 
 @dataclass(frozen=True, eq=False)
 class Witness:
-    """Few points and coefficients that refute a kernel: c'Gc < 0 for the symmetric part of their Gram matrix G.
+    """A few points and coefficients that refute a kernel: c'Gc < 0 for the symmetric part of their Gram matrix G.
 
     Attributes
     ----------
     idx : ndarray of int
-        The points, as rows of the data that were looked at, in ascending order.
+        The points, as row indices of the tested data, in ascending order.
     points : Data
-        These rows: ``kernel.block(points, points)`` is G again.
+        The rows themselves: ``kernel.block(points, points)`` is G.
     c : ndarray of float
-        One coefficient for each, of Euclidean norm 1.
+        One coefficient for each point; the Euclidean norm is 1.
     value : float
         c'Gc, computed in float64.
     bound : float
-        What rounding can do to it (the tolerance of a diagnosis of these points alone): value < -bound.
+        Bound of the rounding error of `value` (the tolerance of a diagnosis of these points): value < -bound.
     """
 
     idx: npt.NDArray[np.intp]
@@ -64,30 +64,30 @@ class Witness:
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What was found out about a kernel on given points; printed, it is the verdict in one line.
+    """The result of a test whether a function is a kernel on given points; ``str()`` gives it in one line.
 
     Attributes
     ----------
     verdict : "proved", "violated" or "not refuted"
-        Proved by the closure rules; violated on these points, with a witness; or neither.
+        "proved" by the closure rules; "violated" on these points, with a witness; "not refuted" otherwise.
     proof : tuple of str
-        The steps of a proof, each a kernel and the rule by which it is one; empty where there is none.
+        The steps of a proof, each a kernel and the rule by which it is a kernel; empty without a proof.
     smallest_eigenvalue : float
-        Of the symmetric part of the Gram matrix of the points looked at.
+        Smallest eigenvalue of the symmetric part of the Gram matrix of the tested points.
     rank : int
-        Its numerical rank: eigenvalues beyond the tolerance, of either sign.
+        Numerical rank of this matrix: the number of eigenvalues that exceed the tolerance in absolute value.
     tolerance : float
-        What rounding can do to an eigenvalue: only one below -tolerance refutes the kernel.
+        Bound of the rounding error of an eigenvalue: only an eigenvalue below -tolerance refutes the kernel.
     witness : Witness or None
-        Few points and a vector c with c'Gc < 0, where there are any.
+        A few points and a vector c with c'Gc < 0, if there are any.
     asymmetry : float
         Largest |k(x, z) - k(z, x)|.
     asymmetric_pair : tuple of int or None
-        Two rows where the kernel is not symmetric beyond rounding.
+        Two rows for which the kernel is asymmetric beyond rounding.
     n_points : int
-        How many rows were looked at.
+        Number of tested rows.
     complete : bool
-        Whether they were all.
+        Whether all rows were tested.
     """
 
     verdict: Literal["proved", "violated", "not refuted"]
@@ -114,7 +114,7 @@ class Diagnosis:
 
     @property
     def words(self) -> str:
-        """The verdict in plain words: what was found, what follows from it, and what can be done."""
+        """The verdict in full sentences: what was found, what follows from it, and what can be done."""
         if self.verdict == "proved":
             return (
                 "It is a kernel: its Gram matrix is positive semidefinite on any points. The proof: "
@@ -137,7 +137,7 @@ class Diagnosis:
         if self.asymmetric_pair is not None:
             i, j = self.asymmetric_pair
             return f"k(x, z) and k(z, x) differ by {self.asymmetry:.3g} where x is row {i} and z is row {j}"
-        assert self.witness is not None  # what is symmetric and refuted has one
+        assert self.witness is not None  # a symmetric matrix that is refuted has a witness
         w = self.witness
         shown = ", ".join(map(str, w.idx[:_ROWS_SHOWN])) + (", ..." if w.idx.size > _ROWS_SHOWN else "")
         return (
@@ -163,45 +163,45 @@ def diagnose(
     data: Data | npt.ArrayLike | Sequence[Any] | None = None,
     max_points: int = MAX_POINTS,
 ) -> Diagnosis:
-    """Say whether a function or matrix is a kernel, as far as rules and given points can tell.
+    """Test whether a function or matrix is a kernel, by closure rules and on given points.
 
-    A function is a kernel where its Gram matrix is symmetric and positive semidefinite on *all* finite sets of
-    points. The closure rules can prove that; points can only refute it.
+    A function is a kernel if its Gram matrix is symmetric and positive semidefinite on *all* finite sets of points.
+    The closure rules can prove this; points can only refute it.
 
     Parameters
     ----------
     kernel : Kernel, str, callable or array-like of shape (n, n)
-        As for :class:`mercer.SVC`, or a matrix of kernel values. Rules for gamma are resolved on the points.
+        As for :class:`mercer.SVC`, or a matrix of kernel values. A rule for gamma is resolved on the points.
     data : Data, array-like of shape (n, p), or sequence of strings, lists of tokens or sets
-        The points. For a matrix, those that its rows stand for, if they are to appear in the witness.
+        The points. With a matrix they are optional: the rows that a witness shall show.
     max_points : int, default=2000
-        At most so many are looked at, evenly spaced over the rows: 128 first, then four times as many, until some
-        refute the kernel.
+        Largest number of points to test, evenly spaced over the rows. 128 are tested first, then four times as many
+        each time, until some refute the kernel.
 
     Returns
     -------
     Diagnosis
-        Of the points looked at last.
+        The result for the points tested last.
 
     Raises
     ------
     ValueError
-        If there are no points, or kernel values are not finite; if a matrix is not square or has not as many rows as
-        there are points.
+        If there are no points, or kernel values are not finite; if a matrix is not square, or its number of rows
+        differs from the number of points.
     TypeError
-        If a function comes without points.
+        If a function is given without points.
 
     Notes
     -----
-    With n points of p features, eigenvalues count as negative below -10 (n + p) u m: m is a bound on the absolute
-    eigenvalues (the smaller of the Frobenius norm and the largest absolute row sum), n u m bounds the error of the
-    eigenvalue solver up to a small factor, and p u that of each inner product. u is the unit roundoff of float64, or
-    that of float32 where the values were evidently computed in it: by a function on float32 data, or all of them
-    being float32 numbers. Asymmetry counts by the same measure. The witness is made small: points whose coefficients
-    are small are left out while a hundredth of the smallest eigenvalue remains.
+    With n points of p features, an eigenvalue counts as negative if it is below -10 (n + p) u m. Here m bounds the
+    absolute eigenvalues (the smaller of the Frobenius norm and the largest absolute row sum), n u m bounds the error of
+    the eigenvalue solver up to a small factor, and p u bounds the error of an inner product. u is the unit roundoff of
+    float64, or of float32 if the values were evidently computed in float32: by a function on float32 data, or if all
+    values are float32 numbers. Asymmetry is compared with the same tolerance. The witness is reduced: points with small
+    coefficients are removed while c'Gc stays below a hundredth of the smallest eigenvalue.
 
-    Cost: n² kernel values, 16 n² bytes and O(n³) time, most of it for the eigenvalues; :func:`first_refuted` does
-    without.
+    Cost: n² kernel values, 16 n² bytes and O(n³) time, mostly for the eigenvalues, which :func:`first_refuted` does not
+    compute.
 
     Examples
     --------
@@ -213,7 +213,7 @@ def diagnose(
     >>> diagnose([[1.0, 2.0], [2.0, 1.0]]).smallest_eigenvalue
     -1.0
     """
-    function, points, named = _taken(kernel, data)
+    function, points, named = _kernel_and_points(kernel, data)
     return diagnosis_of(function, points, max_points, named=named)
 
 
@@ -225,9 +225,9 @@ def diagnosis_of(
     named: Data | None = None,
     values: Values | None = None,
 ) -> Diagnosis:
-    """Return what :func:`diagnose` says of a resolved kernel on points, which are `named` in a witness.
+    """Return what :func:`diagnose` returns, for a resolved kernel on points; a witness shows the rows of `named`.
 
-    `values` returns the Gram matrix of chosen points where it is at hand, so that none is evaluated again.
+    `values`, if given, returns the Gram matrix of chosen points, so that the kernel is not evaluated again.
     """
     look, refuted = first_refuted(function, points, max_points, values=values)
     eigenvalues = linalg.eigvalsh(look.G, check_finite=False)
@@ -248,21 +248,21 @@ def diagnosis_of(
 def refute(kernel: Kernel, alphabet: Sequence[Hashable] = "01", max_length: int = 4) -> Diagnosis:
     """Search all short strings over an alphabet for points that refute a kernel on strings.
 
-    What typical strings do not refute, short ones may: they lie close together, and there are all of them.
+    Short strings may refute a kernel that typical strings do not: they are close together, and all of them are tested.
 
     Parameters
     ----------
     kernel : Kernel
-        On strings, with a number for every parameter.
+        A kernel on strings, with a number for every parameter.
     alphabet : str or sequence of tokens, default="01"
-        Rows are strings where it is one, else lists of tokens.
+        Rows are strings for an alphabet that is a string, otherwise lists of tokens.
     max_length : int, default=4
-        Strings of 0, 1, ... letters are added, up to so many, until they refute the kernel.
+        Largest number of letters. Strings of 0, 1, ... letters are added until they refute the kernel.
 
     Returns
     -------
     Diagnosis
-        On all strings of up to some length; the points of its witness are numbered as by :func:`all_strings`.
+        For all strings up to some length; the points of its witness are numbered as by :func:`all_strings`.
 
     Raises
     ------
@@ -296,7 +296,7 @@ def all_strings(alphabet: Sequence[Hashable], max_length: int) -> list[Any]:
     Parameters
     ----------
     alphabet : str or sequence
-        Its letters, or tokens.
+        Its letters or tokens.
     max_length : int
 
     Returns
@@ -306,7 +306,7 @@ def all_strings(alphabet: Sequence[Hashable], max_length: int) -> list[Any]:
     Raises
     ------
     ValueError
-        If the alphabet repeats a letter or has none, or there are more than 2,000 strings.
+        If the alphabet repeats a letter or is empty, or there are more than 2,000 strings.
 
     Examples
     --------
@@ -328,20 +328,20 @@ def all_strings(alphabet: Sequence[Hashable], max_length: int) -> list[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """The symmetric part of a Gram matrix on some of the points, and what rounding can do to it.
+    """The symmetric part of a Gram matrix on some of the points, and a bound of the rounding error of its eigenvalues.
 
     Attributes
     ----------
     idx : ndarray of int
-        The points, as rows of the data.
+        The points, as row indices of the data.
     G : ndarray of float
     tolerance : float
         See :class:`Diagnosis`.
     asymmetry : float
     pair : tuple of int
-        The rows between which it is largest.
+        The rows with the largest asymmetry.
     n_values : int
-        Kernel values evaluated for this and the looks before it.
+        Number of kernel values that were evaluated for this test and the tests before it.
     """
 
     idx: npt.NDArray[np.intp]
@@ -355,15 +355,15 @@ class Look:
 def first_refuted(
     kernel: Kernel, data: Data, max_points: int = MAX_POINTS, *, values: Values | None = None
 ) -> tuple[Look, bool]:
-    """Look at more and more points until they refute the kernel or there are no more; see :func:`diagnose`.
+    """Test a growing number of points until they refute the kernel or no points remain; see :func:`diagnose`.
 
     Returns
     -------
     look : Look
-        The last one.
+        The last test.
     refuted : bool
-        Whether the kernel is not symmetric there, or not positive semidefinite: G + tolerance I has no Cholesky
-        factor. Costs n³/3 multiplications, about a twentieth of what eigenvalues do.
+        Whether the kernel is not symmetric, or not positive semidefinite, on the points of the last test: then
+        G + tolerance I has no Cholesky factor. Costs n³/3 multiplications, about a twentieth of the eigenvalues' cost.
     """
     if data.n == 0 or whole("max_points", max_points) == 0:
         raise ValueError(f"a kernel needs at least one point to be looked at, got {data!r} and max_points={max_points}")
@@ -390,32 +390,32 @@ def _look(kernel: Kernel, data: Data, n_points: int, n_values: int, values: Valu
     asymmetry = float(difference[i, j])
     G = 0.5 * (G + G.T)
     unit = _ROUNDING_FACTOR * value_roundoff(kernel, data, G)
-    tolerance = unit * (n_points + data.p) * _norm_bound(G) + _lost(n_points, data.p)
+    tolerance = unit * (n_points + data.p) * _norm_bound(G) + _underflow_error(n_points, data.p)
     if isinstance(data, GivenValues):
         tolerance += data.error
     return Look(idx, G, tolerance, asymmetry, (int(idx[i]), int(idx[j])), n_values + n_points**2)
 
 
-def _lost(n_points: int, p: int) -> float:
-    """What eigenvalues may be off below the normal range of float64, where roundings are no share of the values."""
+def _underflow_error(n_points: int, p: int) -> float:
+    """Return a bound of the eigenvalues' error by underflow: subnormal numbers have an absolute rounding error."""
     return float(n_points * (p + 4) * np.finfo(np.float64).smallest_subnormal)
 
 
 def _norm_bound(G: FloatArray) -> float:
-    """A bound on the absolute eigenvalues."""
+    """Return a bound of the absolute eigenvalues."""
     largest = float(np.abs(G).max())
     if largest == 0.0:
         return 0.0
-    G = G / largest  # the squares of small numbers would be 0
+    G = G / largest  # without scaling, the squares of small numbers would underflow
     return largest * min(float(np.linalg.norm(G)), float(np.abs(G).sum(axis=1).max()))
 
 
 def _witness(look: Look, points: Data) -> Witness:
-    """Few of the points looked at, on which something is left of the smallest eigenvalue."""
+    """Return a few of the tested points, whose Gram matrix still has a clearly negative eigenvalue."""
     whole = np.arange(look.idx.size)
     lowest, c = _lowest(look.G, whole)
-    lost = _lost(look.idx.size, points.p)
-    unit = (look.tolerance - lost) / _norm_bound(look.G)  # for as many points or fewer
+    lost = _underflow_error(look.idx.size, points.p)
+    unit = (look.tolerance - lost) / _norm_bound(look.G)  # valid for this number of points or fewer
 
     def bound(some: npt.NDArray[np.intp]) -> float:
         return unit * _norm_bound(look.G[np.ix_(some, some)]) + lost
@@ -424,13 +424,13 @@ def _witness(look: Look, points: Data) -> Witness:
 
     def refutes(some: npt.NDArray[np.intp]) -> bool:
         value = linalg.eigvalsh(look.G[np.ix_(some, some)], subset_by_index=[0, 0], check_finite=False)[0]
-        return bool(value < min(_LEFT * lowest, -bound(some)))
+        return bool(value < min(_WITNESS_SHARE * lowest, -bound(some)))
 
     few = 1
     while few < order.size and not refutes(order[:few]):
         few *= 2
     chosen = order[:few]
-    while 1 < chosen.size <= _FEW and refutes(chosen[:-1]):
+    while 1 < chosen.size <= _MOST_TRIMMED and refutes(chosen[:-1]):
         chosen = chosen[:-1]
     chosen = np.sort(chosen)
     value, c = _lowest(look.G, chosen)
@@ -439,7 +439,7 @@ def _witness(look: Look, points: Data) -> Witness:
 
 
 def _lowest(G: FloatArray, some: npt.NDArray[np.intp]) -> tuple[float, FloatArray]:
-    """C'Gc and c, of length 1, where it is smallest."""
+    """Return the minimum of c'Gc over vectors c of length 1 on some points, and this c."""
     part = G[np.ix_(some, some)]
     _, vectors = linalg.eigh(part, subset_by_index=[0, 0], check_finite=False)
     c = vectors[:, 0] / np.linalg.norm(vectors[:, 0])
@@ -447,8 +447,8 @@ def _lowest(G: FloatArray, some: npt.NDArray[np.intp]) -> tuple[float, FloatArra
     return float(c @ part @ c), c
 
 
-def _taken(kernel: Any, data: Any) -> tuple[Kernel, Data, Data]:
-    """The kernel, the points that it takes, and those that people know them by."""
+def _kernel_and_points(kernel: Any, data: Any) -> tuple[Kernel, Data, Data]:
+    """Return the kernel, the points in the form that it takes, and the points that a witness shows."""
     if isinstance(kernel, (Kernel, str)) or callable(kernel):
         function = as_kernel(kernel)
         if data is None:
@@ -467,7 +467,7 @@ def _taken(kernel: Any, data: Any) -> tuple[Kernel, Data, Data]:
 
 
 def _has_factor(G: FloatArray, shift: float) -> bool:
-    """Whether G + shift I has a Cholesky factor: it has one where no eigenvalue of G is below -shift."""
+    """Return whether G + shift I has a Cholesky factor. It has one if no eigenvalue of G is below -shift."""
     if not G.any():
         return True
     shifted = G.copy()
@@ -477,10 +477,10 @@ def _has_factor(G: FloatArray, shift: float) -> bool:
 
 
 def value_roundoff(kernel: Kernel, data: Data, G: npt.NDArray[Any]) -> float:
-    """Unit roundoff of the precision that the values were computed in."""
+    """Return the unit roundoff of the precision in which the values were computed."""
     by_others = kernel.lower() is None
-    with np.errstate(over="ignore"):  # what is too large for single precision was not computed in it
-        fits = bool(np.array_equal(G, G.astype(np.float32))) and not np.array_equal(G, np.rint(G))  # those are exact
+    with np.errstate(over="ignore"):  # values that overflow float32 were not computed in it
+        fits = bool(np.array_equal(G, G.astype(np.float32))) and not np.array_equal(G, np.rint(G))  # integers are exact
     known = isinstance(data, GivenValues) and data.is_single
     single = by_others and (data.dtype == np.float32 or known or fits)
     return float(np.finfo(np.float32 if single else np.float64).eps) / 2

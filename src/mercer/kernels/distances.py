@@ -1,4 +1,4 @@
-"""Kernels of a distance: exp(-gamma D), and others that fall as it grows."""
+"""Kernels of a distance: exp(-gamma D), and others that decrease with the distance."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mercer.kernels.standard import Callable
 class _OfDistance(Lowered):
     """exp(-gamma D(x, z)) for a distance D of negative type, which makes it positive semidefinite [Schoenberg 1938].
 
-    Give at most one parameter; they are three ways to say gamma, which alone is kept.
+    Give at most one parameter. `sigma` and `width` are converted to gamma.
     """
 
     gamma: Gamma
@@ -56,14 +56,14 @@ class _OfDistance(Lowered):
 class RBF(_OfDistance):
     """The Gaussian kernel, k(x, z) = exp(-gamma |x - z|²).
 
-    Give at most one parameter; they are three ways to say gamma, which alone is kept.
+    Give at most one parameter. `sigma` and `width` are converted to gamma.
 
     Parameters
     ----------
     gamma : float >= 0, "scale", "auto", "median" or "sigest", default="scale"
-        Once they are resolved, "scale" is 1/(p * variance of X), "auto" is 1/p, "median" is 1/(the median squared
-        distance of two different rows), and "sigest" lies between those of near and far pairs: see
-        :func:`mercer.kernels.parameters.resolve_gamma`. The number holds its ``reason``.
+        "scale" is 1/(p * variance of X), "auto" is 1/p, "median" is 1/(the median squared distance of two different
+        rows), and "sigest" is between the values for near and for far pairs: see
+        :func:`mercer.kernels.parameters.resolve_gamma`. The resolved number has an attribute ``reason``.
     sigma : float > 0, optional
         Standard deviation: gamma = 1/(2 sigma²).
     width : float > 0, optional
@@ -72,11 +72,11 @@ class RBF(_OfDistance):
     Raises
     ------
     TypeError, ValueError
-        If more than one is given, or one is not of that kind.
+        If more than one parameter is given, or one is not allowed.
 
     Notes
     -----
-    Costs an inner product and an exponential a value. `gamma` is scikit-learn's and LIBSVM's.
+    A value costs an inner product and an exponential. `gamma` is defined as in scikit-learn and LIBSVM.
 
     References
     ----------
@@ -95,23 +95,23 @@ class RBF(_OfDistance):
 
 
 class Laplacian(_OfDistance):
-    """The Laplacian kernel, k(x, z) = exp(-gamma |x - z|_1): the generalised Gaussian of the L1 distance.
+    """The Laplacian kernel, k(x, z) = exp(-gamma |x - z|_1), which has the L1 distance.
 
     Parameters
     ----------
     gamma : float >= 0, "scale" or "auto", default="scale"
-        As for `RBF`; "auto", 1/p, is what scikit-learn's ``laplacian_kernel`` takes.
+        As for `RBF`; "auto", 1/p, is the default of scikit-learn's ``laplacian_kernel``.
     sigma, width : float > 0, optional
         gamma = 1/(2 sigma²), or 1/width².
 
     Raises
     ------
     TypeError, ValueError
-        If more than one is given, or one is not of that kind.
+        If more than one parameter is given, or one is not allowed.
 
     Notes
     -----
-    Costs p differences and an exponential a value; native, dense and sparse.
+    A value costs p differences and an exponential. It is native for dense and sparse rows.
 
     Examples
     --------
@@ -125,9 +125,10 @@ class Laplacian(_OfDistance):
 
 
 class Hamming(_OfDistance):
-    """A kernel of symbols, k(x, z) = exp(-gamma m) with m the number of features in which x and z differ.
+    """A kernel of symbols, k(x, z) = exp(-gamma m), where m is the number of features in which x and z differ.
 
-    For columns whose values are codes, which are equal or not. (scikit-learn's and SciPy's "hamming" is m/p.)
+    It is meant for columns of codes, which are only compared for equality. scikit-learn and SciPy define "hamming" as
+    m/p.
 
     Parameters
     ----------
@@ -139,12 +140,12 @@ class Hamming(_OfDistance):
     Raises
     ------
     TypeError, ValueError
-        If more than one is given, or one is not of that kind.
+        If more than one parameter is given, or one is not allowed.
 
     Notes
     -----
-    Costs p comparisons and an exponential a value; native, dense and sparse. Numbers that single precision does not
-    tell apart are told apart in the certificate, which then evaluates all values in double precision.
+    A value costs p comparisons and an exponential. It is native for dense and sparse rows. Two different numbers may be
+    equal in single precision; the certificate then evaluates all values in double precision.
 
     Examples
     --------
@@ -161,7 +162,7 @@ class Hamming(_OfDistance):
 class ChiSquared(_OfDistance):
     """The exponential chi-squared kernel of histograms, k(x, z) = exp(-gamma sum_k (x_k - z_k)² / (x_k + z_k)).
 
-    Entries must not be negative; where both are 0 the term is 0.
+    Entries must not be negative. If both entries are 0, the term is 0.
 
     Parameters
     ----------
@@ -173,11 +174,12 @@ class ChiSquared(_OfDistance):
     Raises
     ------
     TypeError, ValueError
-        If more than one is given, or one is not of that kind; in `resolve`, `block` and `diag`, for negative entries.
+        If more than one parameter is given, or one is not allowed; in `resolve`, `block` and `diag`, for negative
+        entries.
 
     Notes
     -----
-    Costs p divisions and an exponential a value; native, dense and sparse.
+    A value costs p divisions and an exponential. It is native for dense and sparse rows.
 
     References
     ----------
@@ -198,10 +200,10 @@ class ChiSquared(_OfDistance):
 
 @dataclass(frozen=True, init=False)
 class GeneralizedGaussian(Kernel):
-    """exp(-gamma D(x, z)) for a distance D that a Python function computes, by block.
+    """exp(-gamma D(x, z)) for a distance D that a Python function computes for blocks of rows.
 
-    The distances of the field have kernels of their own, which are native: `RBF` (squared L2), `Laplacian` (L1),
-    `Matern` with nu = 0.5 (L2), `ChiSquared`, `Hamming`. Of any other it is unknown whether this is a kernel.
+    For common distances there are native kernels: `RBF` (squared L2), `Laplacian` (L1), `Matern` with nu = 0.5 (L2),
+    `ChiSquared`, `Hamming`. For any other distance it is unknown whether this is a kernel.
 
     Parameters
     ----------
@@ -214,7 +216,7 @@ class GeneralizedGaussian(Kernel):
     Raises
     ------
     TypeError, ValueError
-        If a parameter is not of that kind; and where the function returns something else, as for `Callable`.
+        If a parameter is not allowed; if the function returns something else, as for `Callable`.
 
     Examples
     --------
@@ -266,23 +268,23 @@ class GeneralizedGaussian(Kernel):
 class RationalQuadratic(Lowered):
     """The rational quadratic kernel, k(x, z) = (1 + |x - z|² / (2 alpha length_scale²))^(-alpha).
 
-    A mixture of Gaussians of all widths; for large alpha, the Gaussian of sigma = length_scale.
+    A mixture of Gaussians of different widths; for large alpha, it approaches the Gaussian with sigma = length_scale.
 
     Parameters
     ----------
     length_scale : float > 0, default=1.0
     alpha : float > 0, default=1.0
-        How much the widths agree.
+        For larger alpha, the mixture has less variation in the widths.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is not of that kind.
+        If a parameter is not allowed.
 
     Notes
     -----
-    Costs an inner product, a logarithm and an exponential a value; native, dense and sparse. The parameters are those
-    of scikit-learn's ``gaussian_process.kernels``.
+    A value costs an inner product, a logarithm and an exponential. It is native for dense and sparse rows. The
+    parameters are those of scikit-learn's ``gaussian_process.kernels``.
 
     References
     ----------
@@ -335,19 +337,19 @@ class Matern(Lowered):
     ----------
     length_scale : float > 0, default=1.0
     nu : 0.5, 1.5 or 2.5, default=1.5
-        0.5 is exp(-|x - z| / length_scale), the generalised Gaussian of the L2 distance; functions of its space are
-        continuous, and nu - 1/2 times differentiable.
+        0.5 gives exp(-|x - z| / length_scale), a kernel of the L2 distance. Functions in its space are continuous,
+        and nu - 1/2 times differentiable.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is not of that kind.
+        If a parameter is not allowed.
 
     Notes
     -----
-    Costs p differences, a root and an exponential a value, for its distances come from differences: a root loses half
-    of the digits that inner products have left. Native for dense rows; sparse ones are evaluated by NumPy. The
-    parameters are those of scikit-learn's ``gaussian_process.kernels``, which has other nu too.
+    A value costs p differences, a root and an exponential. Distances are computed from differences, because the root
+    would halve the number of correct digits that inner products leave. It is native for dense rows; sparse rows are
+    evaluated by NumPy. scikit-learn's ``gaussian_process.kernels`` has the same parameters and also other nu.
 
     References
     ----------
@@ -393,7 +395,7 @@ class Matern(Lowered):
 
 
 def given_gamma(kernel: Any, gamma: Gamma | None, sigma: float | None, width: float | None) -> Gamma:
-    """Return gamma by the only one that is given of the three ways to say it, or else the kernel's default."""
+    """Return gamma from the one parameter that is given, or the kernel's default; ValueError if several are given."""
     if (gamma is None) + (sigma is None) + (width is None) < 2:
         given = {"gamma": gamma, "sigma": sigma, "width": width}
         named = " and ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)

@@ -1,4 +1,4 @@
-"""Values of a kernel that have been evaluated, and what is known of the kernel."""
+"""Evaluated kernel values together with what is known about their kernel."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from mercer.kernels.standard import Precomputed
 @final
 @dataclass(frozen=True, repr=False)
 class EvaluatedKernel(Precomputed):
-    """Values of `kernel` between all rows of a table, in single precision: what many machines on these rows share.
+    """Values of `kernel` between all rows of a table, in single precision, shared by many machines on these rows.
 
-    The rows are a `mercer.data.Precomputed` of a square matrix that is symmetric to the bit. That they are a kernel's
-    need not be looked at: what is proved of the kernel holds for them, but for their own rounding, which nothing here
-    counts: they are what they are.
+    The data are a `mercer.data.Precomputed` of a square, exactly symmetric matrix. The values need no test for positive
+    semidefiniteness, because the proof for the kernel applies. Their float32 rounding is not counted as an error: the
+    rounded values are taken as the exact kernel values.
 
     Parameters
     ----------
     kernel : Kernel
-        Whose values they are; resolved.
+        The resolved kernel that was evaluated.
     """
 
-    schema: ClassVar[Schema | None] = None  # type: ignore[assignment]  # in a file, it is the kernel that counts
+    schema: ClassVar[Schema | None] = None  # type: ignore[assignment]  # a model file has `kernel` instead
 
     kernel: Kernel
     is_psd: bool | None = field(init=False, default=None)
-    """What is known of the kernel."""
+    """Whether the kernel is proved positive semidefinite; None if that is unknown."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_psd", self.kernel.is_psd)
@@ -40,9 +40,9 @@ class EvaluatedKernel(Precomputed):
 
     @property
     def is_assumed(self) -> bool:
-        """Whether the user says that the kernel is positive semidefinite."""
+        """Whether the user asserts that the kernel is positive semidefinite."""
         return self.kernel.is_assumed
 
     def magnitudes(self, A: Data) -> FloatArray:
-        """Return the sizes of the values themselves: they are what they are."""
+        """Return the absolute values k(x, x), because the given values count as exact."""
         return abs(self.diag(A))

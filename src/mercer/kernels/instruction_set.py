@@ -1,4 +1,4 @@
-"""Which of the native code's instruction sets runs."""
+"""The instruction set that the native code uses."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def select_isa() -> str:
 
 
 def counts_bits() -> bool:
-    """Return whether the native code counts the bits of rows in the instruction set in use."""
+    """Return whether the instruction set in use has an instruction that counts the bits of vectors."""
     return isa_counts_bits(select_isa())
 
 
 def multiplies_integers() -> bool:
-    """Return whether the native code multiplies integers faster than other numbers in the instruction set in use."""
+    """Return whether products of integers are faster than products of floats in the instruction set in use."""
     return isa_multiplies_integers(select_isa())

@@ -1,4 +1,4 @@
-"""Kernels that are inner products of something else: of directions, through a matrix, of features that a map makes."""
+"""Kernels that are inner products of transformed rows: the cosine, a bilinear form, minima, and explicit features."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from mercer.kernels.views import Directions, Projected, View
 
 @dataclass(frozen=True)
 class Cosine(Lowered):
-    """The cosine of the angle between two rows, k(x, z) = <x, z> / (|x| |z|); 0 where one of them is 0.
+    """The cosine of the angle between two rows, k(x, z) = <x, z> / (|x| |z|); 0 if one of them is 0.
 
-    Has no parameters. Costs what `Linear` does, on a copy of the rows; native, dense and sparse. scikit-learn's
-    ``cosine_similarity``.
+    It has no parameters. It costs the same as `Linear`, on a copy of the rows. It is native for dense and sparse rows.
+    scikit-learn has the same function as ``cosine_similarity``.
 
     Examples
     --------
@@ -47,11 +47,9 @@ class Cosine(Lowered):
 
 @dataclass(frozen=True)
 class HistogramIntersection(Lowered):
-    """What two histograms have in common, k(x, z) = sum_k min(x_k, z_k).
+    """The intersection of two histograms, k(x, z) = sum_k min(x_k, z_k).
 
-    Entries must not be negative.
-
-    Has no parameters. Costs p minima a value; native, dense and sparse.
+    Entries must not be negative. It has no parameters. A value costs p minima. It is native for dense and sparse rows.
 
     Raises
     ------
@@ -80,7 +78,7 @@ class HistogramIntersection(Lowered):
         return True
 
     def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> HistogramIntersection:
-        """Return itself, if these rows have no negative entries."""
+        """Return the kernel itself, after a check that these rows have no negative entries."""
         refuse_negative(self, self.lower(), vectors(self, X))
         return self
 
@@ -96,7 +94,7 @@ class Bilinear(Lowered):
     Parameters
     ----------
     matrix : array-like of shape (p, p)
-        A, symmetric and positive semidefinite up to rounding; which is checked.
+        A, which is checked to be symmetric and positive semidefinite up to rounding.
 
     Raises
     ------
@@ -105,8 +103,8 @@ class Bilinear(Lowered):
 
     Notes
     -----
-    Rows are multiplied by a root of A once, p² multiplications each, and that is all that native tiles see; sparse
-    rows become dense.
+    Each row is multiplied by a root of A once, with p² multiplications. Native code then computes inner products of
+    the results. Sparse rows become dense.
 
     Examples
     --------
@@ -139,7 +137,7 @@ class Bilinear(Lowered):
 
     @property
     def is_psd(self) -> bool:
-        """True: the matrix is."""
+        """True: the matrix is positive semidefinite."""
         return True
 
     def lower(self) -> Program:
@@ -155,16 +153,16 @@ class Bilinear(Lowered):
 
 @dataclass(frozen=True)
 class FeatureKernel(Lowered, View):
-    """An inner product of features that a function makes of rows, k(x, z) = <phi(x), phi(z)>.
+    """An inner product of features that a function computes from rows, k(x, z) = <phi(x), phi(z)>.
 
-    With a function of one feature, f(x) f(z); and ``FeatureKernel(f) * k`` is f(x) k(x, z) f(z).
+    If the function returns one feature, this is f(x) f(z), and ``FeatureKernel(f) * k`` is f(x) k(x, z) f(z).
 
     Parameters
     ----------
     map : callable or fitted transformer
         ``map(rows)``, or ``map.transform(rows)``, returns the features of some rows: an array of shape (n,) or
-        (n, D), or a sparse matrix. Rows come as an ndarray or csr_array of float64.
-        It must make the same of a row whatever rows are beside it. The kernel pickles if it does.
+        (n, D), or a sparse matrix. The rows are an ndarray or csr_array of float64. The features of a row must not
+        depend on the other rows. The kernel can be pickled if the map can.
 
     Raises
     ------
@@ -173,7 +171,7 @@ class FeatureKernel(Lowered, View):
 
     Notes
     -----
-    The map is called once for each table of rows, and native tiles see only what it makes.
+    The map is called once for each table of rows. Native code then computes inner products of the features.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Checked numbers of kernels, and the rules that find gamma from the data."""
+"""Checks of kernel parameters, and the rules that find gamma from the data."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from mercer.data import Data, Vectors, distinct_pairs
 from mercer.data.arguments import NUMBER, WHOLE
 
 Gamma: TypeAlias = float | Literal["scale", "auto", "median", "sigest"]
-"""A number, or the rule by which the data give it."""
+"""A number, or the name of the rule that computes it from the data."""
 
 RULES = ("scale", "auto")
-"""Rules for gamma as a factor of inner products."""
+"""Rules for a gamma that multiplies inner products."""
 
 DISTANCE_RULES = (*RULES, "median", "sigest")
-"""Rules for gamma as a factor of squared distances."""
+"""Rules for a gamma that multiplies squared distances."""
 
-MAX_INTEGER = 2**31 - 1
+MAX_INTEGER = 2**31 - 1  # largest integer parameter; native code reads 32-bit integers
 
 
 def real(name: str, value: object, *, minimum: float | None = None, positive: bool = False) -> float:
-    """Return a finite number, at least `minimum` or above 0 where that is asked.
+    """Return a finite number, which must be at least `minimum` if that is given, or above 0 if `positive`.
 
     Raises
     ------
     TypeError, ValueError
-        If it is not a number, or not one that is allowed.
+        If it is not a number, or not an allowed one.
     """
 
     def wanted() -> str:
@@ -47,7 +47,7 @@ def real(name: str, value: object, *, minimum: float | None = None, positive: bo
 
 
 def flag(name: str, value: object) -> None:
-    """Refuse what is neither True nor False.
+    """Refuse a value that is neither True nor False.
 
     Raises
     ------
@@ -74,21 +74,21 @@ def whole(name: str, value: object, *, minimum: int = 0) -> int:
 
 
 class FoundGamma(float):
-    """A gamma that a rule found in data: a number like any other, which remembers the reason.
+    """A gamma that a rule found in data: a float with attributes that say how it was found.
 
     Attributes
     ----------
     rule : str
         "scale", "auto", "median" or "sigest".
     reason : str
-        What it was computed from, in words.
+        Text that says from what it was computed.
     """
 
     rule: str
     reason: str
 
     def __new__(cls, value: float, rule: str = "", reason: str = "") -> FoundGamma:
-        """Return the number with what is remembered."""
+        """Return the number with its rule and reason."""
         found = super().__new__(cls, value)
         found.rule, found.reason = rule, reason
         return found
@@ -100,7 +100,7 @@ def gamma_or_rule(value: object, rules: tuple[str, ...] = RULES) -> Gamma:
     Raises
     ------
     TypeError, ValueError
-        If it is none of these.
+        If it is neither.
     """
     if isinstance(value, str) and value in rules:
         return cast(Gamma, value)
@@ -115,19 +115,19 @@ def gamma_or_rule(value: object, rules: tuple[str, ...] = RULES) -> Gamma:
 
 
 def resolve_gamma(gamma: Gamma, X: Data, weights: npt.ArrayLike | None = None) -> float:
-    """Return gamma as a number, which holds its reason where a rule found it.
+    """Return gamma as a number; if a rule found it, the number has an attribute ``reason``.
 
     Parameters
     ----------
     gamma : float, "scale", "auto", "median" or "sigest"
-        "scale" is 1/(p v) with v the variance of all entries of X (1 where v is 0), as in scikit-learn; "auto" is 1/p.
-        "median" is 1/m with m the median squared distance between two different rows: there the Gaussian is 1/e.
-        "sigest" is the mean of 1/q and 1/r, q and r the squared distances that 10 % and 90 % of the pairs do not
-        exceed. Both are 1 where all rows are equal, so that no gamma differs from another.
+        "scale" is 1/(p v), where v is the variance of all entries of X (1 if v is 0), as in scikit-learn. "auto" is
+        1/p. "median" is 1/m, where m is the median squared distance between two different rows; the Gaussian is 1/e at
+        this distance. "sigest" is the mean of 1/q and 1/r, where q and r are the 10 % and 90 % quantiles of these
+        squared distances. "median" and "sigest" are 1 if all rows are equal, because then gamma has no effect.
     X : Data
         The rows that a machine is fitted on.
     weights : array-like of shape (n,), optional
-        Weights of the rows: a weight acts as repetition, 0 as absence. Exactly so, whatever the order of the rows.
+        Weights of the rows. A weight of k is exactly the same as k copies, a weight of 0 as absence.
 
     Returns
     -------
@@ -136,16 +136,15 @@ def resolve_gamma(gamma: Gamma, X: Data, weights: npt.ArrayLike | None = None) -
     Raises
     ------
     TypeError
-        If a rule is asked of precomputed kernel values.
+        If a rule is used with precomputed kernel values.
     ValueError
-        If the rule gives no finite positive number.
+        If the rule does not give a finite positive number.
 
     Notes
     -----
-    "scale" costs two passes over X; "median" and "sigest" one, a sort of n numbers and at most 65,536 p
-    multiplications.
-    Beyond 362 different rows they take 65,536 pairs, always the same for the same rows and weights
-    (`mercer.data.distinct_pairs`).
+    "scale" costs two passes over X. "median" and "sigest" cost one pass, a sort of n numbers and at most 65,536 p
+    multiplications. With more than 362 different rows they use 65,536 pairs, which are always the same for the same
+    rows and weights (`mercer.data.distinct_pairs`).
 
     References
     ----------
@@ -202,7 +201,7 @@ _FOUND_BY = {"auto": _by_columns, "scale": _by_variance, "median": _by_median, "
 
 
 def number(gamma: Gamma, kernel: object) -> float:
-    """Return a gamma that is a number already.
+    """Return gamma, which must be a number already.
 
     Raises
     ------

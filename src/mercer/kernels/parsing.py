@@ -1,4 +1,4 @@
-"""Kernels from what others write: a name or function given to an estimator, a dictionary in a model file."""
+"""Kernels from an estimator's ``kernel=`` (a name or function) and from a dictionary in a model file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mercer.kernels.base import MAX_DEPTH, Kernel
 from mercer.kernels.parameters import RULES, Gamma, gamma_or_rule
 from mercer.kernels.standard import Callable
 
-# The only classes that a file can ask for: what strangers write must not reach any other.
+# Only these classes can be named in a file, which may come from an untrusted source.
 _CLASSES: dict[str, Any] = {
     name: found
     for module in (standard, distances, maps, algebra, transforms, words, strings, sets)
@@ -24,7 +24,7 @@ _CLASSES: dict[str, Any] = {
 _NAMED = {name: found for found in _CLASSES.values() for name in found.names}
 
 NAMES = tuple(dict.fromkeys(found.names[0] for found in _NAMED.values()))
-"""The kernels that `as_kernel` knows by name: scikit-learn's where it has one. Some have other names beside."""
+"""The kernels that `as_kernel` knows by name: scikit-learn's name if it has one. Some kernels have further names."""
 
 
 def as_kernel(
@@ -42,7 +42,7 @@ def as_kernel(
         One of `NAMES` ("linear", "poly", "rbf", "sigmoid", "laplacian", ...) or another of the kernel's ``names``
         ("gaussian", ...); a kernel, returned as it is; or a function of two blocks of rows (see `Callable`).
     degree, gamma, coef0
-        Parameters of the kernels given by name, where they have them.
+        Parameters of a kernel given by name, used if it has them.
 
     Returns
     -------
@@ -51,7 +51,7 @@ def as_kernel(
     Raises
     ------
     ValueError, TypeError
-        If there is no such kernel, or a parameter that it takes is not allowed.
+        If there is no kernel of this name, or one of its parameters is not allowed.
 
     Examples
     --------
@@ -80,12 +80,12 @@ def as_kernel(
 
 
 def from_dict(document: object) -> Kernel:
-    """Return the kernel that `Kernel.to_dict` wrote, trusting nothing: the file may come from a stranger.
+    """Return the kernel that `Kernel.to_dict` wrote; every entry is checked, because the file may be untrusted.
 
     Parameters
     ----------
     document : dict
-        What `Kernel.to_dict` returned, perhaps by way of a JSON file.
+        The result of `Kernel.to_dict`, for instance read from a JSON file.
 
     Returns
     -------
@@ -157,7 +157,7 @@ def _read_plain(path: str, value: object) -> Any:
 
 
 def _short(value: object) -> str:
-    """What was found, in a few characters, however large or deep it is."""
+    """Return a short description of a value for a message, however large or deep the value is."""
     if value is None or isinstance(value, (bool, float)):
         return repr(value)
     if isinstance(value, str):

@@ -1,8 +1,8 @@
 """A kernel as a short program over tiles.
 
-A tile is the block of values between some rows and some others. Every kernel built from inner products, distances and
-the like lowers to a postfix program, which an engine runs over a tile: whatever the composite, its parts share one
-matrix product. This module holds the language and the reference interpreter that engines are tested against.
+A tile is the block of values between some rows and some other rows. A kernel of inner products, distances and similar
+sums is lowered to a postfix program, which native code runs over a tile. The parts of a composite kernel share one
+matrix product. This module has the operations and the reference interpreter; native code is tested against it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mercer._typing import FloatArray
 
 
 class Op(IntEnum):
-    """One operation of a program; the numbers are those that native engines use."""
+    """An operation of a program; native code uses the same numbers."""
 
     DOT = 0
     """Push the inner products <x, z>."""
@@ -41,34 +41,34 @@ class Op(IntEnum):
     TANH = 9
     """Hyperbolic tangent of the top tile."""
     SQRT = 10
-    """Square root of the top tile, 0 where that is negative."""
+    """Square root of the top tile; 0 for negative values."""
     LOG = 11
     """Natural logarithm of the top tile."""
     L1 = 12
     """Push sum_k |x_k - z_k|."""
     CHI2 = 13
-    """Push sum_k (x_k - z_k)² / (x_k + z_k), of rows without negative entries; 0 / 0 counts as 0."""
+    """Push sum_k (x_k - z_k)² / (x_k + z_k), for rows without negative entries; 0 / 0 counts as 0."""
     HAMMING = 14
     """Push the number of features in which x and z differ."""
     MINIMUM = 15
-    """Push sum_k min(x_k, z_k), of rows without negative entries."""
+    """Push sum_k min(x_k, z_k), for rows without negative entries."""
     SUM = 16
     """Push sum_k (x_k + z_k)."""
 
 
 PASSES = (Op.DOT, Op.SQDIST, Op.L1, Op.CHI2, Op.HAMMING, Op.MINIMUM, Op.SUM)
-"""Operations that look at rows. Each says at which: 0.0, the rows themselves, or a view of them."""
+"""Operations that read rows (passes). The argument is 0.0 for the rows themselves, or a view of them."""
 NONNEGATIVE = (Op.CHI2, Op.MINIMUM)
-"""Those of them that know no negative entries."""
+"""Passes that are not defined for negative entries."""
 
 Step: TypeAlias = tuple[Op, Any]
-"""An operation and its argument: a number, 0.0 where it takes none; of a pass, 0.0 or a `mercer.kernels.views.View`."""
+"""An operation and its argument: a number (0.0 if unused), or for a pass 0.0 or a `mercer.kernels.views.View`."""
 Program: TypeAlias = tuple[Step, ...]
-"""Steps in postfix order: passes and CONST push a tile, ADD and MUL pop two, the rest act on the top."""
+"""Steps in postfix order: passes and CONST push a tile, ADD and MUL pop two and push one, others change the top."""
 
 _PUSHES = (*PASSES, Op.CONST)
 _JOINS = (Op.ADD, Op.MUL)
-_LENGTHS = (Op.SQDIST, Op.L1, Op.CHI2, Op.HAMMING, Op.MINIMUM)  # which are never negative
+_LENGTHS = (Op.SQDIST, Op.L1, Op.CHI2, Op.HAMMING, Op.MINIMUM)  # passes whose values are never negative
 _IDENTITIES = {(Op.SCALE, 1.0), (Op.SHIFT, 0.0), (Op.POWER, 1.0)}
 
 
@@ -96,12 +96,12 @@ def stack_depth(program: Program) -> int:
 
 
 def simplify(program: Program) -> Program:
-    """Return the program without the steps that change nothing: scaling by 1, adding 0, the power 1."""
+    """Return the program without steps that have no effect: scaling by 1, adding 0, the power 1."""
     return tuple(step for step in program if step not in _IDENTITIES)
 
 
 def evaluate(program: Program, dot: npt.ArrayLike, sq_a: npt.ArrayLike, sq_b: npt.ArrayLike) -> FloatArray:
-    """Run a program on one tile, as a native engine does: the twin that engines are tested against.
+    """Run a program on one tile, as native code does; native code is tested against this function.
 
     Parameters
     ----------
@@ -110,8 +110,8 @@ def evaluate(program: Program, dot: npt.ArrayLike, sq_a: npt.ArrayLike, sq_b: np
     dot : array-like of shape (m, n)
         Inner products of m rows with n rows.
     sq_a, sq_b : array-like of shape (m,) and (n,)
-        Squared norms of the rows on either side. Squared distances are expanded from these and cut off at 0,
-        so that they lose digits where rows are close beside their norms.
+        Squared norms of the rows on the left and on the right. Squared distances are |x|² + |z|² - 2 <x, z>, at least
+        0; so they lose digits if the distance is small relative to the norms.
 
     Returns
     -------
@@ -135,15 +135,14 @@ def evaluate(program: Program, dot: npt.ArrayLike, sq_a: npt.ArrayLike, sq_b: np
 
 
 def interpret(program: Program, tile_of: Callable[[Step], FloatArray]) -> FloatArray:
-    """Run a program over tiles that are computed when it first asks for them.
+    """Run a program over tiles, each of which is computed at its first use.
 
     Parameters
     ----------
     program : Program
         What to compute.
     tile_of : callable
-        Computes the tile of a step that is a pass; called at most once for each. They must be of the same shape, which
-        the result has too.
+        Returns the tile of a pass; called at most once for each pass. All tiles, and the result, have the same shape.
 
     Returns
     -------
@@ -172,7 +171,7 @@ def interpret(program: Program, tile_of: Callable[[Step], FloatArray]) -> FloatA
 
 
 def is_nonnegative(program: Program) -> bool:
-    """Return whether the program shows that no value is negative.
+    """Return whether the program proves that no value is negative.
 
     Examples
     --------
@@ -198,9 +197,9 @@ def is_nonnegative(program: Program) -> bool:
 
 
 def apply(step: Step, top: Any, *others: Any) -> Any:
-    """Return what one step that pushes nothing makes of its one or two operands, without changing them."""
+    """Return the result of a step on its one or two operands, which are not changed; passes and CONST are refused."""
     op, value = step
-    # Overflow is found by whoever looks at the result: a warning could not say in which rows it happened.
+    # Overflow is found in the result (by `finite`); a warning could not name the rows.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         match op:
             case Op.ADD:

@@ -1,4 +1,4 @@
-"""Repairs of a matrix that is no kernel's: the nearest ones that are, by their eigenvalues."""
+"""Repair of a matrix that is not positive semidefinite, by a change of its eigenvalues: clip, flip and shift."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mercer.data import Precomputed
 
 @dataclass(frozen=True, eq=False)
 class Repaired:
-    """A positive semidefinite matrix in the place of one that was not.
+    """A positive semidefinite matrix that replaces an indefinite one.
 
     Attributes
     ----------
@@ -26,9 +26,9 @@ class Repaired:
     change : float
         Frobenius norm of the change.
     eigenvalues : ndarray of shape (n,)
-        Of the symmetric part of the matrix that was given, ascending.
+        Eigenvalues of the symmetric part of the given matrix, ascending.
     skew : float
-        Frobenius norm of what was left out for not being symmetric.
+        Frobenius norm of the antisymmetric part, which was removed.
     """
 
     how: str
@@ -39,11 +39,11 @@ class Repaired:
     _turn: FloatArray | None
 
     def new_rows(self, values: npt.ArrayLike) -> FloatArray:
-        """Return what the repair makes of kernel values of new rows with the n rows of the matrix.
+        """Return the repaired kernel values of new rows against the n rows of the matrix.
 
-        Clip and flip are linear in the rows of the matrix, and new rows are treated as these were: the values of a row
-        that is among the n come out as in `matrix`. A shift changes a row's value with itself alone, so new rows keep
-        theirs.
+        Clip and flip multiply the rows of the matrix by a fixed matrix, and new rows are multiplied by the same one.
+        So a new row that equals one of the n rows gets the same values as in `matrix`. Shift changes only the
+        diagonal, so the values of new rows stay as they are.
 
         Parameters
         ----------
@@ -76,15 +76,15 @@ class Repaired:
 
 
 def clip(matrix: Any) -> Repaired:
-    """Set negative eigenvalues to 0: what is negative is taken for noise.
+    """Set negative eigenvalues to 0: the negative part is treated as noise.
 
-    The result is the positive semidefinite matrix nearest in Frobenius norm [Higham 1988]. Similarities that are a
-    kernel's plus noise lose little by it; where the negative part says something, that is lost.
+    The result is the positive semidefinite matrix nearest in Frobenius norm [Higham 1988]. It suits similarities that
+    are kernel values plus noise. If the negative part has information, that information is lost.
 
     Parameters
     ----------
     matrix : array-like or sparse matrix of shape (n, n)
-        Finite. Its symmetric part is repaired.
+        A matrix of finite numbers. Its symmetric part is repaired.
 
     Returns
     -------
@@ -97,12 +97,12 @@ def clip(matrix: Any) -> Repaired:
 
     Notes
     -----
-    Some 10 n³ multiplications and 32 n² bytes.
+    The cost is about 10 n³ multiplications and 32 n² bytes.
 
     References
     ----------
     Higham (1988), Computing a nearest symmetric positive semidefinite matrix; Chen, Garcia, Gupta, Rahimi & Cazzanti
-    (2009), Similarity-based classification: concepts and algorithms, section 3, for all three and for new rows.
+    (2009), Similarity-based classification: concepts and algorithms, section 3, for all three repairs and for new rows.
 
     Examples
     --------
@@ -114,9 +114,9 @@ def clip(matrix: Any) -> Repaired:
 
 
 def flip(matrix: Any) -> Repaired:
-    """Turn the sign of negative eigenvalues: what is negative is taken for structure, and kept by its size.
+    """Change the sign of negative eigenvalues: the negative part is treated as structure, and kept with its size.
 
-    The result is the square root of the square of the matrix. Errors and cost are those of :func:`clip`.
+    The result is the square root of the squared matrix. Errors and cost are those of :func:`clip`.
 
     Parameters
     ----------
@@ -137,11 +137,11 @@ def flip(matrix: Any) -> Repaired:
 
 
 def shift(matrix: Any) -> Repaired:
-    """Add the size of the most negative eigenvalue to the diagonal: no similarity of two rows changes.
+    """Subtract the most negative eigenvalue from the diagonal, so that the similarity of two rows does not change.
 
-    Every row becomes more like itself and no more like the others. In the dual of a machine that is a penalty on the
-    squares of the coefficients, the one that a squared hinge loss has. Errors are those of :func:`clip`; only
-    eigenvalues are needed, some n³ multiplications.
+    Only the value of each row with itself grows. In the dual problem of a machine this is a penalty on the squared
+    coefficients, as a squared hinge loss has it. Errors are those of :func:`clip`. Only eigenvalues are needed, which
+    cost about n³ multiplications.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def _turned(how: str, matrix: Any) -> Repaired:
     eigenvalues, V = linalg.eigh(G, check_finite=False)
     negative = eigenvalues < 0.0
     factor = 1.0 if how == "clip" else 2.0
-    # Only the negative part is touched, so that a matrix without one stays what it is.
+    # Only the negative part changes, so a positive semidefinite matrix is returned unchanged.
     N = V[:, negative]
     turn = np.eye(G.shape[0]) - factor * (N @ N.T)
     repaired = G - factor * ((N * eigenvalues[negative]) @ N.T)
@@ -179,7 +179,7 @@ def _turned(how: str, matrix: Any) -> Repaired:
 
 
 def _symmetric(matrix: Any) -> tuple[FloatArray, float]:
-    """The symmetric part of a matrix, and the Frobenius norm of the rest."""
+    """Return the symmetric part of a matrix, and the Frobenius norm of the antisymmetric part."""
     given = Precomputed(matrix)
     if given.n != given.p or given.n == 0:
         raise ValueError(f"a matrix to be repaired must be square, got shape {given.shape}")

@@ -1,4 +1,4 @@
-"""Kernels on sets, and on the different letters of strings and lists of tokens."""
+"""Kernels on sets; a string or list of tokens counts as the set of its letters or tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mercer.kernels.words import word_counts
 
 
 class _Sets(Counted):
-    """A kernel of the elements of a set, or of the different letters of a string or list of tokens."""
+    """A kernel of sets; a string or list of tokens is the set of its different letters or tokens."""
 
     takes_sets = True
 
@@ -39,8 +39,8 @@ class SetIntersection(_Sets):
     Raises
     ------
     TypeError
-        If it is not a bool; for rows that are neither sets nor lists of tokens nor strings, of which the different
-        letters count.
+        If `normalized` is not a bool; for rows that are not sets, lists of tokens or strings. A string is the set of
+        its letters.
 
     Notes
     -----
@@ -65,12 +65,12 @@ class SetIntersection(_Sets):
 
 @dataclass(frozen=True)
 class Jaccard(_Sets):
-    """The share of common elements of two sets, k(A, B) = |A ∩ B| / |A ∪ B|, also known as Tanimoto; 1 for empty ones.
+    """The share of common elements of two sets, k(A, B) = |A ∩ B| / |A ∪ B| (Tanimoto similarity); 1 if both are empty.
 
     Raises
     ------
     TypeError
-        For rows that are neither sets nor lists of tokens nor strings, of which the different letters count.
+        For rows that are not sets, lists of tokens or strings. A string is the set of its letters.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Kernels of an inner product, and values that a function or somebody else computes."""
+"""Kernels of an inner product, kernels by a Python function, and given kernel values."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from mercer.kernels.base import Kernel, Lowered, Schema
 from mercer.kernels.parameters import Gamma, gamma_or_rule, number, real, resolve_gamma, whole
 from mercer.kernels.program import Op, Program, simplify
 
-_DIAGONAL_ROWS = 64  # rows of the small blocks whose diagonals make up that of a function
+_DIAGONAL_ROWS = 64  # rows of a block from which the diagonal of a kernel function is taken
 _ASSUMED = "positive semidefinite by the user's word"
-_ASYMMETRY = 1e-3  # of the largest value: beyond what rounding does to a function in single precision
+_ASYMMETRY = 1e-3  # relative to the largest value; larger than the rounding of a function in float32
 
 
 @dataclass(frozen=True)
 class Linear(Lowered):
     """The inner product, k(x, z) = <x, z>.
 
-    Has no parameters. Costs p multiplications a value, in a CSR row, one for each stored entry.
+    It has no parameters. A value costs p multiplications, or one per stored entry of a CSR row.
 
     Raises
     ------
     TypeError, ValueError
-        In `block` and `diag`, as for all kernels of features: for data that are no rows of features, rows of different
+        In `block` and `diag`, as for all kernels of features: for data that are not rows of features, rows of different
         length, and values that overflow.
 
     Examples
@@ -60,25 +60,25 @@ class Linear(Lowered):
 class Polynomial(Lowered):
     """The polynomial kernel, k(x, z) = (gamma <x, z> + coef0)^degree.
 
-    It is positive semidefinite where coef0 >= 0; with a negative coef0 the answer is "unknown".
+    It is positive semidefinite for coef0 >= 0; with a negative coef0 `is_psd` is None (unknown).
 
     Parameters
     ----------
     degree : int, default=3
-        From 0; degree 0 is the constant 1.
+        At least 0; degree 0 gives the constant 1.
     gamma : float >= 0, "scale" or "auto", default="scale"
-        "scale" is 1/(p * variance of X) and "auto" is 1/p, once they are resolved.
+        "scale" is 1/(p * variance of X) and "auto" is 1/p, for the training rows.
     coef0 : float, default=0.0
-        0 makes it homogeneous.
+        The constant term; with 0 the polynomial is homogeneous.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is not of that kind.
+        If a parameter is not allowed.
 
     Notes
     -----
-    Costs an inner product and some log2(degree) multiplications a value. The parameters are those of scikit-learn.
+    A value costs an inner product and about log2(degree) multiplications. The parameters are those of scikit-learn.
 
     References
     ----------
@@ -124,24 +124,24 @@ class Polynomial(Lowered):
 class Sigmoid(Lowered):
     """The sigmoid kernel, k(x, z) = tanh(gamma <x, z> + coef0).
 
-    Not positive semidefinite in general, so the answer is always "unknown"; on many data a machine trained with
-    it is at a stationary point, with no claim that it is the optimum.
+    It is not positive semidefinite in general, so `is_psd` is None (unknown). On many data sets a trained machine is
+    at a stationary point, which need not be the optimum.
 
     Parameters
     ----------
     gamma : float >= 0, "scale" or "auto", default="scale"
-        "scale" is 1/(p * variance of X) and "auto" is 1/p, once they are resolved.
+        "scale" is 1/(p * variance of X) and "auto" is 1/p, for the training rows.
     coef0 : float, default=0.0
-        Shift inside the hyperbolic tangent.
+        Constant term inside the hyperbolic tangent.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is not of that kind.
+        If a parameter is not allowed.
 
     Notes
     -----
-    Costs an inner product and a hyperbolic tangent a value. The parameters are those of scikit-learn.
+    A value costs an inner product and a hyperbolic tangent. The parameters are those of scikit-learn.
 
     References
     ----------
@@ -175,21 +175,21 @@ class Sigmoid(Lowered):
 
 @dataclass(frozen=True)
 class Callable(Kernel):
-    """A kernel computed by a Python function, by block.
+    """A kernel that a Python function computes for blocks of rows.
 
     Parameters
     ----------
     function : callable
-        ``function(A_rows, B_rows)`` returns the kernel values of every row on the left with every row on the
-        right, as an array (or sparse matrix) of shape (len(A_rows), len(B_rows)). Tables of numbers come as an ndarray
-        or csr_array of float64, float32 tables too. Other rows come in a container of the kind that they were given in:
-        a list or tuple of any objects, a Series or dataframe with a new index, an ndarray of the same dtype and
-        trailing shape (rows of text, images, single numbers). A list of arrays stays a list. The function must be
-        symmetric: k(x, z) = k(z, x), and compute in double precision: what it returns is taken as
-        true. The kernel pickles if the function does.
+        ``function(A_rows, B_rows)`` returns the kernel values between all rows of the left block and all rows of the
+        right block, as an array or sparse matrix of shape (len(A_rows), len(B_rows)). A table of numbers is passed as
+        an ndarray or csr_array of float64 (also for float32 tables). Other rows are passed in a container of the same
+        kind as in `fit`: a list or tuple of any objects, a Series or dataframe with a new index, an ndarray of the same
+        dtype and trailing shape (rows of text, images, single numbers). A list of arrays stays a list. The function
+        must be symmetric, k(x, z) = k(z, x), and must compute in double precision, because its values are taken as
+        exact. The kernel can be pickled if the function can.
     is_psd : bool, optional
-        True says that the function is symmetric and positive semidefinite on any rows: solutions are then called
-        `optimal`, by your word, and nothing is checked. By default the library looks at the values.
+        True asserts that the function is symmetric and positive semidefinite on any rows. Solutions are then called
+        `optimal` without a check. By default the library tests the kernel values.
 
     Raises
     ------
@@ -198,10 +198,10 @@ class Callable(Kernel):
 
     Notes
     -----
-    It is called from one thread and never pair by pair: in a fit once with all n training rows on both sides, if their
-    matrix of 8 n² bytes takes no more than three quarters of `memory_limit` (1 GiB by default, so up to 10,000 rows);
-    else, and in prediction, with blocks of rows. Whether it is a kernel is unknown to the library, which looks at its
-    values (:func:`mercer.kernels.diagnose`).
+    The function is called from one thread, and never for single pairs. A fit calls it once with all n training rows on
+    both sides, if their matrix of 8 n² bytes is at most three quarters of `memory_limit` (1 GiB by default, so up to
+    10,000 rows). Otherwise, and in prediction, it is called with blocks of rows. The library does not know whether the
+    function is a kernel, so it tests the values (:func:`mercer.kernels.diagnose`).
 
     Examples
     --------
@@ -228,7 +228,7 @@ class Callable(Kernel):
 
     @property
     def is_assumed(self) -> bool:
-        """Whether the user says that it is positive semidefinite."""
+        """Whether the user asserts that it is positive semidefinite."""
         return self.is_psd is True
 
     def lower(self) -> None:
@@ -236,12 +236,12 @@ class Callable(Kernel):
         return None
 
     def block(self, A: Data, B: Data) -> FloatArray:
-        """Return what the function returns, once it is an (A.n, B.n) block of finite real numbers.
+        """Return the values of the function, after a check that they are finite real numbers of shape (A.n, B.n).
 
         Raises
         ------
         ValueError
-            If it is of another shape or type, or holds NaN or infinity.
+            If they have another shape or type, or include NaN or infinity.
         TypeError
             If the function does not take two arguments.
         """
@@ -279,7 +279,7 @@ class Callable(Kernel):
         return values.astype(np.float64, copy=False)
 
     def _takes_two(self, left: Any, right: Any, error: TypeError) -> bool:
-        """Whether the function can be called with two blocks; True where the error arose in it, or none can tell."""
+        """Return whether the function takes two blocks; True if the error arose inside it, or if this is unknown."""
         if error.__traceback__ is None or error.__traceback__.tb_next is not None:
             return True
         try:
@@ -296,7 +296,7 @@ class Callable(Kernel):
         Raises
         ------
         ValueError
-            If such a block is not symmetric; and as in `block`.
+            If such a block is not symmetric; also as in `block`.
         """
         diagonal = np.empty(A.n)
         for start in range(0, A.n, _DIAGONAL_ROWS):
@@ -317,22 +317,21 @@ class Callable(Kernel):
 class Precomputed(Kernel):
     """Kernel values that are given as data: see `mercer.data.Precomputed`.
 
-    Looking a value up costs no arithmetic. Whether the values are a kernel's is unknown to the library, which looks at
-    them (:func:`mercer.kernels.diagnose`): a Cholesky factorisation of up to 5,000 rows. With more rows a solution is
-    called `stationary`, unless `is_psd` says what the values are.
+    A value costs no arithmetic. The library does not know whether the values belong to a kernel, so it tests them
+    (:func:`mercer.kernels.diagnose`) by a Cholesky factorisation of up to 5,000 rows. With more rows, a solution is
+    called `stationary`, unless `is_psd` is True.
 
     Parameters
     ----------
     is_psd : bool, optional
-        True says that the matrix is positive semidefinite: solutions are then called `optimal`, by your word, and
-        nothing is checked.
+        True asserts that the matrix is positive semidefinite. Solutions are then called `optimal` without a check.
 
     Raises
     ------
     TypeError
-        In `block` and `diag`, for rows of features in the place of kernel values.
+        In `block` and `diag`, for rows of features instead of kernel values.
     ValueError
-        For rows that have no columns of their own, which serve for prediction only.
+        For rows without columns of their own, which serve for prediction only.
 
     Examples
     --------
@@ -357,7 +356,7 @@ class Precomputed(Kernel):
 
     @property
     def is_assumed(self) -> bool:
-        """Whether the user says that the matrix is positive semidefinite."""
+        """Whether the user asserts that the matrix is positive semidefinite."""
         return self.is_psd is True
 
     def lower(self) -> None:
@@ -365,7 +364,7 @@ class Precomputed(Kernel):
         return None
 
     def block(self, A: Data, B: Data) -> FloatArray:
-        """Return the given values of the rows of A in the columns that stand for the rows of B."""
+        """Return the given values of the rows of A in the columns of the rows of B."""
         return _given_values(A).values(_given_values(B).own_columns())
 
     def diag(self, A: Data) -> FloatArray:
@@ -374,11 +373,10 @@ class Precomputed(Kernel):
 
 
 def stored_rows(kernel: Kernel, rows: Data) -> Any:
-    """Return the rows as a function of rows gets them: an ndarray, a csr_array, or the container of the user's objects.
+    """Return the rows in the form that a user's function receives: an ndarray, a csr_array, or the user's container.
 
-    Numbers are in double precision, or values would have the rounding of single, which certificates do not know. They
-    are copies: a function that works in place would change the user's table. Read-only arrays, or arrays in any other
-    order than C, would shut out compiled functions, many of which refuse them.
+    Numbers are float64, because certificates assume float64 rounding. The arrays are copies, because the function may
+    work in place. They are writable and in C order, because many compiled functions refuse other arrays.
     """
     if isinstance(rows, Dense):
         return rows.array.astype(np.float64, order="C")
@@ -392,7 +390,7 @@ def stored_rows(kernel: Kernel, rows: Data) -> Any:
 
 
 def known_psd(is_psd: Any) -> bool | None:
-    """Return True where the user says that a kernel is positive semidefinite, None where that is unknown."""
+    """Return True if the user asserts that a kernel is positive semidefinite, None if that is unknown."""
     if is_psd is not None and not isinstance(is_psd, (bool, np.bool_)):
         raise TypeError(f"is_psd must be True, False or None, got {is_psd!r}")
     return True if is_psd else None

@@ -21,15 +21,15 @@ from mercer.kernels.structured import Counted, StructuredKernel
 from mercer.kernels.words import no_words, word_counts
 
 MAX_PATTERNS = 1000
-"""Gap patterns of a subsequence within a span: so many features come from every letter of a string."""
+"""Largest number of gap patterns of a subsequence within a span; every letter of a string gives so many features."""
 
-_LEAST_WEIGHT = 1e-145  # of a subsequence: its square, and what gaps make of that, is far above the smallest number
-_MEDIAN_ROWS = 256  # whose distances a median is taken of
+_LEAST_WEIGHT = 1e-145  # least weight decay^length of a subsequence; its square does not underflow in float64
+_MEDIAN_ROWS = 256  # rows; largest sample for the median distance
 
 
 @dataclass(frozen=True)
 class Subsequence(Counted):
-    """The gappy subsequence kernel: common subsequences of `length` letters, each worth decay to the letters it spans.
+    """The gappy subsequence kernel: common subsequences of `length` letters, weighted by decay^(letters spanned).
 
     k(s, t) = sum over words u of `length` letters of f_u(s) f_u(t), where f_u(s) is the sum over all places
     i_1 < ... < i_n of u in s, gaps allowed, of decay^(i_n - i_1 + 1).
@@ -39,23 +39,23 @@ class Subsequence(Counted):
     length : int >= 1, default=3
         Letters of a subsequence.
     decay : float, default=0.5
-        Above 0 and at most 1; the smaller, the less do subsequences with gaps count.
+        Above 0 and at most 1. A smaller value gives subsequences with gaps less weight.
     max_span : int, optional
-        Count only subsequences that span at most so many letters. None (default): of any span.
+        Count only subsequences that span at most this number of letters. None (default): no limit.
     normalized : bool, default=True
-        Divide by sqrt(k(s, s) k(t, t)), as the reference does.
+        Divide by sqrt(k(s, s) k(t, t)), as Lodhi et al. do.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is not of that kind, or `max_span` leaves more than 1,000 ways to place the gaps; for rows that
-        are neither strings nor lists of tokens.
+        If a parameter is not allowed, or `max_span` gives more than 1,000 ways to place the gaps; for rows that are
+        neither strings nor lists of tokens.
 
     Notes
     -----
-    A value costs length * |s| * |t| steps of dynamic programming, 16 strings at a time. With `max_span`, it costs a
-    multiplication for each different subsequence in a string, of which there are up to |s| C(max_span - 1, length - 1);
-    that is far less for short spans and long strings.
+    A value costs length * |s| * |t| steps of dynamic programming, for 16 strings at a time. With `max_span`, a value
+    costs a multiplication for each different subsequence in a string, at most |s| C(max_span - 1, length - 1). This is
+    much faster for short spans and long strings.
 
     References
     ----------
@@ -90,7 +90,7 @@ class Subsequence(Counted):
             )
         if self.max_span is not None:
             object.__setattr__(self, "max_span", whole("max_span", self.max_span, minimum=self.length))
-            # Where 10 or more are chosen, and as many left, there are too many ways, which need not all be counted.
+            # The binomial coefficient may be huge: k is limited, and C(n, k) with this k is large enough for the test.
             few = min(self.length - 1, self.max_span - self.length, MAX_PATTERNS.bit_length())
             if comb(self.max_span - 1, few) > MAX_PATTERNS:
                 raise ValueError(
@@ -127,7 +127,7 @@ class Subsequence(Counted):
         return squares[:, 0]
 
     def work(self, X: Data) -> float:
-        """Return about how many nanoseconds a value takes."""
+        """Return the approximate time per value in nanoseconds."""
         if self.max_span is not None:
             return super().work(X)
         return 5.0 + 0.16 * self.length * _mean_length(self._rows(X)) ** 2
@@ -137,27 +137,27 @@ class Subsequence(Counted):
 class EditDistance(StructuredKernel):
     """The Gaussian of the edit distance, k(s, t) = exp(-gamma d(s, t)), *not* a kernel on all strings.
 
-    d is the fewest insertions, deletions and substitutions of a letter that turn s into t (Levenshtein). The answer to
-    whether this is positive semidefinite is always "unknown": the 31 strings of at most four letters 0 and 1 refute it
-    for gamma = 1 (see :func:`mercer.kernels.refute`), while typical strings do not. A machine trained where it fails is
-    at a stationary point, with no claim that it is the optimum.
+    d is the least number of insertions, deletions and substitutions of a letter that turn s into t (Levenshtein).
+    `is_psd` is always None (unknown): the 31 strings of at most four letters 0 and 1 refute the kernel for gamma = 1
+    (see :func:`mercer.kernels.refute`), while typical strings do not. On rows that refute it, a trained machine is at a
+    stationary point, which need not be the optimum.
 
     Parameters
     ----------
     gamma : float >= 0 or "median", default="median"
-        "median" is 1 / the median distance between different rows, once it is resolved, a row counting by its
-        weight; of more than 256 rows, 256 are taken at even distances, a row of weight k being k rows.
+        "median" is 1 / the weighted median distance between different training rows. With more than 256 rows, a sample
+        of 256 is used, evenly spaced; a row of weight k counts as k rows.
     sigma : float > 0, optional
-        In the place of gamma, which is then 1 / (2 sigma²).
+        Alternative to gamma: gamma = 1 / (2 sigma²).
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is not of that kind, or both are given; for rows that are neither strings nor lists of tokens.
+        If a parameter is not allowed, or both are given; for rows that are neither strings nor lists of tokens.
 
     Notes
     -----
-    A value costs |s| ceil(|t| / 64) steps on machine words, 16 strings at a time, and an exponential.
+    A value costs |s| ceil(|t| / 64) steps on machine words, for 16 strings at a time, and an exponential.
 
     References
     ----------
@@ -227,13 +227,13 @@ class EditDistance(StructuredKernel):
         return np.ones(self._rows(A).n)
 
     def work(self, X: Data) -> float:
-        """Return about how many nanoseconds a value takes."""
+        """Return the approximate time per value in nanoseconds."""
         length = _mean_length(self._rows(X))
         return 5.0 + 1.5 * length * np.ceil(length / 64.0)
 
 
 def _strings(rows: Structured) -> Strings:
-    """The letters of all numbered rows, as native code takes them."""
+    """Return the letters of all numbered rows in the form that native code takes."""
     return rows.derived("strings", lambda all_: Strings(all_.letters, all_.starts, len(all_.numbers)))
 
 

@@ -1,6 +1,6 @@
-"""What kernels on strings, lists of tokens and sets share: rows, cosines, and features as a table for the native tiles.
+"""Base classes of kernels on strings, lists of tokens and sets: their rows, normalisation, and explicit features.
 
-No value depends on which rows are asked for together.
+A kernel value does not depend on the other rows of the same block.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from mercer.kernels.instruction_set import select_isa
 from mercer.kernels.program import Op
 
 DENSE_BYTES = 1 << 28
-"""Of features as a dense table: it is taken where it needs less than this, or no more than a sparse one does."""
+"""Bytes; a dense table of features is used if it needs fewer, or no more than the sparse table."""
 
-_DENSE = 1 / 12  # share of features that occur in a row: above, dense tiles are faster
+_DENSE = 1 / 12  # share of nonzero features in a row, from which dense tiles are faster
 _DOT = ([int(Op.DOT)], [0.0])
 
 
@@ -35,16 +35,16 @@ class StructuredKernel(Kernel):
 
     @property
     def is_structured(self) -> bool:
-        """True."""
+        """True: rows are strings, lists of tokens or sets."""
         return True
 
     @property
     def is_native(self) -> bool:
-        """True."""
+        """True: `block` runs native code."""
         return True
 
     def lower(self) -> None:
-        """Return None: there are no inner products of the rows themselves."""
+        """Return None: the kernel has no program, because its rows have no inner products."""
         return None
 
     def _pair(self, A: Data, B: Data) -> tuple[Structured, Structured]:
@@ -63,7 +63,7 @@ class StructuredKernel(Kernel):
 
 
 class Normalizable(StructuredKernel):
-    """A kernel k, or with `normalized` the cosine k(s, t) / sqrt(k(s, s) k(t, t)); 0 where a row has no features."""
+    """A kernel k, or if `normalized` the cosine k(s, t) / sqrt(k(s, s) k(t, t)); 0 for a row without features."""
 
     normalized: bool
     rule = "an inner product of explicit features"
@@ -93,15 +93,15 @@ class Normalizable(StructuredKernel):
 
     @abstractmethod
     def _products(self, a: Structured, b: Structured) -> FloatArray:
-        """Values before they are normalised; both sides are views of the same numbered rows."""
+        """Return the values before normalisation; both sides are views of the same numbered rows."""
 
     @abstractmethod
     def _squares(self, a: Structured) -> FloatArray:
-        """The same of each row with itself."""
+        """Return k(s, s) of each row, before normalisation."""
 
 
 def _near_one(squares: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The squares times powers of four, so that products are in range, and the roots of these; nothing is rounded."""
+    """Return the squares times powers of four, so that products do not overflow, and the powers of two. It is exact."""
     powers = np.ldexp(1.0, -(np.frexp(squares)[1] // 2))
     return squares * powers * powers, powers
 
@@ -111,7 +111,7 @@ class _Features(NamedTuple):
 
     table: Table
     squares: FloatArray
-    work: float  # nanoseconds for a value
+    work: float  # nanoseconds per value
 
 
 class Counted(Normalizable):
@@ -119,7 +119,7 @@ class Counted(Normalizable):
 
     @abstractmethod
     def _count(self, rows: Structured) -> sp.csr_array | npt.NDArray[np.float32]:
-        """Return the features of the rows, all that are numbered together."""
+        """Return the features of all numbered rows."""
 
     def _features(self, rows: Structured) -> _Features:
         return rows.derived(self, self._find)
@@ -147,5 +147,5 @@ class Counted(Normalizable):
         return self._features(a).squares[a.index]
 
     def work(self, X: Data) -> float:
-        """Return about how many nanoseconds a value takes."""
+        """Return the approximate time per value in nanoseconds."""
         return self._features(self._rows(X)).work

@@ -1,4 +1,4 @@
-"""Kernels seen through something: on some columns, normalised, centred."""
+"""Kernels of transformed rows or points: on some columns, normalised, centred."""
 
 from __future__ import annotations
 
@@ -19,30 +19,29 @@ from mercer.kernels.parameters import whole
 from mercer.kernels.program import Op, Program
 from mercer.kernels.views import Column, Columns, through
 
-_BLOCK_VALUES = 1 << 20  # of a temporary: 8 MiB
-_NOTHING = 16 * 2.0**-53  # of the numbers that a difference is made of
+_BLOCK_VALUES = 1 << 20  # kernel values of a temporary block: 8 MiB
+_ZERO_SHARE = 16 * 2.0**-53  # a k(x, x) below this share of its magnitude is 0 up to rounding
 
 
 @dataclass(frozen=True, repr=False)
 class On(OfOne):
-    """A kernel that looks at some columns alone, ``k.on([0, 1])``: see `Kernel.on`.
+    """A kernel on some of the columns, ``k.on([0, 1])``: see `Kernel.on`.
 
     Parameters
     ----------
     kernel : Kernel
-        Of rows of features.
+        A kernel of rows of features.
     columns : int, str, slice, list of int or str, or boolean mask
-        Once resolved, indices in rising order.
+        The columns; a resolved kernel has their indices in ascending order.
 
     Raises
     ------
     TypeError, ValueError
-        If they are not of that kind, are none, or name a column twice; and in `resolve`, if the rows have no such
-        columns.
+        If they have another type, are empty, or repeat a column; in `resolve`, if the rows do not have such columns.
 
     Notes
     -----
-    Composites of kernels on different columns are one program, which finds each group's columns in the same rows.
+    A composite of kernels on different columns is one program, which reads each group of columns from the same rows.
 
     Examples
     --------
@@ -63,28 +62,28 @@ class On(OfOne):
         object.__setattr__(self, "columns", _columns(self, self.columns))
 
     def _resolved(self, X: Data, weights: npt.ArrayLike | None = None) -> Kernel:
-        """Return the kernel with indices for columns, and its own rules replaced by numbers from these columns."""
+        """Return the kernel with column indices, and with its inner rules resolved on these columns."""
         view = self._view(X)
         return On(self.kernel.resolve(view.of(vectors(self, X)), weights), view.chosen)
 
     def lower(self) -> Program | None:
-        """Return the kernel's program on a view of the rows."""
+        """Return the kernel's program on a view of the rows, the chosen columns."""
         program = self.kernel.lower()
         if isinstance(self.columns, slice) or not all(isinstance(k, int) and k >= 0 for k in self.columns):
             raise ValueError(f"{self!r} takes its columns from the data: call kernel.resolve(X) first")
         return None if program is None else through(Columns(self.columns), program)
 
     def block(self, A: Data, B: Data) -> FloatArray:
-        """Return the kernel values between these columns of the rows, (A.n, B.n) in float64."""
+        """Return the kernel values between rows restricted to the columns, (A.n, B.n) in float64."""
         a, b = (self._view(side).of(vectors(self, side)) for side in (A, B))
         return self.kernel.block(a, b)
 
     def diag(self, A: Data) -> FloatArray:
-        """Return k(x, x) for these columns x of each row of A, (A.n,) in float64."""
+        """Return k(x, x) for each row of A restricted to the columns, (A.n,) in float64."""
         return self.kernel.diag(self._view(A).of(vectors(self, A)))
 
     def magnitudes(self, A: Data) -> FloatArray:
-        """Return the sizes of the numbers that make up k(x, x); see `Kernel`."""
+        """Return the rounding scale of k(x, x); see `Kernel.magnitudes`."""
         return self.kernel.magnitudes(self._view(A).of(vectors(self, A)))
 
     def __hash__(self) -> int:
@@ -132,7 +131,7 @@ def _columns(kernel: Kernel, columns: Any) -> slice | tuple[int | str, ...]:
     )
     if len(set(chosen)) < len(chosen):
         raise ValueError(f"the columns of a kernel must be different, got {list(chosen)}")
-    # What they are once the kernel is resolved, where that is known already.
+    # Nonnegative indices are sorted now; all others are converted when the kernel is resolved.
     return tuple(sorted(chosen)) if all(isinstance(one, int) and one >= 0 for one in chosen) else chosen
 
 
@@ -140,12 +139,12 @@ def _columns(kernel: Kernel, columns: Any) -> slice | tuple[int | str, ...]:
 class Normalized(OfOne):
     """A kernel divided by the lengths of its points, ``normalize(k)``: k(x, z) / sqrt(k(x, x) k(z, z)).
 
-    The cosine of the angle in the kernel's space; 0 where one of the points has length 0.
+    It is the cosine of the angle in the kernel's space; 0 if one of the points has length 0.
 
     Parameters
     ----------
     kernel : Kernel
-        Of any rows.
+        A kernel of any kind of rows.
 
     Raises
     ------
@@ -187,12 +186,12 @@ class Normalized(OfOne):
         return finite(self, self.kernel.block(A, B) * lengths)
 
     def diag(self, A: Data) -> FloatArray:
-        """Return 1 for each row of A, (A.n,), or 0 where k(x, x) is."""
+        """Return 1 for each row of A, or 0 if k(x, x) is 0, (A.n,)."""
         return (self._inverse_lengths(A) > 0.0).astype(np.float64)
 
     def _inverse_lengths(self, rows: Data) -> FloatArray:
         squares = self.kernel.diag(rows)
-        nothing = _NOTHING * self.kernel.magnitudes(rows)  # what rounding may have left of 0
+        nothing = _ZERO_SHARE * self.kernel.magnitudes(rows)  # an exact 0 may be as large by rounding
         if (squares < -nothing).any():
             raise ValueError(
                 f"{self!r} needs k(x, x) >= 0, got {squares.min():g} in row {int(squares.argmin())}: this is no kernel"
@@ -201,7 +200,7 @@ class Normalized(OfOne):
             return np.where(squares > nothing, 1.0 / np.sqrt(squares), 0.0)
 
     def magnitudes(self, A: Data) -> FloatArray:
-        """Return the sizes of the numbers that make up k(x, x); see `Kernel`."""
+        """Return the rounding scale of k(x, x); see `Kernel.magnitudes`."""
         return finite(self, self.kernel.magnitudes(A) * self._inverse_lengths(A) ** 2)
 
     def __repr__(self) -> str:
@@ -218,7 +217,7 @@ def normalize(kernel: Kernel) -> Kernel:
     Returns
     -------
     Normalized
-        See there for points of length 0.
+        Its documentation says what happens for points of length 0.
 
     Examples
     --------
@@ -230,7 +229,7 @@ def normalize(kernel: Kernel) -> Kernel:
 
 
 class Reference:
-    """Rows that a kernel is centred on, with their weights; equal to another of the same values."""
+    """The weighted rows that a kernel is centred on; two are equal if rows and weights are equal."""
 
     def __init__(self, rows: Data, weights: npt.ArrayLike | None) -> None:
         given = np.ones(rows.n) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -252,7 +251,7 @@ class Reference:
         return f"<{self.rows!r}>"
 
     def means(self, kernel: Kernel, rows: Data) -> FloatArray:
-        """Return the weighted mean of k(x, r) over these rows r, for each row x."""
+        """Return the weighted mean of k(x, r) over the reference rows r, for each row x."""
         found = np.empty(rows.n)
         step = max(1, _BLOCK_VALUES // max(1, self.rows.n))
         for first in range(0, rows.n, step):
@@ -265,14 +264,14 @@ class Reference:
 class Centered(OfOne):
     """A kernel whose points have mean 0, ``center(k)``: <phi(x) - mu, phi(z) - mu>.
 
-    With mu the mean of phi over the rows that it is fitted on, weighted as they are.
+    mu is the weighted mean of phi over the training rows.
 
     Parameters
     ----------
     kernel : Kernel
-        Of any rows.
+        A kernel of any kind of rows.
     reference : Reference, optional
-        The rows, once it is resolved; not written to model files, nor to the formula.
+        The rows of a resolved kernel; they are not written to model files and not printed.
 
     Raises
     ------
@@ -281,7 +280,7 @@ class Centered(OfOne):
 
     Notes
     -----
-    Resolving costs n² kernel values, evaluated by NumPy, and every new row n of them.
+    Resolving costs n² kernel values, evaluated by NumPy. Every new row costs n kernel values.
 
     References
     ----------
@@ -312,8 +311,8 @@ class Centered(OfOne):
         return Centered(self.kernel.resolve(X, weights), Reference(X, weights))
 
     def lower(self) -> Program | None:
-        """Return the kernel's program, less the means of either side."""
-        self._level  # noqa: B018  says so where it is not resolved
+        """Return the kernel's program, minus the means of both sides."""
+        self._level  # noqa: B018  raises a ValueError if the kernel is not resolved
         program = self.kernel.lower()
         view = Column(self, self._shifts)
         return None if program is None else (*program, (Op.SUM, view), (Op.ADD, 0.0))
@@ -332,11 +331,11 @@ class Centered(OfOne):
         return True
 
     def magnitudes(self, A: Data) -> FloatArray:
-        """Return the sizes of the numbers that make up k(x, x); see `Kernel`."""
+        """Return the rounding scale of k(x, x); see `Kernel.magnitudes`."""
         return finite(self, self.kernel.magnitudes(A) + 2.0 * np.abs(self._shifts(A)))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name; other ones make a kernel that is to be resolved anew."""
+        """Return the parameters by name, without `reference`: a changed kernel must be resolved again."""
         return {name: value for name, value in super().get_params(deep).items() if name != "reference"}
 
     def _shifts(self, rows: Data) -> FloatArray:
@@ -376,7 +375,7 @@ def center(kernel: Kernel) -> Kernel:
     Returns
     -------
     Centered
-        It learns the mean where it is resolved: in `fit`, from the training rows.
+        `fit` computes the mean from the training rows.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Views of rows: columns of them, or what a map makes of them, in the place of the rows themselves.
+"""Views of rows: some of their columns, or features that a map computes, used instead of the rows.
 
-A pass of a program says which view it looks at, so that a composite of kernels on different columns or features is one
-program still. Views compare equal by value.
+A pass of a program names the view that it reads. So a composite of kernels on different columns or features is still
+one program. Views compare equal by value.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from mercer.kernels.program import PASSES, Program
 
 
 class View(ABC):
-    """What a pass looks at in the place of the rows."""
+    """A function from rows to other features of the same rows, for a pass to read."""
 
     @abstractmethod
     def of(self, rows: Vectors) -> Vectors:
-        """Return as many rows, of other features."""
+        """Return the same number of rows, with the features of this view."""
 
 
 def seen(view: View | float, rows: Vectors) -> Vectors:
-    """Return what a pass with this argument looks at."""
+    """Return the rows that a pass with this argument reads."""
     return view.of(rows) if isinstance(view, View) else rows
 
 
 def through(view: View, program: Program) -> Program:
-    """Return the program that looks at a view of the rows wherever it looked at the rows."""
+    """Return the program that reads a view of the rows instead of the rows."""
 
     def turned(argument: View | float) -> View:
         return After(view, argument) if isinstance(argument, View) else view
@@ -43,7 +43,7 @@ def through(view: View, program: Program) -> Program:
 
 @dataclass(frozen=True)
 class Columns(View):
-    """Some columns, in rising order."""
+    """Some of the columns, in ascending order."""
 
     chosen: tuple[int, ...]
 
@@ -60,13 +60,13 @@ class After(View):
     then: View
 
     def of(self, rows: Vectors) -> Vectors:
-        """Return what the second sees of what the first sees."""
+        """Return the second view of the first view of the rows."""
         return self.then.of(self.first.of(rows))
 
 
 @dataclass(frozen=True)
 class Directions(View):
-    """Each row divided by its length; a row of zeros stays one."""
+    """Each row divided by its length; a row of zeros stays a row of zeros."""
 
     def of(self, rows: Vectors) -> Vectors:
         """Return rows of length 1."""
@@ -75,7 +75,7 @@ class Directions(View):
             largest = np.asarray(abs(values).max(axis=1).todense()).reshape(rows.n)
         else:
             largest = np.abs(values).max(axis=1, initial=0.0)
-        scaled = _divided(values, largest)  # whose squares neither overflow nor vanish
+        scaled = _divided(values, largest)  # so that squares neither overflow nor underflow
         return as_data(_divided(scaled, np.sqrt(as_data(scaled).sq_norms())))
 
 
@@ -86,7 +86,7 @@ class Projected(View):
     matrix: tuple[tuple[float, ...], ...]
 
     def of(self, rows: Vectors) -> Vectors:
-        """Return the products, dense."""
+        """Return the products, as dense rows."""
         matrix = np.array(self.matrix)
         if rows.p != len(matrix):
             raise ValueError(f"a matrix of {len(matrix)} rows is for rows of so many features, got {rows.p}")
@@ -95,7 +95,7 @@ class Projected(View):
 
 @dataclass(frozen=True)
 class Column(View):
-    """One number for each row, which a function of the rows computes; `key` stands for it in comparisons."""
+    """One number for each row, computed by a function of the rows; `key` is compared instead of the function."""
 
     key: Any
     numbers: Callable[[Data], FloatArray] = field(compare=False)
@@ -106,7 +106,7 @@ class Column(View):
 
 
 def _divided(values: Any, by: FloatArray) -> Any:
-    """Rows divided by one number each; as they are where that is 0."""
+    """Return each row divided by its number in `by`; unchanged if that is 0."""
     safe = np.where(by > 0.0, by, 1.0)
     if sp.issparse(values):
         divided = values.data / np.repeat(safe, np.diff(values.indptr))
@@ -115,7 +115,7 @@ def _divided(values: Any, by: FloatArray) -> Any:
 
 
 def side_by_side(parts: list[Vectors]) -> Vectors:
-    """Return rows that have the features of all parts, dense where all of them are."""
+    """Return rows with the features of all parts; dense if all parts are dense."""
     if len(parts) == 1:
         return parts[0]
     if all(isinstance(part, Dense) for part in parts):

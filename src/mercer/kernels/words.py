@@ -1,4 +1,4 @@
-"""Kernels on strings and lists of tokens by the words in them, which are counted as columns of a sparse matrix."""
+"""Kernels on strings and lists of tokens by the words in them; word counts are the columns of a sparse matrix."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from mercer.kernels.base import Schema
 from mercer.kernels.parameters import flag, real, whole
 from mercer.kernels.structured import DENSE_BYTES, Counted
 
-_MOST_WORDS = 2**62  # words are numbered in 64 bits
-_ENTRIES_AT_A_TIME = 1 << 22  # of features that are not summed up yet: some 100 MiB
-_FEW_WORDS = 1 << 24  # so many words can be listed to see which occur
-_DENSE_WORDS = 1 << 13  # so many words are counted side by side: beyond, few of them occur in a row
+_MOST_WORDS = 2**62  # word numbers must fit in 64 bits
+_ENTRIES_AT_A_TIME = 1 << 22  # word occurrences before they are summed; about 100 MiB of temporary arrays
+_FEW_WORDS = 1 << 24  # words; up to this number, a mask of all words finds the words that occur
+_DENSE_WORDS = 1 << 13  # words; up to this number all are counted in a dense table, because many occur in each row
 
 
 @dataclass(frozen=True)
@@ -32,22 +32,22 @@ class Spectrum(Counted):
     Parameters
     ----------
     length : int >= 1 or tuple (a, b), default=3
-        Letters of the words that are counted; a tuple takes all lengths from a to b.
+        Number of letters of the words that are counted; a tuple means all lengths from a to b.
     weights : tuple of float >= 0, optional
-        Factor of the sum for each length from a to b; 1 each by default.
+        Weight of the sum for each length from a to b; by default 1.
     normalized : bool, default=True
-        Divide by sqrt(k(s, s) k(t, t)), so that long strings do not outweigh short ones. A string shorter than the
-        words has no features, and value 0 with every other.
+        Divide by sqrt(k(s, s) k(t, t)), so that long strings do not have larger values. A string shorter than the
+        words has no features, and its kernel values are 0.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is not of that kind; for rows that are neither strings nor lists of tokens.
+        If a parameter is not allowed; for rows that are neither strings nor lists of tokens.
 
     Notes
     -----
-    A value costs a multiplication for each different word in a string, however many words there could be. Letters are
-    characters (Unicode code points) of a string, or tokens of a list.
+    A value costs a multiplication for each different word in a string. Letters are the characters (Unicode code points)
+    of a string, or the tokens of a list.
 
     References
     ----------
@@ -99,7 +99,7 @@ class Spectrum(Counted):
 
 @dataclass(frozen=True)
 class Mismatch(Counted):
-    """The (k, m)-mismatch kernel: as the spectrum kernel, but a word is found where up to m of its letters differ.
+    """The (k, m)-mismatch kernel: a spectrum kernel that counts words with up to m different letters.
 
     k(s, t) = sum over words u of k letters of the alphabet of c_u(s) c_u(t), where c_u(s) is the number of substrings
     of s that differ from u in at most m letters.
@@ -107,25 +107,26 @@ class Mismatch(Counted):
     Parameters
     ----------
     length : int >= 1, default=5
-        k, the letters of a word.
+        k, the number of letters of a word.
     mismatches : int >= 0, default=1
-        m, below k.
+        m, the largest number of different letters; less than k.
     alphabet : str or tuple of tokens, optional
-        The letters that words are made of, on which the kernel depends. None (default): those that occur in the rows
-        that a machine is fitted on. A letter outside the alphabet is a mismatch wherever it stands.
+        The letters of the words; the kernel depends on them. None (default): the letters of the training rows. A
+        letter outside the alphabet is always a mismatch.
     normalized : bool, default=True
         Divide by sqrt(k(s, s) k(t, t)).
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is not of that kind, or there are 2^62 words or more; for rows that are neither strings nor lists
-        of tokens; in `block`, if the alphabet has not been found yet (``kernel.resolve(X)``).
+        If a parameter is not allowed, or there are 2^62 words or more; for rows that are neither strings nor lists of
+        tokens; in `block`, if the alphabet is not known yet (``kernel.resolve(X)`` finds it).
 
     Notes
     -----
     Every letter of a string adds up to sum_i<=m C(k, i) (l - 1)^i features for an alphabet of l letters: 16 for k = 5,
-    m = 1 and DNA, 96 for proteins. That is what a value costs in multiplications, and 12 bytes each for the string.
+    m = 1 and DNA, 96 for proteins. A kernel value costs this number of multiplications per letter, and a string needs
+    12 bytes for each feature.
 
     References
     ----------
@@ -164,7 +165,7 @@ class Mismatch(Counted):
             letters = self.alphabet if isinstance(self.alphabet, str) else tuple(self.alphabet)
             if len(set(letters)) != len(letters) or not letters:
                 raise ValueError(f"alphabet must hold different letters, and at least one, got {letters!r}")
-            if len(letters) ** min(length, 62) >= _MOST_WORDS:  # a larger power takes long, and says the same
+            if len(letters) ** min(length, 62) >= _MOST_WORDS:  # a larger power is slow to compute
                 raise ValueError(
                     f"length must be such that there are fewer than 2^62 words, got {length} for {len(letters)} letters"
                 )
@@ -178,7 +179,7 @@ class Mismatch(Counted):
         rows = self._rows(X)
         found = (rows if weights is None else rows.rows(np.asarray(weights) > 0.0)).alphabet
         if not found:
-            return replace(self, alphabet=("",))  # rows without letters: any alphabet says the same of them
+            return replace(self, alphabet=("",))  # for rows without letters, the alphabet does not matter
         return replace(self, alphabet="".join(cast(tuple[str, ...], found)) if rows.kind == STRINGS else found)
 
     def _count(self, rows: Structured) -> sp.csr_array | npt.NDArray[np.float32]:
@@ -190,21 +191,24 @@ class Mismatch(Counted):
         for number, letter in enumerate(self.alphabet):
             if letter in rows.numbers:
                 letters[rows.numbers[letter]] = number
-        size = len(self.alphabet) + int((letters[np.unique(rows.letters)] < 0).any())  # letters outside count as one
+        outside = bool((letters[np.unique(rows.letters)] < 0).any())  # all letters outside the alphabet have one code
+        size = len(self.alphabet) + int(outside)
         if size**self.length <= _DENSE_WORDS and 4 * rows.n * size**self.length <= DENSE_BYTES:
             return self._count_densely(rows, np.where(letters < 0, size - 1, letters), size)
         n_words = len(self.alphabet) ** self.length
         expected = sum(comb(self.length, i) * (len(self.alphabet) - 1) ** i for i in range(self.mismatches + 1))
         parts = []
         for part in _row_parts(rows.lengths, expected):
-            row_of, at = _places(rows.rows(part), self.length)  # rows of the part, places among all letters
+            row_of, at = _places(
+                rows.rows(part), self.length
+            )  # row of each word in the part, and its position in the array of all letters
             found = [(row_of[0:0], at[0:0]), *self._neighbours(letters, rows.letters, row_of, at)]
             owner, word = (np.concatenate(side) for side in zip(*found, strict=True))
             parts.append(sp.csr_array((np.ones(word.size), (owner, word)), shape=(part.stop - part.start, n_words)))
         return _compact(sp.vstack(parts, format="csr") if parts else sp.csr_array((0, 1)))
 
     def _count_densely(self, rows: Structured, letters: IndexArray, size: int) -> npt.NDArray[np.float32]:
-        """Count all words of the alphabet side by side: letter by letter, what differs there is one mismatch more."""
+        """Count all words in a dense table. Letter by letter, counts with a different letter get one mismatch more."""
         k, n_letters = self.length, len(self.alphabet or ())
         total = np.zeros((rows.n, n_letters**k), dtype=np.float32)  # counts are integers: exact up to 2^24
         for part in _row_parts(np.ones(rows.n, dtype=np.int64), 4 * size**k):
@@ -231,7 +235,7 @@ class Mismatch(Counted):
     def _neighbours(
         self, letters: IndexArray, text: npt.NDArray[np.int32], row_of: IndexArray, at: IndexArray
     ) -> Iterator[tuple[IndexArray, IndexArray]]:
-        """Yield rows and words: those of the alphabet that differ in at most m letters from what stands at `at`."""
+        """Yield rows and words: the words of the alphabet with at most m mismatches to the letters at `at`."""
         size = len(self.alphabet or ())
         values = [size ** (self.length - 1 - j) for j in range(self.length)]
         columns = [letters[text[at + j]] for j in range(self.length)]
@@ -251,12 +255,12 @@ class Mismatch(Counted):
 
 
 def no_words(rows: Structured) -> sp.csr_array:
-    """What is counted where no row is as long as a word."""
+    """Return features without entries, for rows that are all shorter than a word."""
     return sp.csr_array((rows.n, 1))
 
 
 def word_counts(rows: Structured, patterns: Sequence[tuple[int, ...]], weights: Sequence[float]) -> sp.csr_array:
-    """Weighted counts of words: the letters at the offsets of a pattern, from any place of a row on."""
+    """Return weighted counts of words. A word is the letters at the offsets of a pattern, from a position in a row."""
     places = [_places(rows, pattern[-1] + 1) for pattern in patterns]
     row_of = np.concatenate([row for row, _ in places])
     n_letters = max(1, len(rows.numbers))
@@ -275,7 +279,7 @@ def word_counts(rows: Structured, patterns: Sequence[tuple[int, ...]], weights: 
 
 
 def _places(rows: Structured, span: int) -> tuple[IndexArray, IndexArray]:
-    """For each place where `span` letters follow in a row: which row, and where among the letters."""
+    """For each position with `span` letters from there in its row, return the row and the index among all letters."""
     starts = rows.starts[rows.index]
     counts = np.maximum(rows.lengths - span + 1, 0)
     row_of = np.repeat(np.arange(rows.n), counts)
@@ -284,7 +288,7 @@ def _places(rows: Structured, span: int) -> tuple[IndexArray, IndexArray]:
 
 
 def _compact(counts: sp.csr_array) -> sp.csr_array:
-    """The same features without the words that occur nowhere, in order, with indices as tables take them."""
+    """Return the features without the words that do not occur, in the same order, with the indices that tables take."""
     counts.sum_duplicates()
     if counts.shape[1] <= _FEW_WORDS:
         occurs = np.zeros(counts.shape[1], dtype=bool)
@@ -299,7 +303,7 @@ def _compact(counts: sp.csr_array) -> sp.csr_array:
 
 
 def _row_parts(lengths: IndexArray, entries: int) -> Iterator[slice]:
-    """Slices of rows with a bounded number of features, each letter having so many."""
+    """Yield slices of rows with a bounded number of features; a letter of a row has `entries` features."""
     total = np.cumsum(lengths) * entries // _ENTRIES_AT_A_TIME
     ends = [*(np.flatnonzero(np.diff(total)) + 1).tolist(), lengths.size]
     first = 0
