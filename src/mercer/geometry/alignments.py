@@ -1,4 +1,4 @@
-"""How well two kernels agree on given rows, or a kernel with labels."""
+"""The alignment of two kernels on given rows, or of a kernel with labels."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from mercer.kernels import Kernel, Precomputed, as_kernel, as_rows
 
 
 def alignment(K: KernelLike | npt.ArrayLike, other: Any, X: Any = None, *, n_jobs: int | None = None) -> float:
-    """Return the alignment of two kernel matrices, or of one with labels: the cosine of the angle between them.
+    """Return the alignment of two kernel matrices, or of a kernel matrix with labels: the cosine of their angle.
 
     A(K, L) = <K, L> / (|K| |L|), with <K, L> = sum_ij K_ij L_ij.
 
     Parameters
     ----------
     K : array-like of shape (n, n), Kernel, str or callable
-        A matrix, or a kernel, which needs X.
+        A matrix, or a kernel that is evaluated on X.
     other : array-like of shape (n, n) or (n,), Kernel, str or callable
-        Another of these, or labels. Labels of classes stand for the ideal matrix, 1 where two labels are the same and
-        -1 / (n_classes - 1) where they are not, which for two classes is yy' with y = +1 or -1; real numbers y stand
-        for yy'.
+        A second matrix or kernel, or labels. Class labels stand for the ideal matrix: 1 for two rows of the same class
+        and -1 / (n_classes - 1) for rows of different classes. With two classes this is yy', where y = +1 or -1. Real
+        numbers y stand for yy'.
     X : array-like, sparse matrix or Data of shape (n, p), optional
-        The rows, where K or other is a kernel.
+        The rows, needed if K or other is a kernel.
     n_jobs : int, optional
         Threads; all processors by default.
 
@@ -44,12 +44,13 @@ def alignment(K: KernelLike | npt.ArrayLike, other: Any, X: Any = None, *, n_job
     Raises
     ------
     ValueError
-        If a kernel comes without X, sizes differ, a matrix is not square, or one is zero, which has no direction.
+        If a kernel is given without X, sizes differ, a matrix is not square, or a matrix is zero.
 
     Notes
     -----
-    Costs n² values of each kernel, by blocks: no matrix is formed. A constant added to a kernel changes the alignment,
-    and kernels with values >= 0 are all much alike; :func:`centered_alignment` is free of that.
+    The cost is n² values of each kernel, evaluated in blocks; no matrix is formed. Adding a constant to a kernel
+    changes the alignment, and two kernels with values >= 0 always have a high alignment. :func:`centered_alignment`
+    does not have these two problems.
 
     References
     ----------
@@ -67,7 +68,7 @@ def alignment(K: KernelLike | npt.ArrayLike, other: Any, X: Any = None, *, n_job
 def centered_alignment(K: KernelLike | npt.ArrayLike, other: Any, X: Any = None, *, n_jobs: int | None = None) -> float:
     """Return the alignment of two kernel matrices, each centred in its feature space.
 
-    A(HKH, HLH) with H = I - 11'/n, which takes the mean of the rows' images away.
+    It is A(HKH, HLH) with H = I - 11'/n, which subtracts the mean of the rows' images.
 
     Parameters
     ----------
@@ -82,13 +83,13 @@ def centered_alignment(K: KernelLike | npt.ArrayLike, other: Any, X: Any = None,
     Raises
     ------
     ValueError
-        As for :func:`alignment`; a matrix that is constant is zero once it is centred.
+        As for :func:`alignment`; a constant matrix is zero after centring.
 
     Notes
     -----
-    Costs n² values of each kernel, twice: the means come first, for a difference of sums would lose the digits that
-    centring leaves. Where it is high, there is a predictor in the kernel's space with small error, and it goes along
-    with the accuracy of machines, which plain alignment often does not [Cortes, Mohri & Rostamizadeh 2012].
+    The cost is n² values of each kernel, twice: the means are computed first, because subtracting them from the sums
+    would lose digits. If the value is high, a predictor with small error exists in the kernel's space. It correlates
+    with the accuracy of machines, while plain alignment often does not [Cortes, Mohri & Rostamizadeh 2012].
 
     References
     ----------
@@ -106,7 +107,7 @@ def centered_alignment(K: KernelLike | npt.ArrayLike, other: Any, X: Any = None,
 
 @dataclass(frozen=True)
 class _Side:
-    """A symmetric matrix, by rows, and about how large its entries are."""
+    """A symmetric matrix that is evaluated by rows; `size` is the approximate size of its entries."""
 
     what: str
     n: int
@@ -114,7 +115,7 @@ class _Side:
     size: float
 
     def rows(self, at: npt.NDArray[np.int64]) -> FloatArray:
-        """Some rows, multiplied by a power of two that makes entries about 1, so that squares are in range."""
+        """Return some rows, scaled by a power of two so that entries are about 1 and squares do not overflow."""
         unit = np.ldexp(1.0, int(np.clip(-np.frexp(self.size)[1], -1022, 1022)))
         return np.asarray(self.values(at) * unit)
 
@@ -145,7 +146,7 @@ def _alignment(K: Any, other: Any, X: Any, n_jobs: int | None, *, centered: bool
     if not np.isfinite(products).all():
         raise ValueError(f"values of {left.what} or {right.what} are too large for sums of their products")
     for side, size, square in zip(sides, sizes, products[1:], strict=True):
-        # What is left of a constant matrix is its rounding.
+        # The centred matrix of a constant one is not exactly 0, by rounding.
         if square**0.5 <= 16.0 * np.finfo(np.float64).eps * size * n:
             raise ValueError(
                 f"{side.what} must not be {'constant' if centered else 'zero'} on these rows: "
@@ -186,7 +187,7 @@ def _of_labels(y: npt.NDArray[Any]) -> _Side:
         raise ValueError("labels must be finite, got NaN or infinity")
     if type_of_target(y) == "continuous":
         numbers = y.astype(np.float64)
-        numbers /= np.abs(numbers).max(initial=0.0) or 1.0  # factors do not count
+        numbers /= np.abs(numbers).max(initial=0.0) or 1.0  # scaling does not change the alignment
         return _Side("the target", y.size, lambda at: np.outer(numbers[at], numbers), 1.0)
     classes, codes = np.unique(y, return_inverse=True)
     apart = -1.0 / max(1, classes.size - 1)

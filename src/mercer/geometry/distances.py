@@ -12,7 +12,7 @@ from mercer.kernels import Kernel, as_rows
 from mercer.kernels.base import finite
 
 ROUNDING = 1e-12
-"""What rounding does to a sum of kernel values, relative to them: some thousand roundoffs, for long rows add up."""
+"""Rounding error of a sum of kernel values, relative to the values: some thousand units, because rows may be long."""
 
 
 def kernel_distance(
@@ -23,12 +23,12 @@ def kernel_distance(
     Parameters
     ----------
     kernel : Kernel, str or callable
-        As for :class:`mercer.SVC`; a gamma that is still a rule ("scale", "median", ...) is resolved on X.
+        As for :class:`mercer.SVC`; a rule for gamma ("scale", "median", ...) is resolved on X.
     X : array-like, sparse matrix or Data of shape (n, p)
     Z : array-like, sparse matrix or Data of shape (m, p), optional
-        X by default; the diagonal is 0 then.
+        By default X; then the diagonal is 0.
     squared : bool, default=False
-        Whether to return d².
+        Whether to return d² instead of d.
     n_jobs : int, optional
         Threads; all processors by default. The values do not depend on it.
 
@@ -39,17 +39,17 @@ def kernel_distance(
     Raises
     ------
     ValueError
-        If a d² is negative beyond rounding, for then the kernel is not positive semidefinite: two such rows refute it.
-        If rows have different numbers of features, or values overflow.
+        If a d² is negative beyond rounding: the two rows then prove that the kernel is not positive semidefinite. Also
+        if rows have different numbers of features, or values overflow.
 
     Notes
     -----
-    Costs n m kernel values and 8 n m bytes. The distance of images that nearly coincide is a difference of large
-    numbers: below about 1e-7 sqrt(k(x, x)) it is rounding.
+    The cost is n m kernel values and 8 n m bytes. If two images nearly coincide, their distance is a difference of
+    large numbers: below about 1e-7 sqrt(k(x, x)) it is only rounding error.
 
     References
     ----------
-    Schölkopf & Smola (2002), section 2.2, and their chapter 14 for what can be done with nothing but distances.
+    Schölkopf & Smola (2002), section 2.2, and chapter 14 for methods that need only distances.
 
     Examples
     --------

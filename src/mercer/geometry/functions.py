@@ -18,15 +18,16 @@ from mercer.kernels.parameters import real
 
 @final
 class RKHSFunction:
-    """A function of the space that a kernel spans, f = sum_i c_i k(., x_i).
+    """A function in a kernel's space (its RKHS), f = sum_i c_i k(., x_i).
 
-    Functions of one kernel add, subtract, take factors, and have an inner product, <k(., x), k(., z)> = k(x, z), and so
-    a norm. Evaluation is an inner product too: f(x) = <f, k(., x)>, the reproducing property.
+    Functions of the same kernel can be added, subtracted and multiplied by numbers. Their inner product is defined by
+    <k(., x), k(., z)> = k(x, z), and gives a norm. Evaluation is also an inner product, f(x) = <f, k(., x)>: this is
+    the reproducing property.
 
     Parameters
     ----------
     kernel : Kernel
-        Resolved: every gamma a number.
+        A resolved kernel: gamma is a number.
     points : array-like, sparse matrix or Data of shape (m, p)
         The x_i; for a precomputed kernel, rows of the matrix of kernel values.
     coefficients : array-like of shape (m,)
@@ -41,15 +42,15 @@ class RKHSFunction:
     Raises
     ------
     ValueError, TypeError
-        If the kernel still has a rule in the place of a number, or there is not one finite coefficient for each point.
+        If the kernel has an unresolved rule, or the number of finite coefficients differs from the number of points.
 
     Notes
     -----
-    Evaluation at n rows costs n m kernel values, an inner product of m1 and m2 points m1 m2; neither forms a matrix.
-    Sums keep the points of both, one after the other, unless these are the same object.
+    Evaluation at n rows costs n m kernel values, and an inner product m1 m2; no matrix is formed. A sum has the points
+    of both functions, one after the other, unless both use the same `points` object.
 
-    A trained machine hands out its decision function, without the bias, as ``machine.function_``; its squared norm is
-    the |w|² of the certificate.
+    The decision function of a trained machine, without the bias, is ``machine.function_``. Its squared norm is the
+    |w|² of the certificate.
 
     References
     ----------
@@ -107,12 +108,12 @@ class RKHSFunction:
         Parameters
         ----------
         other : RKHSFunction
-            Of the same kernel.
+            A function of the same kernel.
 
         Raises
         ------
         TypeError, ValueError
-            If it is no such function, or of another kernel.
+            If it is not an RKHS function, or has another kernel.
         """
         if not isinstance(other, RKHSFunction):
             raise TypeError(f"an inner product takes two RKHS functions, got {other!r}")
@@ -126,7 +127,7 @@ class RKHSFunction:
         Raises
         ------
         ValueError
-            If <f, f> is negative beyond rounding, so that the kernel is not positive semidefinite.
+            If <f, f> is negative beyond rounding, which proves that the kernel is not positive semidefinite.
         """
         square = self.inner(self)
         if square < 0.0:
@@ -148,7 +149,7 @@ class RKHSFunction:
         return RKHSFunction(self.kernel, self.points.followed_by(other.points), joined)
 
     def __radd__(self, other: object) -> RKHSFunction:
-        # What sum() starts with is the zero of every space.
+        # sum() starts with 0, which is the zero function of every space.
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def __mul__(self, factor: float) -> RKHSFunction:
@@ -157,7 +158,7 @@ class RKHSFunction:
     def __rmul__(self, factor: float) -> RKHSFunction:
         return self * factor
 
-    # A NumPy scalar on the left must leave the operators to us.
+    # NumPy scalars on the left side must not handle the operators.
     __array_ufunc__ = None
 
     def __truediv__(self, divisor: float) -> RKHSFunction:

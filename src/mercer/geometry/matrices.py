@@ -1,4 +1,4 @@
-"""Kernel values between two sets of rows, a block of rows at a time."""
+"""Kernel values between two sets of rows, evaluated one block of rows at a time."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mercer.kernels import Kernel, as_kernel, as_rows
 from mercer.kernels.base import finite
 
 KernelLike = str | Kernel | Callable[[Any, Any], Any]
-"""What `mercer.kernels.as_kernel` takes."""
+"""The types that `mercer.kernels.as_kernel` takes."""
 
 BLOCK_VALUES = 1 << 21
-"""Values of a block: 16 MiB, so that a block is worth starting threads for and all of them fit beside any data."""
+"""Kernel values in a block: 16 MiB; large enough to use several threads, small relative to the data."""
 
 
 def kernel_and_rows(kernel: KernelLike, X: Any) -> tuple[Kernel, Data]:
@@ -30,24 +30,23 @@ def kernel_and_rows(kernel: KernelLike, X: Any) -> tuple[Kernel, Data]:
 def blocks(
     kernel: Kernel, A: Data, B: Data, *, out: FloatArray | None = None, n_jobs: int | None = None
 ) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield the kernel values between A and B by blocks of rows of A, evaluated by native tiles where there are any.
+    """Yield the kernel values between A and B in blocks of rows of A; native code is used if the kernel has a program.
 
     Parameters
     ----------
     kernel : Kernel
-        Resolved.
+        A resolved kernel.
     A, B : Data
-        Rows on either side; B is converted where it is stored in another way than A.
+        Rows on the left and on the right; B is converted to the format of A.
     out : ndarray of shape (A.n, B.n), optional
-        Where the blocks are to be written. Without it they all share the memory of one, so that each is overwritten
-        by the next.
+        Array for the result. Without it all blocks use the same memory, so that each block is overwritten by the next.
     n_jobs : int, optional
         Threads; see :func:`mercer.gram.threads.n_threads`.
 
     Yields
     ------
     part : slice
-        Which rows of A.
+        The rows of A in this block.
     block : ndarray of shape (rows in part, B.n), float64
 
     Raises
@@ -82,10 +81,10 @@ def gram_matrix(kernel: KernelLike, X: Any, Z: Any = None, *, n_jobs: int | None
     Parameters
     ----------
     kernel : Kernel, str or callable
-        As for :class:`mercer.SVC`; a gamma that is still a rule ("scale", "median", ...) is resolved on X.
+        As for :class:`mercer.SVC`; a rule for gamma ("scale", "median", ...) is resolved on X.
     X : array-like, sparse matrix or Data of shape (n, p)
     Z : array-like, sparse matrix or Data of shape (m, p), optional
-        X by default.
+        By default X.
     n_jobs : int, optional
         Threads; all processors by default. The values do not depend on it.
 
@@ -96,12 +95,12 @@ def gram_matrix(kernel: KernelLike, X: Any, Z: Any = None, *, n_jobs: int | None
     Raises
     ------
     ValueError, TypeError
-        If there is no such kernel, rows have different numbers of features, or values overflow.
+        If there is no kernel of this name, rows have different numbers of features, or values overflow.
 
     Notes
     -----
-    Costs n m kernel values, by native tiles where the kernel has a program, and 8 n m bytes. Whoever does not need the
-    whole matrix at a time takes :func:`mercer.geometry.blocks`.
+    The cost is n m kernel values, by native code if the kernel has a program, and 8 n m bytes. To use the matrix one
+    block at a time, without storing it, call :func:`mercer.geometry.blocks`.
 
     Examples
     --------
