@@ -1,4 +1,4 @@
-"""What all feature maps share: rows in, columns out, a block of rows at a time, in the type of the rows."""
+"""Base classes of feature maps: transformers from rows to columns, in blocks of rows and in the type of the rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mercer.estimators.rows import check_table
 
 
 class FeatureMap(TransformerMixin, BaseEstimator):
-    """A transformer of rows of numbers, dense or CSR, float32 or float64, that consumes them as they are."""
+    """A transformer of rows of numbers, dense or CSR, float32 or float64, which are not converted."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -25,7 +25,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from X what `transform` needs.
+        """Compute from X what `transform` needs.
 
         Parameters
         ----------
@@ -35,18 +35,18 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         Returns
         -------
         Self
-            Itself, fitted.
+            The fitted transformer itself.
 
         Raises
         ------
         ValueError, TypeError
-            For parameters out of their range, and for X that holds text, NaN or infinity; where kernel values overflow.
+            For parameters out of their range; if X has text, NaN or infinity; if kernel values overflow.
         """
         self._learn(self._training_rows(X))
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the columns of each row.
+        """Return the new columns of each row.
 
         Parameters
         ----------
@@ -55,14 +55,14 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray or csr_array of shape (m, n_features_out)
-            float32 where X is, else float64.
+            float32 if X is float32, otherwise float64.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            If X holds text, NaN or infinity, or other features than in `fit`; if values overflow.
+            If X has text, NaN or infinity, or other features than in `fit`; if values overflow.
         """
         return self._columns(self._new_rows(X))
 
@@ -73,11 +73,11 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 
     @abstractmethod
     def _learn(self, rows: Data) -> None:
-        """Check the parameters, and take from the training rows what the columns of others depend on."""
+        """Check the parameters, and compute from the training rows what `_columns` needs."""
 
     @abstractmethod
     def _columns(self, rows: Data) -> Any:
-        """The columns of rows that fit those of the training."""
+        """Return the new columns of checked rows."""
 
     def _training_rows(self, X: Any) -> Data:
         return check_table(self, X, reset=True)
@@ -88,11 +88,11 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 
 
 class DenseMap(ClassNamePrefixFeaturesOutMixin, FeatureMap):
-    """A feature map whose columns are rarely 0, so that they come as an array."""
+    """A feature map whose columns have few zeros, so that the result is a dense array."""
 
     @abstractmethod
     def _blocks(self, rows: Data) -> Iterator[tuple[slice, npt.NDArray[np.floating]]]:
-        """Yield the columns of some rows after others; a block may be overwritten by the next."""
+        """Yield slices of rows and their columns; a block may be overwritten by the next."""
 
     def _columns(self, rows: Data) -> npt.NDArray[np.floating]:
         return self._collected(rows, self._blocks(rows))

@@ -1,4 +1,4 @@
-"""Random Fourier features: waves at random frequencies, whose inner products approximate a kernel of differences."""
+"""Random Fourier features: cosines and sines at random frequencies; inner products approximate a kernel of x - z."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mercer.kernels.parameters import number
 
 Random: TypeAlias = np.random.RandomState
 
-_BLOCK_ENTRIES = 1 << 20  # of a temporary: 8 MiB; less would not be worth the threads of a matrix product
+_BLOCK_ENTRIES = 1 << 20  # entries of a temporary array: 8 MiB; smaller products would not use several threads well
 
 
 def _of_gaussian(kernel: Any, shape: tuple[int, int], random: Random) -> FloatArray:
@@ -46,65 +46,65 @@ _SPECTRA: dict[type[Kernel], Callable[[Any, tuple[int, int], Random], FloatArray
     Matern: _of_matern,
     RationalQuadratic: _of_rational_quadratic,
 }
-"""How frequencies are drawn, so that the kernel is the mean of their cosines [Rahimi & Recht 2007, table 1; Rasmussen &
-Williams 2006, section 4.2.1]."""
+"""Functions that draw frequencies, such that the kernel is the mean of their cosines [Rahimi & Recht 2007, table 1;
+Rasmussen & Williams 2006, section 4.2.1]."""
 
 
 class RandomFourier(HoldsKernel, DenseMap):
-    """Random Fourier features of a kernel of differences: cosines and sines of random projections.
+    """Random Fourier features of a kernel of x - z: cosines and sines of random projections.
 
-    By Bochner's theorem a continuous kernel k(x - z) with k(0) = 1 is the mean of cos(w'(x - z)) over random
-    frequencies w. With m of them, the columns cos(w_i'x) / sqrt(m) and sin(w_i'x) / sqrt(m) have as inner products the
-    average of m such cosines.
+    By Bochner's theorem, a continuous kernel k(x - z) with k(0) = 1 is the mean of cos(w'(x - z)) over random
+    frequencies w. With m frequencies, the columns are cos(w_i'x) / sqrt(m) and sin(w_i'x) / sqrt(m). Their inner
+    products are the average of m such cosines.
 
     Parameters
     ----------
     kernel : str or Kernel, default="rbf"
         The kernel to approximate: RBF, Laplacian, Matern or RationalQuadratic.
     n_frequencies : int, default=100
-        Each gives two columns.
+        Number of frequencies; each gives two columns.
     gamma : float >= 0, "scale", "auto", "median" or "sigest", default="scale"
-        Of a kernel given by name.
+        Used for a kernel given by name.
     orthogonal : bool, default=False
-        Whether frequencies are orthogonal to each other, p at a time, which lowers the error. For kernels of |x - z|,
-        whose frequencies have no preferred direction: not for Laplacian, which has.
+        Whether frequencies are orthogonal to each other, in groups of p, which lowers the error. Only for kernels of
+        |x - z|, whose frequencies have no preferred direction. Laplacian is not such a kernel.
     random_state : int, RandomState instance or None, default=None
-        Makes the draw repeatable.
+        Seed of the draw.
 
     Attributes
     ----------
     frequencies_ : ndarray of shape (n_frequencies, p)
     kernel_ : Kernel
-        With all its parameters as numbers.
+        The kernel, with all parameters as numbers.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
     Raises
     ------
     ValueError, TypeError
-        In `fit`, if a parameter is not of that kind, or the kernel is one whose frequencies are not known here.
+        In `fit`, if a parameter is not allowed, or the distribution of frequencies is unknown for the kernel.
 
     Notes
     -----
     Frequencies are normal for RBF, of independent Cauchy entries for Laplacian, and multivariate Student with 2 nu
     degrees of freedom for Matern; RationalQuadratic is a mixture of Gaussians.
 
-    An inner product is unbiased. Of independent frequencies, its variance is (1 + k(2 d) - 2 k(d)²) / (2 n_frequencies)
-    with d = x - z, for RBF (1 - k(d)²)² / (2 n_frequencies), so that the error falls with 1/sqrt(n_frequencies)
-    whatever p; k(x, x) = 1 is exact. The columns depend on no data: where these have structure,
-    :class:`Nystroem` needs fewer columns for the same error.
+    An inner product is unbiased. With independent frequencies, its variance is
+    (1 + k(2 d) - 2 k(d)²) / (2 n_frequencies) with d = x - z; for RBF this is (1 - k(d)²)² / (2 n_frequencies). So the
+    error decreases with 1/sqrt(n_frequencies) and does not depend on p; k(x, x) = 1 is exact. The frequencies do not
+    depend on the data. If the data have structure, :class:`Nystroem` needs fewer columns for the same error.
 
-    Of X, `fit` takes the number of columns, and what a rule for gamma needs. It draws n_frequencies p random numbers;
-    with `orthogonal`, QR decompositions of p x p matrices. `transform` costs p + 10 multiplications or so for each
-    entry.
+    From X, `fit` uses the number of columns, and what a rule for gamma needs. It draws n_frequencies p random numbers;
+    with `orthogonal`, it also computes QR decompositions of p x p matrices. `transform` costs about p + 10
+    multiplications for each entry.
 
-    Differs from scikit-learn's RBFSampler, whose `n_components` columns are cosines with random phases: that has a
-    larger variance at small distances.
+    In scikit-learn's RBFSampler, the `n_components` columns are cosines with random phases, which have a larger
+    variance at small distances.
 
     References
     ----------
     Rahimi & Recht (2007), Random features for large-scale kernel machines, algorithm 1; Sutherland & Schneider
-    (2015), On the error of random Fourier features, for sines and cosines against phases; Yu, Suresh, Choromanski,
+    (2015), On the error of random Fourier features, for sines and cosines compared to phases; Yu, Suresh, Choromanski,
     Holtmann-Rice & Kumar (2016), Orthogonal random features.
 
     Examples
@@ -154,7 +154,7 @@ class RandomFourier(HoldsKernel, DenseMap):
         assert isinstance(rows, Vectors)
         m = self.frequencies_.shape[0]
         height = max(1, _BLOCK_ENTRIES // (2 * m))
-        # Of single precision, cosines lose no more than the rows themselves have lost.
+        # In float32, the cosines lose no more digits than the rows have lost.
         block = np.empty((min(height, rows.n), 2 * m), dtype=rows.dtype)
         for first in range(0, rows.n, height):
             part = slice(first, min(first + height, rows.n))
@@ -170,12 +170,12 @@ class RandomFourier(HoldsKernel, DenseMap):
 
 
 def _made_orthogonal(frequencies: FloatArray, random: np.random.RandomState) -> FloatArray:
-    """Return vectors of the same lengths whose directions are uniform, and orthogonal to each other p at a time."""
+    """Return vectors of the same lengths with uniform directions; each group of p vectors is orthogonal."""
     m, p = frequencies.shape
     directions = np.empty((m, p))
     for first in range(0, m, p):
         last = min(first + p, m)
-        # Columns of Q are uniform once the signs are those of R's diagonal.
+        # The columns of Q are uniformly distributed after their signs are set to those of R's diagonal.
         Q, R = np.linalg.qr(random.normal(size=(p, last - first)))
         directions[first:last] = (Q * np.sign(np.diagonal(R))).T
     return directions * np.linalg.norm(frequencies, axis=1, keepdims=True)

@@ -22,46 +22,45 @@ from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule
 
 
 class GaussianBasis(DenseMap):
-    """Gaussian bumps around centres: column j is exp(-gamma |x - c_j|²).
+    """Gaussian basis functions around centres: column j is exp(-gamma |x - c_j|²).
 
-    With a linear machine behind it, it is a radial basis function network: ``make_pipeline(GaussianBasis(), SVC(
-    kernel="linear"))``.
+    Followed by a linear machine, this is a radial basis function network:
+    ``make_pipeline(GaussianBasis(), SVC(kernel="linear"))``.
 
     Parameters
     ----------
     centers : {"kmeans", "random"} or array-like of shape (m, p), default="kmeans"
-        The centres themselves, or how they are found: the centres of a k-means clustering that starts from
-        k-means++, or rows chosen at random without replacement.
+        The centres, or the method to find them: the centres of a k-means clustering started by k-means++, or rows
+        chosen at random without replacement.
     n_components : int, default=100
-        Most centres to be found; there are no more than rows, and for k-means no more than distinct ones. Given
-        centres are all taken.
+        Largest number of centres to find, at most the number of rows, and for k-means at most the number of distinct
+        rows. If centres are given, all of them are used.
     gamma : float >= 0, "scale", "auto", "median" or "sigest", default="scale"
         As for :class:`mercer.RBF`.
     random_state : int, RandomState instance or None, default=None
-        Makes the choice of centres repeatable.
+        Seed of the choice of centres.
     n_jobs : int, optional
-        Threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
+        Threads. None: all processors, or their share in a joblib worker. Results do not depend on it.
 
     Attributes
     ----------
     centers_ : ndarray or csr_array of shape (m, p)
     kernel_ : RBF
-        With gamma as a number.
+        The kernel, with gamma as a number.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
     Raises
     ------
     ValueError, TypeError
-        In `fit`, if a parameter is not of that kind, or centres have another number of columns than X.
+        In `fit`, if a parameter is not allowed, or centres have another number of columns than X.
 
     Notes
     -----
-    `transform` costs m exponentials and inner products a row, by native tiles, and no memory beside its result.
+    `transform` costs m exponentials and inner products per row, by native code, and no memory besides its result.
 
-    It is a model of its own, not an approximation of the Gaussian kernel: inner products of its columns are
-    sum_j k(x, c_j) k(c_j, z). The map whose inner products approximate k(x, z) is :class:`Nystroem`, which turns
-    and scales these columns.
+    This map does not approximate the Gaussian kernel: inner products of its columns are sum_j k(x, c_j) k(c_j, z).
+    :class:`Nystroem` approximates k(x, z) by inner products; it rotates and scales these columns.
 
     References
     ----------
@@ -129,7 +128,7 @@ class GaussianBasis(DenseMap):
 
 
 def _narrow(stored: Any) -> Any:
-    """Return a table with 32-bit indices where it is sparse: scikit-learn's clustering takes no others."""
+    """Return the table, with 32-bit indices if it is sparse, because scikit-learn's clustering requires them."""
     if not sp.issparse(stored):
         return stored
     indices, starts = stored.indices.astype(np.int32, copy=False), stored.indptr.astype(np.int32, copy=False)

@@ -1,4 +1,4 @@
-"""Which rows stand for all of them: landmarks of a Nyström approximation, by the values of the kernel alone."""
+"""Choice of landmarks for a Nyström approximation: rows that represent all rows, chosen by kernel values only."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from mercer.gram import Gram
 
 Random: TypeAlias = np.random.RandomState
 
-_PROPOSALS = 128  # drawn together: many share one pass over the rows; what is proposed in vain costs 128² values
-_CHUNK = 1 << 20  # entries of a temporary: 8 MiB
-_NOISE = 1e-14  # of the trace: what is left of it then is rounding
+_PROPOSALS = 128  # pivots proposed together, to share a pass over the rows; rejected ones cost 128² values in all
+_CHUNK = 1 << 20  # entries of a temporary array: 8 MiB
+_NOISE = 1e-14  # relative to the trace; a smaller residual is rounding error
 
 
 def uniform(gram: Gram, n_landmarks: int, random: Random) -> IndexArray:
-    """Draw distinct rows, all alike."""
+    """Draw distinct rows with equal probabilities."""
     return random.choice(gram.n, n_landmarks, replace=False).astype(np.int64)
 
 
 def kmeans_plus_plus(gram: Gram, n_landmarks: int, random: Random) -> IndexArray:
-    """Draw rows one by one, with probability proportional to the squared kernel distance to the nearest drawn before.
+    """Draw rows one by one, with probability proportional to the squared kernel distance to the nearest landmark.
 
-    It is the seeding of k-means in feature space [Arthur & Vassilvitskii 2007]. Costs n values for each,
-    and 8 n bytes. There are fewer where the images of all rows are among those drawn.
+    It is the seeding of k-means in feature space [Arthur & Vassilvitskii 2007]. It costs n kernel values for each
+    landmark, and 8 n bytes. It stops early if the images of all rows are among the landmarks.
     """
     own = gram.diag()
     chosen = [int(random.randint(gram.n))]
@@ -42,17 +42,17 @@ def kmeans_plus_plus(gram: Gram, n_landmarks: int, random: Random) -> IndexArray
 
 
 def pivoted_cholesky(gram: Gram, n_landmarks: int, random: Random) -> IndexArray:
-    """Draw rows one by one, with probability proportional to what those drawn before leave unexplained of k(x, x).
+    """Draw rows one by one, with probability proportional to the residual of k(x, x) given the landmarks so far.
 
-    That is randomly pivoted Cholesky [Chen, Epperly, Tropp & Webber 2023]: the error of the Nyström
-    approximation is the residual K - F F', the next pivot is drawn from its diagonal. Pivots are proposed many at a
-    time and each is accepted with the probability that the draw one by one would have given it [Epperly, Tropp & Webber
-    2024], so the distribution is the same, and rows of K are evaluated together.
+    This is randomly pivoted Cholesky [Chen, Epperly, Tropp & Webber 2023]. The error of the Nyström approximation is
+    the residual K - F F', and the next pivot is drawn from its diagonal. Many pivots are proposed at a time, and each
+    is accepted with the probability that drawing one by one would give it [Epperly, Tropp & Webber 2024]. So the
+    distribution is the same, and rows of K are evaluated together.
 
-    Costs n_landmarks² n multiplications and n values for each landmark. Memory: 8 n n_landmarks bytes for F. There are
-    fewer landmarks where the residual is down to rounding.
+    It costs n_landmarks² n multiplications, n kernel values for each landmark, and 8 n n_landmarks bytes for F. It
+    stops early if the residual is only rounding error.
     """
-    residual = np.maximum(gram.diag(), 0.0)  # a copy; negative where this is no kernel
+    residual = np.maximum(gram.diag(), 0.0)  # a copy; negative values occur only if this is not a kernel
     total = float(residual.sum())
     factor = np.empty((n_landmarks, gram.n))  # F'
     chosen: list[int] = []
@@ -63,7 +63,7 @@ def pivoted_cholesky(gram: Gram, n_landmarks: int, random: Random) -> IndexArray
         accepted, triangle = _accepted(
             gram.block(proposed, proposed) - at.T @ at, residual[proposed], n_landmarks - k, random
         )
-        if not accepted.size:  # the residual of every proposal turned out to be rounding
+        if not accepted.size:  # all residuals of the proposals are rounding error
             break
         rows = proposed[accepted]
         fresh = factor[k : k + rows.size]
@@ -89,7 +89,7 @@ SCHEMES: dict[str, Callable[[Gram, int, Random], IndexArray]] = {
 
 
 def _drawn(weights: FloatArray, size: int, random: Random) -> IndexArray:
-    """Draw rows, independently, with probability proportional to weights that are not all 0."""
+    """Draw rows independently, with probability proportional to the weights, which are not all 0."""
     sums = np.cumsum(np.maximum(weights, 0.0))
     drawn = np.searchsorted(sums, random.uniform(size=size) * sums[-1], side="right")
     return np.minimum(drawn, np.searchsorted(sums, sums[-1])).astype(np.int64)
@@ -98,23 +98,23 @@ def _drawn(weights: FloatArray, size: int, random: Random) -> IndexArray:
 def _accepted(
     residual: FloatArray, proposed_with: FloatArray, most: int, random: Random
 ) -> tuple[IndexArray, FloatArray]:
-    """Go through proposals in order, and accept each with what is left of the weight it was proposed with.
+    """Accept or reject proposals in order; the probability is the current residual over the residual when proposed.
 
     Parameters
     ----------
     residual : ndarray of shape (b, b)
         Residual matrix of the proposals.
     proposed_with : ndarray of shape (b,)
-        Their weights when they were drawn.
+        The residuals of the proposals when they were drawn.
     most : int
-        How many may be accepted.
+        Largest number of proposals to accept.
     random : RandomState
 
     Returns
     -------
     accepted : ndarray of int64
     triangle : ndarray
-        Lower Cholesky factor of the residual matrix of those accepted.
+        Lower Cholesky factor of the residual matrix of the accepted proposals.
     """
     thresholds = random.uniform(size=proposed_with.size) * proposed_with
     columns = np.zeros_like(residual)
@@ -122,7 +122,8 @@ def _accepted(
     for i in range(proposed_with.size):
         m = len(accepted)
         left = residual[i, i] - columns[i, :m] @ columns[i, :m]
-        if m < most and left > max(thresholds[i], _NOISE * residual[i, i]):  # a row proposed twice leaves rounding
+        # For a row that is proposed twice, only rounding is left.
+        if m < most and left > max(thresholds[i], _NOISE * residual[i, i]):
             columns[:, m] = (residual[:, i] - columns[:, :m] @ columns[i, :m]) / left**0.5
             accepted.append(i)
     return np.array(accepted, dtype=np.int64), np.tril(columns[accepted, : len(accepted)])

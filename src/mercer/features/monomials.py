@@ -1,8 +1,8 @@
-"""Products of columns, degree after degree, in lexicographic order.
+"""Products of columns, by degree and in lexicographic order.
 
-In the list of degree k, the products that start with column j are x_j times an end piece of the list of degree k - 1:
-the products that start with a column that may follow j. So a list is made of p multiplications of slices, and the place
-of a product follows from the places of its parts, with no table of exponents.
+In the list of degree k, the products that start with column j are x_j times a suffix of the list of degree k - 1: the
+products that start with a column that may follow j. So a list is computed by p multiplications of slices. The position
+of a product follows from the positions of its parts, without a table of exponents.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from mercer._typing import FloatArray
 
 Rule = Literal["repeated", "distinct", "ordered"]
 
-_BLOCK_ENTRIES = 1 << 18  # of a temporary: 2 MiB, so that a level and the one below stay in the cache
-_MAX_COLUMNS = 2**62  # places are 64-bit integers
+_BLOCK_ENTRIES = 1 << 18  # entries of a temporary array: 2 MiB, so that two successive degrees fit in the cache
+_MAX_COLUMNS = 2**62  # positions are 64-bit integers
 
 
 class Monomials:
-    """All products of k columns, for k from 0 to a degree; those that overflow are infinite.
+    """All products of k columns, for k from 0 to a degree; products that overflow are infinite.
 
     Parameters
     ----------
     p : int
-        Columns.
+        Number of columns.
     degree : int
-        Factors of the longest products.
+        Largest number of factors.
     rule : {"repeated", "distinct", "ordered"}
-        Which columns may follow column j in a product: j itself and later ones (every monomial once), later ones only
-        (no column twice), or all (a product for each order of its factors).
+        The columns that may follow column j in a product. "repeated": j and later ones (every monomial once);
+        "distinct": later ones only (no column twice); "ordered": all (a product for each order of its factors).
 
     Raises
     ------
@@ -61,7 +61,7 @@ class Monomials:
         return comb(self.p, k) if self.rule == "distinct" else self.p**k
 
     def names(self, k: int, columns: list[str]) -> Iterator[str]:
-        """Yield the products of k columns in words, "x0^2 x1"."""
+        """Yield the products of k columns as text, "x0^2 x1"."""
         for factors in self._factors(k):
             if self.rule == "ordered":
                 yield " ".join(columns[j] for j in factors)
@@ -75,7 +75,7 @@ class Monomials:
         return combinations(range(self.p), k) if self.rule == "distinct" else product(range(self.p), repeat=k)
 
     def multinomials(self) -> list[FloatArray]:
-        """Return, for each degree, in how many orders the factors of each product can stand."""
+        """Return, for each degree, the number of different orders of the factors of each product."""
         orders, runs, firsts = [np.ones(1)], np.zeros(1), np.full(1, -1)
         for k in range(1, self.degree + 1):
             # A run of r equal factors at the front was one of r - 1: k! / (... r!) = (k-1)! / (... (r-1)!) * k / r.
@@ -86,7 +86,7 @@ class Monomials:
         return orders
 
     def dense(self, rows: npt.NDArray[np.floating], lowest: int) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield the products of some rows after others, a column for each product from degree `lowest` on.
+        """Yield slices of rows and their products, one column for each product of degree `lowest` or more.
 
         A block is overwritten by the next.
         """
@@ -109,12 +109,12 @@ class Monomials:
             yield part, block[:, ends[lowest] - counts[lowest] :]
 
     def sparse(self, matrix: Any) -> Iterator[tuple[list[sp.csr_array], list[FloatArray]]]:
-        """Yield the products of some CSR rows after others, for each degree as CSR, and how many orders each entry has.
+        """Yield blocks of rows: for each degree the products as CSR, and the number of orders of each entry's factors.
 
         Parameters
         ----------
         matrix : csr_array of shape (n, p)
-            Canonical.
+            A canonical CSR matrix.
         """
         for part in self._sparse_parts(np.diff(matrix.indptr)):
             chosen = matrix[part]
@@ -123,7 +123,7 @@ class Monomials:
             orders, runs, firsts = np.ones(n), np.zeros(n), np.full(n, -1)
             levels, all_orders = [level], [orders]
             for k in range(1, self.degree + 1):
-                # Every stored entry of a row with every product of its row one degree lower.
+                # Each stored entry of a row is multiplied by each product of degree k - 1 of the same row.
                 entry_rows = np.repeat(np.arange(n), np.diff(chosen.indptr))
                 counts = np.diff(level.indptr)[entry_rows]
                 entry = np.repeat(np.arange(chosen.nnz), counts)
@@ -145,7 +145,7 @@ class Monomials:
             yield levels, all_orders
 
     def _sparse_parts(self, lengths: npt.NDArray[Any]) -> Iterator[slice]:
-        """Slices of rows whose pairs of entries and shorter products are of a bounded number."""
+        """Yield slices of rows with a bounded number of products."""
         whole_blocks = np.minimum(np.maximum(1.0, lengths) ** self.degree / _BLOCK_ENTRIES, 1.0)
         group = np.floor(np.cumsum(whole_blocks))
         ends = np.flatnonzero(np.diff(group, append=-1)) + 1

@@ -1,4 +1,4 @@
-"""Nyström's approximation: the image of a row, projected on those of a few landmarks."""
+"""Nyström's approximation: the image of a row, projected on the images of a few landmarks."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from mercer.kernels.diagnosis import value_roundoff
 
 
 class Nystroem(HoldsKernel, DenseMap):
-    """Nyström's map of any kernel: inner products of its columns approximate k(x, z) from below.
+    """Nyström's map of any kernel: inner products of its columns approximate k(x, z).
 
-    With landmarks L among the training rows and K_LL = V diag(lambda) V' their kernel values, the columns are
-    phi(x) = k(x, L) V diag(lambda)^(-1/2), coordinates of the image of x, projected on the span of those of the
-    landmarks.
+    L are landmarks among the training rows, and K_LL = V diag(lambda) V' are their kernel values. The columns are
+    phi(x) = k(x, L) V diag(lambda)^(-1/2): coordinates of the image of x, projected on the span of the landmarks'
+    images.
 
     Parameters
     ----------
@@ -39,68 +39,67 @@ class Nystroem(HoldsKernel, DenseMap):
         As for :class:`mercer.SVC`. With "precomputed", X is the matrix of kernel values: (n, n) in `fit`, (m, n) in
         `transform`.
     n_components : int, default=100
-        Most landmarks, and so most columns.
+        Largest number of landmarks, and so of columns.
     landmarks : {"rpcholesky", "kmeans++", "uniform"}, default="rpcholesky"
-        How they are drawn: by randomly pivoted Cholesky, with probability proportional to what those drawn before
-        leave unexplained of k(x, x); as k-means++ does, proportional to the squared kernel distance to the nearest of
-        them; or all rows alike.
+        How landmarks are drawn. "rpcholesky" (randomly pivoted Cholesky): with probability proportional to the residual
+        of k(x, x) given the landmarks so far. "kmeans++": proportional to the squared kernel distance to the nearest
+        landmark. "uniform": with equal probabilities.
     degree, gamma, coef0
-        Parameters of the kernels given by name; see :class:`mercer.SVC`.
+        Parameters of a kernel given by name; see :class:`mercer.SVC`.
     random_state : int, RandomState instance or None, default=None
-        Makes the draw repeatable.
+        Seed of the draw.
     n_jobs : int, optional
-        Threads that evaluate kernel values. None: all processors, or a joblib worker's share of them.
+        Threads for kernel values. None: all processors, or their share in a joblib worker.
 
     Attributes
     ----------
     component_indices_ : ndarray of int64 of shape (n_landmarks,)
-        The landmarks, as rows of the training data, in the order they were drawn. There are fewer than
-        `n_components` where there are fewer rows, or where those drawn explain all of the kernel.
+        Row indices of the landmarks in the training data, in the order of the draw. There are fewer than `n_components`
+        if there are fewer rows, or if the landmarks already represent the kernel exactly.
     components_ : ndarray or csr_array of shape (n_landmarks, p)
-        The landmarks: an array of objects where they are strings, lists of tokens or sets; for a precomputed kernel,
-        their values, (n_landmarks, n_landmarks).
+        The landmarks. For strings, lists of tokens or sets: an array of objects. For a precomputed kernel: their kernel
+        values, (n_landmarks, n_landmarks).
     normalization_ : ndarray of shape (n_landmarks, n_features_out)
-        V diag(lambda)^(-1/2), eigenvalues in falling order.
+        V diag(lambda)^(-1/2), with eigenvalues in descending order.
     eigenvalues_ : ndarray of shape (n_features_out,)
-        Of K_LL, those that were kept.
+        The eigenvalues of K_LL that are used.
     residual_trace_ : float
-        tr(K - K^) over the training rows, K^ being the matrix of inner products of the columns. For a positive
-        semidefinite kernel it bounds the error: the residual is positive semidefinite too, so no eigenvalue of
-        it, hence nothing in |K - K^|_2, and no entry, exceeds its trace.
+        tr(K - K^) over the training rows, where K^ is the matrix of inner products of the columns. For a positive
+        semidefinite kernel it bounds the error: the residual K - K^ is positive semidefinite too, so neither its norm
+        |K - K^|_2 nor any entry exceeds its trace.
     relative_residual_ : float
-        The same as a share of tr(K).
+        residual_trace_ / tr(K).
     kernel_ : Kernel
-        With all its parameters resolved to numbers.
+        The kernel, with all parameters as numbers.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
     Raises
     ------
     ValueError, TypeError
-        In `fit`, if a parameter is not of that kind, or kernel values overflow.
+        In `fit`, if a parameter is not allowed, or kernel values overflow.
 
     Warns
     -----
     IndefiniteKernelWarning
-        If K_LL has negative eigenvalues, or K - K^ negative diagonal entries, beyond rounding. Negative eigenvalues
-        are left out, and the residual bounds nothing.
+        If K_LL has negative eigenvalues, or K - K^ has negative diagonal entries, beyond rounding. Negative eigenvalues
+        are not used, and the residual is then no error bound.
 
     Notes
     -----
-    Eigenvalues up to m u lambda_max are left out, with m landmarks and u the rounding of kernel values, a few times
-    2.2e-16, or 1.2e-7 where a Python function computed them in single precision: so large are those that rounding makes
-    of 0, and to divide by their roots would blow noise up to the size of the rest. What is lost is as small: no
-    |phi(x)|² of a landmark changes by more. The columns may be wrong by about sqrt(m u) in the direction of the
-    smallest eigenvalue that is kept.
+    Eigenvalues up to m u lambda_max are not used. m is the number of landmarks, and u the rounding of kernel values: a
+    few times 2.2e-16, or 1.2e-7 if a Python function computed them in single precision. Rounding turns zero eigenvalues
+    into values of this size, and dividing by their roots would amplify the noise. The loss is equally small: |phi(x)|²
+    of a landmark changes by no more than this. The columns may have an error of about sqrt(m u) in the direction of the
+    smallest eigenvalue used.
 
-    `fit` and `transform` cost a kernel value and n_features_out multiplications for each row and landmark, by blocks of
-    16 MiB. Randomly pivoted Cholesky costs as much again and keeps 8 n n_components bytes while it runs; the full
-    matrix is never formed. Its expected residual is within a small factor of the best possible one for hardly more
-    landmarks than the rank; uniform landmarks miss small clusters. `fit_transform` makes one pass where `fit` and
-    `transform` make two.
+    `fit` and `transform` cost a kernel value and n_features_out multiplications for each row and landmark, in blocks of
+    16 MiB. Randomly pivoted Cholesky costs the same again and needs 8 n n_components bytes; the full matrix is never
+    formed. Its expected residual is within a small factor of the best possible one, with few more landmarks than the
+    rank. Uniform landmarks miss small clusters. `fit_transform` makes one pass, `fit` and `transform` make two.
 
-    Differs from scikit-learn's Nystroem: any kernel of this library, other landmarks, a rank that is found, a residual
-    that is told. The columns are those of scikit-learn's, turned to principal axes.
+    Differences from scikit-learn's Nystroem: any kernel of this library, other choices of landmarks, an automatic rank,
+    and a reported residual. The columns are those of scikit-learn's Nystroem, rotated to principal axes.
 
     References
     ----------
@@ -161,7 +160,7 @@ class Nystroem(HoldsKernel, DenseMap):
             pass
 
     def fit_transform(self, X: Any, y: Any = None) -> npt.NDArray[np.floating]:
-        """Return the columns of the training rows: the same as `fit` and then `transform`, in one pass.
+        """Return the columns of the training rows: the same as `fit` and then `transform`, but in one pass.
 
         Parameters
         ----------
@@ -202,7 +201,7 @@ class Nystroem(HoldsKernel, DenseMap):
 
     def _normalise(self, among: FloatArray, roundoff: float) -> None:
         eigenvalues, vectors = np.linalg.eigh(0.5 * (among + among.T))
-        self._noise = 2.0 * roundoff * eigenvalues.size  # of an eigenvalue, as a share of the largest
+        self._noise = 2.0 * roundoff * eigenvalues.size  # relative to the largest eigenvalue
         cut_off = self._noise * float(np.abs(eigenvalues).max(initial=0.0))
         self._refuted = bool((eigenvalues < -cut_off).any())
         kept = np.flatnonzero(eigenvalues > cut_off)[::-1]
@@ -210,7 +209,7 @@ class Nystroem(HoldsKernel, DenseMap):
         self.normalization_ = vectors[:, kept] / np.sqrt(self.eigenvalues_)
 
     def _measured(self, rows: Data) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield the columns of the training rows; afterwards, what they leave unexplained is known."""
+        """Yield the columns of the training rows, and compute the residual at the end."""
         residual = self.kernel_.diag(rows)
         total = float(residual.sum())
         noise = self._noise**0.5 * float(np.abs(residual).max(initial=0.0))

@@ -1,4 +1,4 @@
-"""Polynomials of the columns: the feature maps of polynomial kernels, and plain products."""
+"""Polynomials of the columns: the feature maps of polynomial kernels, and products without factors."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _RULES: dict[str, Rule] = {"monomials": "repeated", "ordered": "ordered", "harmo
 
 
 class _Polynomials(FeatureMap):
-    """Products of columns of some degrees, each times a number, perhaps rotated."""
+    """Products of columns of some degrees, each multiplied by a factor, and optionally rotated."""
 
     _products: Monomials
     _scales: dict[int, float]
-    """The factor of each degree that there are columns for: from some degree up to that of the products."""
+    """The factor of each degree that has columns."""
 
     _weighted: bool
-    """Whether a product counts by the square root of the number of orders that its factors can stand in."""
+    """Whether a product is multiplied by the square root of the number of different orders of its factors."""
 
     _rotation: sp.csr_array | None = None
 
@@ -42,19 +42,19 @@ class _Polynomials(FeatureMap):
         return self._sparse(rows) if sp.issparse(rows.stored) else self._dense(rows)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return the products in words, "x0^2 x1", without their numerical factors.
+        """Return the products as text, "x0^2 x1", without their numerical factors.
 
         Parameters
         ----------
         input_features : array-like of str, optional
-            Names of the columns of X, by default those seen in `fit`, or else "x0", "x1", ...
+            Names of the columns of X. By default the names seen in `fit`, or else "x0", "x1", ...
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            If the names are not those seen in `fit`.
+            If the names differ from the names seen in `fit`.
         """
         check_is_fitted(self)
         columns = [str(name) for name in _check_feature_names_in(self, input_features)]
@@ -112,50 +112,51 @@ class PolynomialMap(_Polynomials):
 
         (d over k) c^(d-k) gamma^k  k! / (e_1! ... e_p!)  x^e z^e,
 
-    so a column is a monomial times the square root of what stands before it. With c = 0 only degree d is left.
+    so a column is a monomial times the square root of its coefficient. With c = 0, only degree d remains.
 
     Parameters
     ----------
     degree : int, default=3
-        From 0; degree 0 is one column of ones.
+        At least 0; degree 0 gives one column of ones.
     gamma : float >= 0, "scale" or "auto", default="scale"
         As for :class:`mercer.Polynomial`.
     coef0 : float >= 0, default=0.0
-        0 makes it homogeneous.
+        The constant c; with 0 the polynomial is homogeneous.
     basis : {"monomials", "ordered", "harmonic"}, default="monomials"
-        The same inner products by other columns. "ordered" has one for each order of the factors, x0 x1 beside x1 x0,
-        p^k of degree k. "harmonic", for degree 2, turns the squares so that the last column is |x|²/sqrt(p) and
-        those before it have mean 0 on every sphere; a rotation of x changes the last column in nothing.
+        Columns with the same inner products in three forms. "monomials": each monomial once. "ordered": one column for
+        each order of the factors (x0 x1 and x1 x0), p^k of degree k. "harmonic", for degree 2: the squares are rotated
+        so that the last column is |x|²/sqrt(p), which a rotation of x does not change, and the others have mean 0 on
+        every sphere.
 
     Attributes
     ----------
     kernel_ : Polynomial
-        The kernel that it is the map of, gamma being a number.
+        The kernel of this map, with gamma as a number.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
     Raises
     ------
     ValueError, TypeError
-        In `fit`, if a parameter is not of that kind; a negative coef0 has no real map.
+        In `fit`, if a parameter is not allowed; a negative coef0 has no real feature map.
 
     Notes
     -----
-    C(p + degree, degree) columns; homogeneous C(p + degree - 1, degree). Columns are ordered by degree, and then as
-    ``itertools.combinations_with_replacement`` has them. CSR rows stay CSR and cost what their stored entries
-    make, whatever p.
+    There are C(p + degree, degree) columns, or C(p + degree - 1, degree) in the homogeneous case. Columns are ordered
+    by degree, then as in ``itertools.combinations_with_replacement``. CSR rows stay CSR, and their cost depends on the
+    stored entries, not on p.
 
-    It pays for small p and degree with many rows, where a linear machine on the columns is faster than a kernel
-    machine, and where the coefficients are to be read. Each costs an inner product of as many columns, which the
-    kernel has for one of p.
+    The map is useful for small p and degree with many rows, because a linear machine on the columns is then faster than
+    a kernel machine. It also makes the coefficients readable. A linear machine needs inner products of all these
+    columns, while the kernel needs inner products of p columns.
 
-    Differs from scikit-learn's PolynomialFeatures, which has the monomials without their factors, as
-    :class:`PolynomialBasis` has, and from its PolynomialCountSketch, which approximates.
+    scikit-learn's PolynomialFeatures has the monomials without their factors, as :class:`PolynomialBasis` has. Its
+    PolynomialCountSketch is an approximation.
 
     References
     ----------
-    Schölkopf & Smola (2002), proposition 2.1. On the plane, x -> (x0², sqrt(2) x0 x1, x1²) is the textbook's map
-    to R³, "harmonic" gives (x0² - x1², 2 x0 x1, x0² + x1²)/sqrt(2), and "ordered" the one to R⁴.
+    Schölkopf & Smola (2002), proposition 2.1. In the plane, "monomials" gives the textbook map to R³,
+    x -> (x0², sqrt(2) x0 x1, x1²); "harmonic" gives (x0² - x1², 2 x0 x1, x0² + x1²)/sqrt(2), and "ordered" a map to R⁴.
 
     Examples
     --------
@@ -191,7 +192,7 @@ class PolynomialMap(_Polynomials):
         self._products = Monomials(rows.p, d, _RULES[self.basis])
         degrees = [d] if c == 0.0 or d == 0 else range(d + 1)
         try:
-            # Roots of the factors, for the factors themselves may be out of range.
+            # Roots are computed separately, because the product of the factors may overflow or underflow.
             self._scales = {k: sqrt(comb(d, k)) * sqrt(c) ** (d - k) * sqrt(gamma) ** k for k in degrees}
         except OverflowError:
             raise ValueError(f"coefficients of {kernel!r} overflow: choose a smaller degree, gamma or coef0.") from None
@@ -209,16 +210,16 @@ class PolynomialMap(_Polynomials):
 
 
 class PolynomialBasis(_Polynomials):
-    """Products of columns up to a degree, as they are: x0, x1, x0^2, x0 x1, x1^2.
+    """Products of columns up to a degree, without factors: x0, x1, x0^2, x0 x1, x1^2.
 
     Parameters
     ----------
     degree : int, default=2
-        Most factors of a product, from 1.
+        Largest number of factors of a product, at least 1.
     interaction_only : bool, default=False
-        Whether no column may be a factor twice: (x0, x1, x0 x1), which makes exclusive-or linearly separable.
+        If True, a product has each column at most once: (x0, x1, x0 x1). This makes exclusive-or linearly separable.
     include_bias : bool, default=False
-        Whether there is a column of ones; machines have a bias of their own.
+        Whether to add a column of ones; mercer's machines have a bias of their own.
 
     Attributes
     ----------
@@ -228,16 +229,16 @@ class PolynomialBasis(_Polynomials):
     Raises
     ------
     ValueError, TypeError
-        In `fit`, if a parameter is not of that kind.
+        In `fit`, if a parameter is not allowed.
 
     Notes
     -----
-    C(p + degree, degree) columns, less one without `include_bias`, ordered by degree, and then as
-    ``itertools.combinations_with_replacement`` has them. Scale the columns first: high powers grow fast. The inner
-    products are no polynomial kernel's, which weighs the monomials: see :class:`PolynomialMap`.
+    There are C(p + degree, degree) columns, one fewer without `include_bias`, ordered by degree, then as in
+    ``itertools.combinations_with_replacement``. Scale the columns first, because high powers become very large. The
+    inner products are not a polynomial kernel, which weights the monomials: see :class:`PolynomialMap`.
 
-    Differs from scikit-learn's PolynomialFeatures in that there is no bias unless it is asked for, and that CSR rows
-    cost what their stored entries make in every degree, in the order of the dense columns.
+    Differences from scikit-learn's PolynomialFeatures: there is no bias column by default, and the cost of CSR rows
+    depends on their stored entries for every degree, in the same column order as for dense rows.
 
     References
     ----------
@@ -269,9 +270,9 @@ class PolynomialBasis(_Polynomials):
 
 
 def _harmonic_rotation(p: int, n_columns: int) -> sp.csr_array:
-    """Return the orthogonal matrix from monomials to harmonic columns; it acts on the last p (p + 1) / 2 of them.
+    """Return the orthogonal matrix from monomials to harmonic columns; it changes the last p (p + 1) / 2 columns.
 
-    The squares are turned by Helmert's matrix: the j-th contrast is the mean of the first j squares against the next.
+    The squares are rotated by Helmert's matrix: contrast j compares the first j squares with the next one.
     """
     first = n_columns - p * (p + 1) // 2
     squares = first + np.cumsum([0, *range(p, 1, -1)])
