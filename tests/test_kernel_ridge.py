@@ -3,6 +3,8 @@
 import pickle
 import tracemalloc
 import warnings
+from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,16 +12,18 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import kernels as ofgp
 from sklearn.kernel_ridge import KernelRidge as Theirs
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, LeaveOneOut, cross_val_predict
 from sklearn.preprocessing import scale
 
-from mercer import RBF, IndefiniteKernelWarning, KernelRidge, Linear, Spectrum, Status
+from mercer import RBF, SVC, IndefiniteKernelWarning, KernelRidge, Linear, Spectrum, Status
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.gram.factorisation import no_check
+from mercer.kernels import Callable
 from mercer.losses import ridge
 from pairs import every_pair
 
@@ -196,7 +200,7 @@ def test_kernels_of_every_kind():
     expected = KernelRidge(kernel="rbf", gamma=0.1).fit(X, Y, WEIGHTS["whole"])
     for machine, rows in (
         (KernelRidge(kernel=RBF(gamma=0.1)), X),
-        (KernelRidge(kernel=rbf_kernel, kernel_params={"gamma": 0.1}), X),
+        (KernelRidge(kernel=Callable(partial(rbf_kernel, gamma=0.1))), X),
         (KernelRidge(kernel="precomputed"), K),
     ):
         machine.fit(rows, Y, WEIGHTS["whole"])
@@ -353,3 +357,60 @@ def test_dates_are_no_targets():
 def test_overflow_is_refused():
     with pytest.raises(ValueError, match="overflow"):
         KernelRidge().fit(X * 1e200, Y)
+
+
+def gaussian_of_rows(x, z, gamma=0.1):
+    """A function of two single rows."""
+    return np.exp(-gamma * ((x - z) ** 2).sum())
+
+
+def inner_of_sparse_rows(x, z):
+    return x.multiply(z).sum() + 1.0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "params", "rows"),
+    [
+        (gaussian_of_rows, None, X),
+        (gaussian_of_rows, {"gamma": 0.5}, X),
+        (lambda x, z: gaussian_of_rows(x, z) + 0.01 * (x[0] > z[0]), None, X),  # not symmetric: both take one triangle
+        (inner_of_sparse_rows, None, sp.csr_array(X)),
+        (ofgp.RBF(2.0) + ofgp.WhiteKernel(0.1), None, X),
+    ],
+)
+def test_functions_are_called_as_scikit_learn_calls_them(kernel, params, rows):
+    rows, y = rows[:30], Y[:30]
+    ours, theirs = (one(1.0, kernel=kernel, kernel_params=params).fit(rows, y) for one in (KernelRidge, Theirs))
+    tolerance = 1e-9 * np.abs(Y).max()
+    np.testing.assert_allclose(ours.predict(rows[3:9]), theirs.predict(rows[3:9]), atol=tolerance)
+
+
+def test_a_function_of_single_rows_in_every_machine():
+    words = ["abab", "abba", "b", "aaaa", "ba", "a"]
+    found = SVC(kernel=Callable(lambda x, z: float(len(x) * len(z)), pairwise=True)).fit(words, [0, 0, 1, 0, 1, 1])
+    lengths = np.array([[len(word)] for word in words])
+    expected = SVC(kernel="linear").fit(lengths, [0, 0, 1, 0, 1, 1])
+    np.testing.assert_allclose(found.decision_function(words), expected.decision_function(lengths), atol=1e-9)
+    with pytest.raises(ValueError, match="one number for two rows, got shape") as raised:
+        KernelRidge(kernel=lambda a, b: a * b).fit(X, Y)
+    assert "mercer.kernels.Callable(function)" in raised.value.__notes__[0]
+    with pytest.raises(TypeError, match="pairwise must be True or False"):
+        Callable(gaussian_of_rows, pairwise=1)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "laplacian", "precomputed", gaussian_of_rows, ofgp.RBF(2.0)])
+def test_predictions_are_float32_where_scikit_learns_are(kernel):
+    rows = rbf_kernel(X[:20]) if kernel == "precomputed" else X[:20]
+    single = np.float32
+    cases = [(*types, None) for types in product((single, np.float64), repeat=3)]
+    cases += [(single, of_y, single, weight) for of_y in (single, np.int8, int) for weight in (np.ones(20), 2.0)]
+    cases += [(single, single, single, np.ones(20, dtype=single)), (single, np.int8, single, None)]
+    for of_rows, of_y, of_new, weight in cases:
+        found, expected = (
+            one(kernel=kernel)
+            .fit(rows.astype(of_rows), (9 * X[:20, 0]).astype(of_y), weight)
+            .predict(rows.astype(of_new))
+            for one in (KernelRidge, Theirs)
+        )
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, atol=1e-3)

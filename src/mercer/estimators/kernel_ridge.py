@@ -23,11 +23,13 @@ from mercer.estimators.targets import check_columns_of_targets
 from mercer.estimators.told import check_sample_weight
 from mercer.gram import Gram
 from mercer.kernels import Callable as FunctionKernel
-from mercer.kernels import Gamma, Kernel, as_kernel
+from mercer.kernels import Gamma, Kernel, Laplacian, as_kernel
 from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
 from mercer.losses import ridge
 from mercer.losses.certificate import LossCertificate
 from mercer.specs import ForKernelRidge
+
+_ADDITIVE = FunctionKernel(additive_chi2_kernel)
 
 
 class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
@@ -45,8 +47,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         Penalty, one for all targets or one for each. 0 interpolates.
     kernel : str, Kernel or callable, default="linear"
         "linear", "poly" or "polynomial", "rbf", "sigmoid", "precomputed", "additive_chi2", "chi2", "cosine",
-        "laplacian", and all others of `mercer.kernels.NAMES`. A callable gets two blocks of rows and returns the
-        matrix of kernel values between them.
+        "laplacian", and all others of `mercer.kernels.NAMES`. A function gets two single rows and returns a number, as
+        in scikit-learn; kernels of Gaussian processes, and a function given as ``mercer.kernels.Callable(function)``,
+        get two blocks of rows and return the matrix of values between them.
     gamma : float, {"scale", "auto"} or None, default=None
         None is 1 / n_features ("auto"), and 1 for the chi2 kernel.
     degree : int, default=3
@@ -96,8 +99,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
 
     Notes
     -----
-    Differs from scikit-learn's: a weight of 0 is absence; negative weights are errors; a callable is evaluated by
-    block; there is a certificate. Where the system is singular, weights are taken into account.
+    Differs from scikit-learn's: a weight of 0 is absence; negative weights are errors; there is a
+    certificate. Where the system is singular, weights are taken into account.
 
     Costs n²/2 kernel values, n³/3 multiplications in LAPACK, and 8 n² bytes; different penalties, and
     :meth:`path`, an eigendecomposition in their place: some 9 n³ and 24 n².
@@ -149,9 +152,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         if not isinstance(self.kernel_params, dict | None):
             raise TypeError(f"kernel_params must be a dict or None, got {self.kernel_params!r}")
         if isinstance(asked, str) and asked == "additive_chi2":  # no kernel, but scikit-learn has it
-            return FunctionKernel(additive_chi2_kernel)
-        if self.kernel_params is not None and callable(asked) and not isinstance(asked, Kernel):
-            return FunctionKernel(partial(asked, **self.kernel_params))
+            return _ADDITIVE
+        if callable(asked) and not isinstance(asked, (Kernel, type)):
+            from sklearn.gaussian_process.kernels import Kernel as OfGaussianProcess  # takes long
+
+            function = partial(asked, **self.kernel_params) if self.kernel_params else asked
+            return FunctionKernel(function, pairwise=not isinstance(asked, OfGaussianProcess))
         unknown: Gamma = 1.0 if isinstance(asked, str) and asked == "chi2" else "auto"
         gamma = unknown if self.gamma is None else self.gamma
         return as_kernel(asked, degree=self.degree, gamma=gamma, coef0=self.coef0)
@@ -200,6 +206,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         )
         self.kernel_, self._solved, self._weights = kernel, solved, weights
         self._penalty, self._has_columns = penalty, is_table
+        self._dtype = _precision(kernel, data, y, sample_weight)
         self.__dict__.pop("_loo", None)
         self.spec_ = ForKernelRidge(alpha=float(penalty[0]))  # of one target
         self.alpha_ = float(penalty[0]) if (penalty == penalty[0]).all() else penalty
@@ -333,6 +340,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         Returns
         -------
         ndarray of shape (m,) or (m, n_targets)
+            Summed in float64; float32 if `X`, and rows, targets and weights of `fit`, are.
 
         Raises
         ------
@@ -345,4 +353,18 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         -----
         Costs m n kernel values.
         """
-        return self._shaped(self._values(X))
+        data = self._new_rows(X)
+        return self._shaped(self._values(data)).astype(np.result_type(self._dtype, data.dtype), copy=False)
+
+
+def _precision(kernel: Kernel, data: Data, y: Any, sample_weight: Any) -> np.dtype[Any]:
+    """The type of predictions, as in scikit-learn: float32 if all that `fit` gets is, and kernel values are.
+
+    Values of the Laplacian kernel, and of a function that gets blocks (a Gaussian process's kernel), are float64.
+    """
+    targets = np.asarray(y).dtype
+    weights = np.dtype(np.float32) if sample_weight is None else getattr(sample_weight, "dtype", None)
+    is_single = targets.kind in "biuf" and np.result_type(targets, np.float32) == np.float32 and weights == np.float32
+    of_blocks = isinstance(kernel, FunctionKernel) and not kernel.pairwise and kernel != _ADDITIVE
+    is_single = is_single and not of_blocks and not isinstance(kernel, Laplacian)
+    return np.dtype(np.float32) if is_single and data.dtype == np.float32 else np.dtype(np.float64)

@@ -175,7 +175,7 @@ class Sigmoid(Lowered):
 
 @dataclass(frozen=True)
 class Callable(Kernel):
-    """A kernel that a Python function computes for blocks of rows.
+    """A kernel that a Python function computes, for blocks of rows or for single pairs of rows.
 
     Parameters
     ----------
@@ -190,6 +190,10 @@ class Callable(Kernel):
     is_psd : bool, optional
         True asserts that the function is symmetric and positive semidefinite on any rows. Solutions are then called
         `optimal` without a check. By default the library tests the kernel values.
+    pairwise : bool, default=False
+        True means that the function takes two single rows and returns one number, ``function(x, z)``. A row of a table
+        is then an array of shape (p,), a row of a sparse table one of shape (1, p). The function is called
+        n (n + 1) / 2 times for n training rows.
 
     Raises
     ------
@@ -198,8 +202,8 @@ class Callable(Kernel):
 
     Notes
     -----
-    The function is called from one thread, and never for single pairs. A fit calls it once with all n training rows on
-    both sides, if their matrix of 8 n² bytes is at most three quarters of `memory_limit` (1 GiB by default, so up to
+    The function is called from one thread. If it takes blocks, a fit calls it once with all n training rows on both
+    sides, if their matrix of 8 n² bytes is at most three quarters of `memory_limit` (1 GiB by default, so up to
     10,000 rows). Otherwise, and in prediction, it is called with blocks of rows. The library does not know whether the
     function is a kernel, so it tests the values (:func:`mercer.kernels.diagnose`).
 
@@ -208,10 +212,13 @@ class Callable(Kernel):
     >>> from mercer.data import as_data
     >>> Callable(lambda A, B: A @ B.T + 1).block(as_data([[1.0, 2.0]]), as_data([[3.0, 4.0]]))
     array([[12.]])
+    >>> Callable(lambda x, z: x @ z + 1, pairwise=True).block(as_data([[1.0, 2.0]]), as_data([[3.0, 4.0]]))
+    array([[12.]])
     """
 
     function: Function[[Any, Any], Any]
     is_psd: bool | None = field(default=None, kw_only=True)
+    pairwise: bool = field(default=False, kw_only=True)
 
     rule = _ASSUMED
     calls_function = True
@@ -219,12 +226,14 @@ class Callable(Kernel):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_psd", known_psd(self.is_psd))
+        if not isinstance(self.pairwise, (bool, np.bool_)):
+            raise TypeError(f"pairwise must be True or False, got {self.pairwise!r}")
         if isinstance(self.function, type) or not callable(self.function):
             raise TypeError(f"a kernel function must be callable with two blocks of rows, got {self.function!r}")
 
     def __repr__(self) -> str:
-        word = ", is_psd=True" if self.is_psd else ""
-        return f"Callable({getattr(self.function, '__qualname__', repr(self.function))}{word})"
+        words = (", is_psd=True" if self.is_psd else "") + (", pairwise=True" if self.pairwise else "")
+        return f"Callable({getattr(self.function, '__qualname__', repr(self.function))}{words})"
 
     @property
     def is_assumed(self) -> bool:
@@ -247,8 +256,14 @@ class Callable(Kernel):
         """
         left, right = stored_rows(self, A), stored_rows(self, B)
         try:
-            values = self.function(left, right)
+            values: Any = self._values(left, right) if self.pairwise else self.function(left, right)
         except Exception as error:
+            if self.pairwise:
+                error.add_note(
+                    f"in the kernel function of {self!r}: it gets two single rows and returns a number. A function of "
+                    "two blocks of rows goes in as mercer.kernels.Callable(function)"
+                )
+                raise
             if isinstance(error, TypeError) and not self._takes_two(left, right, error):
                 raise TypeError(
                     f"kernel must be a function of two blocks of rows: {self!r} gets both, here of {A.n} and {B.n} "
@@ -278,6 +293,23 @@ class Callable(Kernel):
             )
         return values.astype(np.float64, copy=False)
 
+    def _values(self, left: Any, right: Any) -> FloatArray:
+        """Call the function for each pair of rows; for each pair once if both sides are the same rows."""
+        left, right = _each(left), _each(right)
+        is_same = len(left) == len(right) and all(map(_is_same, left, right))
+        values = np.empty((len(left), len(right)))
+        for i, x in enumerate(left):
+            for j in range(i if is_same else 0, len(right)):
+                value = np.asarray(self.function(x, right[j]))
+                if value.size != 1:
+                    raise ValueError(f"the function must return one number for two rows, got shape {value.shape}")
+                if value.dtype.kind not in "biuf":
+                    raise ValueError(f"the function must return a real number for two rows, got {value.item()!r}")
+                values[i, j] = value.item()
+                if is_same:
+                    values[j, i] = values[i, j]
+        return values
+
     def _takes_two(self, left: Any, right: Any, error: TypeError) -> bool:
         """Return whether the function takes two blocks; True if the error arose inside it, or if this is unknown."""
         if error.__traceback__ is None or error.__traceback__.tb_next is not None:
@@ -299,6 +331,11 @@ class Callable(Kernel):
             If such a block is not symmetric; also as in `block`.
         """
         diagonal = np.empty(A.n)
+        if self.pairwise:
+            for k in range(A.n):
+                row = A.rows([k])
+                diagonal[k] = self.block(row, row)[0, 0]
+            return diagonal
         for start in range(0, A.n, _DIAGONAL_ROWS):
             part = A.rows(slice(start, start + _DIAGONAL_ROWS))
             values = self.block(part, part)
@@ -387,6 +424,21 @@ def stored_rows(kernel: Kernel, rows: Data) -> Any:
     if isinstance(rows, ObjectRows):
         return rows.stored
     raise TypeError(f"{kernel!r} needs rows of features, got {rows!r}")
+
+
+def _each(rows: Any) -> list[Any]:
+    """Single rows of an array, a sparse matrix (of shape (1, p) each), a list, a Series or a dataframe."""
+    if sp.issparse(rows):
+        return [rows[[i], :] for i in range(rows.shape[0])]
+    return [rows.iloc[i] for i in range(len(rows))] if hasattr(rows, "iloc") else list(rows)
+
+
+def _is_same(x: Any, z: Any) -> bool:
+    if x is z:
+        return True
+    if sp.issparse(x) and sp.issparse(z):
+        return x.shape == z.shape and (x != z).nnz == 0
+    return isinstance(x, np.ndarray) and isinstance(z, np.ndarray) and not x.dtype.hasobject and np.array_equal(x, z)
 
 
 def known_psd(is_psd: Any) -> bool | None:
