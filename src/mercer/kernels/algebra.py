@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mercer._typing import FloatArray
 from mercer.data import Data
-from mercer.kernels.base import Kernel, Schema, block_of, diag_of, finite, inner_params
+from mercer.kernels.base import OPERATIONS, Kernel, Schema, block_of, diag_of, finite, inner_params
 from mercer.kernels.parameters import real, whole
 from mercer.kernels.program import Op, Program, Step, apply, simplify
 
@@ -420,3 +420,6 @@ def exp(kernel: Kernel) -> Kernel:
 def formula(kernel: Kernel, binding: int) -> str:
     """Return the kernel's formula, in parentheses if its precedence is lower than `binding`."""
     return repr(kernel) if kernel.binding >= binding else f"({kernel!r})"
+
+
+OPERATIONS.update(Sum=Sum, Shift=Shift, Product=Product, Scale=Scale, Power=Power)

@@ -28,6 +28,11 @@ Schema: TypeAlias = Mapping[str, str]
 A "plain" value is None, a bool, a number, a string or a list of these; a "matrix" is a list of lists of numbers. The
 kernel checks both."""
 
+OPERATIONS: dict[str, Function[..., Kernel]] = {}
+"""The classes of kernels that operators and methods of `Kernel` make, by name.
+
+The modules that define these classes import this one, so each of them adds its classes here."""
+
 MAX_DEPTH = 50
 """Largest nesting depth of a kernel in a model file."""
 
@@ -246,30 +251,22 @@ class Kernel(ABC):
     def __sklearn_clone__(self) -> Kernel:
         return self
 
-    # The modules below import this one, so they are imported when an operator is used.
-
     def __add__(self, other: Kernel | float) -> Kernel:
-        from mercer.kernels.algebra import Shift, Sum
-
         _refuse_functions(other, f"{self!r} + ...")
-        return Sum((self, other)) if isinstance(other, Kernel) else Shift(self, other)
+        return OPERATIONS["Sum"]((self, other)) if isinstance(other, Kernel) else OPERATIONS["Shift"](self, other)
 
     def __radd__(self, other: float) -> Kernel:
         return self if isinstance(other, int) and other == 0 else self + other  # `sum` starts with 0
 
     def __mul__(self, other: Kernel | float) -> Kernel:
-        from mercer.kernels.algebra import Product, Scale
-
         _refuse_functions(other, f"{self!r} * ...")
-        return Product((self, other)) if isinstance(other, Kernel) else Scale(other, self)
+        return OPERATIONS["Product"]((self, other)) if isinstance(other, Kernel) else OPERATIONS["Scale"](other, self)
 
     def __rmul__(self, other: float) -> Kernel:
         return self * other
 
     def __pow__(self, exponent: int) -> Kernel:
-        from mercer.kernels.algebra import Power
-
-        return Power(self, exponent)
+        return OPERATIONS["Power"](self, exponent)
 
     def on(self, columns: Any) -> Kernel:
         """Return the kernel restricted to some columns.
@@ -285,9 +282,7 @@ class Kernel(ABC):
         >>> RBF(gamma=0.5).on([0, 1]) + Hamming(gamma=1.0).on(slice(2, 5))
         RBF(gamma=0.5).on([0, 1]) + Hamming(gamma=1.0).on(slice(2, 5, None))
         """
-        from mercer.kernels.transforms import On
-
-        return On(self, columns)
+        return OPERATIONS["On"](self, columns)
 
 
 class Lowered(Kernel):
