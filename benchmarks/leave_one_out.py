@@ -6,7 +6,7 @@ Run from the root of the repository: `make bench-loo`, or
 
 which measures the problems that match, and leaves the other lines of LEAVE_ONE_OUT.md as they are: each has its date
 and the files of the package that it was measured with. `--shares` counts only which rule settles which rows, which no
-other work on the machine falsifies. Joachims' algorithm (train anew without each row that his rule
+other work on the machine falsifies. Joachims' algorithm (train again without each row that his rule
 leaves open, from the known solution on) and independent refits are timed on a sample of rows, and extrapolated; both to
 the tolerance of a fit, where ours is exact. Times are of the processor, all threads together, so that a busy machine
 falsifies little; what is compared with a fit is timed by the clock as well, in the median of three runs.
@@ -91,7 +91,7 @@ PREAMBLE = """# make bench-loo: exact leave-one-out
   refits*: each row left out by itself, independently, by this library; *his*: Joachims' algorithm on our solver, warm
   starts. The last two are extrapolated from 50 rows, or what 3 s allow, and stop at a violation of 1e-3.
 - *misclassified*, *Joachims*, *open*: shares of the rows that are training errors, that his lemma settles as right, and
-  that it leaves to be trained anew. Ours leaves *refitted*.
+  that it leaves to be trained again. Ours leaves *refitted*.
 - *values/open*, *ms/open*: kernel values and milliseconds for each row that his rule leaves open, ours and his.
 - *worst*: largest difference from three refits to 1e-11, in units of the largest decision value.
 - *measured*: on which day, and with which files of the package (a hash of them, no commit): lines may be of several.
@@ -114,13 +114,13 @@ SHARES = """
 
 Shares of the rows, each counted for the first rule that settles whether it is an error: *misclassified in training* and
 *Joachims* are his; *nothing changes* is the span: no other row changes sides; *followed* is found from the known
-solution; *refitted* rows are left to be trained anew by ours, *open* by his. Of one machine for each class, shares are
+solution; *refitted* rows are left to be trained again by ours, *open* by his. Of one machine for each class, shares are
 of all values, and the rules for errors alone are not asked."""
 
 SHARES_HEAD = (
     "| problem | "
     + " | ".join(RULES)
-    + " | trained anew by his (open) | by ours | measured |\n|---|"
+    + " | trained again by his (open) | by ours | measured |\n|---|"
     + "---:|" * (len(RULES) + 3)
 )
 
@@ -193,12 +193,12 @@ def beside(case: Case, table: datasets.Table, found: LeaveOneOut, own: float) ->
     before, rows = gram.n_values, np.random.default_rng(0).permutation(open_rows)
     n_done = 0
 
-    def train_anew(row: int) -> None:
+    def train_again(row: int) -> None:
         nonlocal n_done
         refit(problem, gram, evidence.beta, row, Limits().tol)
         n_done += 1
 
-    seconds = each(rows, train_anew)
+    seconds = each(rows, train_again)
     size = max(1, open_rows.size)
     return [
         f"{open_rows.size * seconds:,.1f}",

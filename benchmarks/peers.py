@@ -123,7 +123,7 @@ class Estimator(Contender):
         return np.asarray(self.machine.predict(X))
 
     def decision(self, X: Any) -> FloatArray:
-        """Return the decision values of such rows; of two classes."""
+        """Return the decision values of rows, for two classes."""
         return np.asarray(self.machine.decision_function(X), dtype=np.float64)
 
     def claims(self) -> dict[str, Any]:

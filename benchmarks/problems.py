@@ -14,7 +14,7 @@ Machine = Literal["SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM", "KernelRidge"]
 ALL = 10**9
 
 RACE = ("mercer", "scikit-learn", "intelex32", "intelex64", "libsvm")
-"""Who takes part where nothing else is said."""
+"""The libraries that take part by default."""
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def task_of(problem: Problem, table: Table, threads: int) -> Task:
 
 def _serve(connection: Connection, contender_name: str, problem_name: str, rules: Rules) -> None:
     """Answer commands until the other side hangs up; an exception is an answer too."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the referee, who then ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process, which then ends this one
     try:
         seat = _Seat(contender_name, problem_name, rules)
         connection.send(("done", seat.first_call))
@@ -331,7 +331,7 @@ class _Excluding:
 
 
 def _take_turns(runners: dict[str, Runner], results: dict[str, Result], rules: Rules) -> None:
-    """Let everybody run once, then once more, until there are enough runs of each."""
+    """Run all libraries in turn, again and again, until there are enough runs of each."""
     waiting = list(runners)
     while waiting:
         for name in waiting:

@@ -17,7 +17,7 @@ from .race import TOL, TRUE_ENOUGH
 Record = dict[str, Any]
 
 _RIVALS = {"scikit-learn": ("scikit-learn",), "intelex": INTELEX}
-"""Whom ratios are taken against, in the order of :attr:`benchmarks.problems.Group.must`."""
+"""The libraries that ratios are taken against, in the order of :attr:`benchmarks.problems.Group.must`."""
 
 _SAME = 1e-9  # coefficients may be outside their box by so much of C, and dual objectives differ by this share
 
@@ -345,5 +345,5 @@ certificate says of violation and dual objective true. *Violation* and *dual* (r
 recomputed from each result over all training rows, in float64, in NumPy; *certificate*: the violation that mercer
 reports. *Error*: the largest of the decision values of new rows, by the largest of these, and *other classes* the
 rows to which `predict`, which is what is timed, gives another class than they speak for. *MB*: peak memory of the
-first run beyond what its process used before, which held the rows. "> " marks lower bounds: somebody was stopped at
+first run beyond what its process used before, which held the rows. "> " marks lower bounds: a run was stopped at
 the most that a fit may take, which is run once, or never came within {TRUE_ENOUGH:g}."""

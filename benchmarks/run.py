@@ -73,7 +73,7 @@ class Run:
         record |= {"date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": self.facts}
         record |= {"limit": self.rules.limit}
         self._folder.mkdir(parents=True, exist_ok=True)
-        whole = self._file(problem).with_suffix(".new")  # what is there is whole, whenever somebody presses Ctrl-C
+        whole = self._file(problem).with_suffix(".new")  # a file under its final name is complete, also after Ctrl-C
         whole.write_text(json.dumps(record, indent=1), encoding="utf-8")
         whole.replace(self._file(problem))
         return record

@@ -15,7 +15,7 @@ scikit-learn's and scikit-learn-intelex's searches of the table that goals are s
 ten of their fits stand for all, unless `--whole` is given.
 
 Every contender searches 10 values of C times 10 of gamma by 5 folds (the same ones; liquidSVM its own, on its own grid)
-in a process of its own that has made a small search before the clock runs, and then predicts rows that nobody has seen.
+in a process of its own that has made a small search before the clock runs, and then predicts rows that no fit has seen.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def _in_turn(peers: Sequence[str], repeat: int) -> list[str]:
-    """Who runs after whom: mercer several times, between the others, for machines are not as fast at all times."""
+    """The order of runs: mercer several times, between the others, because the speed of a machine varies."""
     others = [peer for peer in peers if peer != "mercer"]
     if "mercer" not in peers:
         return others
@@ -135,7 +135,7 @@ def _document(measured: dict[str, Any]) -> str:
         "variance). liquidSVM: its own grid and folds. mercer: the median of several runs, between those of others,"
         " which run once.",
         "- *fits*: the time as a multiple of scikit-learn's median fit on all rows over the grid's diagonal. *score*:"
-        " of the best setting, by cross-validation; *new rows*: share right among rows that nobody has seen. *CPU*:"
+        " of the best setting, by cross-validation; *new rows*: share right among rows that no fit has seen. *CPU*:"
         " seconds of both processors.",
         "- ~ stands before times of searches that were not run whole: ten of their 500 fits, each C and gamma once,"
         " times 50, shared by two processors without loss; whole searches take longer, as there is loss.",

@@ -1,4 +1,4 @@
-"""What is true of a result: recomputed in float64 over all training rows, in NumPy, by code shared with nobody."""
+"""The true violation and objective of a result, recomputed in float64 over all training rows by plain NumPy."""
 
 from __future__ import annotations
 
