@@ -84,8 +84,8 @@ task = Task(X.astype("float32"), (y > 0).astype("int64"), "rbf", 0.1, 0.1, "SVC"
 mercer = Mercer(task)
 mercer.fit(1e-3)
 mercer.limit()()
-(truth,) = judge(task, [mercer.persistence()])
-claims = mercer.persistence().claims
+(truth,) = judge(task, [mercer.model()])
+claims = mercer.model().claims
 same = abs(claims["dual"] / truth.dual - 1) < 1e-9
 print(claims["status"], truth.violation <= 1e-3, truth.infeasibility < 1e-9, same)
 """

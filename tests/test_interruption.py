@@ -291,9 +291,10 @@ every_watched = pytest.mark.parametrize(("kernel", "n_classes", "scheme", "p"), 
 def watched_gram(kernel, n_classes, p, n=6000):
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(n, p)) / p**0.5, rng.integers(0, n_classes, n)
-    return Gram(
-        kernel, as_data(X), keep=CachePolicy.NON_NATIVE if n_classes > 2 else CachePolicy.NONE, n_jobs=1
-    ), labels
+    keep = CachePolicy.NON_NATIVE if n_classes > 2 else CachePolicy.NONE
+    # A function whose matrix fits is called once, and that call ends when the function does.
+    memory_limit = 128 << 20 if kernel.calls_function else None
+    return Gram(kernel, as_data(X), keep=keep, n_jobs=1, memory_limit=memory_limit), labels
 
 
 class ProgressMonitor:

@@ -443,7 +443,7 @@ def test_blas_has_one_thread_whatever_thread_of_python_asks(limit):
 FORKED = """
 import os, signal, sys, threading
 from threadpoolctl import threadpool_info
-from mercer.gram.backends import threads
+from mercer.gram import threads
 
 def blas():
     return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}

@@ -662,7 +662,7 @@ TAMPERINGS = {
         "the dual objective is",
     ),
     "the bias": (lambda model: {"parts": (replace(model.parts[0], bias=model.parts[0].bias + 0.1),)}, "a bias is"),
-    "C": (lambda model: {"recipe": replace(model.machine_spec, C=1.0)}, "the dual infeasibility is"),
+    "C": (lambda model: {"machine_spec": replace(model.machine_spec, C=1.0)}, "the dual infeasibility is"),
     "a claim": (
         lambda model: {
             "parts": (replace(model.parts[0], certificate=replace(model.parts[0].certificate, primal=1.0)),)

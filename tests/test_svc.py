@@ -359,12 +359,6 @@ def test_callables_are_evaluated_by_block():
     assert len(blocks) < 60  # and not pair by pair
 
 
-class Trusted(Callable):
-    """A function that somebody has proved to be a kernel."""
-
-    is_psd = True
-
-
 def test_a_callable_makes_no_matrix_that_does_not_fit_the_memory_limit():
     sizes = []
 
@@ -375,7 +369,7 @@ def test_a_callable_makes_no_matrix_that_does_not_fit_the_memory_limit():
     X, y = blobs(n=4000, p=2, distance=6.0)
     machine, by_function = (
         SVC(kernel=Linear() + 1.0).fit(X, y),
-        SVC(kernel=Trusted(kernel), memory_limit=2**26).fit(X, y),
+        SVC(kernel=Callable(kernel, is_psd=True), memory_limit=2**26).fit(X, y),
     )
     by_function.decision_function(X)
     assert max(sizes) <= 2**22 < 4000**2
