@@ -248,9 +248,9 @@ class Certificate:
         return combine([part._verified(one, one.gram(whole)) for part, one in zip(parts, evidence, strict=True)])
 
     def _verified(self, evidence: Evidence, gram: Gram) -> Certificate:
-        return self.anew(evidence, recompute(evidence.problem, gram, evidence.beta, evidence.bias))
+        return self.with_evaluation(evidence, recompute(evidence.problem, gram, evidence.beta, evidence.bias))
 
-    def anew(self, evidence: Evidence, evaluation: Evaluation) -> Certificate:
+    def with_evaluation(self, evidence: Evidence, evaluation: Evaluation) -> Certificate:
         """Return what an evaluation supports of this; that the fit ended well is not taken from it."""
         ended = Status.STALLED if self.status in (Status.OPTIMAL, Status.STATIONARY) else self.status
         status = conclude(

@@ -236,7 +236,7 @@ class GradientKernelSVC(Iterated, ByPairs):
 
             def without_rows(number: int, task: training.Task, own: Gram, check: Check) -> FloatArray:
                 s = weights[task.rows]
-                return descent.left_out(found[number], task.signs, own, s, penalty, tol=limits.tol, check=check)
+                return descent.loo_values(found[number], task.signs, own, s, penalty, tol=limits.tol, check=check)
 
             self._calibrate_in_time(without_rows, tasks, labels, gram, limits.max_seconds, began)
         return self

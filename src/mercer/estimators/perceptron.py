@@ -253,7 +253,7 @@ class KernelPerceptron(ByPairs):
         if self._has_probabilities() and not stopped:
 
             def without_rows(number: int, task: training.Task, own: Gram, check: Check) -> FloatArray:
-                return perceptron.left_out(found[number], task.signs, own, max_passes=passes, check=check)
+                return perceptron.loo_values(found[number], task.signs, own, max_passes=passes, check=check)
 
             self._calibrate_in_time(without_rows, tasks, labels, gram, seconds, began)
         return self

@@ -1,4 +1,4 @@
-"""Is it solved? For machines that minimise a smooth loss: computed from the objective and the point, in float64."""
+"""Certificates of machines that minimise a smooth loss, computed in float64 from the objective and the point."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from mercer.losses.objective import Objective
 
 
 class Evaluation(NamedTuple):
-    """A point of an objective, evaluated over all the training data; see :class:`LossCertificate`.
+    """The evaluation of a point of an objective over all the training data; see :class:`LossCertificate`.
 
-    Violation and rounding are those of each output, (T,) or (1,); `unit` is what a gap is large against.
+    Violation and rounding are given for each output, (T,) or (1,). A gap is compared with `unit`.
     """
 
     primal: float
@@ -38,37 +38,37 @@ class Evaluation(NamedTuple):
 
     @property
     def relative_gap(self) -> float:
-        """(P - D) / max(unit, |P|, |D|); infinite where there is no bound."""
+        """(P - D) / max(unit, |P|, |D|); infinite without a lower bound D."""
         if not np.isfinite(self.gap):
             return float("inf")
         return self.gap / max(self.unit, abs(self.primal), abs(self.primal - self.gap))
 
 
 class Evidence(ABC):
-    """What a certificate is about: enough to compute it again."""
+    """The data that a certificate needs so that it can be computed again."""
 
     convex: bool
 
     @property
     def has_gap(self) -> bool:
-        """Whether there is a dual point at the optimum, so that a small gap can be asked for."""
+        """Whether a dual point exists at the optimum, so that a small gap can be required."""
         return True
 
     @property
     @abstractmethod
     def scale(self) -> FloatArray:
-        """What the violation of each output is large against, (T,) or (1,)."""
+        """The scale with which the violation of each output is compared, (T,) or (1,)."""
 
     @abstractmethod
     def evaluate(self, *, independent: bool = False) -> Evaluation:
-        """Evaluate the point; with `independent`, without the native tiles."""
+        """Evaluate the point; with `independent`, without native code for kernel values."""
 
 
 @dataclass(frozen=True, eq=False)
 class KernelEvidence(Evidence):
-    """A point in coefficients of kernel functions: f_t(x) = sum_i beta_it k(x_i, x) + bias_t.
+    """A point given by coefficients of kernel functions: f_t(x) = sum_i beta_it k(x_i, x) + bias_t.
 
-    `beta` has shape (n, T), `bias` (T,); `idx` are the rows of `data` that take part, None for all.
+    `beta` has shape (n, T), `bias` (T,). `idx` are the rows of `data` that were trained on, None for all.
     """
 
     objective: Objective
@@ -83,7 +83,7 @@ class KernelEvidence(Evidence):
 
     @property
     def scale(self) -> FloatArray:
-        """That of the loss."""
+        """The scale of the loss."""
         return self.objective.loss.scale
 
     @classmethod
@@ -95,7 +95,7 @@ class KernelEvidence(Evidence):
         return cls(objective, *about)
 
     def evaluate(self, *, independent: bool = False) -> Evaluation:
-        """Evaluate the point; with `independent`, by `kernel.block` and not by native tiles."""
+        """Evaluate the point; with `independent`, by `kernel.block` instead of native code."""
         backend = BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None
         gram = Gram(self.kernel, self.data, backend=backend, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
         rows = gram if self.idx is None else gram.restrict(self.idx)
@@ -107,17 +107,17 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate objective, duality gap and optimality conditions of `beta` (n, T) and `bias` (T,) in float64.
 
-    With `independent`, products with K are sums in longdouble that share nothing with those of a fit.
+    With `independent`, products with K are sums in longdouble, computed by other code than in a fit.
 
     Notes
     -----
-    For squared loss the coefficients are a dual point themselves. Other losses have conjugates that are infinite in
-    places; there c_i = -weights_i L'(g_i) / penalty is one, g being f with the biases that suit w best, so that the c_i
-    add up to 0. With w_c = sum_i c_i phi(x_i), the gap is
+    For squared loss, the coefficients are a dual point themselves. Other losses have conjugates that may be infinite;
+    their dual point is c_i = -weights_i L'(g_i) / penalty. Here g is f with the biases that are optimal for w, so that
+    the c_i have sum 0. With w_c = sum_i c_i phi(x_i), the gap is
 
         penalty/2 ||w - w_c||² + sum_i weights_i (L(f_i) - L(g_i) - L'(g_i) (f_i - g_i)).
 
-    Costs n² kernel values; twice that for losses other than the squared one.
+    The cost is n² kernel values, or twice that for losses other than the squared one.
     """
     loss, weights, penalty = objective.loss, objective.weights[:, None], objective.penalty
 
@@ -152,15 +152,16 @@ def evaluate(
 
 
 def gap_of(objective: Objective, gap: float, drift: FloatArray) -> float:
-    """Return a duality gap, infinite where the dual point is off its equality constraints by more than rounding."""
+    """Return the gap; infinite if the dual point violates its equality constraints by more than rounding."""
     return float("inf") if objective.off_balance(drift) else gap
 
 
 def largest_gap(tol: float) -> float:
-    """Return the largest relative duality gap of what is called optimal.
+    """Return the largest relative duality gap at which a solution is called optimal.
 
-    A violation is of first order in the distance to the optimum and a gap of second, so that it is far smaller where
-    the penalty holds w. Where it hardly does, a small violation may hide a large gap, and that is what this is for.
+    The violation is of first order in the distance to the optimum, and the gap of second order. So the gap is far
+    smaller if the penalty determines w. If the penalty is tiny, a small violation may come with a large gap, which this
+    limit detects.
     """
     return float(tol**0.5)
 
@@ -169,42 +170,42 @@ def largest_gap(tol: float) -> float:
 class LossCertificate:
     """How far a fitted machine is from the optimum of its objective, over all the training data.
 
-    All numbers are those of float64, recomputed from the final point by code that shares with the solver the kernel and
-    the formula of the loss only; without a penalty, also the Newton step that tells whether there is an optimum. Of
-    several outputs (targets, classes), it is about their sum.
+    All numbers are computed in float64 from the final point. The code shares only the kernel and the formula of the
+    loss with the solver; without a penalty, also the Newton step that tests whether an optimum exists. With several
+    outputs (targets, classes), the objectives are sums over them.
 
     Attributes
     ----------
     status : Status
-        `optimal`: violation <= tol times the largest target (probabilities: 1), for each target, and the same holds for
-        `rounding`; relative gap <= sqrt(tol), unless there is no penalty; and the kernel is known to be positive
-        semidefinite on the training rows. Else how the fit ended.
+        `optimal` if, for each target, violation and `rounding` are at most tol times the largest target (for
+        probabilities: 1); the relative gap is at most sqrt(tol), unless there is no penalty; and the kernel is known to
+        be positive semidefinite on the training rows. Otherwise it says how the fit ended.
     primal, dual : float
-        Objectives.
+        Primal and dual objective.
     gap, relative_gap : float
-        P - D bounds how much better any other machine could be, where the kernel is positive semidefinite; infinite
-        where there is no dual point to tell. Relative: (P - D) / max(u, |P|, |D|), u being 1 or, for squared loss, that
-        of f = 0.
+        P - D bounds by how much any other machine could be better, if the kernel is positive semidefinite; infinite
+        without a dual point. Relative: (P - D) / max(u, |P|, |D|), where u is 1, or for squared loss the objective of
+        f = 0.
     violation : float
-        Largest deviation of an example from its optimality condition, |penalty beta_i / weight_i + L'(f_i)|, in the
-        units of targets or probabilities; or that of a bias, of the mean over the rows. For machines in
-        coordinates of w: the largest element of the gradient, over the column's spread and the sum of the weights; and
-        without a penalty, how far Newton's method would still move a decision value, infinite if it cannot tell. The
-        largest over the targets.
+        Largest violation of an optimality condition over the targets. For a row, this is
+        |penalty beta_i / weight_i + L'(f_i)|, in the units of targets or probabilities; for a bias, the mean over the
+        rows. For machines in coordinates of w, it is the largest element of the gradient, divided by the spread of the
+        column and the sum of the weights. Without a penalty, it is also the largest change of a decision value by a
+        Newton step, infinite if that is unknown.
     dual_infeasibility : float
-        How far the dual point is off its equality constraint, where there is a bias.
+        Violation of the dual point's equality constraint, if there is a bias.
     rounding : float
-        Estimate of the rounding error of a decision value in float64.
+        Estimated rounding error of a decision value in float64.
     n_iter, n_kernel_values : int
-        Steps of the solver (0: a closed form); kernel values evaluated, this certificate's included.
+        Steps of the solver (0 for a closed form); number of evaluated kernel values, including this certificate.
     seconds : float
-        Of the fit, this certificate's included.
+        Time of the fit, including this certificate.
     peak_memory_bytes : int
-        Of the matrices that the fit held at a time.
+        Largest memory of the matrices of the fit.
     tol : float
-        What was asked for.
+        The tolerance.
     parts : tuple of LossCertificate
-        Those of the machines for two classes, where there are several.
+        Certificates of the machines for two classes, if there are several.
     """
 
     status: Status
@@ -225,19 +226,19 @@ class LossCertificate:
 
     @property
     def ending(self) -> str:
-        """How the fit ended, in words that follow the machine's name."""
+        """The ending of the fit, as a phrase that follows the machine's name."""
         return (
             f"ended as `{self.status}`: violation {self.violation:.3g} (tolerance {self.tol:g}), relative duality gap "
             f"{self.relative_gap:.3g}."
         )
 
     def verify(self) -> LossCertificate:
-        """Return this certificate computed anew, in float64 and with `kernel.block` instead of the tiles.
+        """Return this certificate computed again, in float64 and by `kernel.block` instead of native code.
 
         Raises
         ------
         ValueError
-            If the training data are not at hand: a certificate that was pickled leaves them behind.
+            If the training data are missing, because pickling a certificate does not store them.
         """
         if self.parts:
             return combine([part.verify() for part in self.parts])
@@ -245,10 +246,10 @@ class LossCertificate:
             raise ValueError(
                 "the training data are not at hand: this certificate was pickled, which leaves them behind. Fit again."
             )
-        return self.anew(self.evidence, self.evidence.evaluate(independent=True))
+        return self.with_evaluation(self.evidence, self.evidence.evaluate(independent=True))
 
-    def anew(self, evidence: Evidence, found: Evaluation) -> LossCertificate:
-        """Return what an evaluation supports of this; that the fit ended well is not taken from it."""
+    def with_evaluation(self, evidence: Evidence, found: Evaluation) -> LossCertificate:
+        """Return this certificate with the numbers and the status of an evaluation, which must prove a good status."""
         ended = Status.STALLED if self.status in (Status.OPTIMAL, Status.STATIONARY) else self.status
         status = conclude(ended, evidence, found, self.tol)
         return replace(self, status=status, evidence=evidence, **_numbers(found))  # type: ignore[arg-type]
@@ -276,7 +277,7 @@ class LossCertificate:
 def conclude(ended: Status, evidence: Evidence, found: Evaluation, tol: float) -> Status:
     """Return the status that an evaluation proves, given how the solver ended."""
     bound = tol * evidence.scale
-    if not (found.violation <= bound).all():  # nor where it is NaN
+    if not (found.violation <= bound).all():  # also for NaN
         return ended
     if not (found.rounding <= bound).all() or not np.isfinite(found.primal):
         return Status.STALLED
@@ -310,9 +311,9 @@ def certify(
 
 
 def combine(parts: Sequence[LossCertificate]) -> LossCertificate:
-    """Return the certificate of a machine made of machines for two classes, which is verified part by part.
+    """Return the certificate of a machine that consists of machines for two classes; `verify` verifies each part.
 
-    Objectives and counts are sums, other numbers maxima, and the status is the worst.
+    Objectives and counts are sums, other numbers are maxima, and the status is the worst one.
     """
     if len(parts) == 1:
         return parts[0]

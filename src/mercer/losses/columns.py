@@ -1,4 +1,4 @@
-"""The columns of a table about their means, in units of their spread: what linear machines are solved in."""
+"""Centred and scaled columns of a table, in which linear machines are solved."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from mercer._typing import FloatArray
 from mercer.losses.objective import Objective
 
 _EPS = float(np.finfo(np.float64).eps)
-CONSTANT = 4.0 * _EPS  # of a column's largest value: what rounding leaves about the mean of one that is constant
-_CLEARLY_CURVED = 1e-8  # of pivots, 1 at most: rounding, some 1e-13 where there are hundreds, is small against it
-_LEAST_SPREAD = 1e-100  # that columns are brought to 1 from: penalties in units of smaller ones would overflow
+CONSTANT = 4.0 * _EPS  # relative to a column's largest value; a smaller range about the mean is rounding of a constant
+_CLEARLY_CURVED = 1e-8  # smallest Cholesky pivot (of at most 1) accepted; rounding of some hundred rows is about 1e-13
+_LEAST_SPREAD = 1e-100  # columns are divided by at least this, so that penalties in the new units do not overflow
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
     """(rows - centre) / spread, dense or CSR, so that <w, x> + b = <spread w, column> + b + <w, centre>.
 
-    An offset would hide what a column says, and units of their own would overflow where they are squared. Of CSR rows,
-    those columns are centred that are stored in every row; the offset of others is not large against their spread.
-    Columns that are constant but for rounding are 0: they do not vary, and get no weight. `size` is the spread of a
-    column of the table: 1, or less where squares of penalties in units of its own would overflow.
+    Centring avoids loss of digits by a large offset, and scaling avoids overflow of squares. In CSR rows, a column is
+    centred only if it is stored in every row; the offset of other columns is not large relative to their spread.
+    Columns that are constant up to rounding become 0, and get weight 0. `size` is the spread of the columns of `table`:
+    1, or less if the divisor was limited so that penalties do not overflow.
     """
 
     table: Any
@@ -36,12 +36,12 @@ class Columns:
 
     @classmethod
     def of(cls, rows: Any, weights: FloatArray, *, centred: bool) -> Columns:
-        """Return the columns of `rows` (n, p); a copy."""
+        """Return the centred and scaled columns of `rows` (n, p), a copy."""
         n, p = rows.shape
         share = weights / weights.sum()
         if isinstance(rows, np.ndarray):
             largest, table, centre = np.abs(rows).max(axis=0, initial=0.0), rows.astype(np.float64), np.zeros(p)
-            for _ in range(2 if centred else 0):  # the second takes what rounding has left of the first
+            for _ in range(2 if centred else 0):  # the second pass removes the rounding error of the first mean
                 shift = share @ table
                 centre, table = centre + shift, table - shift
             reach = np.abs(table).max(axis=0, initial=0.0)
@@ -69,32 +69,32 @@ class Columns:
         return cls(table, centre, spread, size, known)
 
     def penalty(self, objective: Objective) -> FloatArray:
-        """Return the penalty on the square of each element of spread w, (p, T)."""
+        """Return the penalty on the square of each element of v = spread w, (p, T)."""
         return objective.penalty / self.spread[:, None] / self.spread[:, None]
 
     def back(self, v: FloatArray, level: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return w and the biases of v = spread w and b + <w, centre>; w is 0 where rounding alone made v something."""
+        """Return w and the biases for v = spread w and level = b + <w, centre>; w is 0 for constant columns."""
         w = np.where(self.varies[:, None], v / self.spread[:, None], 0.0)
         return w, level - self.centre @ w
 
 
 def _units(reach: FloatArray, lengths: FloatArray, known: npt.NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
-    """What columns of size `reach` times `lengths` are divided by, and what size they have then; 1 where unknown."""
+    """Return the divisor of each column with range `reach` and scaled length `lengths`, and its size afterwards."""
     spread = np.where(known, np.maximum(reach * lengths, _LEAST_SPREAD), 1.0)
     return spread, np.where(known, reach / spread * lengths, 1.0)
 
 
 def second_derivatives(objective: Objective, columns: Columns, f: FloatArray) -> FloatArray:
-    """Return the matrix of second derivatives with respect to v and the levels, output by output.
+    """Return the matrix of second derivatives of the objective with respect to v and the levels, output by output.
 
     Raises
     ------
     ValueError
-        If it overflows.
+        If a second derivative overflows.
 
     Notes
     -----
-    Costs n p² T² / 2 multiplications.
+    It costs n p² T² / 2 multiplications.
     """
     rows, penalty = columns.table, columns.penalty(objective)
     (p, n_outputs), width = penalty.shape, penalty.shape[0] + int(objective.has_bias)
@@ -121,22 +121,22 @@ def second_derivatives(objective: Objective, columns: Columns, f: FloatArray) ->
 
 
 def newton_step(matrix: FloatArray, gradient: FloatArray, drift: FloatArray) -> tuple[FloatArray, FloatArray, int]:
-    """Return the step of Newton's method for v (p, T) and the levels (T,), and how many directions have curvature.
+    """Return the Newton step for v (p, T) and the levels (T,), and the number of directions with curvature.
 
-    The shortest step where there are many: directions without curvature are left alone.
+    If there are many solutions it is the shortest one, which does not move in directions without curvature.
 
     Notes
     -----
-    Costs some (p T)³ / 3 multiplications where all directions are curved well, some 9 (p T)³ for the eigenvalues
-    elsewhere. The matrix's rows are brought to one scale first.
+    It costs about (p T)³ / 3 multiplications if all directions are well curved, otherwise about 9 (p T)³ for the
+    eigenvalues. Rows and columns of the matrix are scaled to a unit diagonal first.
     """
     p, n_outputs = gradient.shape
     width = matrix.shape[0] // n_outputs
     scale = 1.0 / np.sqrt(np.where(np.diagonal(matrix) > 0.0, np.diagonal(matrix), 1.0))
     scaled = matrix * scale * scale[:, None]
     right = np.concatenate([gradient, drift[None]])[:width].T.ravel() * scale
-    same = np.zeros((n_outputs, width))  # the direction that shifts all levels alike, without curvature in a softmax
-    same[:, p:] = 1.0
+    same = np.zeros((n_outputs, width))
+    same[:, p:] = 1.0  # the direction that adds a number to all levels; softmax has no curvature along it
     step, curved = _solve(scaled, right, same.ravel() / scale)
     both = (-scale * step).reshape(n_outputs, width).T
     level = both[p] if width > p else np.zeros(n_outputs)
@@ -144,16 +144,16 @@ def newton_step(matrix: FloatArray, gradient: FloatArray, drift: FloatArray) -> 
 
 
 def _solve(scaled: FloatArray, right: FloatArray, same: FloatArray) -> tuple[FloatArray, int]:
-    """The shortest solution, and the rank, of a matrix whose diagonal is 1 or 0; `same` may be in its kernel, or 0."""
+    """Return the shortest solution and the rank for a matrix with diagonal 1 or 0; `same` may be its null vector."""
     length = float(np.linalg.norm(same))
     z = same / length if length > 0.0 else same
     flat = length > 0.0 and float(np.abs(scaled @ z).max()) <= z.size * _EPS
-    try:  # with curvature along z, to which the shortest solution is orthogonal
+    try:  # add curvature along z; the shortest solution is orthogonal to z
         factor = cho_factor(scaled + np.outer(z, z) if flat else scaled, lower=True, check_finite=False)
         if np.square(np.diagonal(factor[0])).min() > _CLEARLY_CURVED:
             step = cho_solve(factor, right - z * (z @ right) if flat else right, check_finite=False)
             return step, z.size - int(flat)
-    except LinAlgError:  # some other direction has no curvature
+    except LinAlgError:  # another direction has no curvature
         pass
     values, vectors = eigh(scaled, overwrite_a=True, check_finite=False)
     known = values > values.size * _EPS * values[-1]

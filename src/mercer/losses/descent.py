@@ -1,4 +1,4 @@
-"""A kernel machine that is penalised in its coefficients: hinge loss and sum of alpha², by gradient steps."""
+"""A kernel machine with hinge loss and a penalty on its coefficients, sum of alpha², minimised by gradient steps."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from mercer.solvers.base import Callback
 from mercer.solvers.interruption import Interruption
 
 Product = Callable[[FloatArray], FloatArray]
-"""K times a vector."""
+"""A function that returns K times a vector."""
 
 SOLVERS = ("accelerated", "descent")
-_LOOK = 20  # steps between looks at the gap, which cost as much as one
+_LOOK = 20  # steps between two evaluations of the duality gap, which cost as much as a step
 
 
 @dataclass(eq=False)
 class Point:
-    """alpha >= 0 and b, and multipliers mu of the margins, 0 <= mu_i <= s_i with sum_i y_i mu_i = 0."""
+    """A primal point (alpha >= 0 and b) and a dual point: multipliers mu with 0 <= mu_i <= s_i, sum_i y_i mu_i = 0."""
 
     alpha: FloatArray
     bias: float
@@ -43,7 +43,7 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class CoefficientEvidence(Evidence):
-    """A point of this machine, on the rows `idx` of `data`."""
+    """A point of this machine on the rows `idx` of `data`."""
 
     kernel: Kernel
     data: Data
@@ -54,15 +54,15 @@ class CoefficientEvidence(Evidence):
     point: Point
     n_jobs: int | None
     memory_limit: int | None = None
-    convex: bool = True  # whatever the kernel is: margins are linear in alpha
+    convex: bool = True  # for every kernel, because margins are linear in alpha
 
     @property
     def scale(self) -> FloatArray:
-        """The violation is the relative gap."""
+        """1, because the violation is the relative gap."""
         return np.ones(1)
 
     def evaluate(self, *, independent: bool = False) -> Evaluation:
-        """Evaluate the point; with `independent`, by `kernel.block` and not by native tiles."""
+        """Evaluate the point; with `independent`, by `kernel.block` instead of native code."""
         backend = BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None
         gram = Gram(self.kernel, self.data, backend=backend, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
         gram = gram if self.idx is None else gram.restrict(self.idx)
@@ -86,13 +86,13 @@ def _primal(y: FloatArray, s: FloatArray, penalty: float, alpha: FloatArray, val
 
 
 def _dual(y: FloatArray, s: FloatArray, penalty: float, multipliers: FloatArray, reach: FloatArray) -> float:
-    """The dual objective; `reach` is K (y mu)."""
+    """Return the dual objective; `reach` is K (y mu)."""
     return float(multipliers.sum()) - 0.5 / penalty * float(s @ np.square(np.maximum(0.0, y * reach)))
 
 
 @dataclass(frozen=True, eq=False)
 class Descended:
-    """Signed coefficients beta_i = s_i alpha_i y_i, bias, alpha, multipliers of the margins, and the certificate."""
+    """The solution: signed coefficients beta_i = s_i alpha_i y_i, bias, alpha, margin multipliers, and certificate."""
 
     beta: FloatArray
     bias: float
@@ -117,20 +117,20 @@ def minimise(
 ) -> Descended:
     """Minimise sum_i s_i max(0, 1 - y_i h(x_i)) + penalty/2 sum_i s_i alpha_i² over alpha >= 0 and b, and certify it.
 
-    h(x) = sum_i s_i alpha_i y_i k(x_i, x) + b: a row of weight s is s rows, each with its alpha. The dual is
+    h(x) = sum_i s_i alpha_i y_i k(x_i, x) + b. A row of weight s counts as s rows with the same alpha. The dual is
 
         max  sum_i mu_i - sum_i s_i max(0, y_i sum_j mu_j y_j k(x_j, x_i))² / (2 penalty)
         s.t. 0 <= mu_i <= s_i,  sum_i y_i mu_i = 0,
 
-    with alpha_i = max(0, y_i sum_j mu_j y_j k(x_j, x_i)) / penalty at the optimum.
+    At the optimum, alpha_i = max(0, y_i sum_j mu_j y_j k(x_j, x_i)) / penalty.
 
     Parameters
     ----------
     solver : {"accelerated", "descent"}
-        "descent" takes the textbook's steps in alpha and b, along minus the subgradient. "accelerated" climbs the dual,
-        which has a gradient, by Nesterov's method.
+        "descent" makes textbook steps in alpha and b along the negative subgradient. "accelerated" maximises the dual
+        problem, which is differentiable, by Nesterov's method.
     learning_rate : float, optional
-        Of "descent"; by default 1 / (penalty t) in step t.
+        Step length for "descent"; by default 1 / (penalty t) in step t.
     interruption, began
         See :func:`mercer.losses.iteration.iterate`.
 
@@ -167,7 +167,7 @@ def minimise(
     return Descended(beta, point.bias, point.alpha, point.multipliers, certificate, ended.n_iter)
 
 
-def left_out(
+def loo_values(
     found: Descended,
     y: FloatArray,
     gram: Gram,
@@ -177,23 +177,22 @@ def left_out(
     tol: float,
     check: Callable[[], None] = lambda: None,
 ) -> FloatArray:
-    """Return h(x_i) of the machine that the rows without row i have, for every i.
+    """Return, for every row i, h(x_i) of the machine trained without row i.
 
-    Without a row that has neither alpha nor a multiplier, the conditions of the optimum still hold for alpha.
-    Without another one, what is left of the multipliers is where the accelerated solver starts.
+    If row i has alpha and multiplier 0, alpha of the other rows stays optimal without it. Otherwise the accelerated
+    solver is started from the multipliers of the other rows.
 
     Parameters
     ----------
     found : Descended
-        By :func:`minimise`, from the same rows, weights and penalty, to a relative gap of `tol`; so are those without a
-        row, or as far as rounding lets them.
+        The result of :func:`minimise` on the same rows, weights and penalty, to a relative gap of `tol`. The machines
+        without a row are solved to the same gap, or as far as rounding allows.
     check : callable, optional
-        Called between pieces of work; what it raises ends it.
+        Called between blocks of work; an exception that it raises ends the computation.
 
     Notes
     -----
-    Costs a fit that starts near its end for almost every row, since alpha is 0 only where a row's own class is not the
-    nearer one.
+    The cost is a warm-started fit for almost every row. alpha is 0 only for rows that are nearer to the other class.
     """
     product = KernelProduct(gram)
     for _ in product.prepare():
@@ -222,7 +221,7 @@ def best_bias(y: FloatArray, s: FloatArray, values: FloatArray) -> float:
     corners = y - values
     order = np.argsort(corners, kind="stable")
     passed = np.cumsum(s[order])
-    wanted = float(s[y > 0].sum())  # the slope left of all corners is minus that, and each corner adds its weight
+    wanted = float(s[y > 0].sum())  # the slope left of all corners is -wanted; each corner adds its weight
     first = int(np.searchsorted(passed, wanted * (1.0 - 1e-12)))
     low = corners[order[min(first, y.size - 1)]]
     flat = first + 1 < y.size and passed[first] <= wanted * (1.0 + 1e-12)
@@ -230,10 +229,10 @@ def best_bias(y: FloatArray, s: FloatArray, values: FloatArray) -> float:
 
 
 def onto_the_plane(y: FloatArray, s: FloatArray, share: FloatArray) -> FloatArray:
-    """Return the point m with 0 <= m <= 1 and sum_i y_i s_i m_i = 0 that is nearest, a row counting s_i times."""
+    """Return the nearest point m with 0 <= m <= 1 and sum_i y_i s_i m_i = 0; row i has weight s_i in the distance."""
     high = float(np.abs(share).max()) + 1.0
     low, level = -high, 0.0
-    for _ in range(200):  # Newton's method on straight pieces, between bounds
+    for _ in range(200):  # Newton's method on a piecewise linear function, with bisection as safeguard
         shifted = share - level * y
         excess = float((y * s) @ np.clip(shifted, 0.0, 1.0))
         low, high = (level, high) if excess > 0.0 else (low, level)
@@ -245,7 +244,7 @@ def onto_the_plane(y: FloatArray, s: FloatArray, share: FloatArray) -> FloatArra
         if level in (low, high):
             break
     point = np.clip(share - level * y, 0.0, 1.0)
-    moved = point - float((y * s) @ point) * y / s  # what the rounded level left: one with room takes it
+    moved = point - float((y * s) @ point) * y / s  # correct the rounding error of the sum in a single entry
     room = np.flatnonzero((moved >= 0.0) & (moved <= 1.0))
     if room.size:
         point[room[0]] = moved[room[0]]
@@ -253,13 +252,12 @@ def onto_the_plane(y: FloatArray, s: FloatArray, share: FloatArray) -> FloatArra
 
 
 def _ascend(y: FloatArray, s: FloatArray, penalty: float, product: Product, point: Point, tol: float) -> Iterator[Step]:
-    """Nesterov's method on the dual, with a step length that is searched, and restarts where momentum points back.
+    """Nesterov's method on the dual problem from `point`, with a step length search and gradient restarts.
 
-    In terms of shares m_i = mu_i / s_i, in which a row counts s_i times: copies of a row all take its steps. It starts
-    at the multipliers of `point`.
+    It works with shares m_i = mu_i / s_i, in a metric with weight s_i: duplicates of a row make the same steps.
     """
     share = onto_the_plane(y, s, point.multipliers / s)
-    share_reach = ahead_reach = product(s * share * y)  # K (y mu), which is linear: one product with K less a step
+    share_reach = ahead_reach = product(s * share * y)  # K (y mu); it is linear in mu, which saves a product per step
     ahead, momentum, steepness, n_iter = share, 1.0, 1.0, 0
     best, gap, primal = -np.inf, float("inf"), float("inf")
     while True:
@@ -267,7 +265,7 @@ def _ascend(y: FloatArray, s: FloatArray, penalty: float, product: Product, poin
         values = product(s * alpha * y)
         slope = 1.0 - y * values
         here = _dual(y, s, penalty, s * ahead, ahead_reach)
-        while np.isfinite(steepness):  # until the parabola lies below the dual
+        while np.isfinite(steepness):  # until the quadratic lower model is below the dual objective
             new = onto_the_plane(y, s, ahead + slope / steepness)
             step = new - ahead
             new_reach = product(s * new * y)
@@ -277,7 +275,7 @@ def _ascend(y: FloatArray, s: FloatArray, penalty: float, product: Product, poin
                 break
             steepness *= 2.0
             yield Step(n_iter, gap, primal)
-        else:  # rounding is more than any step gains
+        else:  # no step gains more than rounding
             return
         if n_iter % _LOOK == 0:
             alpha = np.maximum(0.0, y * new_reach) / penalty
@@ -299,7 +297,7 @@ def _ascend(y: FloatArray, s: FloatArray, penalty: float, product: Product, poin
             ahead, ahead_reach = new + onward * (new - share), new_reach + onward * (new_reach - share_reach)
             momentum = later
         share, share_reach = new, new_reach
-        steepness *= 0.95  # it may have been too steep where it was
+        steepness *= 0.95  # a smaller steepness may be enough for the next step
         yield Step(n_iter, gap, primal)
 
 
@@ -312,10 +310,11 @@ def _descend(
     tol: float,
     learning_rate: float | None,
 ) -> Iterator[Step]:
-    """The textbook's steps: alpha <- max(0, alpha - rate dE/dalpha), b <- b - rate dE/db.
+    """Textbook subgradient steps: alpha <- max(0, alpha - rate dE/dalpha), b <- b - rate dE/db.
 
-    In terms of each of the s_i copies of a row, dE/dalpha_i = penalty alpha_i - sum over the rows inside the margin of
-    s_j y_i y_j k(x_i, x_j). The certificate's multipliers are the average over the steps of who was inside.
+    For each of the s_i copies of a row, dE/dalpha_i = penalty alpha_i - sum of s_j y_i y_j k(x_i, x_j) over the rows j
+    inside the margin. The multipliers of the certificate are the average over the steps of the indicator "row is inside
+    the margin".
     """
     average, n_iter, gap = np.zeros(y.size), 0, float("inf")
     while True:

@@ -1,4 +1,4 @@
-"""The loop of machines that iterate: an algorithm yields after every piece of work, the loop keeps the limits."""
+"""The loop for iterative machines: the algorithm yields after every piece of work, and the loop checks the limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mercer.solvers.interruption import Interruption
 
 
 class Step(NamedTuple):
-    """Where an algorithm is: steps so far, and violation and objective as it sees them."""
+    """The state of an algorithm: number of steps, and the current violation and objective in the solver."""
 
     n_iter: int
     violation: float
@@ -22,7 +22,7 @@ class Step(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """What stopped an algorithm, None where it came to its end by itself; and one row for every look at the clock."""
+    """The reason why an algorithm was stopped (None if it finished), the steps, and a trace row for every 50 ms."""
 
     status: Status | None
     n_iter: int
@@ -40,11 +40,12 @@ def iterate(
 ) -> Ended:
     """Run an algorithm to its end, or until a limit, Ctrl-C or the callback stops it.
 
-    It stops between two pieces of work, and what it has found so far is usable. The callback is called about every
-    50 ms; the `dual` of its argument is the algorithm's objective.
+    The algorithm is stopped only between two pieces of work, and its result so far is usable. The callback is called
+    about every 50 ms; the `dual` of its argument is the algorithm's objective.
 
-    Machines that one Ctrl-C, time limit or callback shall stop together share an `interruption`, entered by the caller,
-    and when they `began`, by the clock of `time.perf_counter`. Those that come too late take no step.
+    To stop several machines together by one Ctrl-C, time limit or callback, the caller enters an `interruption` and
+    passes it to all of them, with the common start time `began` (of `time.perf_counter`). Machines that start after the
+    limit make no step.
     """
     shown = time.perf_counter()
     began = shown if began is None else began
@@ -52,7 +53,7 @@ def iterate(
     n_iter = 0
     if limits.max_iter == 0:
         return Ended(Status.MAX_ITER, 0, trace)
-    with interruption or Interruption() as shared:  # entering one again changes nothing
+    with interruption or Interruption() as shared:  # entering an interruption again has no effect
         late = out_of_time(limits, began, shared)
         if late is not None:
             return Ended(late, 0, trace)

@@ -1,4 +1,4 @@
-"""Newton's method with conjugate gradients for a smooth loss in a kernel's space: kernel logistic regression."""
+"""Newton's method with conjugate gradients for a smooth loss in a kernel's space, as in kernel logistic regression."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from mercer.losses.iteration import Step, iterate
 from mercer.losses.objective import Objective
 from mercer.solvers.base import Callback
 
-_MOST_INNER = 1000  # steps of conjugate gradients for a Newton step: enough for all but hopeless conditions
-_PRODUCTS = 100  # with K in a Newton step, or so: for the choice of threads
-_HALVINGS = 40  # of a Newton step; then rounding forbids progress
-_IDLE = 10  # Newton steps that gain no more than rounding and no smaller violation; then too
-_SURE = 1e-3
-"""Of all decision values: a step that moves them by less goes all the way. Second derivatives of logistic losses change
-by that share at most, and the objective itself would show no more than its rounding, where coefficients are large."""
+_MOST_INNER = 1000  # conjugate gradient steps per Newton step; more would be needed only in hopelessly bad conditions
+_PRODUCTS = 100  # typical number of products with K in a Newton step; used to choose the number of threads
+_HALVINGS = 40  # halvings of a Newton step; then rounding prevents progress
+_MOST_IDLE = 10  # successive Newton steps without progress beyond rounding, after which the solver stops
+_FULL_STEP = 1e-3
+"""Largest change of a decision value for which a full Newton step is made without a line search. Second derivatives of
+logistic losses then change by at most this relative amount. With large coefficients, the objective itself would show
+only its rounding."""
 _DAMPING = 1e-4
-"""Of the trace of what curves w, on top of the penalty in the first step: conjugate gradients take some 100 products at
-most then, and a step does not go far beyond where the quadratic model holds."""
+"""Addition to the penalty in the first Newton step, relative to the trace of the curvature in w. It limits conjugate
+gradients to about 100 products, and keeps the step within the range of the quadratic model."""
 
 
 @dataclass(eq=False)
 class Point:
-    """Coefficients (n, T), biases (T,), and K times the coefficients as far as it is kept up to date."""
+    """Coefficients (n, T), biases (T,), and K times the coefficients, which is updated by each step."""
 
     beta: FloatArray
     bias: FloatArray
@@ -43,7 +44,7 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class Minimised:
-    """Coefficients, biases, the certificate, and the trace of the solver."""
+    """The solution: coefficients, biases, certificate, and the trace of the solver."""
 
     beta: FloatArray
     bias: FloatArray
@@ -53,12 +54,12 @@ class Minimised:
 
 
 def minimise(objective: Objective, gram: Gram, *, limits: Limits, callback: Callback | None = None) -> Minimised:
-    """Minimise an objective with a loss that is not quadratic over f_t = sum_i beta_it k(x_i, .) + b_t, and certify it.
+    """Minimise an objective with a non-quadratic loss over f_t = sum_i beta_it k(x_i, .) + b_t, and certify it.
 
     Notes
     -----
-    Each step of conjugate gradients costs one product with K: n² T multiplications where K fits into `memory_limit`,
-    8 n² bytes, and n² kernel values more where it does not.
+    Each step of conjugate gradients costs a product with K: n² T multiplications if K (8 n² bytes) fits into
+    `memory_limit`, and n² kernel values more if it does not.
     """
     began, before = time.perf_counter(), gram.n_values
     n_outputs = objective.penalty.size
@@ -81,7 +82,7 @@ def minimise(objective: Objective, gram: Gram, *, limits: Limits, callback: Call
 
 
 def _newton(objective: Objective, gram: Gram, point: Point, tol: float) -> Iterator[Step]:
-    """Improve `point` in place; yields after every product with K."""
+    """Improve `point` in place; yield after every product with K."""
     loss, weights, penalty = objective.loss, objective.weights[:, None], objective.penalty
     here = Step(0, float("inf"), objective.total_loss(point.values))
     product = KernelProduct(gram)
@@ -101,9 +102,11 @@ def _newton(objective: Objective, gram: Gram, point: Point, tol: float) -> Itera
         value = _value(objective, point.beta, point.values, f)
         here = Step(here.n_iter, violation, value)
         yield here
-        squared = max(0.0, float((gradient * product(gradient)).sum()))  # length of the gradient in terms of w
+        squared = max(
+            0.0, float((gradient * product(gradient)).sum())
+        )  # squared norm of the gradient with respect to w
         steepest = max(steepest, squared)
-        # Half: the certificate's kernel values are rounded otherwise.
+        # The factor 0.5 is a reserve, because the certificate's kernel values are rounded differently.
         gap = 0.5 * squared / float(penalty.min())
         if violation <= 0.5 * tol and gap <= 0.5 * largest_gap(tol) * max(1.0, abs(value)):
             if fresh:
@@ -122,7 +125,7 @@ def _newton(objective: Objective, gram: Gram, point: Point, tol: float) -> Itera
         idle = idle + 1 if -slope <= rounding and violation >= 0.5 * least else 0
         least = min(least, violation)
         length = _step_length(objective, point, direction, value, slope, rounding)
-        if length == 0.0 or idle > _IDLE:
+        if length == 0.0 or idle > _MOST_IDLE:
             return
         point.beta += length * d
         point.bias += length * shift
@@ -142,19 +145,20 @@ def _direction(
     rounding: float,
     damping: FloatArray,
 ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-    """Conjugate gradients for the Newton step: directions of beta, of the biases, and of K beta; better and better.
+    """Yield better and better approximations of the Newton step: directions of beta, of the biases, and of K beta.
 
     With g the gradient, penalty beta + weights L'(f), and weights L''(f) = R R', the step d asks for
     g + penalty d + R R'(K d + shift) = 0. In terms of v = R'(K d + shift) it is d = -(g + R v) / penalty, and
 
         (I + R'K R / penalty) v = R'(shift - K g / penalty),    sum_i (R v)_i = -drift,
 
-    the latter if there are biases. The matrix is positive definite in the plain inner product, its condition number at
-    most that of 1 + eigenvalues of K / (4 penalty). Whatever v is, coefficients have no part of their own where K
-    maps to 0: penalty (beta + d) = -(weights L'(f) + R v), and R times the residual is the gradient that is left.
+    The second condition applies if there are biases. The matrix is positive definite in the Euclidean inner product.
+    Its condition number is at most that of 1 + eigenvalues of K / (4 penalty). For every v,
+    penalty (beta + d) = -(weights L'(f) + R v), so coefficients have no component in the null space of K; R times the
+    residual is the remaining gradient.
 
-    To the penalty is added the trace of K L''(f), row i times `damping`_i: it vanishes with the gradient, so that the
-    last steps are Newton's, and keeps the first ones short and well conditioned where the penalty is small.
+    The trace of K L''(f), row i multiplied by `damping`_i, is added to the penalty. It vanishes with the gradient, so
+    that the last steps are Newton steps. It keeps the first steps short and well conditioned if the penalty is small.
     """
     spread, gather = objective.loss.root(f)
     roots = np.sqrt(objective.weights)[:, None]
@@ -179,13 +183,13 @@ def _direction(
         residual = left + into(shift)
         remaining = out(residual)
         worst = float(np.abs(remaining / objective.weights[:, None]).max())
-        # Twice by how much the quadratic model rises: conjugate gradients make another function fall.
+        # Twice the increase of the quadratic model; conjugate gradients decrease another function.
         rise = float((gradient * moved).sum()) + float(drift @ shift) + float((remaining * (moved + shift)).sum())
         if worst <= max(0.25 * tol, min(0.1, violation**0.5) * violation) and rise <= rounding:
             return
         square = float((residual * residual).sum())
         least = np.finfo(np.float64).eps ** 2 * square if least is None else least
-        if square <= least:  # all else is rounding; 0 at once where nothing is left to do
+        if square <= least:  # the rest is rounding; the bound is 0 if nothing remains to be solved
             return
         p, last = residual + square / last * p, square
         s = out(p) / penalty
@@ -210,10 +214,10 @@ def _step_length(
     slope: float,
     rounding: float,
 ) -> float:
-    """How far to go: all the way, or half as far until the objective falls; 0 where it does not fall any more."""
+    """Return the step length: 1, halved until the objective decreases; 0 if it does not decrease."""
     d, shift, moved = direction
     length = 1.0
-    if float(np.abs(moved + shift).max()) <= _SURE:
+    if float(np.abs(moved + shift).max()) <= _FULL_STEP:
         return length
     for _ in range(_HALVINGS):
         values = point.values + length * moved
@@ -225,7 +229,7 @@ def _step_length(
 
 
 class KernelProduct:
-    """Products with K: of the matrix, where that fits into the memory limit, or evaluated anew each time."""
+    """Products with K: by a stored matrix if it fits into the memory limit, otherwise evaluated each time."""
 
     def __init__(self, gram: Gram) -> None:
         self._gram = gram
@@ -233,20 +237,21 @@ class KernelProduct:
         self.bytes_held = 0
 
     def prepare(self) -> Iterator[None]:
-        """Evaluate the matrix if it fits; yields after every piece of work. Raises a ValueError if values overflow."""
+        """Evaluate the matrix if it fits; yield after every piece of work. Raise a ValueError if values overflow."""
         size = 8 * self._gram.n**2
         if size > self._gram.room:
             return
         matrix = np.empty((self._gram.n, self._gram.n))
         yield from self._gram.fill_block(matrix, None, None)
         with np.errstate(over="ignore", invalid="ignore"):
-            finite(self._gram.kernel, matrix.sum(axis=1))  # no finite sum of what is infinite
+            finite(self._gram.kernel, matrix.sum(axis=1))  # a finite sum has only finite terms
         self._matrix, self.bytes_held = matrix, size
 
     def __call__(self, vectors: FloatArray) -> FloatArray:
-        """Return K @ vectors; of a single vector, by the native core: zeros cost nothing, threads change nothing.
+        """Return K @ vectors. A single vector is multiplied in native code, which skips zeros.
 
-        Threads of BLAS wait for each other: on busy processors, a hundred times longer than the product takes.
+        Native results do not depend on the number of threads. On busy processors, BLAS with several threads may take a
+        hundred times longer, because its threads wait for each other.
         """
         if self._matrix is None:
             found = self._gram.matvec(vectors)

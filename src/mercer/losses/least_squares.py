@@ -1,4 +1,4 @@
-"""Linear least squares with a bias, by one singular value decomposition."""
+"""Linear least squares with a bias, solved by a singular value decomposition."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from mercer.losses.objective import Objective, Squared
 from mercer.losses.ridge import TOL
 
 _EPS = float(np.finfo(np.float64).eps)
-_ALONE = 1e-10  # of a row's leverage left beyond the columns: what rounding makes of 0
+_ALONE = 1e-10  # a remaining leverage (beyond the column space) up to this size is 0 up to rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Normal vectors w (p, T), biases (T,), residuals without the row itself (n, T), and the certificate."""
+    """The solution: normal vectors w (p, T), biases (T,), leave-one-out residuals (n, T), and the certificate."""
 
     w: FloatArray
     bias: FloatArray
@@ -40,19 +40,19 @@ def solve(rows: FloatArray, Y: FloatArray, penalty: float, weights: FloatArray) 
     rows : ndarray of shape (n, p)
     Y : ndarray of shape (n, T)
     penalty : float
-        At least 0; with 0, the solution of least norm where there are many.
+        At least 0; with 0, the solution of least norm is returned if there are many.
     weights : ndarray of shape (n,)
         All positive.
 
     Notes
     -----
-    A column that is constant but for rounding has weight 0.
+    A column that is constant up to rounding gets weight 0.
 
-    Costs a thin singular value decomposition, some 4 n p min(n, p) multiplications, and as many numbers as three
-    copies of the rows. The leave-one-out residuals are (y - f) / (1 - h), h the leverages. Where h is 1 but for the
-    penalty, because the row is the only one in some direction, both have the penalty as a factor. Without it they are
-    u'z and u'e, with z the scaled targets, e the row's unit vector and u = U (S² + penalty)⁻¹ U'e: with a penalty of 0
-    the limit, which is the residual of the solution of least norm.
+    The cost is a thin singular value decomposition, about 4 n p min(n, p) multiplications, and memory for three copies
+    of the rows. The leave-one-out residuals are (y - f) / (1 - h), where h are the leverages. If a row is the only one
+    with a component in some direction, both y - f and 1 - h are multiples of the penalty. For these rows the quotient
+    without this factor is used: u'z / u'e, where z are the scaled targets, e is the row's unit vector and
+    u = U (S² + penalty)⁻¹ U'e. For penalty 0 this is the limit: the residual of the solution of least norm.
     """
     with blas_threads(4 * rows.size * min(rows.shape)):
         return _solved(rows, Y, penalty, weights)
@@ -62,16 +62,16 @@ def _solved(rows: FloatArray, Y: FloatArray, penalty: float, weights: FloatArray
     began = time.perf_counter()
     total, roots = weights.sum(), np.sqrt(weights)[:, None]
     level, centred = weights @ Y / total, rows
-    for _ in range(2):  # the second takes what rounding has left of the first
+    for _ in range(2):  # the second pass removes the rounding error of the first mean
         centred = centred - weights / total @ centred
     constant = np.abs(centred).max(axis=0, initial=0.0) <= CONSTANT * np.abs(rows).max(axis=0, initial=0.0)
     table = roots * np.where(constant, 0.0, centred)
-    left, s, right = abandonable(lambda: svd(table, full_matrices=False, check_finite=False))  # Ctrl-C leaves it
+    left, s, right = abandonable(lambda: svd(table, full_matrices=False, check_finite=False))  # Ctrl-C stops it
     known = s > max(rows.shape) * _EPS * s.max(initial=0.0)
     safe = np.where(known, s, 1.0)
     shrink = np.where(known, 1.0 / (safe + penalty / safe), 0.0)
     w = right.T @ (shrink[:, None] * (left.T @ (roots * (Y - level))))
-    w[constant] = 0.0  # whatever rounding makes of it: in units of a column that does not vary, it would be infinite
+    w[constant] = 0.0  # division by the scale of a constant column would amplify rounding
     bias = level - weights / total @ rows @ w
     leverages = weights / total + np.square(left) @ (shrink * s)
     free = 1.0 - leverages

@@ -1,4 +1,4 @@
-"""Machines in coordinates of w: what their certificate says."""
+"""Certificates of linear machines, whose solution is the vector w."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from mercer.losses.objective import Objective
 _EPS = float(np.finfo(np.float64).eps)
 
 _NEAR = 0.01
-"""Farthest that a Newton step may move a decision value near an optimum. Where there is no optimum, as for the maximum
-likelihood of separable classes, it moves some by about 1 however small the gradient has become."""
+"""Largest change of a decision value by a Newton step near an optimum. If no optimum exists (maximum likelihood of
+separable classes), the step changes some decision value by about 1, even when the gradient is tiny."""
 
-_BLOCK_VALUES = 1 << 22  # of columns that are made dense at a time: 32 MiB
+_BLOCK_VALUES = 1 << 22  # values of the columns that are made dense at a time: 32 MiB
 
 
 @dataclass(frozen=True, eq=False)
 class LinearEvidence(Evidence):
-    """A point in coordinates of w: f_t(x) = <w_t, x> + bias_t; `w` has shape (p, T), `rows` (n, p), dense or CSR."""
+    """A point given by w: f_t(x) = <w_t, x> + bias_t; `w` has shape (p, T), `rows` (n, p), dense or CSR."""
 
     objective: Objective
     rows: Any
@@ -34,16 +34,16 @@ class LinearEvidence(Evidence):
 
     @property
     def scale(self) -> FloatArray:
-        """That of the loss."""
+        """The scale of the loss."""
         return self.objective.loss.scale
 
     @property
     def has_gap(self) -> bool:
-        """Without a penalty no dual point is at hand."""
+        """False without a penalty, because no dual point is known then."""
         return bool(self.objective.penalty.all())
 
     def evaluate(self, *, independent: bool = False) -> Evaluation:
-        """Evaluate the point; it takes plain NumPy either way."""
+        """Evaluate the point, by NumPy in both cases."""
         del independent
         return evaluate(self.objective, self.rows, self.w, self.bias)
 
@@ -53,11 +53,11 @@ def evaluate(objective: Objective, rows: Any, w: FloatArray, bias: FloatArray) -
 
     Notes
     -----
-    Where there is a bias, the gradient is that about the weighted means of the columns, and an element is large against
-    the column's spread: an offset changes neither. The dual point is that of L'(g), with g = f and the biases that
-    suit w best. The gap is ||gradient||² / (2 penalty) at g, and what these biases gain; it is infinite where there is
-    no penalty, unless the gradient is 0. There, a small gradient proves nothing by itself unless the loss is quadratic:
-    the Newton step must be small too, and as many directions have curvature as where no row is certain yet, f = 0.
+    With a bias, the gradient is computed about the weighted means of the columns, and each element is compared with the
+    spread of its column, so that an offset changes neither. The dual point is L'(g), where g is f with the biases that
+    are optimal for w. The gap is ||gradient||² / (2 penalty) at g plus the gain by these biases. Without a penalty it
+    is infinite, unless the gradient is 0. In this case a small gradient proves nothing, except for a quadratic loss.
+    The Newton step must be small too, and the number of directions with curvature must be the same as at f = 0.
     """
     penalty, total = objective.penalty, float(objective.weights.sum())
     f = rows @ w + bias
@@ -86,7 +86,7 @@ def evaluate(objective: Objective, rows: Any, w: FloatArray, bias: FloatArray) -
 
 
 def _about_means(objective: Objective, rows: Any) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
-    """Dense blocks of columns, about their means where there is a bias, and what their slopes are large against."""
+    """Yield dense blocks of columns, centred if there is a bias, and the scale of their gradient elements."""
     n, p = rows.shape
     total = float(objective.weights.sum())
     share = objective.weights / total
@@ -97,7 +97,7 @@ def _about_means(objective: Objective, rows: Any) -> Iterator[tuple[slice, Float
         block = columns[:, part]
         block = block.astype(np.float64) if isinstance(block, np.ndarray) else block.toarray()
         floor = _EPS * np.abs(block).max(axis=0, initial=0.0)
-        for _ in range(2 if objective.has_bias else 0):  # the second takes what rounding has left of the first
+        for _ in range(2 if objective.has_bias else 0):  # the second pass removes the rounding error of the first mean
             block = block - share @ block
         reach = np.maximum(np.abs(block).max(axis=0, initial=0.0), np.finfo(np.float64).tiny)
         spread = reach * np.sqrt(share @ np.square(block / reach))
@@ -105,7 +105,7 @@ def _about_means(objective: Objective, rows: Any) -> Iterator[tuple[slice, Float
 
 
 def _reach(objective: Objective, rows: Any, f: FloatArray, slopes: FloatArray, drift: FloatArray) -> float:
-    """How far Newton's method would go on, 0 where that is not far; infinite where it cannot tell."""
+    """Return the largest change of a decision value by a Newton step; 0 if small, infinite if curvature vanished."""
     columns = Columns.of(rows, objective.weights, centred=objective.has_bias)
     gradient = np.asarray(columns.table.T @ slopes)
     start = second_derivatives(objective, columns, np.zeros_like(f))

@@ -1,4 +1,4 @@
-"""Linear logistic regression: Newton's method, and gradient descent as textbooks have it."""
+"""Linear logistic regression by Newton's method, or by gradient descent as in textbooks."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from mercer.losses.objective import Objective, Softmax
 from mercer.solvers.base import Callback
 
 SOLVERS = ("newton", "gradient")
-_HALVINGS = 40  # of a Newton step; then rounding forbids progress
-_IDLE = 10  # Newton steps that gain no more than rounding and no smaller violation; then too
+_HALVINGS = 40  # halvings of a Newton step; then rounding prevents progress
+_MOST_IDLE = 10  # successive Newton steps without progress beyond rounding, after which the solver stops
 
 
 @dataclass(eq=False)
 class Minimised:
-    """Normal vectors w (p, T), biases (T,), the certificate, and the trace of the solver."""
+    """The solution: normal vectors w (p, T), biases (T,), certificate, and the trace of the solver."""
 
     w: FloatArray
     bias: FloatArray
@@ -54,7 +54,7 @@ def minimise(
 ) -> Minimised:
     """Minimise an objective over f_t(x) = <w_t, x> + b_t for rows (n, p), dense or CSR, and certify it.
 
-    `solver` is "newton" or "gradient"; the latter takes steps of `learning_rate` times the gradient, by default of
+    `solver` is "newton" or "gradient". A gradient step is `learning_rate` times the gradient. The default rate is
     1 / (a bound on the largest second derivative), which always converges.
     """
     (n, p), n_outputs = rows.shape, objective.penalty.size
@@ -96,7 +96,7 @@ def _minimised(
 
 
 class _State(NamedTuple):
-    """A point in terms of :class:`Columns`: v (p, T), its level (T,), and what follows from them."""
+    """A point in the coordinates of :class:`Columns`: v (p, T), level (T,), and its decision values and objective."""
 
     v: FloatArray
     level: FloatArray
@@ -111,7 +111,7 @@ class _State(NamedTuple):
 
 
 def _slopes(objective: Objective, columns: Columns, state: _State) -> tuple[FloatArray, FloatArray]:
-    """The gradients with respect to v (p, T) and to the levels (T,), 0 where there are none."""
+    """Return the gradients with respect to v (p, T) and to the levels (T,); the latter is 0 without a bias."""
     by_row = objective.weights[:, None] * objective.loss.gradient(state.f)
     gradient = columns.penalty(objective) * state.v + columns.table.T @ by_row
     return gradient, by_row.sum(axis=0) * objective.has_bias
@@ -120,19 +120,19 @@ def _slopes(objective: Objective, columns: Columns, state: _State) -> tuple[Floa
 def _distance(
     objective: Objective, columns: Columns, state: _State, gradient: FloatArray, drift: FloatArray, tol: float
 ) -> tuple[float, float]:
-    """The violation, and the larger one of it and of the duality gap, each in units of what is enough."""
+    """Return the violation, and the larger of violation and duality gap, each divided by its tolerance."""
     own = np.abs(gradient) / columns.size[:, None]
     worst = max(float(own.max(initial=0.0)), float(np.abs(drift).max(initial=0.0)))
     violation = worst / float(objective.weights.sum())
     if not objective.penalty.all():
         return violation, violation / tol
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # no penalty in units of huge columns
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # the penalty may underflow for huge columns
         gap = 0.5 * float((np.square(gradient) / columns.penalty(objective)).sum())
     return violation, max(violation / tol, gap / (largest_gap(tol) * max(1.0, abs(state.value))))
 
 
 def _newton(objective: Objective, columns: Columns, point: _Point, tol: float) -> Iterator[Step]:
-    """Newton's method, with steps halved until the objective falls."""
+    """Newton's method; steps are halved until the objective decreases."""
     n_iter, idle, least = 0, 0, float("inf")
     state = _State.at(objective, columns, point.w, point.bias)
     while True:
@@ -146,7 +146,7 @@ def _newton(objective: Objective, columns: Columns, point: _Point, tol: float) -
         rounding = 64.0 * np.finfo(np.float64).eps * max(1.0, abs(state.value))
         idle = idle + 1 if -slope <= rounding and distance >= 0.5 * least else 0
         least = min(least, distance)
-        if idle and (distance <= 1.0 or idle > _IDLE):  # what is left is rounding
+        if idle and (distance <= 1.0 or idle > _MOST_IDLE):  # the rest is rounding
             return
         length = 1.0
         for _ in range(_HALVINGS):
@@ -169,9 +169,9 @@ def _descent(objective: Objective, columns: Columns, point: _Point, tol: float, 
         gradient, drift = _slopes(objective, columns, state)
         violation, distance = _distance(objective, columns, state, gradient, drift, tol)
         yield Step(n_iter, violation, state.value)
-        if distance <= 1.0 or not np.isfinite(state.value) or rate == 0.0:  # that is where second derivatives overflow
+        if distance <= 1.0 or not np.isfinite(state.value) or rate == 0.0:  # rate is 0 if second derivatives overflow
             return
-        # In terms of w: the bias stays as it is while w moves.
+        # Steps are made in w and b, so that b stays fixed while w changes.
         along = columns.spread[:, None] * gradient + columns.centre[:, None] * drift
         point.w = point.w - rate * along
         point.bias = point.bias - rate * drift
@@ -179,7 +179,7 @@ def _descent(objective: Objective, columns: Columns, point: _Point, tol: float, 
 
 
 def _steepest(objective: Objective, rows: Any) -> float:
-    """A bound on the largest second derivative: the second derivative of a logistic loss is at most 1/4, else 1/2."""
+    """Return a bound on the largest second derivative; that of the loss is at most 1/4 (logistic) or 1/2 (softmax)."""
     largest = float(abs(rows).max()) or 1.0
     table = rows / largest
     roots = np.sqrt(objective.weights)[:, None]
@@ -188,7 +188,7 @@ def _steepest(objective: Objective, rows: Any) -> float:
     if min(table.shape) > 1 and square > 0.0:
         square = float(svds(table, k=1, return_singular_vectors=False, rng=0)[0]) ** 2 * 1.01
     square *= largest * largest
-    if objective.has_bias:  # the column of ones beside the others
+    if objective.has_bias:  # the bias acts as a column of ones
         square += float(objective.weights.sum())
     bound = (0.5 if isinstance(objective.loss, Softmax) else 0.25) * square + float(objective.penalty.max())
     return bound or 1.0

@@ -1,4 +1,4 @@
-"""Nearest rows in a kernel's space."""
+"""Nearest neighbours in a kernel's space."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mercer.kernels import RBF, Kernel, Linear
 def nearest(
     kernel: Kernel, data: Data, prototypes: Data, own: FloatArray, count: int, *, n_jobs: int | None = None
 ) -> tuple[FloatArray, IndexArray]:
-    """Return the squared distances to the `count` nearest prototypes, and which they are, each (m, count).
+    """Return the squared distances to the `count` nearest prototypes, and their indices, each (m, count).
 
     Parameters
     ----------
     kernel : Kernel
-        Resolved.
+        A resolved kernel.
     data : Data
-        The m rows.
+        The m rows whose neighbours are searched.
     prototypes : Data
     own : ndarray of shape (n_prototypes,)
         k(z, z) of each prototype.
@@ -36,9 +36,9 @@ def nearest(
 
     Notes
     -----
-    Dense rows with the linear or the Gaussian kernel, whose distances order as those of the rows do, go to
-    scikit-learn's trees. Others cost m times n_prototypes kernel values and sorting each row of them; the first
-    prototype comes first where distances are equal.
+    For the linear or the Gaussian kernel, distances in the kernel's space have the same order as between the rows. For
+    dense rows, these kernels use scikit-learn's trees. Other cases cost m times n_prototypes kernel values, and sorting
+    of each row. For equal distances, the prototype with the smaller index comes first.
     """
     if isinstance(kernel, (Linear, RBF)) and _is_dense(data) and _is_dense(prototypes):
         assert isinstance(data, Vectors)
@@ -57,9 +57,9 @@ def nearest(
 def nearest_by_values(
     data: Precomputed, columns: IndexArray, own: FloatArray, count: int
 ) -> tuple[FloatArray, IndexArray]:
-    """Return the same for rows of kernel values, of which `columns` are the prototypes'.
+    """Return the same as :func:`nearest` for rows of kernel values; `columns` are the columns of the prototypes.
 
-    The squares are k(z, z) - 2 k(x, z) only: nobody knows k(x, x), and it does not matter for the order.
+    The squares are only k(z, z) - 2 k(x, z), because k(x, x) is unknown. It does not affect the order.
     """
     squares, indices = np.empty((data.n, count)), np.empty((data.n, count), dtype=np.int64)
     height = max(1, BLOCK_VALUES // max(1, columns.size))
@@ -79,16 +79,16 @@ def vote_shares(
     *,
     n_jobs: int | None = None,
 ) -> FloatArray:
-    """Return the share of votes of each class, times its weight, among the `count` nearest prototypes, (m, n_classes).
+    """Return the weighted share of votes of each class among the `count` nearest prototypes, (m, n_classes).
 
-    `codes` are the classes of the prototypes; see :func:`nearest` for the rest.
+    `codes` are the classes of the prototypes; the other arguments are those of :func:`nearest`.
     """
     _, indices = nearest(kernel, data, prototypes, kernel.diag(prototypes), min(count, codes.size), n_jobs=n_jobs)
     return counted_shares(codes[indices], class_weight)
 
 
 def counted_shares(votes: IndexArray, class_weight: FloatArray) -> FloatArray:
-    """Return the share of each class, times its weight, of votes (m, count)."""
+    """Return the weighted share of each class in the votes (m, count)."""
     counts = np.column_stack([np.count_nonzero(votes == k, axis=1) for k in range(class_weight.size)])
     return counts * class_weight / (counts @ class_weight)[:, None]
 

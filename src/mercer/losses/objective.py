@@ -1,4 +1,4 @@
-"""What these machines minimise: a penalty on ||w||² and a smooth loss of the decision values."""
+"""The objective of these machines: a penalty on ||w||² and a smooth loss of the decision values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mercer.gram.threads import blas_threads
 Linear = Callable[[FloatArray], FloatArray]
 
 
-_MOST_SHIFTS, _LEAST_SHIFT = 100, 1e-13  # of the biases: Newton's method takes some five to get there
-_ROUNDED = 16.0 * float(np.finfo(np.float64).eps)  # of a sum of losses
+_MOST_SHIFTS, _LEAST_SHIFT = 100, 1e-13  # Newton steps of the biases (about five are typical), and their least size
+_ROUNDED = 16.0 * float(np.finfo(np.float64).eps)  # rounding error of a sum of losses, relative to the sum
 _BALANCE = 1e-10
-"""Largest sum of weighted gradients, over the sum of the weights and in units of the loss, that counts as rounding: a
-dual point that is off by as much bounds the optimum to some ten digits."""
+"""Largest sum of weighted gradients that counts as rounding, relative to the sum of the weights and in units of the
+loss. A dual point with this violation bounds the optimum to about ten digits."""
 
 
 class SmoothLoss(ABC):
@@ -28,7 +28,7 @@ class SmoothLoss(ABC):
     Attributes
     ----------
     scale : ndarray of shape (T,) or (1,)
-        What the derivatives of each output are large against.
+        The scale with which derivatives of each output are compared.
     """
 
     scale: FloatArray = np.ones(1)
@@ -43,7 +43,7 @@ class SmoothLoss(ABC):
 
     @abstractmethod
     def root(self, f: FloatArray) -> tuple[Linear, Linear]:
-        """Return maps B and B' of (n, T), row by row, such that B B' are the second derivatives."""
+        """Return linear maps B and B' on each row of (n, T), such that B B' is the matrix of second derivatives."""
 
     def curve(self, f: FloatArray, direction: FloatArray) -> FloatArray:
         """Return the second derivatives applied to a direction, (n, T)."""
@@ -51,9 +51,9 @@ class SmoothLoss(ABC):
         return spread(gather(direction))
 
     def excess(self, residual: FloatArray) -> FloatArray | None:
-        """Return by how much L(f) + L*(u) exceeds u f at u = L'(f) - `residual`, by row and output.
+        """Return L(f) + L*(u) - u f at u = L'(f) - `residual`, for each row and output.
 
-        None where the conjugate L* is infinite in places, so that a dual point must be made of L'(f) itself.
+        Return None if the conjugate L* may be infinite; then a dual point must be made from L'(f) itself.
         """
         del residual
         return None
@@ -61,7 +61,7 @@ class SmoothLoss(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Squared(SmoothLoss):
-    """1/2 (y - f)², for targets of shape (n, T)."""
+    """Squared loss 1/2 (y - f)², for targets of shape (n, T)."""
 
     y: FloatArray
 
@@ -85,18 +85,18 @@ class Squared(SmoothLoss):
         return lambda v: v, lambda v: v
 
     def excess(self, residual: FloatArray) -> FloatArray:
-        """Half the square."""
+        """Half the squared residual."""
         return 0.5 * np.square(residual)
 
 
 @dataclass(frozen=True, eq=False)
 class Logistic(SmoothLoss):
-    """ln(1 + exp(-y f)), for signs of shape (n,) and one decision value."""
+    """Logistic loss ln(1 + exp(-y f)), for signs y of shape (n,) and one decision value."""
 
     y: FloatArray
 
     def values(self, f: FloatArray) -> FloatArray:
-        """Minus the log-likelihood of each row."""
+        """The negative log-likelihood of each row."""
         return np.logaddexp(0.0, -self.y * f[:, 0])
 
     def gradient(self, f: FloatArray) -> FloatArray:
@@ -104,26 +104,26 @@ class Logistic(SmoothLoss):
         return (-self.y * expit(-self.y * f[:, 0]))[:, None]
 
     def root(self, f: FloatArray) -> tuple[Linear, Linear]:
-        """Factors: the root of p (1 - p)."""
+        """Multiplication by the root of p (1 - p)."""
         factors = np.sqrt(expit(f) * expit(-f))
         return lambda v: factors * v, lambda v: factors * v
 
 
 @dataclass(frozen=True, eq=False)
 class Softmax(SmoothLoss):
-    """ln sum_k exp(f_k) - f_y, for class numbers of shape (n,) and one decision value a class."""
+    """Softmax loss ln sum_k exp(f_k) - f_y, for class numbers of shape (n,) and one decision value per class."""
 
     codes: IndexArray
 
     def values(self, f: FloatArray) -> FloatArray:
-        """Minus the log-likelihood of each row, to its last digits where that is small."""
+        """The negative log-likelihood of each row, without cancellation for small values."""
         every, top = np.arange(self.codes.size), f.argmax(axis=1)
         beside = np.exp(f - f[every, top, None])
         beside[every, top] = 0.0
         return np.asarray(f[every, top] - f[every, self.codes] + np.log1p(beside.sum(axis=1)))
 
     def gradient(self, f: FloatArray) -> FloatArray:
-        """Probabilities; for the row's own class, minus those of the others, which 1 would swallow."""
+        """Probabilities; for the row's own class, minus the sum of the others, which avoids cancellation in p - 1."""
         every, p = np.arange(self.codes.size), softmax(f, axis=1)
         p[every, self.codes] = 0.0
         p[every, self.codes] = -p.sum(axis=1)
@@ -171,24 +171,24 @@ class Objective:
 
     @property
     def unit(self) -> float:
-        """What a duality gap is large against, whatever the optimum is: the squared loss of f = 0, or 1."""
+        """The scale with which a duality gap is compared: the squared loss of f = 0, or 1."""
         return self.total_loss(self.loss.y * 0.0) or 1.0 if isinstance(self.loss, Squared) else 1.0
 
     def off_balance(self, gradients: FloatArray) -> bool:
-        """Whether weighted gradients that have these sums, (T,), add up to more than rounding leaves of 0."""
+        """Whether sums of weighted gradients, (T,), are larger than rounding."""
         bound = _BALANCE * float(self.weights.sum()) * self.loss.scale
         return not bool((np.abs(gradients) <= bound).all())
 
     def bregman(self, f: FloatArray, other: FloatArray) -> float:
-        """By how much the weighted loss at f exceeds its tangent at `other`: at least 0."""
+        """By how much the weighted loss at f is larger than its tangent at `other`; at least 0."""
         tangent = (self.loss.gradient(other) * (f - other)).sum(axis=1)
         return float(self.weights @ np.maximum(0.0, self.loss.values(f) - self.loss.values(other) - tangent))
 
     def balanced(self, f: FloatArray) -> FloatArray:
-        """Return decision values with the biases that suit them best, so that the weighted gradients add up to 0.
+        """Return decision values with optimal biases, for which the sums of the weighted gradients are 0.
 
-        Newton's method in T variables; of one output, whose gradient grows with its bias, also by bisection where the
-        rows are too certain for second derivatives to say how far to go. What that cannot reach is left.
+        Newton's method in T variables is used. With one output, bisection follows if second derivatives are too small
+        for Newton's method. If the sums are still not 0, `off_balance` detects that.
         """
         if not self.has_bias:
             return f
@@ -213,7 +213,7 @@ class Objective:
     def _shifted(self, f: FloatArray) -> FloatArray:
         value = self.total_loss(f)
         for _ in range(_MOST_SHIFTS):
-            room = _ROUNDED * value  # a sum of losses does not show what the last steps gain
+            room = _ROUNDED * value  # progress below the rounding of the sum of losses is not visible
             gradient = (self.weights[:, None] * self.loss.gradient(f)).sum(axis=0)
             units = np.eye(f.shape[1])
             curves = [self.loss.curve(f, np.broadcast_to(unit, f.shape)) for unit in units]

@@ -1,4 +1,4 @@
-"""The perceptron: rows that are misclassified are added to the normal vector, pass after pass."""
+"""The perceptron: misclassified rows are added to the normal vector, pass after pass."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mercer.solvers.interruption import Interruption
 
 @dataclass(frozen=True)
 class Separation:
-    """What a perceptron claims, which minimises nothing.
+    """The result that a perceptron can claim; it does not minimise an objective.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Separation:
     criterion : float
         The sum of -y f(x) over the rows with y f(x) <= 0, each with its weight.
     separated : bool
-        Whether every row has y f(x) > 0: a further pass would change nothing.
+        Whether every row has y f(x) > 0, so that a further pass would change nothing.
     """
 
     n_mistakes: int
@@ -39,21 +39,21 @@ class Separation:
 
 @dataclass(eq=False)
 class Learnt:
-    """A perceptron, and how it came about.
+    """A trained perceptron and the record of its training.
 
     Attributes
     ----------
     alpha : ndarray of shape (n,)
-        How often each row was a mistake.
+        Number of mistakes of each row.
     values : ndarray of shape (n,)
         f(x_i) = sum_j weights_j alpha_j y_j k(x_j, x_i).
     weights : ndarray of shape (n,)
-        How far a mistake of each row moves f.
+        Step of f for a mistake of each row.
     w : ndarray of shape (p,) or None
         The normal vector, in the primal form.
     n_mistakes, n_passes : int
     stopped : Status or None
-        What ended it before its passes were over.
+        Reason why training was stopped before its last pass, or None.
     """
 
     alpha: FloatArray
@@ -65,11 +65,11 @@ class Learnt:
     stopped: Status | None = None
 
     def criterion(self, y: FloatArray) -> float:
-        """The perceptron criterion: the sum of -y f(x) over the rows with y f(x) <= 0, each with its weight."""
+        """The perceptron criterion: the weighted sum of -y f(x) over the rows with y f(x) <= 0."""
         return float(self.weights @ np.maximum(0.0, -y * self.values))
 
     def separates(self, y: FloatArray) -> bool:
-        """Whether every row has y f(x) > 0: a further pass would change nothing."""
+        """Whether every row has y f(x) > 0, so that a further pass would change nothing."""
         return bool((y * self.values > 0.0).all())
 
 
@@ -85,16 +85,16 @@ def learn(
     interruption: Interruption | None = None,
     began: float | None = None,
 ) -> Learnt:
-    """Run the (batch) perceptron over the rows in their order, until a pass has no mistake or `max_passes` are over.
+    """Run the (batch) perceptron over the rows in order, until a pass has no mistake or `max_passes` are done.
 
-    A row is a mistake when y f(x) <= 0; then f moves by its weight, > 0, times y k(x, .). In the primal form, `rows`
-    (n, p) being given, w is kept; in the dual one, the counts alpha. Both make the same mistakes, but for rounding.
-    `interruption` and `began` are those of :func:`mercer.losses.iteration.iterate`.
+    A row is a mistake if y f(x) <= 0; then its weight (> 0) times y k(x, .) is added to f. If `rows` (n, p) are given,
+    the primal form updates w; otherwise the dual form updates the counts alpha. Both make the same mistakes, up to
+    rounding. For `interruption` and `began`, see :func:`mercer.losses.iteration.iterate`.
 
     Notes
     -----
-    Each mistake costs n kernel values, which are kept within the Gram matrix's memory limit where it keeps rows; or n p
-    multiplications.
+    Each mistake costs n kernel values, which the Gram matrix may cache within its memory limit, or n p multiplications
+    in the primal form.
     """
     w = None if rows is None else np.zeros(rows.shape[1])
     machine = Learnt(np.zeros(y.size), np.zeros(y.size), weights, w)
@@ -135,27 +135,27 @@ def _passes(machine: Learnt, y: FloatArray, gram: Gram, rows: Any, max_passes: i
             return
 
 
-_BYTES = 64 << 20  # of decision values of machines that go through the rows together
+_BYTES = 64 << 20  # decision values of the machines that are trained together; 64 MiB
 
 
-def left_out(
+def loo_values(
     learnt: Learnt, y: FloatArray, gram: Gram, *, max_passes: int, check: Callable[[], None] = lambda: None
 ) -> FloatArray:
-    """Return f(x_i) of the machine that learns from the rows without row i, for every i.
+    """Return, for every row i, f(x_i) of the machine trained without row i.
 
-    A row that never was a mistake changed nothing: without it the same mistakes are made, and f is the same. Without
-    one that was, all are made anew, many machines going through the rows together.
+    A row that was never a mistake did not change f, so the machine without it is the same. For each other row, training
+    is repeated without it; many such machines are trained together.
 
     Parameters
     ----------
     learnt : Learnt
-        By :func:`learn`, from the same rows, in at most `max_passes`, and not stopped.
+        The result of :func:`learn` on the same rows, in at most `max_passes` and not stopped early.
     check : callable, optional
-        Called between pieces of work; what it raises ends it.
+        Called between blocks of work; an exception that it raises ends the computation.
 
     Notes
     -----
-    For each row that was a mistake, costs n additions for every mistake without it.
+    For each row that was a mistake, the cost is n additions for every mistake of the training without it.
     """
     values = learnt.values.copy()
     mistaken = np.flatnonzero(learnt.alpha)

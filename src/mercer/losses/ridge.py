@@ -1,4 +1,4 @@
-"""Regularised least squares in a kernel's space: one linear system, in closed form."""
+"""Regularised least squares in a kernel's space: a linear system, solved directly."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from mercer.losses.certificate import KernelEvidence, LossCertificate, certify, 
 from mercer.losses.objective import Objective, Squared
 
 TOL = 1e-6
-"""Largest residual of the system, in units of the largest target: more digits than data have, and it leaves room for
-systems that lose half of those of float64."""
+"""Largest residual of the system, relative to the largest target: more digits than data have, and reachable for
+systems so badly conditioned that half of the digits of float64 are lost."""
 
-_CHEAP_VALUES = 1.5e11  # rows times values per call: so many products with K cost less than half of a factor
-_SINGLE_ROUNDOFF = 2.0**-24
-_CONTRACTION = 0.25  # of the residual, by a step at least, or double precision takes no longer
-_DIGITS = 1e-12  # of the largest target, that the residual comes down to
-_VANISHED = 1e-12  # of the terms of a sum: what is left of it is rounding
-_STRIP = 256  # rows of the triangle that are evaluated at a time, so that little beyond it is
+_CHEAP_VALUES = 1.5e11  # rows times kernel values per call; above it, products with K cost less than half of a factor
+_SINGLE_ROUNDOFF = 2.0**-24  # unit roundoff of float32
+_CONTRACTION = 0.25  # largest factor of the residual per refinement step; with a larger one, float64 is not slower
+_DIGITS = 1e-12  # residual at which refinement stops, relative to the largest target
+_VANISHED = 1e-12  # relative to the terms of a sum; a smaller sum is rounding
+_STRIP = 256  # rows of the triangle that are evaluated at a time, so that few values above the diagonal are evaluated
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +43,8 @@ class Solved:
     bias : ndarray of shape (T,)
     certificate : LossCertificate
     is_definite : bool
-        Whether the matrix of the system is positive definite, as far as float64 can tell. Else the coefficients are the
-        ones of least norm among those with the smallest residual.
+        Whether the matrix of the system is positive definite, as far as float64 can show. If not, the coefficients have
+        least norm among those with the smallest residual.
     """
 
     beta: FloatArray
@@ -64,7 +64,7 @@ def solve(
     memory_limit: int | None = None,
     check: Check = no_check,
 ) -> Solved:
-    """Solve (K + diag(penalty / weights)) beta + 1 b = Y, with the beta of each target adding up to 0 if it has a bias.
+    """Solve (K + diag(penalty / weights)) beta + 1 b = Y; with a bias, the beta of each target have sum 0.
 
     **Solves** for each target t
 
@@ -73,31 +73,31 @@ def solve(
     Parameters
     ----------
     gram : Gram
-        Of the n rows.
+        The Gram matrix K of the n rows.
     Y : ndarray of shape (n, T)
     penalty : ndarray of shape (T,)
-        At least 0, all equal where there is a bias.
+        At least 0; all equal if there is a bias.
     weights : ndarray of shape (n,)
         All positive.
     has_bias : bool
     n_jobs : int, optional
-        Threads of LAPACK; None leaves them to it.
+        Threads of LAPACK; None lets the library choose.
     memory_limit : int, optional
-        Bytes that the matrix and what it is factorised into may take; None or 0 for no limit.
+        Largest number of bytes for the matrix and its factor; None or 0 means no limit.
     check : callable, optional
-        Called between blocks of work; what it raises ends the work.
+        Called between blocks of work; an exception that it raises ends the computation.
 
     Raises
     ------
     MemoryError
-        If the limit, or the memory of the system, does not suffice.
+        If the limit, or the memory of the computer, is too small.
 
     Notes
     -----
-    One penalty: half of K, one Cholesky factorisation in its place, n³/3 multiplications and 8 n² bytes. Where kernel
-    values cost little beside that and the penalty is large enough, the factor is in single precision, in half of the
-    time and the memory, and a few products with K in double precision give its solution the digits of float64. Several:
-    one eigendecomposition, some 9 n³ and 24 n² bytes. Where the matrix is not positive definite, that too.
+    With one penalty: half of K, and a Cholesky factorisation in its place, n³/3 multiplications and 8 n² bytes. If
+    kernel values are cheap relative to that and the penalty is large enough, the factor is in float32, which halves
+    time and memory; iterative refinement by products with K in float64 then gives float64 accuracy. With several
+    penalties, or if the matrix is not positive definite: an eigendecomposition, about 9 n³ and 24 n² bytes.
     """
     began, before = time.perf_counter(), gram.n_values
     found, number_bytes, definite = None, 8, True
@@ -149,15 +149,15 @@ def leave_one_out(
     memory_limit: int | None = None,
     check: Check = no_check,
 ) -> FloatArray:
-    """Return y_i - f(x_i) for each row and target with f trained without row i, (n, T), for what :func:`solve` found.
+    """Return y_i - f(x_i) for each row and target, where f is trained without row i, (n, T), from :func:`solve`'s beta.
 
-    It is beta_i / (A⁻¹)_ii, A being the matrix of the system, or with a bias the bordered one [Cawley & Talbot 2004].
-    NaN where a row cannot be left out: nothing is left to train on, or the system, with or without it, has no inverse.
+    It is beta_i / (A⁻¹)_ii, where A is the matrix of the system, bordered if there is a bias [Cawley & Talbot 2004].
+    The value is NaN if no row remains to train on, or if the system with or without row i has no inverse.
 
     Notes
     -----
-    Costs half of K anew, its factor and the factor's inverse, 2n³/3 multiplications, and 8 n² bytes; an
-    eigendecomposition where the penalties differ.
+    The cost is half of K again, its factor and the inverse of the factor, 2n³/3 multiplications, and 8 n² bytes; with
+    different penalties, an eigendecomposition.
     """
     with _blas(n_jobs, gram.n):
         factor = None
@@ -169,7 +169,7 @@ def leave_one_out(
                 diagonal = spectrum.inverse_diagonal(0.0 * penalty)[:-1]
             else:
                 diagonal = Spectrum.of(gram, weights, memory_limit, check).inverse_diagonal(penalty)
-            return _left_out(beta, diagonal)
+            return _loo_residuals(beta, diagonal)
         border = None
         if has_bias:
             ones = np.ones((gram.n, 1))
@@ -177,21 +177,22 @@ def leave_one_out(
             solve_upper(factor, ones, check)
             border = ones[:, 0]
         diagonal = np.concatenate([np.einsum("ij,ij->j", piece, piece) for _, piece in inverse_columns(factor, check)])
-    if border is not None:  # takes a part of it
+    if border is not None:  # correct for the bias
         own = diagonal - np.square(border) / border.sum()
-        diagonal = np.where(own > _VANISHED * diagonal, own, np.nan)  # a row without which the border is singular
-    return _left_out(beta, diagonal[:, None])
+        # NaN if the bordered system without the row is singular
+        diagonal = np.where(own > _VANISHED * diagonal, own, np.nan)
+    return _loo_residuals(beta, diagonal[:, None])
 
 
-def _left_out(beta: FloatArray, diagonal: FloatArray) -> FloatArray:
+def _loo_residuals(beta: FloatArray, diagonal: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(np.isfinite(diagonal), beta / diagonal, np.nan)
 
 
 def _suits_single_precision(gram: Gram, ridge: FloatArray) -> bool:
-    """Whether a factor in single precision is good enough to start from, and products with K cost less than it saves.
+    """Return whether a float32 factor converges by refinement, and whether the products with K cost less than it saves.
 
-    Rounding leaves of an error no more than a condition number in units of roundoff, and that is bounded by the ridge.
+    A refinement step reduces the error by at least the condition number times the unit roundoff; the ridge bounds this.
     """
     if gram.tiles is None or gram.n * gram.values_per_call < _CHEAP_VALUES:
         return False
@@ -202,7 +203,7 @@ def _suits_single_precision(gram: Gram, ridge: FloatArray) -> bool:
 def _refined(
     gram: Gram, ridge: FloatArray, Y: FloatArray, has_bias: bool, memory_limit: int | None, check: Check
 ) -> tuple[FloatArray, FloatArray] | None:
-    """The solution to the digits of float64, by a factor in single precision; None where that does not converge."""
+    """Return the float64 solution by refinement with a float32 factor, or None if refinement does not converge."""
     factor = _factor(gram, ridge, memory_limit, check, np.float32)
     if factor is None:
         return None
@@ -226,7 +227,7 @@ def _factor(
     check: Check,
     dtype: type[np.floating] = np.float64,
 ) -> RealArray | None:
-    """The Cholesky factor of K + diag(ridge), in the lower triangle; None where there is none."""
+    """Return the Cholesky factor of K + diag(ridge), in the lower triangle, or None if the matrix is not definite."""
     n = gram.n
     with _memory(n, np.dtype(dtype).itemsize, memory_limit):
         matrix = np.empty((n, n), dtype=dtype)
@@ -236,7 +237,7 @@ def _factor(
         for _ in gram.fill_block(matrix[first:last, :last], every[first:last], every[:last]):
             check()
     matrix[every, every] += ridge
-    least = n * np.finfo(dtype).eps * matrix[every, every]  # of a pivot that is more than rounding
+    least = n * np.finfo(dtype).eps * matrix[every, every]  # a smaller pivot is rounding
     is_definite = cholesky(matrix, check) and (np.square(matrix[every, every]) > least).all()
     return matrix if is_definite else None
 
@@ -244,7 +245,7 @@ def _factor(
 def _substitute(
     factor: RealArray, Y: FloatArray, has_bias: bool, total: FloatArray | float = 0.0, *, check: Check
 ) -> tuple[FloatArray, FloatArray]:
-    """Coefficients, which with a bias sum to minus `total`, and biases."""
+    """Return coefficients and biases; with a bias, the coefficients have sum -`total`."""
     n, n_targets = Y.shape
     found = np.array(np.column_stack([Y, np.ones(n)]) if has_bias else Y, dtype=factor.dtype, order="C")
     solve_lower(factor, found, check)
@@ -259,7 +260,7 @@ def _substitute(
 
 @contextmanager
 def _memory(n: int, number_bytes: int, memory_limit: int | None) -> Iterator[None]:
-    """Say how many bytes n² numbers take, where these are beyond the limit or the system does not give them."""
+    """Raise a MemoryError with the needed bytes if n² numbers exceed the limit or cannot be allocated."""
     wanted = number_bytes * n**2
     need = f"the system of {n:,} training rows takes {wanted:,} bytes ({number_bytes} for each pair of rows)"
     cure = (
@@ -275,9 +276,9 @@ def _memory(n: int, number_bytes: int, memory_limit: int | None) -> Iterator[Non
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """Eigenvalues, ascending, and eigenvectors of D K D with D = diag(sqrt(weights)): they serve all penalties.
+    """Eigenvalues (ascending) and eigenvectors of D K D with D = diag(sqrt(weights)); they serve for all penalties.
 
-    `cut` is what rounding leaves of an eigenvalue 0.
+    An exact eigenvalue 0 may be as large as `cut` by rounding.
     """
 
     values: FloatArray
@@ -300,7 +301,7 @@ class Spectrum:
     def bordered(
         cls, gram: Gram, weights: FloatArray, penalty: float, memory_limit: int | None = None, check: Check = no_check
     ) -> Spectrum:
-        """That of the system with a bias: the penalty on its diagonal, and D1 as last row and column."""
+        """Decompose the system with a bias: the penalty is on the diagonal, and D1 is the last row and column."""
         n, roots = gram.n, np.sqrt(weights)
         with _memory(n + 1, 24, memory_limit):
             matrix = np.zeros((n + 1, n + 1))
@@ -314,30 +315,30 @@ class Spectrum:
 
     @property
     def cut(self) -> float:
-        """What rounding leaves of an eigenvalue 0."""
+        """Largest size of an exact eigenvalue 0 by rounding."""
         return float(np.abs(self.values).max(initial=0.0)) * self.values.size * float(np.finfo(np.float64).eps)
 
     def _inverses(self, penalty: FloatArray) -> FloatArray:
-        """1 / (eigenvalue + penalty), 0 where that is not known from 0; (n, T)."""
+        """Return 1 / (eigenvalue + penalty), (n, T), or 0 if this sum may be 0 up to rounding."""
         sums = self.values[:, None] + penalty
         return np.where(np.abs(sums) > self.cut, 1.0 / np.where(sums == 0.0, 1.0, sums), 0.0)
 
-    def doubt(self, penalty: float) -> float:
-        """Return about how large the relative error of a solution may be."""
+    def relative_error(self, penalty: float) -> float:
+        """Return the approximate largest relative error of a solution."""
         least = float(np.abs(self.values + penalty).min(initial=np.inf))
         return self.cut / least if least > 0.0 else float("inf")
 
     def solve(self, Y: FloatArray, penalty: FloatArray) -> FloatArray:
-        """Return coefficients (n, T), each target with its penalty."""
+        """Return coefficients (n, T), for each target with its own penalty."""
         inner_product = self.vectors.T @ (self.roots[:, None] * Y)
         return self.roots[:, None] * (self.vectors @ (self._inverses(penalty) * inner_product))
 
     def inverse_diagonal(self, penalty: FloatArray) -> FloatArray:
-        """Return the diagonal of the system's inverse, (n, T); NaN where that is 0 or there is no inverse."""
+        """Return the diagonal of the system's inverse, (n, T); NaN if it is 0 or there is no inverse."""
         inverses = self._inverses(penalty)
         inverses[:, (inverses == 0.0).any(axis=0)] = np.nan
         diagonal = np.empty((self.values.size, penalty.size))
-        for first in range(0, self.values.size, _STRIP):  # no second matrix of squares
+        for first in range(0, self.values.size, _STRIP):  # in strips, so that no second n × n matrix is needed
             part = slice(first, first + _STRIP)
             squares = np.square(self.roots[part, None] * self.vectors[part])
             found, terms = squares @ inverses, squares @ np.abs(inverses)
@@ -346,14 +347,14 @@ class Spectrum:
 
 
 def _decomposed(matrix: FloatArray, check: Check) -> tuple[FloatArray, FloatArray]:
-    """Eigenvalues and eigenvectors of a symmetric matrix, which is overwritten."""
+    """Return eigenvalues and eigenvectors of a symmetric matrix, which is overwritten."""
     values, vectors = abandonable(lambda: eigh(matrix.T, overwrite_a=True, check_finite=False, driver="evd"), check)
     return values, vectors
 
 
 @dataclass(frozen=True, eq=False)
 class RidgePath:
-    """Machines without a bias for several penalties, by one eigendecomposition.
+    """Solutions without a bias for several penalties, from one eigendecomposition.
 
     Attributes
     ----------
@@ -362,9 +363,9 @@ class RidgePath:
     leave_one_out_errors : ndarray of shape (n_penalties, T)
         Weighted mean of the squared leave-one-out residuals.
     best : int
-        The penalty with the least error over all targets; the larger one at a tie.
+        Index of the penalty with the least error over all targets; at a tie, the largest penalty.
     solved : ndarray of bool of shape (n_penalties,)
-        Whether the residual is within the tolerance: not where the system is singular, or too badly conditioned.
+        Whether the residual is within the tolerance; False for a singular or badly conditioned system.
     """
 
     penalties: FloatArray
@@ -388,19 +389,19 @@ def path(
 
     Notes
     -----
-    Costs one eigendecomposition, some 9 n³ multiplications, n² (3T + 1) more for each penalty, and 2n² kernel
-    values. A penalty that it cannot settle in float64, because weights or kernel values are of many sizes, gets a
-    factorisation of its own.
+    The cost is an eigendecomposition, about 9 n³ multiplications, n² (3T + 1) more for each penalty, and 2n² kernel
+    values. If float64 is not accurate enough for a penalty, because weights or kernel values vary in size, the system
+    is factorised again for this penalty.
     """
     errors = np.empty((penalties.size, Y.shape[1]))
     coefficients, solved = np.empty((penalties.size, *Y.shape)), np.ones(penalties.size, dtype=bool)
     with _blas(n_jobs, gram.n):
         spectrum = Spectrum.of(gram, weights, memory_limit, check)
-        clear = np.array([spectrum.doubt(penalty) <= TOL for penalty in penalties])
+        clear = np.array([spectrum.relative_error(penalty) <= TOL for penalty in penalties])
         for i, penalty in enumerate(penalties):
             each = np.full(Y.shape[1], penalty)
             coefficients[i] = spectrum.solve(Y, each)
-            residuals = _left_out(coefficients[i], spectrum.inverse_diagonal(each))
+            residuals = _loo_residuals(coefficients[i], spectrum.inverse_diagonal(each))
             errors[i] = weights @ np.square(residuals) / weights.sum()
             check()
         del spectrum
@@ -422,7 +423,7 @@ def path(
 
 
 def _blas(n_jobs: int | None, n: int) -> AbstractContextManager[object]:
-    """Limit BLAS to the threads asked for, or to one where a system of n rows is too small for several."""
+    """Limit BLAS to n_jobs threads, or to one if a system of n rows is too small for several."""
     if n_jobs is None or n_jobs < 0:
         return blas_threads(n**3 / 6)
     return blas_threads(0) if n_jobs == 1 else threadpoolctl.threadpool_limits(n_jobs, user_api="blas")

@@ -91,8 +91,10 @@ def recertified(stored: Any, evidence: Any, found: Any, eased: Any) -> Any:
     Its status is the stored one where rounding leaves that open, as the evaluation `eased` by as much says: what was
     within a tolerance by a hair may now be beyond it.
     """
-    certificate = stored.anew(evidence, found)
-    if not is_worse(certificate.status, stored.status) or is_worse(stored.anew(evidence, eased).status, stored.status):
+    certificate = stored.with_evaluation(evidence, found)
+    if not is_worse(certificate.status, stored.status) or is_worse(
+        stored.with_evaluation(evidence, eased).status, stored.status
+    ):
         return certificate
     return replace(certificate, status=stored.status)
 
