@@ -23,6 +23,7 @@ from scipy import sparse
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_breast_cancer, make_blobs
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression as Plain
 from sklearn.utils.validation import has_fit_parameter
 
@@ -50,6 +51,7 @@ from mercer import (
     Spectrum,
 )
 from mercer.certificates.status import Status
+from mercer.kernels import Bilinear, Precomputed
 from mercer.persistence import archive, as_model, fit_model, manifest
 from mercer.persistence.atomic_write import open_atomically
 from mercer.persistence.model_file import ModelFileError, load_model, save_model
@@ -1488,3 +1490,48 @@ def test_a_machine_on_strings_cannot_be_saved_nor_loaded(tmp_path):
     rewritten(tmp_path / "m.mercer", change_manifest=change)
     with pytest.raises(ModelFileError, match=r"its kernel Spectrum\(.*\) takes strings or sets"):
         load_model(tmp_path / "m.mercer")
+
+
+UNFIT_KERNELS = {
+    "given values": ({"type": "Precomputed"}, "takes kernel values, and its support vectors are rows of features"),
+    "sum with given values": ((Linear() + Precomputed()).to_dict(), "takes kernel values"),
+    "column": (Linear().on([0, 2]).to_dict(), "needs column 2, and the rows have 2 columns"),
+    "column from the end": (Linear().on([-1]).to_dict(), "takes its columns from the data"),
+    "named column": (Linear().on(["u"]).to_dict(), "needs a table whose columns have names"),
+    "column of columns": (RBF(gamma=1.0).on([1]).on([1]).to_dict(), "needs column 1, and the rows have 1 columns"),
+    "in a sum": ((Linear() + 2 * Linear().on([5])).to_dict(), "needs column 5"),
+    "matrix": (Bilinear([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]).to_dict(), "has no values for"),
+    "rule": ({"type": "RBF", "gamma": "median"}, "has no values for"),
+}
+
+
+@pytest.mark.parametrize("case", UNFIT_KERNELS)
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_a_kernel_that_does_not_fit_the_support_vectors_is_not_loaded(case, form, tmp_path):
+    kernel, message = UNFIT_KERNELS[case]
+    X, y = separable().to_numpy()[:, :2], separable()["y"].to_numpy()
+    rows = X if form == "dense" else sparse.csr_array(X)
+    path = tmp_path / "m.mercer"
+    save_model(path, as_model(SVC(kernel=RBF(gamma=1.0)).fit(rows, y), rows, y))
+    rewritten(path, change_manifest=lambda manifest: manifest.__setitem__("kernel", kernel))
+    with pytest.raises(ModelFileError, match=message):
+        load_model(path)
+
+
+@pytest.mark.parametrize("machine", [SVC, SVR, OneClassSVM, LeastSquaresSVC], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("case", ["strings", "precomputed", "objects"])
+def test_a_machine_that_was_fitted_on_no_numbers_is_refused_and_not_called_unfitted(machine, case):
+    y = np.arange(6) % 2
+    kernel, X = {
+        "strings": (Spectrum(2), ["abab", "ba", "bb", "aaa", "abb", "b"]),
+        "precomputed": ("precomputed", np.eye(6)),
+        "objects": (
+            lambda A, B: np.array([[float(len(x) * len(z)) for z in B] for x in A]),
+            [[0] * k for k in range(6)],
+        ),
+    }[case]
+    fitted = machine(kernel=kernel).fit(X, y)
+    with pytest.raises(ValueError, match=r"a model holds support vectors of numbers, and a machine with .* by pickle"):
+        as_model(fitted, X, y if machine is not OneClassSVM else None)
+    with pytest.raises(NotFittedError):
+        as_model(machine(kernel=kernel), X, y)

@@ -80,10 +80,7 @@ def trained(machine: Other) -> Trained:
         point = Point(np.eye(w.n), machine.intercept_)
         return _trained(machine, machine.spec_, Linear(), w, None, point, (machine.certificate_,))
     kernel = machine.kernel_
-    if kernel.takes_values or kernel.is_structured:
-        raise ValueError(
-            f"a model holds support vectors of numbers, and a machine with {kernel!r} has none: keep it by pickle"
-        )
+    check_rows_are_numbers(machine)
     if isinstance(machine, KernelNeighborsClassifier):
         signs = _signs(machine._codes, machine.classes_.size)
         spoken = signs if signs.shape[1] == 1 else np.maximum(0.0, signs)
@@ -144,3 +141,21 @@ def _signs(codes: IndexArray, n_classes: int) -> FloatArray:
     if n_classes == 2:
         return np.where(codes == 1, 1.0, -1.0)[:, None]
     return np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0)
+
+
+def check_rows_are_numbers(machine: Any) -> None:
+    """Refuse a fitted machine whose support vectors are no rows of numbers.
+
+    Raises
+    ------
+    ValueError
+        If it was fitted on kernel values, on strings or sets, or on objects that its kernel function reads.
+    """
+    kernel = getattr(machine, "kernel_", None)
+    if kernel is None or not (kernel.takes_values or kernel.is_structured or not hasattr(machine, "n_features_in_")):
+        return
+    raise ValueError(
+        f"a model holds support vectors of numbers, and a machine with {kernel!r} has none"
+        + (" because it was fitted on rows that are no table of numbers" if kernel.takes_any_rows else "")
+        + ": keep it by pickle"
+    )

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from mercer import __version__
 from mercer.certificates.certificate import Certificate
-from mercer.data import CSR, as_data
+from mercer.data import CSR, Vectors, as_data
 from mercer.data.arguments import check_choice
 from mercer.kernels import Kernel, from_dict
 from mercer.model_selection.seal import Seal
@@ -160,17 +160,19 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     n_features = encoder.n_features_
     if manifest["n_features"] != n_features or not n_features:
         refuse("its encoder and its support vectors differ in the number of features")
-    kernel = _kernel(manifest["kernel"])
+    kernel = from_dict(manifest["kernel"])
     if machine_spec.own_vectors is not None and type(kernel) is not machine_spec.own_vectors:
         refuse(f"its kernel is {kernel!r}, which a {machine_spec.machine} does not have")
     n_support = len(support_rows) if machine_spec.own_vectors is None else _n_vectors(arrays)
+    support = as_data(_support(arrays, n_support, n_features))
+    _check_kernel(kernel, support)
     return Model(
         encoder=encoder,
         prediction_kind=prediction_kind,
         machine_spec=machine_spec,
         kernel=kernel,
         support_rows=support_rows,
-        support_vectors=as_data(_support(arrays, n_support, n_features)),
+        support_vectors=support,
         parts=tuple(_parts(manifest["parts"], arrays, prediction_kind, machine_spec, n_support)),
         training=_training(manifest, arrays, prediction_kind, machine_spec),
         calibration=None
@@ -210,11 +212,20 @@ def _outcome(entry: dict[str, Any]) -> PredictionKind:
     refuse(f"its outcome is {kind!r}, which is none")
 
 
-def _kernel(entry: object) -> Kernel:
-    kernel = from_dict(entry)
+def _check_kernel(kernel: Kernel, support: Vectors) -> None:
+    """Refuse a kernel that has no values for rows like the support vectors."""
     if kernel.is_structured:
         refuse(f"its kernel {kernel!r} takes strings or sets, and its support vectors are numbers")
-    return kernel
+    if kernel.takes_values:
+        refuse(f"its kernel {kernel!r} takes kernel values, and its support vectors are rows of features")
+    row = support.rows([0]) if support.n else as_data(sparse.csr_array((1, support.p)))
+    try:
+        with np.errstate(all="ignore"):
+            kernel.resolve(row).diag(row)  # whether it has the columns that it asks for
+            kernel.lower()
+            kernel.block(row, row)
+    except (ValueError, TypeError, IndexError) as error:
+        refuse(f"its kernel {kernel!r} has no values for its support vectors: {error}")
 
 
 def _labels(entry: dict[str, Any]) -> np.ndarray:

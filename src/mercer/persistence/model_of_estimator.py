@@ -21,7 +21,7 @@ from mercer.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, Quantil
 from mercer.gram import Gram
 from mercer.multiclass.training import JOINT, SCHEMES
 from mercer.persistence.claim_checks import AGREEMENT, Slack, recomputed
-from mercer.persistence.fitted_state import Other, trained
+from mercer.persistence.fitted_state import Other, check_rows_are_numbers, trained
 from mercer.persistence.model import Model, Part, grouped, grouped_parts
 from mercer.persistence.training_set import TrainingSet, training_set
 from mercer.problems import Problem, inner
@@ -107,12 +107,14 @@ def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None)
     Raises
     ------
     ValueError
-        If the rows, targets or weights are not those of the fit. Parameters that were set since then play no part.
+        If the rows, targets or weights are not those of the fit (parameters that were set since then play no part), or
+        if rows are not numbers: for kernels on strings or sets, on kernel values, and functions of other objects.
     TypeError
         For other machines.
     """
     _check_machine(machine)
-    check_is_fitted(machine, "n_features_in_")
+    check_is_fitted(machine)
+    check_rows_are_numbers(machine)
     if not hasattr(machine, "spec_") and not isinstance(machine, RBFNetworkClassifier):
         raise ValueError(
             "a model remembers its training rows and certificate, and this machine, read from a file, has none: fit it "
@@ -179,6 +181,7 @@ def _model_of(training: TrainingSet, machine: Machine, sample_weight: npt.NDArra
         )
     if not isinstance(machine, Dual):
         return _model_of_other(training, machine, sample_weight)
+    check_rows_are_numbers(machine)
     settled, class_weight = _settled(training.prediction_kind, machine)
     tasks, solutions = settled.tasks(training.truth), _solutions(machine)
     _check_rows(machine, solutions, tasks, training.X)
