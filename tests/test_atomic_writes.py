@@ -1,5 +1,6 @@
 """Files appear whole or not at all, and nothing but a regular file is ever replaced."""
 
+import errno
 import os
 import signal
 import socket
@@ -45,6 +46,30 @@ def test_a_pipe_is_written_to_or_refused_and_never_replaced(tmp_path, kind):
     reader.wait()
     reader.stdout.close()
     assert path.is_fifo()
+
+
+@pytest.mark.parametrize("kind", ["LIBSVM model", "LIBSVM data"])
+def test_a_pipe_that_nothing_reads_is_an_error(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(atomic_write, "_WAIT_FOR_READER", 0.05)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="nothing reads it; start its reader first"):
+        SAVE[kind](tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_folder_that_can_be_written_and_not_read(tmp_path, unnamed, monkeypatch):
+    def unreadable(path, flags, *rest, **given):
+        reads = flags & (os.O_WRONLY | os.O_RDWR | os.O_PATH) == 0
+        if reads and os.path.isdir(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, flags, *rest, **given)
+
+    opened = os.open
+    monkeypatch.setattr(os, "open", unreadable)
+    with open_atomically(tmp_path / "file", "w") as file:
+        file.write("new")
+    assert (tmp_path / "file").read_text() == "new"
+    assert os.listdir(tmp_path) == ["file"]
 
 
 @pytest.mark.parametrize("kind", SAVE)

@@ -7,6 +7,7 @@ import hashlib
 import os
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ except ImportError:  # Windows, where no temporary file counts as stale
     fcntl = None  # type: ignore[assignment]
 
 _UMASK_MODE = 0o666  # permissions of a new file, before the umask
+_WAIT_FOR_READER = 2.0  # seconds; a reader that was started together with the writer takes less to open a pipe
 
 
 @contextmanager
@@ -32,19 +34,21 @@ def open_atomically(path: str | Path, mode: Literal["w", "wb"]) -> Iterator[IO[A
     ----------
     path : str or Path
         An existing regular file is replaced and keeps its permissions; a symbolic link stays, and its target is
-        replaced. Text is written straight into a device or pipe; nothing but a regular file is ever replaced.
+        replaced. Text is written straight into a device or pipe; nothing but a regular file is ever replaced. A pipe
+        without a reader is given two seconds to find one.
     mode : {"w", "wb"}
         Text (UTF-8, line ends as they are written) or bytes.
 
     Raises
     ------
     OSError
-        If the file cannot be written, or is a folder, a socket, a loop of symbolic links or, with ``"wb"``, a device or
-        a pipe.
+        If the file cannot be written, or is a folder, a socket, a loop of symbolic links, a pipe that nothing reads or,
+        with ``"wb"``, a device or a pipe.
     """
     existing = check_writable(path, mode)
     if existing is not None and not stat.S_ISREG(existing.st_mode):
-        with open(path, "w", encoding="utf-8", newline="") as file:
+        handle = _open_pipe(path) if stat.S_ISFIFO(existing.st_mode) else os.open(path, os.O_WRONLY)
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             yield file
         return
     target = Path(os.path.realpath(path))
@@ -96,6 +100,31 @@ def check_writable(path: str | Path, mode: Literal["w", "wb"] = "w") -> os.stat_
     return found
 
 
+def _open_pipe(path: str | Path) -> int:
+    """Open a named pipe for writing, which would wait for ever if nothing reads it.
+
+    Raises
+    ------
+    OSError
+        If nothing has opened the pipe for reading within `_WAIT_FOR_READER` seconds.
+    """
+    deadline = time.monotonic() + _WAIT_FOR_READER
+    while True:
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            if time.monotonic() > deadline:
+                raise OSError(
+                    errno.ENXIO, "the pipe cannot be written: nothing reads it; start its reader first", str(path)
+                ) from None
+            time.sleep(0.01)
+        else:
+            os.set_blocking(handle, True)
+            return handle
+
+
 def _temporary(target: Path, path: Path) -> tuple[int, Path | None]:
     """A new file in the target's folder, locked while it is open, and its name; None if it has no name yet."""
     handle, name = -1, None
@@ -117,7 +146,7 @@ def _temporary(target: Path, path: Path) -> tuple[int, Path | None]:
 
 def _give_name(handle: int, name: Path) -> None:
     """Give an unnamed file a name."""
-    folder = os.open(name.parent, os.O_RDONLY)
+    folder = os.open(name.parent, os.O_PATH)  # a folder may be writable and not readable
     try:  # Python follows the link in /proc only if a folder is given
         os.link(f"/proc/self/fd/{handle}", name.name, dst_dir_fd=folder, follow_symlinks=True)
     finally:
