@@ -15,13 +15,13 @@ from sklearn.exceptions import FitFailedWarning
 from mercer._typing import FloatArray
 from mercer.certificates.status import Status, StoppedError
 from mercer.data.arguments import check_choice
+from mercer.model_selection.search.base import Search
 from mercer.model_selection.search.cv_results import columns, ranks
 from mercer.model_selection.search.pipelines import machine_of
 from mercer.model_selection.search.racing import cannot_be_best, hardly_best, largest_score, looks
 from mercer.model_selection.search.scored_fits import PrefittedSearchCV, users_level
 
 if TYPE_CHECKING:
-    from mercer.model_selection.search.kernel_search import KernelSearchCV
     from mercer.model_selection.search.shared_fits import SharedFits
 
 
@@ -35,7 +35,7 @@ class Race:
 
     Parameters
     ----------
-    search : KernelSearchCV
+    search : Search
     fits_on : callable
         Makes the fits of some splits.
     candidates, heads, splits, routed
@@ -48,7 +48,7 @@ class Race:
 
     def __init__(
         self,
-        search: KernelSearchCV,
+        search: Search,
         fits_on: Callable[[list[tuple[Any, Any]]], SharedFits],
         candidates: list[dict[str, Any]],
         heads: list[tuple[int, int]],
@@ -226,7 +226,7 @@ class Race:
 _NO_METRIC = "early_stopping follows one score: with several, refit must name one, got {!r}."
 
 
-def rules_of_race(search: KernelSearchCV, scorers: Any, metric: Any) -> tuple[str, float | None]:
+def rules_of_race(search: Search, scorers: Any, metric: Any) -> tuple[str, float | None]:
     """The name of the score that says what is best, and what none of these is above, where that is known.
 
     Raises

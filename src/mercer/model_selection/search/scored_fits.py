@@ -25,6 +25,7 @@ from mercer.certificates.status import Status, StoppedError
 from mercer.data.lazy import lazy_property
 from mercer.estimators.base import DualMachine
 from mercer.losses.certificate import LossCertificate
+from mercer.model_selection.search.base import Search
 from mercer.model_selection.search.cv_results import columns, ranks
 from mercer.model_selection.search.fold_rows import row_numbers
 from mercer.model_selection.search.loo_scores import HELD, WithoutRows
@@ -35,7 +36,6 @@ from mercer.solvers.progress import CostEstimate, Progress
 
 if TYPE_CHECKING:
     from mercer.data import Data
-    from mercer.model_selection.search.kernel_search import KernelSearchCV
 
 _TOGETHER = 4  # settings that are scored together: scikit-learn puts all results together anew each time
 _ASKED_BY = ("predict", "decision_function", "score", "score_samples")  # what machines know of rows of their fold
@@ -53,7 +53,7 @@ class PrefittedSearchCV(BaseSearchCV):
 
     def __init__(
         self,
-        search: KernelSearchCV,
+        search: Search,
         fits: SharedFits,
         candidates: list[dict[str, Any]],
         heads: list[tuple[int, int]],

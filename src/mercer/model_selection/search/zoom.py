@@ -15,11 +15,11 @@ from sklearn.utils import check_array
 from mercer.certificates.status import StoppedError
 from mercer.data import as_data
 from mercer.kernels.parameters import resolve_gamma
+from mercer.model_selection.search.base import Search
 from mercer.model_selection.search.cv_results import columns, ranks
 from mercer.model_selection.search.scored_fits import users_level
 
 if TYPE_CHECKING:
-    from mercer.model_selection.search.kernel_search import KernelSearchCV
     from mercer.solvers import Interruption
 
 ZOOM = "zoom"
@@ -42,13 +42,13 @@ AXES = tuple(_COARSE)
 """What can be found by zooming in."""
 
 
-def zooms(search: KernelSearchCV) -> list[str]:
+def zooms(search: Search) -> list[str]:
     """The axes whose values are to be found by zooming in."""
     return [name for name in AXES if isinstance(getattr(search, name), str) and getattr(search, name) == ZOOM]
 
 
 def zoom(
-    search: KernelSearchCV,
+    search: Search,
     X: Any,
     y: Any,
     splits: list[tuple[Any, Any]],
@@ -75,7 +75,7 @@ def zoom(
     began = time.perf_counter()
     axes: dict[str, list[float] | None] = {name: _coarse(name, search, X, y) for name in zooms(search)}
     factors = {name: _COARSE[name][1] for name in axes}
-    stages: list[KernelSearchCV] = []
+    stages: list[Search] = []
     stopped = ""
     held: dict[str, Any] = {}
     for stage in range(_STAGES):
@@ -115,7 +115,7 @@ def zoom(
     search.best_params_ = results["params"][search.best_index_]
 
 
-def _coarse(name: str, search: KernelSearchCV, X: Any, y: Any) -> list[float]:
+def _coarse(name: str, search: Search, X: Any, y: Any) -> list[float]:
     centre, factor, powers = _COARSE[name]
     if name == "gamma":
         rows, estimator = X, search.estimator
@@ -132,7 +132,7 @@ def _by_axis(setting: dict[str, Any]) -> dict[str, Any]:
     return {"kernels" if name == "kernel" else name: value for name, value in named.items()}
 
 
-def _gathered(stages: list[KernelSearchCV]) -> dict[str, Any]:
+def _gathered(stages: list[Search]) -> dict[str, Any]:
     """The results of all stages; a cell that several tried is the first one's."""
     settings = [setting for part in stages for setting in part.cv_results_["params"]]
     kept = [k for k, setting in enumerate(settings) if not any(_same(setting, one) for one in settings[:k])]
