@@ -10,4 +10,4 @@ from mercer.persistence.model import point_of as point_of
 from mercer.persistence.model_of_estimator import as_model as as_model
 from mercer.persistence.model_of_estimator import fit_model as fit_model
 from mercer.persistence.training_set import TrainingSet as TrainingSet
-from mercer.persistence.training_set import training_set as training_set
+from mercer.persistence.training_set import encode_training_rows as encode_training_rows

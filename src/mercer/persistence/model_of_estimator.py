@@ -23,7 +23,7 @@ from mercer.multiclass.training import JOINT, SCHEMES
 from mercer.persistence.claim_checks import AGREEMENT, Slack, recomputed
 from mercer.persistence.fitted_state import Other, check_rows_are_numbers, trained
 from mercer.persistence.model import Model, Part, grouped, grouped_parts
-from mercer.persistence.training_set import TrainingSet, training_set
+from mercer.persistence.training_set import TrainingSet, encode_training_rows
 from mercer.problems import Problem, inner
 from mercer.specs import QuadraticSpec
 from mercer.tables.column_checks import suspicious_columns
@@ -60,7 +60,7 @@ def fit_model(
     Parameters
     ----------
     table, rows, missing
-        See `training_set`.
+        See `encode_training_rows`.
     target : str or None
         Column of classes for classifiers, of numbers for regressors; None for `OneClassSVM` and `SVDD`.
     machine : any machine of mercer
@@ -71,7 +71,7 @@ def fit_model(
     Raises
     ------
     TableError
-        If the table cannot be used; see `training_set`.
+        If the table cannot be used; see `encode_training_rows`.
     ValueError
         For parameters that the machine refuses, and for a target where there is none, or none where there is one.
     TypeError
@@ -88,7 +88,7 @@ def fit_model(
         raise ValueError(f"{type(machine).__name__} needs {needs}, got target={target!r}")
     table = _without_doubtful(as_table(table), target, rows, keep)
     learn = Quantity.learnt if is_regressor(machine) else Classes.learnt
-    training = training_set(table, target, learn, rows=rows, missing=missing)
+    training = encode_training_rows(table, target, learn, rows=rows, missing=missing)
     return _model_of(training, clone(machine).fit(training.X, training.prediction_kind.as_y(training.truth)))
 
 

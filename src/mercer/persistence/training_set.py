@@ -114,7 +114,7 @@ def _variables(
     return rows[place[order]], solution.beta[chosen[order]]
 
 
-def training_set(
+def encode_training_rows(
     table: Any,
     target: str | None,
     learn: Callable[[str, npt.NDArray[Any]], PredictionKind] = Classes.learnt,

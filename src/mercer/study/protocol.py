@@ -30,7 +30,7 @@ from mercer.model_selection.splits import (
     rows_enough,
     stratified_folds,
 )
-from mercer.persistence import Model, TrainingSet, training_set
+from mercer.persistence import Model, TrainingSet, encode_training_rows
 from mercer.solvers.progress import Progress, fit_progress
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Chosen, Fold, encoded_folds, fit_quietly
@@ -220,7 +220,7 @@ def study(
     truth = column_choice.truth.values[sealed.rest]
     goal = _goal(known_rest)
     policy: Missing = "impute" if missing == "impute" else "error"
-    training = training_set(
+    training = encode_training_rows(
         table.select([*column_choice.features, target]), target, goal.learn, rows=rest_rows, missing=policy
     )
     if not isinstance(known, Labels):
