@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mercer import __version__
+from mercer._version import __version__
 from mercer.certificates.certificate import Certificate
 from mercer.data import CSR, Vectors, as_data
 from mercer.data.arguments import check_choice

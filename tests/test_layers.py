@@ -1,0 +1,128 @@
+"""The modules of the package: no circle of imports, no name of two things, and one list of what is public."""
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mercer
+
+SOURCES = Path(__file__).parents[1] / "src"
+FILES = [file for ending in ("py", "pyi") for file in sorted((SOURCES / "mercer").rglob(f"*.{ending}"))]
+
+
+def module_of(file):
+    parts = file.relative_to(SOURCES).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(file) for file in FILES}
+
+
+def imported(source, modules):
+    """Modules that a source imports anywhere: at its top, in functions, for type checkers only."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            members = {f"{node.module}.{one.name}" for one in node.names}
+            found |= members & modules
+            if not members <= modules:
+                found.add(node.module)
+    return found & modules
+
+
+def circle(graph):
+    """A circle in a graph of imports as the list of its modules, or an empty list."""
+    done, path = set(), []
+
+    def visit(module):
+        if module in path:
+            return path[path.index(module) :]
+        if module in done:
+            return []
+        path.append(module)
+        for other in sorted(graph.get(module, ())):
+            if found := visit(other):
+                return found
+        done.add(path.pop())
+        return []
+
+    return next(filter(None, map(visit, sorted(graph))), [])
+
+
+def test_no_modules_import_each_other():
+    graph = {}
+    for file in FILES:
+        name = module_of(file)
+        graph[name] = graph.get(name, set()) | imported(file.read_text(encoding="utf-8"), MODULES) - {name}
+    assert len(graph) > 200
+    assert sum(map(len, graph.values())) > 1000
+    assert circle(graph) == []
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "import m.a",
+        "from m.a import f",
+        "from m import a",
+        "def g():\n    from m.a import f",
+        "if TYPE_CHECKING:\n    from m.a import f",
+    ],
+)
+def test_circles_are_found_wherever_imports_are(back):
+    modules = {"m", "m.a", "m.b", "m.c"}
+    sources = {"m": "", "m.a": "from m.b import f", "m.b": "from m.c import f", "m.c": "import re"}
+    graph = {name: imported(source, modules) for name, source in sources.items()}
+    assert circle(graph) == []
+    assert circle(graph | {"m.c": imported(back, modules)}) == ["m.a", "m.b", "m.c"]
+
+
+def names_in(source, modules):
+    """Names that a package gives to something else than a module."""
+    found = set()
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign):
+            found |= {one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {one.asname or one.name for one in node.names if f"{node.module}.{one.name}" not in modules}
+    return found
+
+
+def test_no_module_is_shadowed():
+    """A package that has a module and a function of one name gives one or the other, by the order of imports."""
+    packages = [file for file in FILES if file.stem == "__init__"]
+    assert len(packages) > 20
+    for file in packages:
+        package = module_of(file)
+        names = {f"{package}.{name}" for name in names_in(file.read_text(encoding="utf-8"), MODULES)}
+        assert names & MODULES == set()
+
+
+@pytest.mark.parametrize("shadow", ["from m.a import a", "from m.b import f as a", "def a(): pass", "a, b = 1, 2"])
+def test_shadows_are_found(shadow):
+    assert "a" in names_in(shadow, {"m", "m.a"})
+    assert names_in("from m import a as a", {"m", "m.a"}) == set()
+
+
+def test_only_what_is_public_is_listed():
+    assert sorted({*mercer.__all__, *mercer._MODULES}) == dir(mercer)
+    assert len(dir(mercer)) == (SOURCES / "mercer" / "__init__.pyi").read_text(encoding="utf-8").count("\nfrom ")
+    for name in dir(mercer):
+        value = getattr(mercer, name)
+        assert inspect.ismodule(value) == (name in mercer._MODULES), name
+        assert inspect.ismodule(value) or name == "__version__" or value.__module__.startswith("mercer."), name
+
+
+def test_listing_the_public_names_imports_nothing():
+    program = "import sys, mercer; dir(mercer); print(*(name for name in sys.modules if name.startswith('mercer.')))"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert found == []
