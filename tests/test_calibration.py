@@ -304,7 +304,7 @@ def test_sure_pairs():
 def test_coupling_goes_by_pieces(monkeypatch):
     pairs = random_pairs(0, m=9)
     whole = couple(pairs)
-    monkeypatch.setattr("mercer.multiclass.coupling._NUMBERS_AT_A_TIME", 60)
+    monkeypatch.setattr("mercer.multiclass.coupling.NUMBERS_AT_A_TIME", 60)
     np.testing.assert_array_equal(couple(pairs), whole)
 
 

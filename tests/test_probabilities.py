@@ -42,6 +42,7 @@ from mercer.gram import Gram
 from mercer.loo.crammer_singer import joint_left_out
 from mercer.loo.decision_values import left_out
 from mercer.multiclass.calibration import CALIBRATIONS, calibrate
+from mercer.multiclass.cross_fitting import fold_numbers
 from mercer.multiclass.training import make_tasks
 from pairs import every_pair
 
@@ -303,8 +304,10 @@ def test_bad_parameters(machine):
         machine(probability=True, calibration="platt").fit(X, y)
     with pytest.raises(ValueError, match="probability must be True or False, got 'perhaps'"):
         machine(probability="perhaps").fit(X, y)
-    with pytest.raises(ValueError, match=r"probability=True needs a kernel that is positive .* CalibratedClassifierCV"):
-        machine(probability=True, kernel="sigmoid", gamma=1.0, coef0=-1.0).fit(X, y)
+    with pytest.raises(ValueError, match=r"calibration_values must be .*'folds'.* got 'five'"):
+        machine(probability=True, calibration_values="five").fit(X, y)
+    with pytest.raises(ValueError, match=r"calibration_values=.leave_one_out. needs a kernel that is positive semi"):
+        machine(probability=True, calibration_values="leave_one_out", kernel="sigmoid", gamma=1.0, coef0=-1.0).fit(X, y)
 
 
 ALL = {
@@ -431,6 +434,7 @@ def test_ctrl_c_ends_the_pass_wherever_it_comes(scheme):
                 break
         return values
 
+    machine.calibration_values_ = "leave_one_out"
     with pytest.warns(ConvergenceWarning, match="SVC has no probabilities: .* was ended by max_seconds or Ctrl-C"):
         assert machine._left_out_in_time(left_out, None, 0.0, depth=1) is None
 
@@ -492,3 +496,107 @@ def test_the_pass_gives_a_sign_of_life(machine, capsys):
     for verbose, told in ((2, True), (0, False)):
         clone(machine).set_params(probability=True, verbose=verbose).fit(scale(X)[:40], y[:40])
         assert ("s  leave-one-out pass for the probabilities" in capsys.readouterr().err) == told
+
+
+def values_of_folds(machine, X, y, codes):
+    """Decision values of machines fitted without each fold, kernel and class weights held."""
+    folds = fold_numbers(codes, machine.classes_.size)
+    held = {"kernel": machine.kernel_} if hasattr(machine, "kernel_") else {}
+    if hasattr(machine, "class_weight_"):
+        held["class_weight"] = dict(zip(machine.classes_, machine.class_weight_, strict=True))
+    values = np.empty((y.size, *machine.decision_function(X[:1]).shape[1:]))
+    for number in range(5):
+        kept, out = folds != number, folds == number
+        without = clone(machine).set_params(probability=False, **held).fit(X[kept], y[kept])
+        values[out] = without.decision_function(X[out])
+    return values
+
+
+@quiet
+@pytest.mark.parametrize(
+    "machine", [SVC(), SVC(multi_class="ovr", class_weight="balanced"), *ALL.values()], ids=["ovo", "ovr", *ALL]
+)
+def test_values_by_folds_are_those_of_refits_without_them(machine):
+    if isinstance(machine, RBFNetworkClassifier):
+        machine = machine.machine
+    X, y = table("three")
+    X, y = X[:70], y[:70]
+    machine = clone(machine).set_params(calibration_values="folds", probability=True)
+    if "tol" in machine.get_params():
+        machine.set_params(tol=1e-7)
+    machine.fit(X, y)
+    codes = np.searchsorted(machine.classes_, y)
+    expected = values_of_folds(machine, X, y, codes)
+    np.testing.assert_allclose(
+        machine.cross_fitted_decision_, expected, atol=2e-3 if "tol" not in vars(machine) else 1e-4
+    )
+    assert machine.calibration_values_ == "folds"
+    assert machine.calibration_.fitted_on == "cross-fitted decision values"
+    assert "loo_decision_" not in vars(machine) or isinstance(machine, LeastSquaresClassifier)
+
+
+def test_folds_are_even_and_every_row_of_a_small_class_has_its_own():
+    codes = np.repeat([0, 1, 2, 3, 4], [52, 1, 3, 5, 12])
+    folds = fold_numbers(codes, 5)
+    for number, size in enumerate(np.bincount(codes)):
+        in_each = np.bincount(folds[codes == number], minlength=5)
+        assert np.count_nonzero(in_each) == min(5, size)
+        assert in_each.max() - in_each[in_each > 0].min() <= 1
+    assert np.ptp(np.bincount(folds)) <= 3
+    every = fold_numbers(np.zeros(210, dtype=np.int64), 1).reshape(-1, 7)  # rows that come in sevens, say by weekday
+    assert all(np.ptp(np.bincount(day, minlength=5)) <= 4 for day in every.T)
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr", "joint"])
+@pytest.mark.parametrize("C", [1.0, np.inf])
+def test_classes_of_one_row_are_left_out_too(C, scheme):
+    if scheme == "joint" and np.inf == C:
+        C = 100.0
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2, 3, 4, 5], [12, 1, 2, 9, 1, 1])
+    X = 9.0 * rng.normal(size=(6, 3))[y] + rng.normal(size=(y.size, 3))
+    machine = SVC(C=C, multi_class=scheme, probability=True, calibration_values="folds").fit(X, y)
+    p = machine.predict_proba(X)
+    np.testing.assert_array_equal(p.argmax(axis=1), machine.predict(X))
+    assert np.isfinite(machine.cross_fitted_decision_).all()
+    assert machine.cross_fitted_decision_[y == 1].argmax() != 1  # nobody could know that class
+
+
+@pytest.mark.parametrize(
+    ("n", "n_classes", "options", "expected", "why"),
+    [
+        (60, 2, {}, "leave_one_out", "a machine of up to 60 rows"),
+        (60, 10, {}, "leave_one_out", "45 machines of up to 12 rows"),
+        (66, 11, {}, "folds", "there are 55 machines, more than 45"),
+        (66, 11, {"multi_class": "ovr"}, "leave_one_out", "11 machines of up to 66 rows"),
+        (2001, 2, {}, "folds", "a machine has 2,001 rows, more than 2,000"),
+        (201, 2, {"multi_class": "joint"}, "folds", "more than 200, each of which would be left out by a fit"),
+        (66, 2, {"kernel": "sigmoid", "gamma": 1.0}, "folds", "not known to be positive semidefinite"),
+        (66, 11, {"calibration_values": "leave_one_out"}, "leave_one_out", "calibration_values='leave_one_out' asks"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
+def test_which_values_are_taken_follows_from_sizes(n, n_classes, options, expected, why, capsys):
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % n_classes
+    X = rng.normal(size=(n_classes, 4))[y] + rng.normal(size=(n, 4))
+    machine = SVC(probability=True, verbose=1, **options).fit(X, y)
+    assert machine.calibration_values_ == expected
+    assert why in machine.calibration_reason_
+    assert f"decision values: {machine.calibration_reason_}" in capsys.readouterr().err
+    assert hasattr(machine, "loo_decision_") == (expected == "leave_one_out")
+    assert hasattr(machine, "cross_fitted_decision_") == (expected == "folds")
+
+
+@pytest.mark.parametrize("kind", [SVC, NuSVC])
+def test_kernels_that_are_not_positive_semidefinite_are_calibrated_on_folds(kind):
+    X, y = table("two")
+    half = y.size // 2
+    machine = kind(kernel="sigmoid", probability=True)
+    with pytest.warns(IndefiniteKernelWarning, match="probabilities come from folds"):
+        machine.fit(X[:half], y[:half])
+    p = machine.predict_proba(X)
+    np.testing.assert_array_equal(machine.classes_[p.argmax(axis=1)], machine.predict(X))
+    peer = CalibratedClassifierCV(sklearn.svm.SVC(kernel="sigmoid"), ensemble=False).fit(X[:half], y[:half])
+    assert log_loss(y[half:], p[half:]) < log_loss(y[half:], peer.predict_proba(X[half:])) + 0.03
+    assert machine.certificate_.status == "stationary"

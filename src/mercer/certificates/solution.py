@@ -328,6 +328,13 @@ class Solutions(Sequence[Solution]):
         return combine([one.certificate for one in self])
 
     @property
+    def peak_memory_bytes(self) -> int:
+        """Most that one of them held at a time."""
+        if self._whole is not None and len(self) > 1:
+            return self.certificate.peak_memory_bytes
+        return max(one.peak_memory_bytes for one in self)
+
+    @property
     def violations(self) -> FloatArray:
         """Those that the certificates have, (n_problems,)."""
         if self.held is not None:

@@ -335,12 +335,17 @@ class DualMachine(Iterated, KernelMachine):
         known = self._solutions[0].held_values
         return None if known is None else known[rows, None]
 
+    @property
+    def _besides(self) -> str:
+        """What else it means that the optimum is not proved."""
+        return ", and margins have no geometric meaning"
+
     def _warn(self, gram: Gram, data: Data, *, depth: int) -> None:
         """Say how it ended; `depth` calls below the user's."""
         solutions = self._solutions
         if self.verbose:
             _say(f"{solutions[0].solver}: {solutions[0].reason}")
-        self._warn_of_kernel(gram, ", and margins have no geometric meaning", depth=depth + 1)
+        self._warn_of_kernel(gram, self._besides, depth=depth + 1)
         if self._silent or (self._search is not None and self._search.requested):
             return
         if Status.UNVERIFIED in solutions.statuses:
@@ -348,7 +353,7 @@ class DualMachine(Iterated, KernelMachine):
             return
         if self.verbose:
             _say(str(self.certificate_))
-        if self.memory_limit and (peak := max(one.peak_memory_bytes for one in solutions)) > self.memory_limit:
+        if self.memory_limit and (peak := solutions.peak_memory_bytes) > self.memory_limit:
             warnings.warn(
                 f"memory_limit={self.memory_limit:,} bytes is less than these rows need: the fit held {peak:,} at a "
                 "time. memory_limit=0 asks for as little as goes, without a warning.",

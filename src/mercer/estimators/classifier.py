@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,9 +19,11 @@ from mercer.estimators.labels import Labels, read_labels
 from mercer.estimators.probabilities import HasProbabilities
 from mercer.gram import CachePolicy, Gram
 from mercer.loo.crammer_singer import joint_left_out
-from mercer.loo.decision_values import left_out
+from mercer.loo.decision_values import left_out as values_without_rows
 from mercer.multiclass import training
+from mercer.multiclass.calibration import FOLDS, LEAVE_ONE_OUT
 from mercer.multiclass.coefficients import PairCoefficients
+from mercer.multiclass.cross_fitting import cross_fitted
 from mercer.multiclass.prediction import predicted_classes
 from mercer.problems import Problem
 from mercer.solvers import Interruption
@@ -32,6 +35,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
     class_weight: str | Mapping[Any, float] | None
     probability: bool | str
     calibration: str
+    calibration_values: str
     multi_class: str
     decision_function_shape: str
     _schemes: tuple[str, ...] = training.SCHEMES
@@ -96,6 +100,10 @@ class MarginClassifier(HasProbabilities, DualMachine):
         del penalties
         return machines
 
+    @property
+    def _besides(self) -> str:
+        return super()._besides + (", and probabilities come from folds" if self._has_probabilities() else "")
+
     def _known_values(self, rows: npt.NDArray[np.int64]) -> FloatArray | None:
         return self.machines_.held_values(rows)
 
@@ -103,12 +111,11 @@ class MarginClassifier(HasProbabilities, DualMachine):
         """Refuse to promise probabilities where there can be none."""
         if not self._has_probabilities():
             return
-        if not gram.is_convex:
+        if not gram.is_convex and self.calibration_values == LEAVE_ONE_OUT:
             raise ValueError(
-                f"probability=True needs a kernel that is positive semidefinite, but {gram.kernel!r} is not known to "
-                f"be on these rows ({gram.diagnosis}), so that solutions without a row are not unique. Use another "
-                f"kernel, or CalibratedClassifierCV({type(self).__name__}(...), ensemble=False) from "
-                "sklearn.calibration."
+                'calibration_values="leave_one_out" needs a kernel that is positive semidefinite, but '
+                f"{gram.kernel!r} is not known to be on these rows ({gram.diagnosis}), so that solutions without a row "
+                'are not unique. Set calibration_values="folds" or "auto", or use another kernel.'
             )
         missing = np.setdiff1d(np.arange(labels.classes.size), labels.codes[labels.rows])
         if missing.size:
@@ -131,17 +138,37 @@ class MarginClassifier(HasProbabilities, DualMachine):
 
         The user is `depth` calls above.
         """
-        if not set(self._solutions.statuses) <= {Status.OPTIMAL, Status.STALLED}:
+        if not set(self._solutions.statuses) <= {Status.OPTIMAL, Status.STALLED, Status.STATIONARY}:
             return  # decision values without a row would be of other machines than these
-        problems, starts = self._followed_problems(penalties)
-        parts = [task.rows for task in self.machines_.tasks]
+        joint = self.multi_class == training.JOINT
+        sizes = np.array([labels.rows.size]) if joint else self.machines_.tasks.sizes
+        self._choose_values(sizes=sizes, refits=joint, convex=gram.is_convex)
 
         def without_rows(check: Callable[[], None]) -> FloatArray:
-            if self.multi_class == training.JOINT:
+            problems, starts = self._followed_problems(penalties)
+            parts = [task.rows for task in self.machines_.tasks]
+            if joint:
                 return joint_left_out(problems[0], starts[0], gram, check=check)
-            return left_out(problems, starts, parts, gram, np.arange(gram.n), name="probability=True", check=check)[0]
+            return values_without_rows(
+                problems, starts, parts, gram, np.arange(gram.n), name="probability=True", check=check
+            )[0]
 
-        raw = self._left_out_in_time(without_rows, max_seconds, began, depth=depth)
+        def without_folds(check: Callable[[], None]) -> FloatArray:
+            return cross_fitted(
+                gram,
+                labels.codes[labels.rows],
+                labels.classes.size,
+                penalties,
+                scheme=self.multi_class,
+                duals=self._fold_duals(),
+                tol=self.tol,
+                max_seconds=None if max_seconds is None else max(0.0, began + max_seconds - time.perf_counter()),
+                interruption=Interruption(self._search),
+                check=check,
+            ).raw
+
+        left_out = without_folds if self.calibration_values_ == FOLDS else without_rows
+        raw = self._left_out_in_time(left_out, max_seconds, began, depth=depth)
         if raw is not None:
             self._calibrate(self._as_predicted(raw), labels, self.multi_class)
 
@@ -150,6 +177,10 @@ class MarginClassifier(HasProbabilities, DualMachine):
         del penalties
         found = [(solution.evidence, solution.beta) for solution in self._solutions]
         return [evidence.problem for evidence, _ in found if evidence is not None], [beta for _, beta in found]
+
+    @abstractmethod
+    def _fold_duals(self) -> training.Duals:
+        """What makes the problems of all rows but a fold, in which a class may have no row."""
 
     def _as_predicted(self, raw: FloatArray) -> FloatArray:
         """Decision values of the followed problems as the machines that predict have them."""

@@ -23,7 +23,7 @@ from mercer.kernels import Gamma, Kernel
 from mercer.losses import descent
 from mercer.losses.certificate import LossCertificate, combine
 from mercer.multiclass import training
-from mercer.solvers import Interruption, Progress
+from mercer.solvers import Interruption, Limits, Progress
 from mercer.specs import ForGradientKernelSVC
 
 _LOOKED_AT = 200  # rows: a function that is not symmetric shows it soon
@@ -75,6 +75,9 @@ class GradientKernelSVC(Iterated, ByPairs):
         every row, a fit that starts near its end.
     calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
+    calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
+        Which decision values the map is fitted to; see :class:`mercer.SVC`.
+        "auto" takes folds for more than 45 machines, and more than 200 rows in one of them.
 
     Attributes
     ----------
@@ -85,8 +88,12 @@ class GradientKernelSVC(Iterated, ByPairs):
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
         With ``probability=True``: decision values of each row by machines trained without it, to
         the tolerance; NaN for rows of weight 0. Class weights and gamma stay those of all rows.
+    cross_fitted_decision_ : ndarray of shape (n,) or (n, n_classes)
+        The same, where ``calibration_values_`` is "folds": by machines trained without the row's fold.
     calibration_ : mercer.multiclass.calibration.Calibration
         With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
+    calibration_values_, calibration_reason_ : str
+        With ``probability=True``: which decision values `calibration_` was fitted to, and why these.
     X_fit_ : ndarray or csr_array of shape (n, p)
     kernel_ : Kernel
     class_weight_ : ndarray of shape (n_classes,)
@@ -146,6 +153,7 @@ class GradientKernelSVC(Iterated, ByPairs):
         callback: Callable[[Progress], object] | None = None,
         probability: bool = False,
         calibration: str = "sigmoid",
+        calibration_values: str = "auto",
     ) -> None:
         self.penalty = penalty
         self.kernel = kernel
@@ -165,6 +173,7 @@ class GradientKernelSVC(Iterated, ByPairs):
         self.callback = callback
         self.probability = probability
         self.calibration = calibration
+        self.calibration_values = calibration_values
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GradientKernelSVC:
         """Train the machine.
@@ -238,7 +247,20 @@ class GradientKernelSVC(Iterated, ByPairs):
                 s = weights[task.rows]
                 return descent.loo_values(found[number], task.signs, own, s, penalty, tol=limits.tol, check=check)
 
-            self._calibrate_in_time(without_rows, tasks, labels, gram, limits.max_seconds, began)
+            def learnt(task: training.Task, own: Gram, check: Check) -> tuple[FloatArray, float]:
+                one = descent.minimise(
+                    task.signs,
+                    own,
+                    weights[task.rows],
+                    penalty,
+                    solver=self.solver,
+                    learning_rate=rate,
+                    limits=Limits(tol=limits.tol),
+                    callback=lambda _: check(),
+                )
+                return one.beta, one.bias
+
+            self._calibrate_in_time(without_rows, learnt, tasks, labels, gram, limits.max_seconds, began)
         return self
 
 

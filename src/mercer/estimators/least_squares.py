@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_number
 from mercer.estimators.by_scores import ByScores, known_accuracy
@@ -17,6 +18,8 @@ from mercer.estimators.linear import LinearMachine
 from mercer.estimators.probabilities import HasProbabilities
 from mercer.estimators.rows import check_table
 from mercer.losses import least_squares
+from mercer.multiclass.calibration import FOLDS
+from mercer.multiclass.cross_fitting import by_folds, fold_numbers
 from mercer.specs import ForLeastSquaresClassifier
 
 
@@ -38,6 +41,9 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
         Whether `fit` makes `predict_proba` ready, by a leave-one-out pass in closed form.
     calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
+    calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
+        Which decision values the map is fitted to; see :class:`mercer.SVC`.
+        "auto" leaves out rows one by one, for a closed form knows them.
 
     Attributes
     ----------
@@ -49,8 +55,12 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
         Decision values of each row by machines trained without it, in closed form; NaN for rows of weight 0.
     loo_score_ : float
         Accuracy of these, rows counted by their weights.
+    cross_fitted_decision_ : ndarray of shape (n,) or (n, n_classes)
+        The same, where ``calibration_values_`` is "folds": by machines trained without the row's fold.
     calibration_ : mercer.multiclass.calibration.Calibration
         With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
+    calibration_values_, calibration_reason_ : str
+        With ``probability=True``: which decision values `calibration_` was fitted to, and why these.
     certificate_ : LossCertificate
     n_features_in_, feature_names_in_
         See scikit-learn.
@@ -93,11 +103,13 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
         class_weight: str | Mapping[Any, float] | None = None,
         probability: bool = False,
         calibration: str = "sigmoid",
+        calibration_values: str = "auto",
     ) -> None:
         self.alpha = alpha
         self.class_weight = class_weight
         self.probability = probability
         self.calibration = calibration
+        self.calibration_values = calibration_values
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LeastSquaresClassifier:
         """Solve the least-squares problem.
@@ -141,5 +153,16 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
                 stacklevel=2,
             )
         if self._has_probabilities():
-            self._calibrate(decision[rows], labels, "ovr")
+            self._choose_values()
+
+            def without(kept: IndexArray, out: IndexArray) -> FloatArray:
+                there = rows[kept]
+                found = least_squares.solve(table[there], labels.signs[there], alpha, labels.weights[there])
+                return table[rows[out]] @ found.w + found.bias
+
+            if self.calibration_values_ == FOLDS:
+                folds = fold_numbers(labels.codes[rows], labels.classes.size)
+                self._calibrate(by_folds(folds, fitted.bias.size, without), labels, "ovr")
+            else:
+                self._calibrate(decision[rows], labels, "ovr")
         return self

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._typing import FloatArray
+from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import check_number
 from mercer.estimators.by_scores import ByScores, known_accuracy
 from mercer.estimators.every_row import EveryRowMachine
@@ -19,6 +19,8 @@ from mercer.gram.factorisation import Check, no_check
 from mercer.kernels import Gamma, Kernel
 from mercer.losses import ridge
 from mercer.losses.certificate import LossCertificate
+from mercer.multiclass.calibration import FOLDS
+from mercer.multiclass.cross_fitting import by_folds, fold_numbers
 from mercer.specs import ForLeastSquaresSVC
 
 
@@ -54,6 +56,9 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         Whether `fit` makes `predict_proba` ready, by a leave-one-out pass in closed form.
     calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
+    calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
+        Which decision values the map is fitted to; see :class:`mercer.SVC`.
+        "auto" leaves out rows one by one, for a closed form knows them.
 
     Attributes
     ----------
@@ -69,8 +74,12 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         of weight 0. Class weights and gamma stay those of all rows.
     loo_score_ : float
         Accuracy of these, rows counted by their sample weights times class weights.
+    cross_fitted_decision_ : ndarray of shape (n,) or (n, n_classes)
+        The same, where ``calibration_values_`` is "folds": by machines trained without the row's fold.
     calibration_ : mercer.multiclass.calibration.Calibration
         With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
+    calibration_values_, calibration_reason_ : str
+        With ``probability=True``: which decision values `calibration_` was fitted to, and why these.
     certificate_ : LossCertificate
     n_features_in_, feature_names_in_
         See scikit-learn.
@@ -112,6 +121,7 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         n_jobs: int | None = None,
         probability: bool = False,
         calibration: str = "sigmoid",
+        calibration_values: str = "auto",
         max_seconds: float | None = None,
         memory_limit: int | None = None,
     ) -> None:
@@ -124,6 +134,7 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         self.n_jobs = n_jobs
         self.probability = probability
         self.calibration = calibration
+        self.calibration_values = calibration_values
         self.max_seconds = max_seconds
         self.memory_limit = memory_limit
 
@@ -179,7 +190,31 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         self.__dict__.pop("_loo", None)
         self._warn(gram, solved.certificate)
         if self._has_probabilities():
-            raw = self._left_out_in_time(self._known_without_rows, self.max_seconds, began, depth=2)
+            self._choose_values()
+
+            def without_folds(check: Check) -> FloatArray:
+                weights, signs = labels.weights[labels.rows], targets[labels.rows]
+
+                def fit(kept: IndexArray, out: IndexArray) -> FloatArray:
+                    own = ridge.solve(
+                        gram.restrict(kept),
+                        signs[kept],
+                        penalty,
+                        weights[kept],
+                        has_bias=True,
+                        n_jobs=self.n_jobs,
+                        memory_limit=self.memory_limit,
+                        check=check,
+                    )
+                    beta = np.zeros_like(signs)
+                    beta[kept] = own.beta
+                    return gram.matvec(beta, out, check) + own.bias
+
+                folds = fold_numbers(labels.codes[labels.rows], labels.classes.size)
+                return by_folds(folds, penalty.size, fit, check)
+
+            left_out = without_folds if self.calibration_values_ == FOLDS else self._known_without_rows
+            raw = self._left_out_in_time(left_out, self.max_seconds, began, depth=2)
             if raw is not None:
                 self._calibrate(raw, labels, "ovr")
         return self

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mercer import problems, specs
-from mercer._typing import FloatArray
+from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import check_share
 from mercer.estimators.classifier import MarginClassifier
 from mercer.estimators.labels import Labels
@@ -51,7 +51,8 @@ class NuSVC(MarginClassifier):
         Where class weights alone make `nu` infeasible for a pair of classes, that pair takes the largest feasible one,
         nu_max, and its decision values are moved towards the class that outweighs the other: f becomes
         (nu_max / nu) f + (1 - nu_max / nu) times that class's sign. A warning says so.
-    multi_class, tol_gap, max_seconds, memory_limit, warm_start, n_jobs, callback, calibration
+    multi_class, tol_gap, max_seconds, memory_limit, warm_start, n_jobs, callback, calibration,
+    calibration_values
         See :class:`SVC`. Without a row, a machine is that of :class:`SVC` with C = 1 / rho, rho being that of all rows.
 
     Attributes
@@ -67,7 +68,8 @@ class NuSVC(MarginClassifier):
     solution_, certificate_
         Of the problem above with `nu_`, before the division; see :class:`SVC`.
     classes_, support_, support_vectors_, n_support_, coef_, kernel_, function_, class_weight_, n_iter_, fit_status_,
-    recipe_, shape_fit_, machines_, loo_decision_, calibration_, n_features_in_, feature_names_in_
+    recipe_, shape_fit_, machines_, loo_decision_, cross_fitted_decision_, calibration_, calibration_values_,
+    calibration_reason_, n_features_in_, feature_names_in_
         See :class:`SVC`.
 
     Raises
@@ -142,6 +144,7 @@ class NuSVC(MarginClassifier):
         n_jobs: int | None = None,
         callback: Callable[[Progress], object] | None = None,
         calibration: str = "sigmoid",
+        calibration_values: str = "auto",
     ) -> None:
         self.nu = nu
         self.kernel = kernel
@@ -166,6 +169,7 @@ class NuSVC(MarginClassifier):
         self.n_jobs = n_jobs
         self.callback = callback
         self.calibration = calibration
+        self.calibration_values = calibration_values
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NuSVC:
         """Train the machine.
@@ -242,6 +246,16 @@ class NuSVC(MarginClassifier):
         scaled = list(zip(self.machines_.tasks, self._solutions, margins, strict=True))
         followed = [problems.c_svc(task.signs, penalties[task.rows] / margin) for task, _, margin in scaled]
         return followed, [solution.beta / margin for _, solution, margin in scaled]
+
+    def _fold_duals(self) -> Duals:
+        """Those of the C-SVC with C = 1 / rho, whatever rows are left out."""
+        margins = self.machines_.margins
+        assert margins is not None
+
+        def made(signs: FloatArray, penalties: FloatArray, sizes: IndexArray) -> problems.Problems:
+            return problems.c_svc_each(signs, penalties / margins.repeat(sizes), sizes, one_sided=True)
+
+        return made
 
     def _as_predicted(self, raw: FloatArray) -> FloatArray:
         leanings = self.machines_.leanings

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import check_whole
 from mercer.estimators.by_scores import ByScores
 from mercer.estimators.every_row import EveryRowMachine
 from mercer.estimators.probabilities import HasProbabilities
 from mercer.kernels import Gamma, Kernel
 from mercer.kernels.base import finite
+from mercer.multiclass.calibration import FOLDS
+from mercer.multiclass.cross_fitting import by_folds, fold_numbers
 from mercer.multiclass.training import JOINT
 from mercer.specs import ForParzenClassifier
 
@@ -40,6 +43,9 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
         row's score without what it says itself. That takes n² kernel values.
     calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
+    calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
+        Which decision values the map is fitted to; see :class:`mercer.SVC`.
+        "auto" leaves out rows one by one, for a closed form knows them.
 
     Attributes
     ----------
@@ -48,8 +54,12 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
         With ``probability=True``: decision values of each row by machines trained without it; NaN
         for rows of weight 0. Class weights and gamma stay those of all rows.
+    cross_fitted_decision_ : ndarray of shape (n,) or (n, n_classes)
+        The same, where ``calibration_values_`` is "folds": by machines trained without the row's fold.
     calibration_ : mercer.multiclass.calibration.Calibration
         With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
+    calibration_values_, calibration_reason_ : str
+        With ``probability=True``: which decision values `calibration_` was fitted to, and why these.
     X_fit_ : ndarray or csr_array of shape (n, p)
     kernel_ : Kernel
     n_features_in_, feature_names_in_
@@ -90,6 +100,7 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
         n_jobs: int | None = None,
         probability: bool = False,
         calibration: str = "sigmoid",
+        calibration_values: str = "auto",
     ) -> None:
         self.kernel = kernel
         self.degree = degree
@@ -99,6 +110,7 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
         self.n_jobs = n_jobs
         self.probability = probability
         self.calibration = calibration
+        self.calibration_values = calibration_values
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ParzenClassifier:
         """Remember the rows.
@@ -132,6 +144,18 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
         self._keep(data, labels.rows, coefficients, np.zeros(alpha.shape[1]))
         if self._has_probabilities():
             gram = self._gram_of_fit()
-            raw = finite(self.kernel_, gram.matvec(coefficients) - coefficients * gram.diag()[:, None])
+            self._choose_values()
+
+            def without(kept: IndexArray, out: IndexArray) -> FloatArray:
+                others = np.zeros_like(coefficients)
+                others[kept] = coefficients[kept]
+                return gram.matvec(others, out)
+
+            if self.calibration_values_ == FOLDS:
+                folds = fold_numbers(labels.codes[labels.rows], labels.classes.size)
+                raw = by_folds(folds, alpha.shape[1], without)
+            else:
+                raw = gram.matvec(coefficients) - coefficients * gram.diag()[:, None]
+            raw = finite(self.kernel_, raw)
             self._calibrate(raw, labels, JOINT)
         return self

@@ -63,6 +63,9 @@ class KernelPerceptron(ByPairs):
         a mistake have changed nothing, and without each of the others all is learnt anew.
     calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
+    calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
+        Which decision values the map is fitted to; see :class:`mercer.SVC`.
+        "auto" takes folds for more than 45 machines, and more than 200 rows in one of them.
     class_weight : {"balanced"} or dict, optional
         How far a mistake of each class moves f: by its weight times y_i k(x_i, .), as scikit-learn's Perceptron has it.
         Where the classes can be separated, they still are.
@@ -85,8 +88,12 @@ class KernelPerceptron(ByPairs):
         Whether every training row has y f(x) > 0.
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
         With ``probability=True``: decision values of each row by machines trained without it.
+    cross_fitted_decision_ : ndarray of shape (n,) or (n, n_classes)
+        The same, where ``calibration_values_`` is "folds": by machines trained without the row's fold.
     calibration_ : mercer.multiclass.calibration.Calibration
         With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
+    calibration_values_, calibration_reason_ : str
+        With ``probability=True``: which decision values `calibration_` was fitted to, and why these.
     X_fit_ : ndarray or csr_array of shape (n, p)
     kernel_ : Kernel
     n_features_in_, feature_names_in_
@@ -144,6 +151,7 @@ class KernelPerceptron(ByPairs):
         callback: Callable[[Progress], object] | None = None,
         probability: bool = False,
         calibration: str = "sigmoid",
+        calibration_values: str = "auto",
         class_weight: str | Mapping[Any, float] | None = None,
     ) -> None:
         self.max_passes = max_passes
@@ -159,6 +167,7 @@ class KernelPerceptron(ByPairs):
         self.callback = callback
         self.probability = probability
         self.calibration = calibration
+        self.calibration_values = calibration_values
         self.class_weight = class_weight
 
     def __sklearn_tags__(self) -> Any:
@@ -255,5 +264,11 @@ class KernelPerceptron(ByPairs):
             def without_rows(number: int, task: training.Task, own: Gram, check: Check) -> FloatArray:
                 return perceptron.loo_values(found[number], task.signs, own, max_passes=passes, check=check)
 
-            self._calibrate_in_time(without_rows, tasks, labels, gram, seconds, began)
+            def learnt(task: training.Task, own: Gram, check: Check) -> tuple[FloatArray, float]:
+                one = perceptron.learn(
+                    task.signs, own, weights=weights[task.rows], max_passes=passes, callback=lambda _: check()
+                )
+                return one.alpha * one.weights * task.signs, 0.0
+
+            self._calibrate_in_time(without_rows, learnt, tasks, labels, gram, seconds, began)
         return self

@@ -1,4 +1,4 @@
-"""Probabilities of classifiers that have decision values, by a map fitted to the leave-one-out ones of the same fit."""
+"""Probabilities of classifiers that have decision values, by a map fitted to those of rows left out of training."""
 
 from __future__ import annotations
 
@@ -16,21 +16,31 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._typing import FloatArray
+from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import check_choice, check_flag
 from mercer.estimators.labels import Labels
-from mercer.multiclass.calibration import CALIBRATIONS, Calibration, calibrate
+from mercer.multiclass.calibration import CALIBRATIONS, FITTED_ON, FOLDS, LEAVE_ONE_OUT, Calibration, calibrate
 from mercer.multiclass.training import class_scores
 from mercer.solvers.interruption import in_time
 
 Check = Callable[[], None]
 """Called between pieces of work; what it raises ends it."""
 
+AUTO = "auto"
+VALUES = (AUTO, LEAVE_ONE_OUT, FOLDS)
+"""What `calibration_values` may be."""
+
+_PASSES = {LEAVE_ONE_OUT: "leave-one-out pass", FOLDS: "cross-fitting"}
+_FITTED = ("calibration_", "calibration_values_", "calibration_reason_", "loo_decision_", "cross_fitted_decision_")
+
+# Up to which "auto" leaves out rows one by one.
+_MOST_MACHINES = 45  # the pairs of ten classes
+_MOST_ROWS, _MOST_REFITS = 2000, 200  # of a machine whose solution is followed, and of one that is trained anew
 
 _SIGN_OF_LIFE_SECONDS = 2.0  # a line now and then, for nobody knows how many pieces there are
 
 
-def _with_signs_of_life(check: Check, began: float) -> Check:
+def _with_signs_of_life(check: Check, began: float, what: str) -> Check:
     """Return `check` so that it says on stderr what takes its time."""
     told = -np.inf
 
@@ -39,7 +49,7 @@ def _with_signs_of_life(check: Check, began: float) -> Check:
         now = time.perf_counter()
         if now >= told + _SIGN_OF_LIFE_SECONDS:
             told = now
-            print(f"{now - began:8.1f} s  leave-one-out pass for the probabilities", file=sys.stderr)
+            print(f"{now - began:8.1f} s  {what} for the probabilities", file=sys.stderr)
         check()
 
     return audible
@@ -51,14 +61,35 @@ def _probability_is_set(machine: HasProbabilities) -> bool:
     return True
 
 
+def _chosen(asked: str, sizes: IndexArray | None, refits: bool, convex: bool) -> tuple[str, str]:
+    """Return the values that the map is fitted to, and why these, of sizes and the kernel alone."""
+    if asked != AUTO:
+        return asked, f"calibration_values={asked!r} asks for them"
+    if sizes is None:
+        return LEAVE_ONE_OUT, "a closed form has them"
+    if not convex:
+        return FOLDS, "the kernel is not known to be positive semidefinite, so that solutions without a row may differ"
+    if sizes.size > _MOST_MACHINES:
+        return FOLDS, f"there are {sizes.size:,} machines, more than {_MOST_MACHINES}"
+    n, most = int(sizes.max(initial=0)), _MOST_REFITS if refits else _MOST_ROWS
+    if n > most:
+        each = ", each of which would be left out by a fit of its own" if refits else ""
+        return FOLDS, f"a machine has {n:,} rows, more than {most:,}{each}"
+    each = "a machine" if sizes.size == 1 else f"{sizes.size} machines"
+    return LEAVE_ONE_OUT, f"{each} of up to {n:,} rows: they cost little"
+
+
 class HasProbabilities(ClassifierMixin):
     """A classifier with decision values, which `probability=True` gives probabilities too."""
 
     probability: bool | str
     calibration: str
-    verbose: int
+    calibration_values: str
+    verbose: int = 0
     classes_: npt.NDArray[Any]
     calibration_: Calibration
+    calibration_values_: str
+    calibration_reason_: str
 
     def _has_probabilities(self) -> bool:
         return self.probability is not False and self.probability != "deprecated"  # scikit-learn's default says False
@@ -68,16 +99,35 @@ class HasProbabilities(ClassifierMixin):
         check_choice("calibration", self.calibration, CALIBRATIONS)
         if self.probability != "deprecated":
             check_flag("probability", self.probability)
-        for name in ("calibration_", "loo_decision_"):
+        check_choice("calibration_values", self.calibration_values, VALUES)
+        for name in _FITTED:
             self.__dict__.pop(name, None)
+
+    def _choose_values(self, *, sizes: IndexArray | None = None, refits: bool = False, convex: bool = True) -> None:
+        """Decide which decision values the map is fitted to, and say why.
+
+        Parameters
+        ----------
+        sizes : ndarray of int64 of shape (n_machines,), optional
+            Rows of each machine; None where values without a row are known in closed form.
+        refits : bool
+            Whether a machine is trained anew for each row that it needs.
+        convex : bool
+            Whether a machine without a row is known to be the optimum.
+        """
+        self.calibration_values_, self.calibration_reason_ = _chosen(self.calibration_values, sizes, refits, convex)
+        if self.verbose:
+            how = FITTED_ON[self.calibration_values_]
+            print(f"probabilities by {how}: {self.calibration_reason_}", file=sys.stderr)
 
     def _left_out_in_time(
         self, left_out: Callable[[Check], FloatArray], max_seconds: float | None, began: float, *, depth: int
     ) -> FloatArray | None:
         """What `left_out` returns, or None, with a warning `depth` calls below the user's, where time was up."""
+        what = _PASSES[self.calibration_values_]
 
         def audible(check: Check) -> FloatArray:
-            return left_out(_with_signs_of_life(check, began))
+            return left_out(_with_signs_of_life(check, began, what))
 
         deadline = None if max_seconds is None else began + max_seconds
         search = vars(self).get("_search")  # that the fit is part of
@@ -85,7 +135,7 @@ class HasProbabilities(ClassifierMixin):
         if found is None or np.isnan(found).any():  # Ctrl-C while a machine was solved leaves values unknown
             if search is None or not search.requested:  # whose end is told for itself
                 warnings.warn(
-                    f"{type(self).__name__} has no probabilities: the leave-one-out pass that they come from was ended "
+                    f"{type(self).__name__} has no probabilities: the {what} that they come from was ended "
                     "by max_seconds or Ctrl-C. Raise max_seconds, or set probability=False.",
                     ConvergenceWarning,
                     stacklevel=depth + 1,
@@ -94,7 +144,7 @@ class HasProbabilities(ClassifierMixin):
         return found
 
     def _calibrate(self, raw: FloatArray, labels: Labels, scheme: str) -> None:
-        """Fit the map to the decision values of the rows that took part, (n, n_machines), each without its row."""
+        """Fit the map to the decision values of the rows that took part, (n, n_machines), by machines without them."""
         free, rows = self.calibration.startswith("free"), labels.rows
         self.calibration_ = calibrate(
             raw,
@@ -105,12 +155,14 @@ class HasProbabilities(ClassifierMixin):
             free=free,
             weights=labels.sample_weight[rows],
             class_weight=None if free else labels.class_weight,
+            fitted_on=FITTED_ON[self.calibration_values_],
         )
-        if not hasattr(type(self), "loo_decision_"):  # where it is there without probabilities
+        name = "loo_decision_" if self.calibration_values_ == LEAVE_ONE_OUT else "cross_fitted_decision_"
+        if not hasattr(type(self), name):  # where it is there without probabilities
             scores = class_scores(raw, labels.classes.size, scheme)
             known = np.full((labels.codes.size, *scores.shape[1:]), np.nan)
             known[rows] = scores
-            self.__dict__["loo_decision_"] = known
+            self.__dict__[name] = known
 
     @abstractmethod
     def _machine_values(self, X: Any) -> FloatArray:

@@ -58,8 +58,8 @@ class SVC(ChangesRows, MarginClassifier):
         Without effect; accepted, and checked, for programs written for scikit-learn. `memory_limit` is what bounds
         the memory of kernel values here.
     probability : bool, default=False
-        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass over the same machine. Nothing is drawn. The
-        joint machine is solved anew without each support vector, from the solution that there is.
+        Whether `fit` makes `predict_proba` ready, by a map from decision values of rows that were left out of training:
+        see `calibration_values`. Nothing is drawn.
     tol : float, default=1e-3
         Largest violation of the optimality conditions, in the sense of LIBSVM.
     class_weight : {"balanced"} or dict, optional
@@ -101,6 +101,11 @@ class SVC(ChangesRows, MarginClassifier):
         The map from decision values to probabilities. The first two have P(f = 0) = 1/2 and count rows by their class
         weights too, so that the predicted class has the largest probability; the others, a sigmoid and isotonic
         regression, estimate the classes' shares among rows as they are. docs/concepts/probabilities.md compares them.
+    calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
+        Which decision values the map is fitted to: of machines without the row, which are exact but cost more with many
+        machines; or without its fold, of five that nothing random makes. "auto" takes folds for more than 45 machines
+        (pairs of classes), more than 2,000 rows in one of them (200 where `multi_class` is "joint"), and kernels that
+        are not known to be positive semidefinite.
 
     Attributes
     ----------
@@ -146,10 +151,14 @@ class SVC(ChangesRows, MarginClassifier):
         cases, slacks and categories (outside the margin, on it, violating it, misclassified), and the `margin`
         2 / ||w||; one listing for each machine.
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
-        With ``probability=True``: decision values of each row by machines trained without it, as scores of classes; NaN
-        for rows of weight 0.
+        With ``probability=True``, where ``calibration_values_`` is "leave_one_out": decision values of each row by
+        machines trained without it, as scores of classes; NaN for rows of weight 0.
+    cross_fitted_decision_ : ndarray of shape (n,) or (n, n_classes)
+        The same, where ``calibration_values_`` is "folds": by machines trained without the row's fold.
     calibration_ : mercer.multiclass.calibration.Calibration
         With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
+    calibration_values_, calibration_reason_ : str
+        With ``probability=True``: which decision values `calibration_` was fitted to, and why these.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
@@ -234,6 +243,7 @@ class SVC(ChangesRows, MarginClassifier):
         n_jobs: int | None = None,
         callback: Callable[[Progress], object] | None = None,
         calibration: str = "sigmoid",
+        calibration_values: str = "auto",
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -260,6 +270,7 @@ class SVC(ChangesRows, MarginClassifier):
         self.n_jobs = n_jobs
         self.callback = callback
         self.calibration = calibration
+        self.calibration_values = calibration_values
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVC:
         """Train the machine.
@@ -298,8 +309,9 @@ class SVC(ChangesRows, MarginClassifier):
         with self._all_or_nothing():
             C, machine_spec = self._asked()
             duals = partial(problems.c_svc_each, squared=machine_spec.squared, bias=machine_spec.bias)
+            self._begin(C, machine_spec)
             self._train(X, y, sample_weight, C, lambda _: duals)
-            return self._trained(C, machine_spec)
+            return self
 
     def _asked(self) -> tuple[float, specs.ForSVC]:
         """The penalty and what else makes the problem, where all that is asked for exists."""
@@ -311,10 +323,10 @@ class SVC(ChangesRows, MarginClassifier):
             raise ValueError("C = inf needs a bias: set fit_intercept=True, or a finite C.")
         return C, specs.ForSVC(C=C, squared=squared, bias=bool(self.fit_intercept))
 
-    def _trained(self, C: float, machine_spec: specs.ForSVC) -> SVC:
+    def _begin(self, C: float, machine_spec: specs.ForSVC) -> None:
+        """Note what will be trained."""
         self.C_, self.spec_ = C, specs.ForJointSVC(C=C) if self.multi_class == training.JOINT else machine_spec
         self.__dict__.pop("_held", None)
-        return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> SVC:
         """Train on more rows: the machine is then the one that all rows train that it was given.
@@ -371,8 +383,9 @@ class SVC(ChangesRows, MarginClassifier):
                 )
             duals = partial(problems.c_svc_each, squared=machine_spec.squared, bias=machine_spec.bias, one_sided=True)
             with self._all_or_nothing():
+                self._begin(C, machine_spec)
                 self._train(self._own_rows(X, y), y, sample_weight, C, lambda _: duals, classes=classes)
-                return self._trained(C, machine_spec)._keep_rows()
+                return self._keep_rows()
         if classes is not None and not np.array_equal(check_classes(classes), self.classes_):
             raise ValueError(
                 f"classes must be those of the first call, {self.classes_.tolist()}, or None, got "
@@ -428,7 +441,13 @@ class SVC(ChangesRows, MarginClassifier):
         if self._has_probabilities():
             labels = self._labels(change.held)
             seconds = self._limits().max_seconds
-            self._calibrate_in_time(change.gram, labels, labels.penalties(self.C_), seconds, change.began, depth=5)
+            penalties = labels.penalties(self.C_)
+            self._calibrate_in_time(change.gram, labels, penalties, seconds, change.began, depth=5)
+
+    def _fold_duals(self) -> training.Duals:
+        """What makes the problems of all rows but a fold, in which a class may have no row."""
+        squared, bias = (self.spec_.squared, self.spec_.bias) if isinstance(self.spec_, specs.ForSVC) else (False, True)
+        return partial(problems.c_svc_each, squared=squared, bias=bias, one_sided=True)
 
     def _check_joint(self, C: float) -> None:
         """Refuse what the joint machine does not have."""

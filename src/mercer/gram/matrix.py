@@ -300,7 +300,7 @@ class Gram:
         rows, up to 5,000 where the values are in memory, and if the memory limit allows. What is known of the origin
         holds for all its views.
         """
-        if self.kernel.is_psd or (self._idx is not None and self._store.is_convex):
+        if not self.n or self.kernel.is_psd or (self._idx is not None and self._store.is_convex):
             return True
         return self._store.look_at(self._row_numbers()) if self._idx is not None else self._store.is_convex
 

@@ -77,11 +77,11 @@ class _ThreadLimit(threadpoolctl.LibController):
     check_symbols: ClassVar[tuple[str, ...]] = ("mercer_get_num_threads", "mercer_set_num_threads")
 
     def get_num_threads(self) -> int:
-        return int(self.dynlib.mercer_get_num_threads()) or joblib.cpu_count()
+        return int(self.dynlib.mercer_get_num_threads()) or _processors(_affinity())
 
     def set_num_threads(self, num_threads: int) -> None:
         # All processors is no limit: what threadpoolctl read before it set one, and puts back after.
-        self.dynlib.mercer_set_num_threads(0 if num_threads >= joblib.cpu_count() else num_threads)
+        self.dynlib.mercer_set_num_threads(0 if num_threads >= _processors(_affinity()) else num_threads)
 
     def get_version(self) -> None:
         return None

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mercer._typing import BoolArray, FloatArray, IndexArray
 from mercer.data.arguments import check_choice
-from mercer.multiclass.coupling import couple, made_largest, normalised
-from mercer.multiclass.probability_maps import Map, Sigmoid, checked_weights, fit_isotonic, fit_sigmoid
+from mercer.multiclass.coupling import NUMBERS_AT_A_TIME, couple, made_largest, normalised
+from mercer.multiclass.probability_maps import Map, Sigmoid, checked_weights, fit_isotonic, fit_sigmoids, read_maps
 from mercer.multiclass.training import class_scores, make_tasks, winners
 
 METHODS = ("sigmoid", "isotonic")
+
+LEAVE_ONE_OUT, FOLDS = "leave_one_out", "folds"
+"""Which decision values maps are fitted to: of machines without the row, or without its fold."""
+
+FITTED_ON = {LEAVE_ONE_OUT: "leave-one-out decision values", FOLDS: "cross-fitted decision values"}
+"""These, in words."""
 
 CALIBRATIONS = ("sigmoid", "isotonic", "free", "free_isotonic")
 """As estimators name them: a method, bound by what is predicted or free; "free" is the free sigmoid."""
@@ -90,19 +95,29 @@ class Calibration:
         if raw.ndim != 2 or raw.shape[1] != len(self.maps):
             raise ValueError(f"raw must have {len(self.maps)} columns, one for each machine, got shape {raw.shape}.")
         values = told_apart(raw, self.n_classes, self.scheme)
-        two_sided = [find(column) for find, column in zip(self.maps, values.T, strict=True)]
+        negative, positive = read_maps(self.maps, values)
         if self.n_classes == 2:
-            p = two_sided[0]
+            p = np.column_stack([negative, positive])
         elif self.scheme != "ovo":
-            p = normalised(np.column_stack([sides[:, 1] for sides in two_sided]))
+            p = normalised(positive)
         else:
-            pairs = np.empty((len(raw), self.n_classes, self.n_classes))
-            for (i, j), sides in zip(combinations(range(self.n_classes), 2), two_sided, strict=True):
-                pairs[:, i, j], pairs[:, j, i] = sides[:, 1], sides[:, 0]
-            p = couple(pairs)
+            p = _coupled(negative, positive, self.n_classes)
         if self.free:
             return p, np.zeros(len(p), dtype=bool)
         return made_largest(p, winners(class_scores(raw, self.n_classes, self.scheme)))
+
+
+def _coupled(negative: FloatArray, positive: FloatArray, n_classes: int) -> FloatArray:
+    """Probabilities of the classes from those of each pair's two sides, (m, n_pairs) each."""
+    first, second = np.triu_indices(n_classes, 1)
+    height = max(1, NUMBERS_AT_A_TIME // n_classes**2)
+    found = np.empty((len(positive), n_classes))
+    for top in range(0, len(positive), height):
+        some = slice(top, top + height)
+        pairs = np.empty((len(positive[some]), n_classes, n_classes))
+        pairs[:, first, second], pairs[:, second, first] = positive[some], negative[some]
+        found[some] = couple(pairs)
+    return found
 
 
 def told_apart(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
@@ -124,7 +139,7 @@ def calibrate(
     free: bool = False,
     weights: npt.ArrayLike | None = None,
     class_weight: npt.ArrayLike | None = None,
-    fitted_on: str = "leave-one-out decision values",
+    fitted_on: str = FITTED_ON[LEAVE_ONE_OUT],
 ) -> Calibration:
     """Fit a map to the decision values of each machine for two classes.
 
@@ -172,17 +187,20 @@ def calibrate(
             f"raw must have shape {(n, len(tasks))}, for {n} rows and {len(tasks)} machines, got {raw.shape}."
         )
     values, counts = told_apart(raw, n_classes, scheme), checked_weights(weights, n)
-    fit: Any = fit_sigmoid if method == "sigmoid" else fit_isotonic
-    maps: list[Map] = []
-    n_rows: list[int] = []
+    samples: list[tuple[FloatArray, BoolArray, FloatArray]] = []
     for column, task in enumerate(tasks):
         own = counts[task.rows]
         if class_weight is not None:
             weighted = own * np.asarray(class_weight, dtype=np.float64)[codes[task.rows]]
             own = weighted * (own.sum() / weighted.sum())
-        maps.append(fit(values[task.rows, column], task.signs > 0.0, own, free=free))
-        n_rows.append(int(np.count_nonzero(own)))
-    found = Calibration(method, free, scheme, n_classes, tuple(maps), tuple(n_rows), fitted_on)
+        samples.append((values[task.rows, column], task.signs > 0.0, own))
+    n_rows = tuple(int(np.count_nonzero(own)) for _, _, own in samples)
+    maps: Sequence[Map] = (
+        fit_sigmoids(samples, free=free)
+        if method == "sigmoid"
+        else [fit_isotonic(*sample, free=free) for sample in samples]
+    )
+    found = Calibration(method, free, scheme, n_classes, tuple(maps), n_rows, fitted_on)
     if free:
         return found
     _, moved = found.read(raw[counts > 0.0])

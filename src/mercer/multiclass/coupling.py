@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from mercer._typing import BoolArray, FloatArray, IndexArray
+from mercer.gram.threads import blas_threads
 
 SUREST = 1e-7
 """No pair of classes is held to be surer than this, as in LIBSVM: no sample could tell, and smaller probabilities than
 it leaves would be lost in the rounding of the solve."""
 
-_NUMBERS_AT_A_TIME = 1 << 22  # in the matrices of the rows that are solved together: 32 MiB
+NUMBERS_AT_A_TIME = 1 << 22
+"""In the matrices of the rows that are solved together: 32 MiB."""
 
 
 def couple(pairs: FloatArray) -> FloatArray:
@@ -52,14 +54,15 @@ def couple(pairs: FloatArray) -> FloatArray:
     """
     m, n_classes = pairs.shape[:2]
     probabilities = np.empty((m, n_classes))
-    width = max(1, _NUMBERS_AT_A_TIME // n_classes**2)
+    width = max(1, NUMBERS_AT_A_TIME // n_classes**2)
     diagonal = np.arange(n_classes)
     for first in range(0, m, width):
         r = np.clip(pairs[first : first + width], SUREST, 1.0 - SUREST)
         r[:, diagonal, diagonal] = 0.0
         matrix = 1.0 - r * r.transpose(0, 2, 1)
         matrix[:, diagonal, diagonal] += np.square(r).sum(axis=1)
-        solved = np.linalg.solve(matrix, np.ones((len(r), n_classes, 1)))[:, :, 0]
+        with blas_threads(n_classes**3 / 3):
+            solved = np.linalg.solve(matrix, np.ones((len(r), n_classes, 1)))[:, :, 0]
         probabilities[first : first + width] = normalised(np.maximum(solved, 0.0))
     return probabilities
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.isotonic import isotonic_regression
 
-from mercer._typing import BoolArray, FloatArray
+from mercer._typing import BoolArray, FloatArray, IndexArray
 
 _TIGHT = 1e-12
 """Gradient at which Newton's method ends, of a loss per row and a slope per largest value: what float64 can tell."""
@@ -53,13 +54,19 @@ class Sigmoid:
     def __call__(self, values: npt.ArrayLike) -> FloatArray:
         """Return the probabilities of the two sides, (m, 2): negative, positive. Infinite values have their limits."""
         f = np.asarray(values, dtype=np.float64)
-        z = np.full_like(f, self.intercept)
-        if self.slope > 0.0:
-            with np.errstate(over="ignore"):  # of what a model file may say; the limits are right
-                z += self.slope * f
-        if self.is_bound:
-            z = np.where(f > 0.0, np.maximum(z, 0.0), np.where(f < 0.0, np.minimum(z, 0.0), 0.0))
-        return np.column_stack([expit(-z), expit(z)])
+        slope, intercept = np.float64(self.slope), np.float64(self.intercept)
+        return np.column_stack(_sides(f, slope, intercept, is_bound=self.is_bound))
+
+
+def _sides(
+    f: FloatArray, slopes: FloatArray | np.float64, intercepts: FloatArray | np.float64, *, is_bound: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Probabilities of the negative and of the positive side."""
+    with np.errstate(over="ignore", invalid="ignore"):  # of what a model file may say; the limits are right
+        z = np.where(slopes > 0.0, slopes * f, 0.0) + intercepts
+    if is_bound:
+        z = np.where(f > 0.0, np.maximum(z, 0.0), np.where(f < 0.0, np.minimum(z, 0.0), 0.0))
+    return expit(-z), expit(z)
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,16 @@ class Isotonic:
 
 
 Map = Sigmoid | Isotonic
+
+
+def read_maps(maps: Sequence[Map], values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the probabilities of the negative and of the positive side, (m, n_maps) each, of values (m, n_maps)."""
+    first = maps[0]
+    if isinstance(first, Sigmoid):  # and so are all
+        numbers = np.array([[one.slope, one.intercept] for one in maps if isinstance(one, Sigmoid)])
+        return _sides(values, numbers[:, 0], numbers[:, 1], is_bound=first.is_bound)
+    found = np.stack([one(column) for one, column in zip(maps, values.T, strict=True)], axis=1)
+    return found[:, :, 0], found[:, :, 1]
 
 
 def fit_sigmoid(
@@ -139,69 +156,137 @@ def fit_sigmoid(
     >>> fitted([-1.0, 0.0, 1.0])[:, 1].round(3)
     array([0.301, 0.5  , 0.699])
     """
-    f, is_positive, w = _checked(values, positive, weights)
-    targets, shares = _targets(is_positive, w, _JEFFREYS), w / w.sum()
-    top = float(np.abs(f).max()) or 1.0
-    slope, intercept = _line(f / top, targets, shares)
-    found = Sigmoid(min(slope / top, float(np.finfo(np.float64).max)), intercept, not free)
-    violation = _violation(found, f, top, targets, shares)
-    if not violation <= _LOOSE:
+    return fit_sigmoids([(values, positive, weights)], free=free)[0]
+
+
+def fit_sigmoids(
+    samples: Iterable[tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike | None]], *, free: bool = False
+) -> list[Sigmoid]:
+    """Fit many sigmoids at once, to values, truth and weights of each; see :func:`fit_sigmoid`.
+
+    Each is what it is alone. Of small samples, to fit them one by one takes many times as long.
+    """
+    checked = [_checked(*sample) for sample in samples]
+    f, is_positive, w = (np.concatenate(parts) for parts in zip(*checked, strict=True))
+    some = _Samples.of(f, is_positive, w, np.array([own.size for own, _, _ in checked]))
+    slopes, intercepts = _lines(some)
+    slopes = np.minimum(slopes / some.tops, np.finfo(np.float64).max)
+    violations = some.violations(slopes, intercepts)
+    for number in np.flatnonzero(~(violations <= _LOOSE)).tolist():
+        own = checked[number][0]
         warnings.warn(
-            f"the sigmoid is not fitted: its gradient is {violation:.2g}, and should be below {_LOOSE:g}. Decision "
-            f"values between {f.min():.17g} and {f.max():.17g} differ in their last digits only; scale the columns, or "
-            "use isotonic regression.",
+            f"the sigmoid is not fitted: its gradient is {violations[number]:.2g}, and should be below {_LOOSE:g}. "
+            f"Decision values between {own.min():.17g} and {own.max():.17g} differ in their last digits only; scale "
+            "the columns, or use isotonic regression.",
             ConvergenceWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    return replace(found, violation=violation)
+    columns = (slopes.tolist(), intercepts.tolist(), violations.tolist())
+    return [Sigmoid(slope, intercept, not free, found) for slope, intercept, found in zip(*columns, strict=True)]
 
 
-def _line(f: FloatArray, targets: FloatArray, shares: FloatArray) -> tuple[float, float]:
-    """Slope and intercept."""
-    centre = float(shares @ f)
-    spread = float(np.abs(f - centre).max()) or 1.0
-    flat = np.array([0.0, logit(shares @ targets)])
-    columns = np.column_stack([(f - centre) / spread, np.ones_like(f)])
-    found = _newton(columns, targets, shares, flat)
-    if found[0] <= 0.0:  # the minimum over slopes >= 0 is at 0, for the loss is convex
-        found = flat
-    slope = float(found[0]) / spread
-    return slope, float(found[1]) - slope * centre
+@dataclass(frozen=True, eq=False)
+class _Samples:
+    """Samples one after the other, each of values, scaled to at most 1, targets, and shares of its weight."""
+
+    f: FloatArray
+    targets: FloatArray
+    shares: FloatArray
+    sizes: IndexArray
+    tops: FloatArray  # what the values of each were divided by
+
+    @classmethod
+    def of(cls, f: FloatArray, is_positive: BoolArray, w: FloatArray, sizes: IndexArray) -> _Samples:
+        starts = sizes.cumsum() - sizes
+        totals, positive = np.add.reduceat(w, starts), np.add.reduceat(w * is_positive, starts)
+        tops = np.maximum.reduceat(np.abs(f), starts)
+        tops = np.where(tops > 0.0, tops, 1.0)
+        each = _target(is_positive, positive.repeat(sizes), (totals - positive).repeat(sizes), _JEFFREYS)
+        return cls(f / tops.repeat(sizes), each, w / totals.repeat(sizes), sizes, tops)
+
+    def sums(self, numbers: FloatArray) -> FloatArray:
+        """Of each sample."""
+        found: FloatArray = np.add.reduceat(numbers, self.sizes.cumsum() - self.sizes)
+        return found
+
+    def spread(self, numbers: FloatArray) -> FloatArray:
+        """A number of each sample, for each of its rows."""
+        return numbers.repeat(self.sizes)
+
+    def take(self, chosen: BoolArray) -> _Samples:
+        rows = chosen.repeat(self.sizes)
+        return _Samples(self.f[rows], self.targets[rows], self.shares[rows], self.sizes[chosen], self.tops[chosen])
+
+    def at(self, theta: FloatArray) -> FloatArray:
+        return self.spread(theta[:, 0]) * self.f + self.spread(theta[:, 1])
+
+    def losses(self, theta: FloatArray) -> FloatArray:
+        z = self.at(theta)
+        return self.sums(self.shares * (np.logaddexp(0.0, z) - self.targets * z))
+
+    def violations(self, slopes: FloatArray, intercepts: FloatArray) -> FloatArray:
+        """Of sigmoids of the values as they were."""
+        f = self.f * self.spread(self.tops)
+        excess = self.shares * (
+            _sides(f, self.spread(slopes), self.spread(intercepts), is_bound=False)[1] - self.targets
+        )
+        along = self.sums(excess * self.f)
+        return np.maximum(np.where(slopes == 0.0, np.maximum(0.0, -along), np.abs(along)), np.abs(self.sums(excess)))
 
 
-def _newton(columns: FloatArray, targets: FloatArray, shares: FloatArray, start: FloatArray) -> FloatArray:
-    """Minimise sum_i w_i (log(1 + exp z_i) - t_i z_i), z = columns @ theta, by Newton's method with backtracking."""
+def _lines(some: _Samples) -> tuple[FloatArray, FloatArray]:
+    """Slopes and intercepts."""
+    centres = some.sums(some.shares * some.f)
+    away = some.f - some.spread(centres)
+    widths = np.maximum.reduceat(np.abs(away), some.sizes.cumsum() - some.sizes)
+    widths = np.where(widths > 0.0, widths, 1.0)
+    flat = np.column_stack([np.zeros(widths.size), logit(some.sums(some.shares * some.targets))])
+    found = _newton(replace(some, f=away / some.spread(widths)), flat)
+    # The minimum over slopes >= 0 is at 0 where it is below, for the loss is convex.
+    found = np.where(found[:, :1] > 0.0, found, flat)
+    slopes = found[:, 0] / widths
+    return slopes, found[:, 1] - slopes * centres
 
-    def loss(theta: FloatArray) -> float:
-        z = columns @ theta
-        return float(shares @ (np.logaddexp(0.0, z) - targets * z))
 
-    theta, value = start, loss(start)
+def _newton(some: _Samples, start: FloatArray) -> FloatArray:
+    """Minimise sum_i w_i (log(1 + exp z_i) - t_i z_i), z = a f + b, by Newton's method with backtracking."""
+    theta, active = start.copy(), np.arange(len(start))
+    values = some.losses(theta)
     for _ in range(_STEPS):
-        p = expit(columns @ theta)
-        gradient = columns.T @ (shares * (p - targets))
-        if np.abs(gradient).max() <= _TIGHT:
+        here = theta[active]
+        p = expit(some.at(here))
+        excess, bend = some.shares * (p - some.targets), some.shares * p * (1.0 - p)
+        gradient = np.column_stack([some.sums(excess * some.f), some.sums(excess)])
+        corner = some.sums(bend * some.f)
+        hessian = np.stack([some.sums(bend * some.f**2), corner, corner, some.sums(bend)], axis=1).reshape(-1, 2, 2)
+        direction = -np.linalg.solve(hessian + _RIDGE * np.eye(2), gradient[:, :, None])[:, :, 0].astype(
+            np.float64, copy=False
+        )
+        there, reached, moved = _downhill(some, here, values, direction, np.einsum("tk,tk->t", gradient, direction))
+        moved &= np.abs(gradient).max(axis=1) > _TIGHT
+        if not moved.all():
+            active, some = active[moved], some.take(moved)
+            there, reached = there[moved], reached[moved]
+        if not active.size:
             break
-        hessian = (columns * (shares * p * (1.0 - p))[:, None]).T @ columns + _RIDGE * np.eye(theta.size)
-        direction = -np.linalg.solve(hessian, gradient)
-        promised = _SUFFICIENT * float(gradient @ direction)
-        rounding = 4.0 * np.finfo(np.float64).eps * value  # near the end, no decrease is to be seen
-        for halving in range(_HALVINGS):
-            step = 0.5**halving
-            there = theta + step * direction
-            reached = loss(there)
-            if reached <= value + step * promised + rounding:
-                break
-        else:
-            break
-        theta, value = there, reached
+        theta[active], values = there, reached
     return theta
 
 
-def _violation(found: Sigmoid, f: FloatArray, top: float, targets: FloatArray, shares: FloatArray) -> float:
-    excess = shares * (replace(found, is_bound=False)(f)[:, 1] - targets)
-    along = float((excess * (f / top)).sum())
-    return max(max(0.0, -along) if found.slope == 0.0 else abs(along), abs(float(excess.sum())))
+def _downhill(
+    some: _Samples, here: FloatArray, values: FloatArray, direction: FloatArray, along: FloatArray
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Where the first step that decreases the loss enough leads, the loss there, and which have found one."""
+    rounding = 4.0 * float(np.finfo(np.float64).eps) * values  # near the end, no decrease is to be seen
+    step = np.ones(len(here))
+    for _ in range(_HALVINGS):
+        there = here + step[:, None] * direction
+        reached = some.losses(there)
+        found: BoolArray = reached <= values + step * _SUFFICIENT * along + rounding
+        if found.all():
+            break
+        step = np.where(found, step, 0.5 * step)
+    return there, reached, found
 
 
 def fit_isotonic(
@@ -271,8 +356,14 @@ def fit_isotonic(
 
 
 def _targets(is_positive: BoolArray, w: FloatArray, prior: float) -> FloatArray:
+    """The target of each row, by the weights of both kinds."""
+    return _target(is_positive, float(w[is_positive].sum()), float(w[~is_positive].sum()), prior)
+
+
+def _target(
+    is_positive: BoolArray, n_positive: FloatArray | float, n_negative: FloatArray | float, prior: float
+) -> FloatArray:
     """What Bayes's rule expects of each kind, after `prior` rows of each that were right, and as many that were not."""
-    n_positive, n_negative = float(w[is_positive].sum()), float(w[~is_positive].sum())
     return np.where(is_positive, (n_positive + prior) / (n_positive + 2.0 * prior), prior / (n_negative + 2.0 * prior))
 
 

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.multiclass.calibration import METHODS, Calibration
+from mercer.multiclass.calibration import FITTED_ON, LEAVE_ONE_OUT, METHODS, Calibration
 from mercer.multiclass.probability_maps import Isotonic, Map, Sigmoid
-
-_FITTED_ON = "leave-one-out decision values"
 
 
 def calibration_dict(found: Calibration) -> dict[str, Any]:
@@ -18,6 +16,7 @@ def calibration_dict(found: Calibration) -> dict[str, Any]:
     return {
         "method": found.method,
         "free": found.free,
+        "values": next(values for values, words in FITTED_ON.items() if words == found.fitted_on),
         "n_rows": list(found.n_rows),
         "n_moved": found.n_moved,
         "maps": [_map_dict(one) for one in found.maps],
@@ -35,11 +34,14 @@ def read_calibration(entry: Any, scheme: str, n_classes: int, n_parts: int) -> C
     method, free, maps, n_rows = entry["method"], entry["free"], entry["maps"], entry["n_rows"]
     if method not in METHODS or not isinstance(free, bool):
         raise ValueError(f"its method is {method!r}, free {free!r}")
+    values = entry.get("values", LEAVE_ONE_OUT)  # which files of version 3 had without saying so
+    if values not in FITTED_ON:
+        raise ValueError(f"it was fitted to {values!r}, not to decision values of {' or '.join(FITTED_ON)}")
     if len(maps) != n_parts or len(n_rows) != n_parts or not all(_is_count(n) for n in (*n_rows, entry["n_moved"])):
         raise ValueError(f"it should have {n_parts} maps, and their numbers of rows")
     read = _isotonic if method == "isotonic" else _sigmoid
     found = tuple(read(one, free) for one in maps)
-    return Calibration(method, free, scheme, n_classes, found, tuple(n_rows), _FITTED_ON, entry["n_moved"])
+    return Calibration(method, free, scheme, n_classes, found, tuple(n_rows), FITTED_ON[values], entry["n_moved"])
 
 
 def _is_count(value: Any) -> bool:

@@ -182,7 +182,7 @@ def fit_command(
 ) -> int:
     """Train one machine on all rows of a TABLE, certify it, and write it to a file.
 
-    With --probability it is calibrated by leave-one-out, and `mercer predict` adds a column for each class.
+    With --probability it is calibrated on rows that were left out, and `mercer predict` adds a column for each class.
 
     Ctrl-C ends the training early: the machine so far is written, unless there is a file of that name already.
     """
@@ -207,8 +207,6 @@ def fit_command(
     _check_options(parameters["kernel"], truth.task)
     if probability and multi_class == "joint":
         raise click.UsageError("--probability is for --multi-class ovo and ovr", click.get_current_context())
-    if probability and parameters["kernel"] == "sigmoid":
-        raise click.UsageError("--probability is for --kernel linear, poly and rbf", click.get_current_context())
     _say_reading(truth)
     column_choice = take_in(read, truth, drop=drop, keep=keep, missing=missing)
     of_classes: dict[str, Any] = {"multi_class": multi_class, "probability": probability}
