@@ -543,8 +543,10 @@ def test_folds_are_even_and_every_row_of_a_small_class_has_its_own():
         assert np.count_nonzero(in_each) == min(5, size)
         assert in_each.max() - in_each[in_each > 0].min() <= 1
     assert np.ptp(np.bincount(folds)) <= 3
-    every = fold_numbers(np.zeros(210, dtype=np.int64), 1).reshape(-1, 7)  # rows that come in sevens, say by weekday
-    assert all(np.ptp(np.bincount(day, minlength=5)) <= 4 for day in every.T)
+    folds = fold_numbers(np.zeros(1000, dtype=np.int64), 1)
+    for period in (2, 5, 7, 10, 12, 24):  # rows that come hour by hour, say, or by weekday
+        shares = np.array([np.bincount(folds[day::period], minlength=5) for day in range(period)]) * period / 200
+        assert 0.6 < shares.min() <= shares.max() < 1.7
 
 
 @pytest.mark.parametrize("scheme", ["ovo", "ovr", "joint"])
