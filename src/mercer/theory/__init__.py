@@ -1,4 +1,4 @@
-"""What theory promises: bounds as plain calculators of numbers, and all that apply to a trained machine."""
+"""Bounds of learning theory: calculators from numbers, and a report of all bounds that apply to a trained machine."""
 
 from mercer.theory.bound import Bound
 from mercer.theory.leave_one_out import radius_margin_bound, span_estimate, support_vector_bound, xi_alpha_bound

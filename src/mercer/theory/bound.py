@@ -1,4 +1,4 @@
-"""A bound: a number, what it says of what, on which assumptions, and whether it says anything."""
+"""The value class of a bound, with its assumptions, and checks of the arguments of bounds."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Bound:
-    """A promise of theory, in numbers.
+    """A bound of learning theory, with its assumptions.
 
     Attributes
     ----------
     name : str
-        What it is called.
+        Name of the bound.
     of : str
-        What it bounds, as a formula.
+        The bounded quantity, as a formula.
     value : float
-        The bound; NaN where it does not apply.
+        The bound; NaN if it does not apply.
     assumptions : tuple of str
-        What has to hold for it.
+        Conditions under which it holds.
     trivial : float
-        What holds anyway: a bound that says no less is vacuous.
+        The value that always holds; a bound that is not smaller is vacuous.
     low : float or None
-        Lower end, of an interval.
+        Lower end of an interval, or None.
     relation : str
-        How what it is of stands to `value`: "<=", ">=", or "~" for an estimate that is no bound.
+        Relation of the quantity to `value`: "<=", ">=", or "~" for an estimate that is not a bound.
     confidence : float or None
-        Least probability, over the rows drawn, with which it holds; None where no probability is in it.
+        Least probability, over the draw of the rows, with which it holds; None for a statement without probability.
     reason : str
-        Why it does not apply; else empty.
+        Why it does not apply; "" if it applies.
 
     Examples
     --------
@@ -55,12 +55,12 @@ class Bound:
 
     @property
     def applicable(self) -> bool:
-        """Whether its assumptions hold as far as can be told."""
+        """Whether its assumptions hold, as far as they can be checked."""
         return not self.reason
 
     @property
     def vacuous(self) -> bool:
-        """Whether it applies and says nothing that would not hold anyway."""
+        """Whether it applies but says no more than what always holds."""
         return self.applicable and self.value >= self.trivial and (self.low is None or self.low <= 0.0)
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ class Bound:
 
 
 def not_applicable(name: str, of: str, reason: str, assumptions: tuple[str, ...]) -> Bound:
-    """Return a bound that makes no promise, and says why."""
+    """Return a bound without value, with the reason why it does not apply."""
     return Bound(name, of, math.nan, assumptions, reason=reason)
 
 
@@ -86,7 +86,7 @@ def check_real(
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not a number in this range.
     """
     good = isinstance(value, Real) and not isinstance(value, bool)
     if good:
@@ -98,23 +98,23 @@ def check_real(
 
 
 def check_delta(delta: Any) -> float:
-    """Return the probability with which a bound may fail.
+    """Return delta, the probability with which a bound may fail.
 
     Raises
     ------
     ValueError
-        If it is not between 0 and 1, both excluded.
+        If it is not in the open interval (0, 1).
     """
     return check_real("delta", delta, 0.0, 1.0, open_low=True, open_high=True)
 
 
 def check_error(name: str, value: Any) -> float:
-    """Return a share of errors.
+    """Return an error rate.
 
     Raises
     ------
     ValueError
-        If it is not between 0 and 1.
+        If it is not in [0, 1].
     """
     return check_real(name, value, 0.0, 1.0)
 
@@ -125,7 +125,7 @@ def check_positive(name: str, value: Any) -> float:
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not such a number.
     """
     return check_real(name, value, 0.0, math.inf, open_low=True, open_high=True)
 

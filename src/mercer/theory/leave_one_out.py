@@ -1,4 +1,4 @@
-"""What one fit tells of the leave-one-out error: counts of support vectors, margins, and influence."""
+"""Bounds of the leave-one-out error from a single fit: by support vectors, margins, and the influence of rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mercer.data.arguments import check_count
 from mercer.theory.bound import Bound, check_positive
 
 _OF = "leave-one-out error"
-_OPTIMAL = "the machine is the optimum"
+_OPTIMAL = "the machine is optimal"
 _FREE = "hinge loss, and some support vector is free: else the bias is a convention, and may move with any row"
 _HELD = "the kernel's parameters and the class weights are the same without a row"
 
@@ -19,19 +19,19 @@ _HELD = "the kernel's parameters and the class weights are the same without a ro
 def support_vector_bound(n_support: int, n: int) -> Bound:
     """Return the bound by the number of support vectors.
 
-    **Says** leave-one-out error ≤ n_SV / n: the machine without a row that is no support vector is the same machine.
+    **Says** leave-one-out error ≤ n_SV / n. Without a row that is not a support vector, the machine is the same.
 
     Parameters
     ----------
     n_support : int >= 0
-        Support vectors.
+        Number of support vectors.
     n : int >= 1
-        Training rows.
+        Number of training rows.
 
     Returns
     -------
     Bound
-        Vacuous where all rows are support vectors.
+        Vacuous if all rows are support vectors.
 
     Raises
     ------
@@ -40,8 +40,9 @@ def support_vector_bound(n_support: int, n: int) -> Bound:
 
     Notes
     -----
-    A row that is no support vector is no error: it is at or beyond its margin. Rows of coefficient 0 with y f = 1 do
-    not count; another solution may have other support vectors, and this holds for each.
+    A row that is not a support vector is not a leave-one-out error: it lies on or beyond its margin. Rows with
+    coefficient 0 and y f = 1 are not counted. Another optimal solution may have other support vectors; the bound holds
+    for each solution.
 
     References
     ----------
@@ -62,22 +63,22 @@ def support_vector_bound(n_support: int, n: int) -> Bound:
 def xi_alpha_bound(alpha: Any, slack: Any, radius_squared: float) -> Bound:
     """Return Joachims' estimate of the leave-one-out error.
 
-    **Says** leave-one-out error ≤ #{i: 2 αᵢ R² + ξᵢ ≥ 1} / n, for every leave-one-out error is among these rows.
+    **Says** leave-one-out error ≤ #{i: 2 αᵢ R² + ξᵢ ≥ 1} / n, because all leave-one-out errors satisfy the condition.
 
     Parameters
     ----------
     alpha : array-like of shape (n,)
         Dual coefficients, >= 0.
     slack : array-like of shape (n,)
-        ξ, >= 0.
+        Slacks ξ, >= 0.
     radius_squared : float > 0
-        R², no less than max k(x, x) − min k(x, z) over all training rows; for kernels that are never negative, the
-        largest k(x, x) will do.
+        R², at least max k(x, x) − min k(x, z) over all training rows. For kernels without negative values, the largest
+        k(x, x) is enough.
 
     Returns
     -------
     Bound
-        Vacuous where all rows count.
+        Vacuous if all rows satisfy the condition.
 
     Raises
     ------
@@ -86,9 +87,9 @@ def xi_alpha_bound(alpha: Any, slack: Any, radius_squared: float) -> Bound:
 
     Notes
     -----
-    That ‖xᵢ‖ ≤ R does not suffice where kernel values may be negative: with (1, −.05)+, (−1, .5)+, (−1, −.5)−, the
-    linear kernel and C = 100, α₁ = .275, ξ₁ = 0 and R² = 1.25 give .69 < 1, and yet the first row is an error when left
-    out.
+    If kernel values may be negative, ‖xᵢ‖ ≤ R is not enough. A counterexample: the rows (1, −.05)+, (−1, .5)+,
+    (−1, −.5)−, the linear kernel and C = 100 give α₁ = .275, ξ₁ = 0 and R² = 1.25, so 2 α₁ R² + ξ₁ = .69 < 1. Still,
+    the first row is a leave-one-out error.
 
     References
     ----------
@@ -106,7 +107,7 @@ def xi_alpha_bound(alpha: Any, slack: Any, radius_squared: float) -> Bound:
 
 
 def of_xi_alpha(share: float) -> Bound:
-    """Return Joachims' estimate, given the share of rows that count."""
+    """Return Joachims' estimate, given the share of rows that satisfy its condition."""
     assumptions = (_OPTIMAL, _HELD, "R² >= max k(x, x) - min k(x, z) over the training rows", _FREE)
     return Bound("xi-alpha estimate", _OF, share, assumptions, trivial=1.0)
 
@@ -114,22 +115,22 @@ def of_xi_alpha(share: float) -> Bound:
 def span_estimate(alpha: Any, span_squared: Any, margins: Any) -> Bound:
     """Return the span estimate of the leave-one-out error.
 
-    **Says** leave-one-out error ≈ #{i: αᵢ Sᵢ² ≥ yᵢ f(xᵢ)} / n; exactly so where without a row the others keep their
-    sides: at 0, at C, or in between.
+    **Says** leave-one-out error ≈ #{i: αᵢ Sᵢ² ≥ yᵢ f(xᵢ)} / n. It is exact if removing a row does not change the case
+    of any other row: α = 0, 0 < α < C or α = C.
 
     Parameters
     ----------
     alpha : array-like of shape (n,)
         Dual coefficients, >= 0.
     span_squared : array-like of shape (n,)
-        Sᵢ², squared distance of φ(xᵢ) from the affine span of the other free support vectors.
+        Sᵢ², the squared distance of φ(xᵢ) from the affine span of the other free support vectors.
     margins : array-like of shape (n,)
-        yᵢ f(xᵢ), of any sign.
+        yᵢ f(xᵢ), positive or negative.
 
     Returns
     -------
     Bound
-        Vacuous where all rows count.
+        Vacuous if all rows satisfy the condition.
 
     Raises
     ------
@@ -152,31 +153,32 @@ def span_estimate(alpha: Any, span_squared: Any, margins: Any) -> Bound:
 
 
 def of_span(share: float) -> Bound:
-    """Return the span estimate, given the share of rows that count."""
+    """Return the span estimate, given the share of rows that satisfy its condition."""
     assumptions = (_OPTIMAL, _HELD, "without a row no other row changes sides")
     return Bound("span estimate", _OF, share, assumptions, trivial=1.0, relation="~")
 
 
 def radius_margin_bound(radius: float, norm: float, n: int, *, bias: bool = True) -> Bound:
-    """Return the bound on the leave-one-out error of a hard margin by radius and margin.
+    """Return the bound of the leave-one-out error of a hard-margin machine by radius and margin.
 
-    **Says** leave-one-out error ≤ R² ‖w‖² / n for machines without bias, and ≤ 4 R² ‖w‖² / n with one.
+    **Says** leave-one-out error ≤ R² ‖w‖² / n for a machine without bias, and ≤ 4 R² ‖w‖² / n with bias.
 
     Parameters
     ----------
     radius : float > 0
-        R. Without bias, no less than any ‖φ(xᵢ)‖; with one, that of any ball that holds the training rows.
+        R. Without bias, at least the largest ‖φ(xᵢ)‖; with bias, the radius of any ball that contains the training
+        rows.
     norm : float > 0
         ‖w‖.
     n : int >= 1
-        Training rows.
+        Number of training rows.
     bias : bool, default=True
         Whether the machine has a bias.
 
     Returns
     -------
     Bound
-        Vacuous where it is 1 or more.
+        Vacuous if it is 1 or more.
 
     Raises
     ------
@@ -185,11 +187,11 @@ def radius_margin_bound(radius: float, norm: float, n: int, *, bias: bool = True
 
     Notes
     -----
-    R²‖w‖²/n was proved for hyperplanes through the origin, and is often quoted for others, for which it is false: of
-    the corners of a regular tetrahedron, two in each class, all four are errors when left out, and R²‖w‖² = 3. With a
-    bias, a shift of the origin changes nothing, and in a ball of radius R around it max k(x, x) − min k(x, z) ≤ 2R²; by
-    Joachims' lemma an error then has αᵢ ≥ 1/(4R²), and Σα = ‖w‖² in a hard margin. Without one an error has
-    αᵢ k(xᵢ, xᵢ) ≥ 1.
+    R²‖w‖²/n was proved for hyperplanes through the origin. It is often quoted for other hyperplanes, for which it is
+    false. A counterexample: for the corners of a regular tetrahedron, two in each class, all four are leave-one-out
+    errors, and R²‖w‖² = 3. With a bias, the origin can be moved into the centre of the ball, and then
+    max k(x, x) − min k(x, z) ≤ 2R². By Joachims' lemma, an error then has αᵢ ≥ 1/(4R²), and Σα = ‖w‖² for a hard
+    margin. Without bias, an error has αᵢ k(xᵢ, xᵢ) ≥ 1.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""All that theory promises of a trained machine: its margin, the ball around its rows, and the bounds that follow."""
+"""The theory report of a trained machine: margin, radius of the enclosing ball, and the bounds that follow."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from mercer.theory.uniform import hoeffding_interval, sample_complexity, uniform
 from mercer.theory.vc import vapnik_margin_bound, vc_bound, vc_dimension_linear
 
 _PRECISION = 1e-5
-"""Of the squared radius: that of the ball is no larger than the smallest by more, and no bound turns on less."""
+"""Relative accuracy of the squared radius of the enclosing ball; the bounds do not need more."""
 
 _NEXT = 0.01
-"""Deviation for which the report says how many test rows it takes: one percent, as accuracies are quoted."""
+"""Deviation for which the report gives the number of test rows: one percent, the usual precision of accuracies."""
 
-_LARGEST = 2**1000  # dimension that a float can hold with room to spare
+_LARGEST = 2**1000  # largest dimension that is reported; it fits in a float
 
 
 class Ball(NamedTuple):
-    """A ball in feature space that holds some rows.
+    """A ball in feature space that contains some rows.
 
     Attributes
     ----------
     radius : float
-        Its radius, rounding allowed for: all rows are inside.
+        Radius; all rows are inside in spite of rounding errors.
     at_least : float
-        No ball that holds them is smaller than this, by the dual.
+        Lower bound of the radius of any ball that contains them, from the dual problem.
     """
 
     radius: float
@@ -55,24 +55,24 @@ class Ball(NamedTuple):
 
 @dataclass(frozen=True)
 class MachineTheory:
-    """What theory says of one machine for two classes.
+    """The bounds of one machine for two classes.
 
     Attributes
     ----------
     title : str
-        Which machine, by its classes.
+        Names the machine by its classes.
     n, n_support : int
-        Training rows, and support vectors among them.
+        Numbers of training rows and of support vectors.
     training_error : float
-        Share of the training rows on the wrong side.
+        Share of misclassified training rows.
     separates : bool
-        Whether the training rows have no slack, to the machine's tolerance.
+        Whether all training rows have slack 0, up to the machine's tolerance.
     margin : float
-        2/‖w‖, the full width of the strip.
+        2/‖w‖, the full width of the margin.
     ball : Ball or None
-        Around the training rows; None where the kernel is not known to be positive semidefinite.
+        Ball around the training rows; None if the kernel is not known to be positive semidefinite.
     dimension : float
-        Of the feature space; infinite where it is not known to be finite.
+        Dimension of the feature space; infinite if it is not known to be finite.
     bounds : tuple of Bound
     """
 
@@ -99,14 +99,14 @@ class MachineTheory:
 
 @dataclass(frozen=True)
 class TheoryReport:
-    """What theory says of a trained machine, and of its errors on rows that it has not seen.
+    """The bounds of a trained machine, and the interval of its error on rows outside the training set.
 
     Attributes
     ----------
     machines : tuple of MachineTheory
-        One for two classes; of more, one for each of the machines for two classes that it is made of.
+        One for two classes; with more classes, one for each machine for two classes.
     test : tuple of Bound
-        From rows that had no part in training; empty where there are none.
+        Bounds from test rows; empty without test rows.
     """
 
     machines: tuple[MachineTheory, ...]
@@ -128,49 +128,49 @@ class TheoryReport:
 def report(
     machine: Any, X: Any = None, y: Any = None, *, test: Estimate | None = None, k: int = 1, delta: float = 0.05
 ) -> TheoryReport:
-    """Return what theory promises of a trained :class:`SVC`.
+    """Return the bounds of learning theory for a trained :class:`SVC`.
 
-    **Solves** the smallest ball around the training rows in the kernel's space, for its radius.
+    **Solves** for the radius of the smallest ball around the training rows in the kernel's space.
 
     Parameters
     ----------
     machine : SVC
-        Fitted here, with hinge loss; alone, or the end of a pipeline, or what a search has found.
+        An SVC with hinge loss, fitted in this process; also as the end of a pipeline, or in a fitted search.
     X : array-like of shape (m, p), optional
-        Rows that had no part in training, for an interval around the error; with `y`.
+        Test rows, which were not used in training, for an interval of the error; requires `y`.
     y : array-like of shape (m,), optional
-        Their classes.
+        Classes of the test rows.
     test : Estimate, optional
-        In the place of X and y: what `SealedSplit.open` gave. Only a first look makes an interval.
+        Alternative to X and y: the result of `SealedSplit.open`. Only the first opening gives an interval.
     k : int >= 1, default=1
-        How many machines were compared on these rows, where this one was chosen by them.
+        Number of machines that were compared on these test rows, if the machine was chosen by them.
     delta : float, default=0.05
-        Probability with which each of the bounds may fail; not all of them together.
+        Probability with which each bound may fail (each one, not all together).
 
     Returns
     -------
     TheoryReport
-        Its bounds: VC dimension of the feature space and the VC bound, Vapnik's margin bound and the VC bound with it;
-        for the leave-one-out error support vectors, Joachims' estimate, the span, and radius and margin; of the rows
-        that had no part, the interval of Hoeffding, and how many rows would make it one percent wide to either side.
+        VC dimension of the feature space and the VC bound; Vapnik's margin bound and the VC bound with it; for the
+        leave-one-out error, the bound by support vectors, Joachims' estimate, the span estimate, and the bound by
+        radius and margin; from test rows, Hoeffding's interval, and the number of test rows for an interval of ±1 %.
 
     Raises
     ------
     TypeError
-        If the machine is none with hinge loss.
+        If the machine is not an SVC with hinge loss.
     ValueError
-        If the training rows were left behind, as by pickling; if one of X and y is missing; if a number is out of its
-        range, or X holds the training rows.
+        If the training rows are missing, for instance after pickling; if only one of X and y is given; if a number is
+        out of its range, or X holds the training rows.
     NotFittedError
         If the machine is not fitted.
 
     Notes
     -----
-    The margin counts as seen, less the machine's tolerance; the radius is that of a ball that holds all rows, rounding
-    allowed for, and within 1e-5 of the smallest.
+    The margin is the observed one, minus the machine's tolerance. The radius is that of a ball that contains all rows
+    in spite of rounding, and is within 1e-5 of the smallest one.
 
-    Costs n² kernel values and a fit of :class:`SVDD` for each machine. How many rows are errors when left out,
-    :func:`mercer.leave_one_out` says exactly, at a price of the same order.
+    The cost is n² kernel values and a fit of :class:`SVDD` for each machine. :func:`mercer.leave_one_out` gives the
+    exact leave-one-out error at a similar cost.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def report(
 
 
 def enclosing_ball(gram: Gram) -> Ball:
-    """Return a ball around all rows of a Gram matrix, the smallest one to within 1e-5 of its squared radius.
+    """Return a ball around all rows of a Gram matrix, whose squared radius is within 1e-5 of the smallest one.
 
     Raises
     ------
@@ -210,14 +210,14 @@ def enclosing_ball(gram: Gram) -> Ball:
     scale = _radius(gram, np.full(gram.n, 1.0 / gram.n)) ** 2
     if scale == 0.0:
         return Ball(0.0, 0.0)
-    # scale is at most 4 R², and a violation costs twice as much in R².
+    # `scale` is at most 4 R², and the error of R² is at most twice the violation.
     problem = svdd(lengths, np.inf)
     solution = solve(problem, gram, limits=Limits(tol=_PRECISION / 8.0 * scale))
     return Ball(_radius(gram, solution.beta), math.sqrt(max(0.0, 2.0 * solution.certificate.dual)))
 
 
 def _radius(gram: Gram, weights: Any) -> float:
-    """Distance of the row that is farthest from the weighted mean of all, rounding allowed for."""
+    """Return the largest distance of a row from the weighted mean of the rows, plus a rounding bound."""
     weights = weights / weights.sum()
     values, lengths = gram.matvec(weights), gram.diag()
     rounding = rounding_error(gram, float(lengths.max()) ** 0.5, weights * np.sqrt(lengths), values)
@@ -257,7 +257,7 @@ def _of(solution: Solution, title: str, delta: float) -> MachineTheory:
 
 
 def _influence(evidence: Evidence, gram: Gram, bias: float) -> Iterator[Bound]:
-    """Leave-one-out bounds by what each row does to the others."""
+    """Yield the leave-one-out bounds by the influence of each row on the others."""
     radius, decision = Radius(gram), gram.matvec(evidence.beta) + bias
     settled, _ = joachims_terms(evidence.problem, evidence.beta, decision, radius.largest, radius.exact)
     yield of_xi_alpha(float(np.mean(~settled)))
@@ -267,14 +267,14 @@ def _influence(evidence: Evidence, gram: Gram, bias: float) -> Iterator[Bound]:
 def _bounds(
     part: MachineTheory, seen: float, longest: float | None, influence: tuple[Bound, ...], ended: str, delta: float
 ) -> Iterator[Bound]:
-    """All that apply, and why the others do not; `longest` is the largest ‖φ(x)‖, of a machine without bias."""
+    """Yield all bounds, with a reason if one does not apply; `longest` is the largest ‖φ(x)‖ if there is no bias."""
     yield (linear := vc_dimension_linear(part.dimension))
     yield vc_bound(part.training_error, part.n, linear.value, delta)
     reason = ended or ("" if part.separates else "there are training rows with slack")
     if reason:
         yield not_applicable("Vapnik's margin bound", "h", reason, ())
     else:
-        assert part.ball is not None  # no machine is called optimal whose kernel is not positive semidefinite
+        assert part.ball is not None  # a machine is called optimal only for a positive semidefinite kernel
         yield (margin := vapnik_margin_bound(part.ball.radius, seen, part.dimension))
         bound = vc_bound(part.training_error, part.n, margin.value, delta)
         yield replace(
@@ -332,7 +332,7 @@ def _test(machine: Any, X: Any, y: Any, test: Estimate | None, k: int, delta: fl
 
 
 def _trained_on(machine: Any, X: Any) -> bool:
-    """Whether the support vectors are where they were among the training rows."""
+    """Return whether X is the training table: its rows at the support indices are the support vectors."""
     found = getattr(machine, "best_estimator_", machine)
     rows = found[:-1].transform(X) if isinstance(found, Pipeline) and len(found) > 1 else X
     last = _last(machine)
@@ -345,7 +345,7 @@ def _trained_on(machine: Any, X: Any) -> bool:
 
 
 def _last(machine: Any) -> Any:
-    """The machine itself, of a search or of a pipeline; its rows are those that it was given."""
+    """Return the machine itself, from a search or a pipeline."""
     found = getattr(machine, "best_estimator_", machine)
     return found[-1] if isinstance(found, Pipeline) else found
 
@@ -379,7 +379,7 @@ def _titles(machine: Any) -> list[str]:
 
 
 def _dimension(kernel: Kernel, evidence: Evidence) -> float:
-    """Dimension of the feature space, less a constant, which is the bias; infinite where nobody has counted it."""
+    """Return the dimension of the feature space without the constant (which acts as bias), or infinity if unknown."""
     if not isinstance(evidence.data, Vectors):
         return math.inf
     p = evidence.data.p

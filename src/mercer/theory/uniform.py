@@ -1,4 +1,4 @@
-"""What frequencies tell of probabilities: Hoeffding's inequality, for one classifier and for finitely many at once."""
+"""Bounds of error probabilities by error rates: Hoeffding's inequality, for one or finitely many classifiers."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _CLASS = "the classifiers were fixed before these rows were looked at"
 
 
 def hoeffding_bound(gamma: float, n: int) -> Bound:
-    """Return how probable it is at most that an error rate on n rows is off by more than gamma.
+    """Return a bound of the probability that an observed error rate on n rows deviates by more than gamma.
 
     **Says** P(|ε̂ − ε| > γ) ≤ 2 exp(−2γ²n), for one classifier.
 
     Parameters
     ----------
     gamma : float > 0
-        Deviation, as a share.
+        Deviation of the error rate.
     n : int >= 1
-        Rows.
+        Number of rows.
 
     Returns
     -------
     Bound
-        Vacuous where it is 1 or more.
+        Vacuous if it is 1 or more.
 
     Raises
     ------
@@ -47,23 +47,23 @@ def hoeffding_bound(gamma: float, n: int) -> Bound:
 
 
 def uniform_bound(gamma: float, n: int, k: int) -> Bound:
-    """Return how probable it is at most that any of k classifiers' error rates on n rows is off by more than gamma.
+    """Return a bound of the probability that the error rate of any of k classifiers deviates by more than gamma.
 
     **Says** P(∃ h: |ε̂(h) − ε(h)| > γ) ≤ 2k exp(−2γ²n).
 
     Parameters
     ----------
     gamma : float > 0
-        Deviation, as a share.
+        Deviation of an error rate.
     n : int >= 1
-        Rows.
+        Number of rows.
     k : int >= 1
-        Classifiers among which one is chosen by these rows: cells of a grid, say.
+        Number of classifiers of which one is chosen by these rows, for instance the cells of a grid.
 
     Returns
     -------
     Bound
-        Vacuous where it is 1 or more.
+        Vacuous if it is 1 or more.
 
     Raises
     ------
@@ -91,23 +91,23 @@ def _deviation(name: str, gamma: float, n: int, k: int) -> Bound:
 
 
 def hoeffding_interval(error: float, n: int, delta: float = 0.05) -> Bound:
-    """Return where the error of one classifier lies, given its error rate on n rows that it has never seen.
+    """Return an interval for the error probability of a classifier, from its error rate on n test rows.
 
     **Says** |ε − ε̂| ≤ √((1/2n) ln(2/δ)) with probability at least 1 − δ, for any n.
 
     Parameters
     ----------
     error : float
-        Share of the n rows that are errors.
+        Error rate on the n rows.
     n : int >= 1
-        Rows.
+        Number of rows.
     delta : float, default=0.05
-        Probability of being wrong.
+        Probability that the interval is wrong.
 
     Returns
     -------
     Bound
-        An interval within [0, 1]; vacuous where it is all of that.
+        An interval within [0, 1]; vacuous if it is [0, 1].
 
     Raises
     ------
@@ -116,8 +116,8 @@ def hoeffding_interval(error: float, n: int, delta: float = 0.05) -> Bound:
 
     Notes
     -----
-    Wilson's interval (`mercer.SealedSplit`) is shorter: it knows that errors are 0 or 1, and its level is approximate
-    where this one's is guaranteed.
+    Wilson's interval (`mercer.SealedSplit`) is shorter, because it uses that an error is 0 or 1. Its level is
+    approximate, while the level of this interval is guaranteed.
 
     Examples
     --------
@@ -128,25 +128,25 @@ def hoeffding_interval(error: float, n: int, delta: float = 0.05) -> Bound:
 
 
 def uniform_interval(error: float, n: int, k: int, delta: float = 0.05) -> Bound:
-    """Return where the error of the chosen one of k classifiers lies, given its error rate on the rows that chose it.
+    """Return an interval for the error of the classifier chosen from k, from its error rate on the same rows.
 
     **Says** |ε(h) − ε̂(h)| ≤ √((1/2n) ln(2k/δ)) for all k at once, with probability at least 1 − δ.
 
     Parameters
     ----------
     error : float
-        Share of the n rows that are errors of the chosen classifier.
+        Error rate of the chosen classifier on the n rows.
     n : int >= 1
-        Rows.
+        Number of rows.
     k : int >= 1
-        Classifiers that were compared.
+        Number of compared classifiers.
     delta : float, default=0.05
-        Probability of being wrong.
+        Probability that the interval is wrong.
 
     Returns
     -------
     Bound
-        An interval within [0, 1]; vacuous where it is all of that.
+        An interval within [0, 1]; vacuous if it is [0, 1].
 
     Raises
     ------
@@ -177,23 +177,23 @@ def _interval(name: str, of: str, error: float, n: int, k: int, delta: float) ->
 
 
 def sample_complexity(gamma: float, k: int = 1, delta: float = 0.05) -> Bound:
-    """Return how many rows make the error rates of k classifiers right to within gamma.
+    """Return the number of rows for which the error rates of k classifiers deviate by at most gamma.
 
     **Says** n ≥ (1/2γ²) ln(2k/δ) rows suffice for |ε − ε̂| ≤ γ for all k at once, with probability at least 1 − δ.
 
     Parameters
     ----------
     gamma : float > 0
-        Deviation, as a share.
+        Deviation of an error rate.
     k : int >= 1, default=1
-        Classifiers that are compared.
+        Number of compared classifiers.
     delta : float, default=0.05
-        Probability of being wrong.
+        Probability of a larger deviation.
 
     Returns
     -------
     Bound
-        A whole number of rows.
+        An integer number of rows.
 
     Raises
     ------
@@ -219,25 +219,25 @@ def sample_complexity(gamma: float, k: int = 1, delta: float = 0.05) -> Bound:
 
 
 def empirical_risk_bound(best: float, n: int, k: int, delta: float = 0.05) -> Bound:
-    """Return how large the error of the classifier with the fewest errors on n rows can be, of k.
+    """Return a bound of the error of the classifier that has the fewest errors on n rows, among k classifiers.
 
-    **Says** ε(ĥ) ≤ min ε(h) + 2√((1/2n) ln(2k/δ)) with probability at least 1 − δ, ĥ having the smallest ε̂.
+    **Says** ε(ĥ) ≤ min ε(h) + 2√((1/2n) ln(2k/δ)) with probability at least 1 − δ, where ĥ has the smallest ε̂.
 
     Parameters
     ----------
     best : float
-        min ε(h), the error of the best of the k: known, or a guess to be reckoned with.
+        min ε(h), the error of the best of the k classifiers: known, or assumed.
     n : int >= 1
-        Rows.
+        Number of rows.
     k : int >= 1
-        Classifiers.
+        Number of classifiers.
     delta : float, default=0.05
-        Probability of being wrong.
+        Probability that the bound is wrong.
 
     Returns
     -------
     Bound
-        Vacuous where it is 1 or more.
+        Vacuous if it is 1 or more.
 
     Raises
     ------

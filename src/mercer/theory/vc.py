@@ -1,4 +1,4 @@
-"""What the size of a class of classifiers tells of their errors: dimensions of Vapnik and Chervonenkis."""
+"""Bounds of the error by the VC dimension (Vapnik and Chervonenkis) of a class of classifiers."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ _DRAWN = "rows are drawn independently from one distribution, the one that futur
 
 
 def vc_bound(error: float, n: int, h: float, delta: float = 0.05) -> Bound:
-    """Return how large the error of any classifier of a class can be, given its error rate in training.
+    """Return the VC bound of the error of a classifier, given its training error.
 
-    **Says** ε ≤ ε̂ + √((h (ln(2n/h) + 1) + ln(4/δ)) / n) with probability at least 1 − δ, for all of the class at once.
+    **Says** ε ≤ ε̂ + √((h (ln(2n/h) + 1) + ln(4/δ)) / n) with probability at least 1 − δ, for all classifiers of the
+    class at once.
 
     Parameters
     ----------
     error : float
-        Share of the n training rows that are errors.
+        Error rate on the n training rows.
     n : int >= 1
-        Training rows.
+        Number of training rows.
     h : float >= 1
         VC dimension of the class: an integer, or infinity.
     delta : float, default=0.05
-        Probability of being wrong.
+        Probability that the bound is wrong.
 
     Returns
     -------
     Bound
-        Vacuous where it is 1 or more: surely for h >= n / 2.
+        Vacuous if it is 1 or more, which is certain for h >= n / 2.
 
     Raises
     ------
@@ -38,7 +39,7 @@ def vc_bound(error: float, n: int, h: float, delta: float = 0.05) -> Bound:
 
     Notes
     -----
-    2n rows can be labelled in 2²ⁿ ways and no more, so that h counts as 2n where it is larger.
+    2n rows have only 2²ⁿ labellings, so a larger h counts as 2n.
 
     References
     ----------
@@ -67,17 +68,17 @@ def vc_bound(error: float, n: int, h: float, delta: float = 0.05) -> Bound:
 def vc_dimension_linear(p: float) -> Bound:
     """Return the VC dimension of linear classifiers with a bias.
 
-    **Says** h = p + 1: some p + 1 points can be labelled in every way by a hyperplane, and no p + 2 can.
+    **Says** h = p + 1: hyperplanes can label some p + 1 points in every way, but no p + 2 points.
 
     Parameters
     ----------
     p : int >= 1, or infinity
-        Dimension of the space: features, or that of the feature space of a kernel.
+        Number of features, or dimension of a kernel's feature space.
 
     Returns
     -------
     Bound
-        Vacuous where it is infinite, as for the Gaussian kernel.
+        Vacuous if it is infinite, as for the Gaussian kernel.
 
     Raises
     ------
@@ -104,11 +105,11 @@ def vapnik_margin_bound(radius: float, margin: float, p: float = math.inf) -> Bo
     Parameters
     ----------
     radius : float > 0
-        r, of a ball that holds all rows: those to come, too.
+        r, the radius of a ball that contains all rows, including future ones.
     margin : float > 0
         ρ = 2/‖w‖, the full width of the strip between the classes.
     p : int >= 1, or infinity, default=infinity
-        Dimension of the space; infinite: the first term alone.
+        Dimension of the space; if infinite, only the first term is used.
 
     Returns
     -------
@@ -121,8 +122,8 @@ def vapnik_margin_bound(radius: float, margin: float, p: float = math.inf) -> Bo
 
     Notes
     -----
-    It is a statement on hyperplanes whose margin was demanded before the rows were seen. A margin seen after training
-    is not a priori: the VC bound at this h is then a figure to compare machines by, not a promise.
+    The theorem is about hyperplanes whose margin is fixed before the rows are seen. A margin that is observed after
+    training is not. The VC bound at this h is then a number for comparing machines, not a guarantee.
 
     References
     ----------
