@@ -1,4 +1,4 @@
-"""Pictures, as matplotlib figures; needs the extra ``study``."""
+"""Pictures as matplotlib figures; they need the extra ``study``."""
 
 from mercer.plot.classification import confusion_matrix, margin_distribution, roc_curves
 from mercer.plot.regression import residual_distribution, residuals, tube

@@ -1,4 +1,4 @@
-"""Pictures of how good a classifier is: ROC curves, confusion matrix, distribution of margins."""
+"""Pictures of a classifier's quality: ROC curves, confusion matrix, distribution of margins."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from matplotlib.ticker import MaxNLocator
 from mercer.model_selection.metrics import Roc
 from mercer.plot.style import BLUE, FAINT, INK, ORANGE, SERIES, bare, house_style, new_figure, shaded_cells
 
-MAX_CURVES = 6
-MAX_LETTERS = 14  # of the name of a class
-MAX_CELLS = 12  # classes up to which each cell of a confusion matrix shows its count
+MAX_CURVES = 6  # classes; the ROC curves of further classes are not drawn
+MAX_LETTERS = 14  # letters of a class name; longer names are cut
+MAX_CELLS = 12  # classes; with more, the cells of a confusion matrix do not show their counts
 
 
 def roc_curves(
     test: Sequence[Roc], train: Sequence[Roc] = (), other: tuple[str, Sequence[Roc]] | None = None
 ) -> Figure:
-    """ROC curves on test data (solid) and on training data (dashed).
+    """Draw ROC curves on test data (solid) and on training data (dashed).
 
     Parameters
     ----------
     test, train : sequence of Roc
-        One curve for two classes; one against the rest for each of more classes (the first six are drawn).
+        One curve for two classes; with more classes, a curve of each class against the rest (the first six are drawn).
     other : (name, sequence of Roc), optional
-        Test curve of another classifier, drawn for two classes only.
+        Name and test curve of another classifier; drawn only for two classes.
 
     Returns
     -------
@@ -55,12 +55,12 @@ def roc_curves(
 
 
 def confusion_matrix(counts: np.ndarray, labels: Sequence[str]) -> Figure:
-    """True classes down, predicted classes across; the shade is the share of the true class.
+    """Draw a confusion matrix: true classes in rows, predicted classes in columns, shaded by share of the true class.
 
     Parameters
     ----------
     counts : ndarray of int of shape (n_classes, n_classes)
-        Rows of each true class (first axis) and predicted class.
+        Number of rows for each true class (first axis) and predicted class (second axis).
     labels : sequence of str
 
     Returns
@@ -91,10 +91,10 @@ def _short(label: str) -> str:
 
 
 def margin_distribution(train: np.ndarray, test: np.ndarray) -> Figure:
-    """Histograms of margins y f(x) on training and on test rows.
+    """Draw histograms of margins y f(x) on training and on test rows.
 
-    Between 0 and 1 a row is on the right side but inside the margin; below 0 it is misclassified, if there are two
-    classes. With more, a row that one pair of classes decides against may still win the vote.
+    With two classes, a row with a margin below 0 is misclassified, and between 0 and 1 it is on the right side but
+    inside the margin. With more classes, a row may win the vote although one pair of classes decides against it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Pictures of how far predicted numbers are off: the tube, residuals against predictions, their distribution."""
+"""Pictures of regression errors: the tube, residuals against predictions, and the distribution of residuals."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from mercer.model_selection.regression_metrics import Deviations
 from mercer.plot.style import BLUE, FAINT, INK, MUTED, ORANGE, house_style, new_figure
 
 MAX_POINTS = 1000
-"""Most rows that are drawn one by one: more hide each other, and make the page large."""
+"""Largest number of rows that are drawn; more points would hide each other and make the page large."""
 
 
 def tube(test: Deviations, epsilon: float) -> Figure:
-    """True against predicted numbers, and the tube of the given half-width, in which training counts no deviation.
+    """Draw true against predicted numbers, with the tube of half-width epsilon, inside which training has no loss.
 
     Parameters
     ----------
     test : Deviations
     epsilon : float
-        In the target's unit.
+        Half-width of the tube, in the target's unit.
 
     Returns
     -------
@@ -48,13 +48,13 @@ def tube(test: Deviations, epsilon: float) -> Figure:
 
 
 def residuals(test: Deviations, epsilon: float) -> Figure:
-    """Residuals (true less predicted) against predictions; dashed lines are the tube's edges.
+    """Draw residuals (true minus predicted) against predictions; dashed lines are the edges of the tube.
 
     Parameters
     ----------
     test : Deviations
     epsilon : float
-        Half of the tube's width, in the target's unit.
+        Half-width of the tube, in the target's unit.
 
     Returns
     -------
@@ -73,13 +73,13 @@ def residuals(test: Deviations, epsilon: float) -> Figure:
 
 
 def residual_distribution(train: Deviations, test: Deviations, epsilon: float) -> Figure:
-    """Histograms of residuals on training and on test rows; dashed lines are the tube's edges.
+    """Draw histograms of residuals on training and on test rows; dashed lines are the edges of the tube.
 
     Parameters
     ----------
     train, test : Deviations
     epsilon : float
-        Half of the tube's width, in the target's unit.
+        Half-width of the tube, in the target's unit.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def residual_distribution(train: Deviations, test: Deviations, epsilon: float) -
 
 
 def _drawn(one: Deviations) -> np.ndarray:
-    """The rows that are drawn, by the order of their predictions: all, or as many as there may be, evenly."""
+    """Return the rows to draw, sorted by prediction: all, or an evenly spaced sample of `MAX_POINTS`."""
     order = np.argsort(one.predicted, kind="stable")
     if one.n <= MAX_POINTS:
         return order

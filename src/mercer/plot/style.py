@@ -1,4 +1,4 @@
-"""One look for all pictures: few colours, told apart by lightness and by line style as well as by hue."""
+"""The common style of all pictures: a few colours, which also differ in lightness and line style."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ BLUE = "#0a63c9"
 ORANGE = "#b85000"
 
 SERIES = (BLUE, ORANGE, "#1a7f5a", "#8250c4", "#a0356b", "#6e6a00", "#00778a", MUTED)
-"""Colours of lines, in the order of use."""
+"""Colours of lines, in order of use."""
 
 STRONGEST = 0.55
-"""Opacity of the fullest cell of a heat map: text in the ink colour stays readable on it, on light and on dark."""
+"""Opacity of the darkest cell of a heat map, at which text stays readable on light and dark pages."""
 
 _RC: dict[Any, Any] = {
     "font.size": 10.0,
@@ -50,7 +50,7 @@ _RC: dict[Any, Any] = {
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """The house's settings of matplotlib, and afterwards whatever was set before."""
+    """Set mercer's matplotlib settings within a with block, and restore the previous settings afterwards."""
     with mpl.rc_context(_RC):
         yield
 
@@ -58,20 +58,20 @@ def house_style() -> Iterator[None]:
 def new_figure(
     width: float, height: float, n_rows: int = 1, n_columns: int = 1, **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of the given size in inches with its axes, row by row; it belongs to no window and no global state."""
+    """Return a figure of the given size in inches and its axes, row by row; it is independent of pyplot."""
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(n_rows, n_columns, squeeze=False, **options)
     return figure, list(axes.flat)
 
 
 def shaded_cells(axes: Axes, shares: np.ndarray) -> None:
-    """One rectangle a cell, more opaque for a larger share; shapes and not pixels, so that a page can recolour them."""
+    """Draw a rectangle for each cell, more opaque for a larger share; a page can recolour rectangles, not pixels."""
     for (i, j), share in np.ndenumerate(shares):
         axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=(BLUE, STRONGEST * share), edgecolor="none"))
     axes.set(xlim=(-0.5, shares.shape[1] - 0.5), ylim=(shares.shape[0] - 0.5, -0.5))
 
 
 def bare(axes: Axes) -> None:
-    """Take away the frame and the tick marks, leaving the tick labels."""
+    """Remove the frame and the tick marks, but not the tick labels."""
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
