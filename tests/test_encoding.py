@@ -9,7 +9,7 @@ from scipy import sparse
 
 from generated import mixed_frame, with_missing
 from mercer.tables.column_checks import identifier_columns
-from mercer.tables.columns import take_in
+from mercer.tables.columns import choose_columns
 from mercer.tables.encoding import TableEncoder
 from mercer.tables.missing import complete_rows
 from mercer.tables.prediction_kind import class_codes
@@ -26,7 +26,7 @@ def table_of(**columns):
 
 
 def taken_in(table, target, task="auto", **options):
-    return take_in(table, read_target(table, target, task), **options)
+    return choose_columns(table, read_target(table, target, task), **options)
 
 
 def test_numbers_are_imputed_by_the_median_and_standardised():
@@ -94,7 +94,7 @@ def test_a_sparse_block_stays_sparse_and_is_divided_by_one_number():
     np.testing.assert_array_equal(
         encoder.transform(Table((), (), longer)).toarray(), encoder.transform(Table((), (), longer[:, :200])).toarray()
     )
-    assert encoder.strangers(Table((), (), longer)) == [
+    assert encoder.describe_unseen(Table((), (), longer)) == [
         "features beyond number 199 occur in 1 of 3 rows, which the model does not know from training; they are not "
         "used"
     ]
@@ -127,7 +127,7 @@ def test_a_block_with_few_zeros_is_treated_as_columns():
     np.testing.assert_array_equal(
         encoder.transform(Table((), (), longer)), encoder.transform(Table((), (), longer[:, :4]))
     )
-    assert "features beyond number 3 occur in 2 of 2 rows" in encoder.strangers(Table((), (), longer))[0]
+    assert "features beyond number 3 occur in 2 of 2 rows" in encoder.describe_unseen(Table((), (), longer))[0]
 
 
 def test_the_width_of_a_block_is_that_of_the_rows_learnt_from():

@@ -229,7 +229,7 @@ class Model:
         TableWarning
             If the table holds categories, or features of a sparse block, that no training row had.
         """
-        self._warn_of_strangers(table)
+        self._warn_of_unseen(table)
         data = as_data(self.encoder.transform(table))
         if not self.machine_spec.is_sum:
             return self.prediction_kind.answers(self._scores(data))
@@ -238,12 +238,12 @@ class Model:
 
     def answer(self, table: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
         """What `predict` says of each row, and the scores that decided it; warns as `predict` does."""
-        self._warn_of_strangers(table)
+        self._warn_of_unseen(table)
         scores = self.scores(table)
         return self.prediction_kind.answers(scores), scores
 
-    def _warn_of_strangers(self, table: Any) -> None:
-        for sentence in self.encoder.strangers(table):
+    def _warn_of_unseen(self, table: Any) -> None:
+        for sentence in self.encoder.describe_unseen(table):
             warnings.warn(sentence, TableWarning, stacklevel=3)
 
     def training_part(self, table: Table) -> Table:

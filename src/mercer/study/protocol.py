@@ -37,7 +37,7 @@ from mercer.study.contenders import Chosen, Fold, encoded_folds, fit_quietly
 from mercer.study.goal import Answer, Goal
 from mercer.study.regression import ToEstimate
 from mercer.study.search import SearchResult, search
-from mercer.tables.columns import ColumnChoice, MissingPolicy, take_in
+from mercer.tables.columns import ColumnChoice, MissingPolicy, choose_columns
 from mercer.tables.encoding import Missing, TableEncoder
 from mercer.tables.table import Table, TableError, as_table
 from mercer.tables.target import Labels, Task, Truth, read_target
@@ -211,7 +211,9 @@ def study(
     known = read_target(table, target, task)
     _check_enough(known, table.is_numeric(target), test_size, n_folds)
     sealed = SealedTest(known.strata(rows_enough(test_size, n_folds)), test_size=test_size, seed=seed)
-    column_choice = take_in(table, known, open_rows=known.rows[sealed.rest], drop=drop, keep=keep, missing=missing)
+    column_choice = choose_columns(
+        table, known, open_rows=known.rows[sealed.rest], drop=drop, keep=keep, missing=missing
+    )
     sealed = _complete_rows(sealed, known, column_choice, n_folds)
 
     used = table.select(column_choice.features).take(column_choice.rows)

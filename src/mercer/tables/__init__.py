@@ -1,1 +1,1 @@
-"""Tables: named columns, and the encoding that turns them into numbers."""
+"""Tables of named columns, and the encoding that turns them into numbers."""

@@ -1,4 +1,4 @@
-"""What columns look like besides what they are: numbers with mistakes in them, dates, row identifiers."""
+"""Checks of suspicious columns: numbers that were read as text, dates, and row identifiers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from mercer.tables.encoding import MAX_LEVELS
 from mercer.tables.table import Table, TableError, TableWarning, cell_text
 
 STRAY_SHARE = 0.05
-"""A text column with at most this share of cells that are no numbers is taken for numbers with mistakes in them."""
+"""Largest share of other cells in a text column that is treated as numbers with mistakes, or as dates."""
 
 NUMBERS_SHARE = 0.5
-"""A text column in which at least this share of the cells starts as numbers do may be numbers that were not read."""
+"""Smallest share of cells like numbers for which a warning says that a text column may hold numbers."""
 
-MIN_ROWS = 10  # below this, all cells differ by chance too easily
+MIN_ROWS = 10  # rows; in a smaller table, all cells of a column may differ by chance
 
 DATES = "looks like dates"
-"""Why a column of dates is left out: as categories they would say nothing of any other day."""
+"""The reason why a column of dates is not used: as categories, dates say nothing about other dates."""
 
 IDENTIFIER = "looks like a row identifier"
 _IDENTIFIER_NAME = re.compile(
@@ -38,16 +38,17 @@ _DATE = re.compile(
 
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _NUMBER_WITH_COMMA = re.compile(NUMBER.pattern.replace(r"\.", "[.,]"))
-"""Numbers as tables are read, with a decimal point, and in some with a comma."""
+"""Patterns of numbers: with a decimal point, and with a decimal comma."""
 
 _LIKE_A_NUMBER = re.compile(r"[<>~$€£]?\s*[-+]?\s*[$€£]?\d[\d.,'\s]*([eE][-+]?\d+)?\s*[%‰$€£]?")
-"""A number, perhaps with thousands separators, a decimal comma, a percent sign or a currency."""
+"""A number, possibly with thousands separators, a decimal comma, a percent sign or a currency."""
 
 
 def examine_text(table: Table, deciding: Table, name: str) -> None:
-    """Refuse a column of numbers in which cells are text, and warn of one that looks like numbers otherwise.
+    """Refuse a column of numbers that has text in some cells; warn if a text column looks like other forms of numbers.
 
-    A column of text holds numbers if nearly all its cells do in the rows that decide; then they must in all rows.
+    A text column counts as numbers if nearly all its cells are numbers in the rows `deciding`. Then all rows must have
+    numbers.
     """
     if table.is_numeric(name):
         return
@@ -66,15 +67,15 @@ def examine_text(table: Table, deciding: Table, name: str) -> None:
     if len(stray) and n_alike >= NUMBERS_SHARE * len(known):
         warnings.warn(
             f"column {name!r} is read as text, although {n_alike} of its {len(known)} cells look like numbers: "
-            f"row {stray[0] + 1} holds {cell_text(column[stray[0]])!r}, which is none; write plain numbers, such as "
-            "1234.5, if that is what they are",
+            f"row {stray[0] + 1} holds {cell_text(column[stray[0]])!r}, which is not a number; write plain numbers, "
+            "such as 1234.5, if that is what they are",
             TableWarning,
             stacklevel=3,
         )
 
 
 def _other_cells(table: Table, name: str, pattern: re.Pattern[str]) -> np.ndarray:
-    """Positions of the cells that are not of this pattern; a missing one is."""
+    """Return the positions of the cells that do not match the pattern; missing cells are not included."""
     return np.array(
         [row for row, cell in enumerate(table[name]) if cell is not None and not pattern.fullmatch(cell.strip())],
         dtype=np.int64,
@@ -82,14 +83,14 @@ def _other_cells(table: Table, name: str, pattern: re.Pattern[str]) -> np.ndarra
 
 
 def suspicious_columns(table: Table) -> dict[str, str]:
-    """Columns that are not used unless somebody insists, each with the reason: dates and row identifiers."""
+    """Return the columns that are not used by default, each with the reason: dates and row identifiers."""
     dates = dict.fromkeys((name for name in table.names if holds_dates(table, name)), DATES)
     identifiers = identifier_columns(table.without(dates))
     return dates | {name: f"{IDENTIFIER}: {why}" for name, why in identifiers.items()}
 
 
 def holds_dates(table: Table, name: str) -> bool:
-    """Whether (nearly) every cell of a column of text is a date, perhaps with a time of day."""
+    """Return whether (nearly) every cell of a text column is a date, possibly with a time of day."""
     n_known = np.count_nonzero(~table.missing(name))
     if table.is_numeric(name) or not n_known:
         return False
@@ -97,11 +98,11 @@ def holds_dates(table: Table, name: str) -> bool:
 
 
 def identifier_columns(table: Table) -> dict[str, str]:
-    """Columns that look like row identifiers, each with the reason.
+    """Return the columns that look like row identifiers, each with the reason.
 
-    A column is one if it counts evenly up or down the table in whole numbers (rows that are not there count along); if
-    it is text and (nearly) every row has its own; or if it is called like an identifier (id, key, index, unnamed, ...)
-    and every row has its own whole number or text. A table of fewer than 10 rows has none.
+    There are three kinds: whole numbers that count evenly up or down the table (also if rows of the file are missing);
+    text that is different in (nearly) every row; and columns with a name such as id, key, index or unnamed whose whole
+    numbers or texts are different in every row. A table of fewer than 10 rows has no identifier columns.
     """
     if table.n_rows < MIN_ROWS:
         return {}

@@ -1,4 +1,4 @@
-"""What becomes of a table before anything is learnt from it: which rows and columns are used, and why not others."""
+"""The choice of rows and columns of a table before training, with reasons for all that are not used."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ MissingPolicy = Literal["impute", "drop"]
 
 @dataclass(frozen=True, eq=False)
 class ColumnChoice:
-    """Which rows and columns are used, and why not the others.
+    """The rows and columns of a table that are used, and the reasons why others are not.
 
     Attributes
     ----------
     n_rows : int
-        Rows of the table as it came.
+        Number of rows of the whole table.
     rows : ndarray of int64
         Indices of the rows that are used.
     features : tuple of str
-        Columns that are used (those that turn out constant on the training rows drop out later).
+        Columns that are used. (The encoder later removes columns that are constant on the training rows.)
     left_out : dict
         Columns that are not used, each with the reason.
     rows_dropped : dict
-        Reasons for which rows were left out, with their number.
+        Reasons why rows are not used, with the number of rows.
     missing : {"none", "impute", "drop"}
-        What is done about missing cells.
+        What is done with missing cells.
     missing_cells : dict
-        Missing cells of each used column that has any, in the table as it came.
+        Number of missing cells of each used column that has any, in the whole table.
     truth : Labels or Quantities
-        What the target says of each used row.
+        The target of each used row.
     """
 
     n_rows: int
@@ -51,7 +51,7 @@ class ColumnChoice:
     truth: Truth
 
 
-def take_in(
+def choose_columns(
     table: Table,
     truth: Truth,
     *,
@@ -60,12 +60,12 @@ def take_in(
     keep: Iterable[str] = (),
     missing: MissingPolicy | None = None,
 ) -> ColumnChoice:
-    """Decide what is used of a table.
+    """Choose the rows and columns of a table that are used.
 
-    Which columns are used, and which of them hold numbers, is decided by the open rows alone. Of the others, which are
-    sealed, no more is learnt than whether their cells can be used at all: those that cannot (infinite, text among
-    numbers, or missing where nothing was said about that) are refused with the number of their row, so that nobody
-    learns of them only when the seal is opened. That accepts or refuses the table, and chooses nothing.
+    Only the open rows decide which columns are used and which of them hold numbers. In the sealed rows, cells are only
+    checked: cells that cannot be used (infinite, text among numbers, or missing without a `missing` policy) are refused
+    with their row number now, so that the error does not come when the seal is opened. This check accepts or refuses
+    the table, but makes no choice.
 
     Parameters
     ----------
@@ -73,27 +73,27 @@ def take_in(
     truth : Labels or Quantities
         See `read_target`.
     open_rows : ndarray of int, optional
-        Indices of the rows that may decide; all of `truth.rows` by default.
+        Indices of the rows that decide; by default all of `truth.rows`.
     drop, keep : iterable of str
-        Columns not to use; columns to use although they look like row identifiers or dates.
+        Columns that are not used; columns that are used although they look like row identifiers or dates.
     missing : {"impute", "drop"}, optional
-        What to do about missing cells; None refuses them.
+        What to do with missing cells; None refuses them.
 
     Raises
     ------
     TableError
-        If a column does not exist, no column is left, cells are infinite or text among numbers, or cells are missing
-        and nothing was said about them.
+        If a column does not exist, no column remains, cells are infinite or text among numbers, or cells are missing
+        and `missing` is None.
 
     Warns
     -----
     TableWarning
-        If rows are left out as their target is missing, a column of text looks like numbers, or one of dates is left
-        out.
+        If rows are not used because their target is missing, a text column looks like numbers, or a column of dates is
+        not used.
     """
     drop, keep, target = list(drop), list(keep), truth.target
     deciding = table.take(truth.rows if open_rows is None else open_rows)
-    left_out = _left_out(deciding, target, drop, keep)
+    left_out = _excluded(deciding, target, drop, keep)
     _warn_of_dates(left_out)
     for name in table.names:
         if name != target and name not in drop and not holds_dates(deciding, name):
@@ -148,9 +148,9 @@ def _warn_of_missing_target(table: Table, target: str) -> None:
     )
 
 
-def _left_out(table: Table, target: str, drop: list[str], keep: list[str]) -> dict[str, str]:
+def _excluded(table: Table, target: str, drop: list[str], keep: list[str]) -> dict[str, str]:
     for name in (*drop, *keep):
-        table[name]  # raises where there is no such column
+        table[name]  # raises a TableError if there is no such column
     if target in drop:
         raise TableError(f"the target {target!r} cannot be dropped")
     left_out = dict.fromkeys(drop, "as asked")

@@ -1,8 +1,8 @@
-"""From a table of mixed columns to a matrix: what is learnt about each column, and how it is applied.
+"""The encoding of a table of mixed columns as a matrix: rules that are computed on training rows and then applied.
 
-Numbers are imputed by their median and standardised; text becomes one indicator per level, unscaled, so that two rows
-with different levels are as far apart (squared distance 2) as two rows are on average in a standardised column.
-Nothing here looks at the target, and everything is learnt from the rows given to `fit` alone.
+Missing numbers are replaced by the median, and numbers are standardised. Text becomes one indicator per level, not
+scaled: two rows with different levels then have squared distance 2, which is also the average in a standardised column.
+The encoding does not use the target, and is computed only from the rows given to `fit`.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from mercer.tables.table import MAX_FEATURES, Table, TableError, as_table, text_
 Missing = Literal["error", "impute"]
 
 MAX_LEVELS = 50
-"""Most levels of a text column that get an indicator of their own; rarer ones are encoded as no level at all."""
+"""Largest number of levels of a text column that get an indicator; rarer levels are encoded as zeros."""
 
-_SAME = 1e-9  # relative difference up to which means and scales count as the same: sums are rounded
+_SAME = 1e-9  # relative difference up to which two means or scales are equal up to rounding
 
 ALIKE = 0.8
-"""Likeness from which a column of another name is offered for one that is not there."""
+"""Similarity of names (difflib, 0 to 1) from which a column is suggested for a missing one."""
 
 MAX_MAGNITUDE = 1e100
-"""Largest standardised number, far below where its powers overflow."""
+"""Largest allowed size of a standardised number; its powers do not overflow."""
 
 DENSE_ENOUGH = 0.25
-"""Share of nonzero cells from which a sparse block is treated as ordinary columns (and so is standardised)."""
+"""Share of nonzero cells from which a sparse block is treated (and standardised) as ordinary columns."""
 
 
 @dataclass(frozen=True)
 class NumericRule:
-    """What was learnt about a column of numbers: its median, mean and standard deviation."""
+    """The rule of a column of numbers: its median, mean and standard deviation in the training rows."""
 
     name: str
     fill: float
@@ -49,11 +49,11 @@ class NumericRule:
 
     @property
     def features(self) -> list[str]:
-        """Names of the columns that it becomes."""
+        """Names of the encoded columns."""
         return [self.name]
 
     def apply(self, table: Table) -> np.ndarray:
-        """Matrix (n, 1): missing cells filled in, mean subtracted, divided by the standard deviation."""
+        """Return a matrix (n, 1): missing cells filled in, mean subtracted, divided by the standard deviation."""
         column = _numbers(table, self.name)
         with np.errstate(over="ignore"):
             scaled = (np.where(np.isnan(column), self.fill, column) - self.mean) / self.scale
@@ -70,7 +70,7 @@ class NumericRule:
 
 @dataclass(frozen=True)
 class CategoricalRule:
-    """What was learnt about a column of text: its levels, most frequent first."""
+    """The rule of a column of text: its levels in the training rows, most frequent first."""
 
     name: str
     levels: tuple[str, ...]
@@ -79,17 +79,17 @@ class CategoricalRule:
 
     @property
     def features(self) -> list[str]:
-        """Names of the columns that it becomes."""
+        """Names of the encoded columns."""
         return [f"{self.name}={level}" for level in self.levels]
 
     def apply(self, table: Table) -> np.ndarray:
-        """Matrix (n, number of levels) of 0 and 1: missing counts as the first level, an unknown level as none."""
+        """Return a 0/1 matrix (n, n_levels); a missing cell counts as the first level, an unknown level as zeros."""
         position = {level: j for j, level in enumerate(self.levels)} | {None: 0}
         codes = np.array([position.get(cell, -1) for cell in text_cells(table[self.name])])
         return (codes[:, None] == np.arange(len(self.levels))).astype(np.float64)
 
     def unseen(self, table: Table) -> Counter[str]:
-        """Cells of the column that are no level; where training met more levels than were kept, nobody can tell."""
+        """Return the cells that are not levels, with counts; empty if some training levels were not kept."""
         if self.n_levels > len(self.levels):
             return Counter()
         return Counter(cell for cell in text_cells(table[self.name]) if cell is not None and cell not in self.levels)
@@ -97,17 +97,17 @@ class CategoricalRule:
 
 @dataclass(frozen=True)
 class SparseRule:
-    """What was learnt about a sparse block: its width, and the one number that everything is divided by.
+    """The rule of a sparse block: its width, and the number that all its values are divided by.
 
-    That number makes the mean squared length of a row 1. One number for all columns leaves their proportions alone,
-    which is what prepared sparse features (word weights, indicators) want.
+    After division, the mean squared length of a training row is 1. A single number keeps the proportions of the
+    columns, which prepared sparse features (word weights, indicators) need.
     """
 
     n_columns: int
     scale: float
 
     def apply(self, table: Table) -> sparse.csr_array:
-        """The block in its learnt width, divided by the scale; features beyond that width count as nothing."""
+        """Return the block in the width of training, divided by the scale; further features are dropped."""
         assert table.sparse is not None
         block = table.sparse if table.sparse.shape[1] <= self.n_columns else table.sparse[:, : self.n_columns]
         with np.errstate(over="ignore"):
@@ -126,7 +126,7 @@ class SparseRule:
 
 
 class TableEncoder:
-    """Learns, on training rows, how to turn a table into a matrix.
+    """Encodes a table as a matrix by rules that `fit` computes on training rows.
 
     Parameters
     ----------
@@ -135,20 +135,20 @@ class TableEncoder:
         "error" refuses missing cells, naming the columns. (To drop rows instead, see
         `mercer.tables.missing.complete_rows`.)
     max_levels : int, default=50
-        Most levels of a text column that get an indicator.
+        Largest number of levels of a text column that get an indicator.
 
     Attributes
     ----------
     rules_ : tuple of NumericRule or CategoricalRule
-        One per column used, in the table's order.
+        One rule for each used column, in the table's order.
     sparse_ : SparseRule or None
-        The rule of the sparse block.
+        The rule of the sparse block, if there is one.
     dense_block_ : int or None
-        Width of a sparse block that had so few zeros that its columns are treated as named ones.
+        Width of a sparse block that has so few zeros that its columns are treated as named ones.
     constant_ : tuple of str
-        Columns left out because they hold one value only (or none).
+        Columns that are not used because they have only one value (or no value).
     feature_names_ : tuple of str
-        Names of the matrix's columns; a sparse block's are its feature numbers.
+        Names of the encoded columns; columns of a sparse block are named by their numbers.
 
     Examples
     --------
@@ -166,7 +166,7 @@ class TableEncoder:
         self.max_levels = max_levels
 
     def fit(self, table: Any) -> Self:
-        """Learn the rules from all columns of a table or data frame.
+        """Compute the rules from all columns of a table or data frame.
 
         Raises
         ------
@@ -195,7 +195,7 @@ class TableEncoder:
 
     @classmethod
     def identity(cls, table: Table) -> Self:
-        """The encoder that hands on the cells of a table of numbers as they are."""
+        """Return the encoder that does not change the cells of a table of numbers."""
         encoder = cls()
         encoder.rules_ = tuple(NumericRule(name, 0.0, 0.0, 1.0, 0) for name in table.names)
         encoder.sparse_ = None if table.sparse is None else SparseRule(_width(table.sparse.shape[1]), 1.0)
@@ -203,13 +203,13 @@ class TableEncoder:
         return encoder
 
     def transform(self, table: Any) -> np.ndarray | sparse.csr_array:
-        """Matrix of shape (n, number of features), float64; CSR if the table has a sparse block.
+        """Return the encoded matrix, (n, number of features), float64; CSR if the table has a sparse block.
 
         Raises
         ------
         TableError
-            If a column of the training table is not there, holds text where it held numbers, is infinite, or has
-            missing cells although `missing` is "error".
+            If a column of the training table does not exist, holds text instead of numbers, is infinite, or has missing
+            cells although `missing` is "error".
         """
         table = self._matching(as_table(table))
         if self.missing == "error":
@@ -224,13 +224,13 @@ class TableEncoder:
         return sparse.csr_array(sparse.hstack([*map(sparse.csr_array, parts), block])) if parts else block
 
     def unseen(self, table: Any) -> dict[str, Counter[str]]:
-        """Text columns with cells that no training row had, and how often each occurs."""
+        """Return the text columns with values that no training row has, and how often each value occurs."""
         table = as_table(table)
         rules = [rule for rule in self.rules_ if isinstance(rule, CategoricalRule) and rule.name in table]
         return {rule.name: counts for rule in rules if (counts := rule.unseen(table))}
 
-    def strangers(self, table: Any) -> list[str]:
-        """What a table holds that means nothing to the encoder, as no training row had it: a sentence each."""
+    def describe_unseen(self, table: Any) -> list[str]:
+        """Return a sentence for each column with values that no training row has, and so have no encoding."""
         table = as_table(table)
         sentences = []
         for column, counts in self.unseen(table).items():
@@ -250,10 +250,10 @@ class TableEncoder:
         return sentences
 
     def disagreements(self, rows: Table) -> list[str]:
-        """Return what the rules say that these training rows do not teach, a sentence for each column.
+        """Return a sentence for each rule that differs from the rule computed from these training rows.
 
-        Columns of arrays are not changed, and their rules do not depend on the rows. Such an encoding refuses missing
-        cells, so one that fills them in is learnt again whatever its rules.
+        For data given as arrays, the encoding does not change the columns, and its rules do not depend on the rows.
+        Such an encoding refuses missing cells, so an encoding that imputes missing cells is always computed again.
         """
         if self.missing == "error" and self.rules_ == tuple(
             NumericRule(rule.name, 0.0, 0.0, 1.0, 0) for rule in self.rules_
@@ -277,23 +277,23 @@ class TableEncoder:
 
     @property
     def feature_names_(self) -> tuple[str, ...]:
-        """Names of the matrix's columns."""
+        """Names of the encoded columns."""
         named = [feature for rule in self.rules_ for feature in rule.features]
         return (*named, *(str(j) for j in range(self.sparse_.n_columns if self.sparse_ else 0)))
 
     @property
     def n_features_(self) -> int:
-        """Number of the matrix's columns."""
+        """Number of encoded columns."""
         named = sum(len(rule.levels) if isinstance(rule, CategoricalRule) else 1 for rule in self.rules_)
         return named + (self.sparse_.n_columns if self.sparse_ else 0)
 
     @property
     def text_columns(self) -> tuple[str, ...]:
-        """The columns that were text in training, to be read as text again."""
+        """The columns that were text in training, and must be read as text again."""
         return tuple(rule.name for rule in self.rules_ if isinstance(rule, CategoricalRule))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything learnt, as plain data for a model file."""
+        """Return all rules as plain data for a model file."""
         return {
             "missing": self.missing,
             "max_levels": self.max_levels,
@@ -311,7 +311,7 @@ class TableEncoder:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The encoder that `to_dict` described; KeyError, TypeError or ValueError where it describes none."""
+        """Return the encoder that `to_dict` described; KeyError, TypeError or ValueError for an invalid description."""
         encoder = cls(missing=data["missing"], max_levels=int(data["max_levels"]))
         rules: dict[str, NumericRule | CategoricalRule] = {}
         for numeric in data["numeric"]:
@@ -341,7 +341,7 @@ class TableEncoder:
                 return None
             fill = float(np.median(known))
             filled = np.where(missing, fill, column)
-            # Scaling to the largest magnitude first keeps the squares from overflowing or vanishing.
+            # Dividing by the largest magnitude first avoids overflow and underflow of the squares.
             size = float(np.abs(filled).max())
             mean, scale = float((filled / size).mean() * size), float((filled / size).std() * size)
             return NumericRule(name, fill, mean, scale, n_missing) if scale > 0 else None
@@ -352,7 +352,7 @@ class TableEncoder:
         return CategoricalRule(name, tuple(levels), len(counts), n_missing)
 
     def _matching(self, table: Table) -> Table:
-        """The columns that the rules need, in their order."""
+        """Return the columns that the rules need, in the order of the rules."""
         needed = [rule.name for rule in self.rules_]
         refuse_infinite(table.select([]))  # the sparse block
         if self.dense_block_ is not None and table.sparse is not None:
@@ -374,7 +374,7 @@ class TableEncoder:
 
 
 def _agree(rule: NumericRule | CategoricalRule, learnt: NumericRule | CategoricalRule | None) -> bool:
-    """Whether two rules of a column are the same, but for rounding of sums."""
+    """Return whether two rules of a column are the same, up to rounding of sums."""
     if not isinstance(rule, NumericRule) or not isinstance(learnt, NumericRule):
         return rule == learnt
     unit = max(learnt.scale, abs(learnt.mean))
@@ -387,7 +387,7 @@ def _agree(rule: NumericRule | CategoricalRule, learnt: NumericRule | Categorica
 
 
 def _numbers(table: Table, name: str) -> np.ndarray:
-    """The column as float64; a TableError for text, with row and value."""
+    """Return the column as float64; TableError with row and value for text."""
     column = table[name]
     if column.dtype == object:
         numbers = np.full(len(column), np.nan)
@@ -410,7 +410,7 @@ def _width(value: int) -> int:
 
 
 def _used_width(table: Table) -> int:
-    """Columns of the sparse block up to the last one that is not empty: rows that are not there do not widen it."""
+    """Return the number of columns of the sparse block up to the last column that has a nonzero value."""
     return 0 if table.sparse is None else int(table.sparse.indices[table.sparse.data != 0].max(initial=-1)) + 1
 
 

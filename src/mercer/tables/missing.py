@@ -1,4 +1,4 @@
-"""Cells of a table that are missing or infinite: which, how many, and in what words they are refused."""
+"""Missing and infinite cells of a table: their rows and counts, and the errors that refuse them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mercer.tables.table import Table, TableError
 
 
 def complete_rows(table: Table) -> np.ndarray:
-    """Indices of the rows without a missing cell."""
+    """Return the indices of the rows without a missing cell."""
     complete = np.ones(table.n_rows, dtype=bool)
     for name in table.names:
         complete &= ~table.missing(name)
@@ -19,13 +19,13 @@ def complete_rows(table: Table) -> np.ndarray:
 
 
 def missing_counts(table: Table) -> dict[str, int]:
-    """Number of missing cells of each column that has any."""
+    """Return the number of missing cells of each column that has any."""
     counts = {name: int(table.missing(name).sum()) for name in table.names}
     return {name: count for name, count in counts.items() if count}
 
 
 def name_missing(counts: dict[str, int]) -> str:
-    """Which columns have missing cells, and how many."""
+    """Return a phrase that names the columns with missing cells, and how many each has."""
     return f"missing values in {name_columns([f'{name!r} ({count})' for name, count in counts.items()])}"
 
 
@@ -57,17 +57,17 @@ def refuse_infinite(table: Table) -> None:
 
 
 def name_columns(names: Sequence[str]) -> str:
-    """The first eight columns, and how many more there are."""
+    """Return the first eight names, and the number of further columns."""
     more = f" and {len(names) - 8} more columns" if len(names) > 8 else ""
     return ", ".join(names[:8]) + more
 
 
 def name_rows(table: Table, rows: np.ndarray) -> str:
-    """The first five of some rows, by their numbers."""
+    """Return the numbers of the first five rows as text."""
     shown = ", ".join(map(str, table.row_numbers(rows[:5]))) + (", ..." if len(rows) > 5 else "")
     return f"row{'' if len(rows) == 1 else 's'} {shown}"
 
 
 def rows_of_entries(block: sparse.csr_array, entries: np.ndarray) -> np.ndarray:
-    """The rows in which these stored elements of a sparse block stand."""
+    """Return the row indices of stored elements of a sparse block."""
     return np.searchsorted(block.indptr, entries, side="right") - 1

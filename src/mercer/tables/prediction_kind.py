@@ -1,7 +1,7 @@
-"""What a model answers: a class, a number, or whether a row is like the training rows.
+"""The three kinds of prediction: a class, a number, or whether a row is like the training rows.
 
-The one place where these three differ for a trained model: what the target's column means, which parts there are and
-what each is held against, and what becomes of their decision values.
+This module holds all differences between these kinds for a trained model: the meaning of the target column, the
+machines of a model and their targets, and how decision values become predictions.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from mercer.tables.table import Table, TableError, cell_text, text_cells
 Answers: TypeAlias = npt.NDArray[Any]
 
 MAX_TARGET = 1e100
-"""Largest size of a target, far below where squares of deviations overflow."""
+"""Largest size of a target; squared deviations do not overflow."""
 
 MIN_SPREAD = 1e-100
-"""Smallest spread of a target, far above where squares of deviations vanish."""
+"""Smallest spread of a target; squared deviations do not underflow."""
 
 
 @dataclass(frozen=True)
 class PartTask:
-    """What one part of a model was trained for: its rows among the training rows, and the target of each."""
+    """The training task of one machine of a model: its rows among the training rows, and their targets."""
 
     rows: IndexArray
     targets: FloatArray
 
 
 class PredictionKind(ABC):
-    """What a model answers.
+    """The kind of prediction that a model makes.
 
     Attributes
     ----------
     kind : str
-        In model files.
+        Name of the kind in model files.
     column : str or None
-        The target's column in the table; None where there is no target.
+        Column of the target in the table; None without a target.
     """
 
     kind: ClassVar[str]
@@ -58,34 +58,34 @@ class PredictionKind(ABC):
     @property
     @abstractmethod
     def n_parts(self) -> int:
-        """Number of machines that a model of this outcome has."""
+        """Number of machines of a model of this kind."""
 
     @abstractmethod
     def truth(self, table: Table) -> npt.NDArray[Any]:
-        """What each row of a table says, (n,): class numbers, -1 for others; numbers, NaN for others."""
+        """Return the target of each row, (n,): class numbers (-1: unknown label) or numbers (NaN: missing)."""
 
     @abstractmethod
     def tasks(self, truth: npt.NDArray[Any]) -> Sequence[PartTask]:
-        """What each part is trained for, where this is what the training rows say."""
+        """Return the training task of each machine, given the targets of the training rows."""
 
     def as_y(self, truth: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-        """What an estimator is given as y, where this is what the training rows say."""
+        """Return the y that an estimator takes, given the targets of the training rows."""
         return truth
 
     @abstractmethod
     def scores(self, values: FloatArray, lengths: Callable[[], FloatArray]) -> FloatArray:
-        """What decides, from the decision values of the parts, (n, n_parts); `lengths` gives k(x, x) of each row."""
+        """Return scores from the decision values of the machines, (n, n_parts); `lengths` gives k(x, x) of each row."""
 
     @abstractmethod
     def answers(self, scores: FloatArray) -> Answers:
-        """The answer for each row, from what decides."""
+        """Return the prediction for each row, from its scores."""
 
     @abstractmethod
     def columns(self, scores: FloatArray, answers: Answers) -> dict[str, list[Any]]:
-        """Columns of a table of predictions."""
+        """Return the columns of a table of predictions."""
 
     def agreement(self, table: Table, answers: Answers, rows: IndexArray) -> str:
-        """How far answers agree with what some rows of the table say, in words; "" where there is no target."""
+        """Return a phrase on how far predictions agree with the table's target in some rows; "" without a target."""
         del table, answers, rows
         return ""
 
@@ -95,29 +95,29 @@ class PredictionKind(ABC):
         return False
 
     def machines(self, entries: Entries, biases: FloatArray) -> tuple[Coefficients, FloatArray]:
-        """Coefficients and biases that decide, from those of the parts."""
+        """Return the coefficients and biases for prediction, from the coefficients and biases of the machines."""
         return entries.table(), biases
 
     def predict(
         self, kernel: Kernel, data: Vectors, support: Vectors, coefficients: Coefficients, biases: FloatArray
     ) -> Answers | None:
-        """The answers, where there is a shorter way to them than by the scores; None where there is none."""
+        """Return the predictions if they can be computed faster than by the scores, otherwise None."""
         return None
 
     def contradicted(self, table: Table) -> str:
-        """Why the training rows of a model do not say what it claims; "" where they do."""
+        """Return why the training rows contradict the claim of the model; "" if they do not."""
         return ""
 
 
 @dataclass(frozen=True, eq=False)
 class Classes(PredictionKind):
-    """One of several classes.
+    """The prediction is one of several classes.
 
     Attributes
     ----------
     column : str
     labels : ndarray
-        Labels (str or numbers), in the order of the class numbers.
+        Labels (text or numbers), in the order of the class numbers.
     scheme : {"ovo", "ovr", "joint"}
     """
 
@@ -128,12 +128,12 @@ class Classes(PredictionKind):
 
     @property
     def names(self) -> list[str]:
-        """Labels as text."""
+        """The labels as text."""
         return [cell_text(label) for label in self.labels.tolist()]
 
     @property
     def n_parts(self) -> int:
-        """Number of machines: one for two classes, else one for each pair or class; a joint one's always for each."""
+        """Number of machines: 1 for two classes, else one for each pair or class; for a joint machine, n_classes."""
         n = len(self.labels)
         if self.scheme == training.JOINT:
             return n
@@ -141,26 +141,26 @@ class Classes(PredictionKind):
 
     @property
     def sides(self) -> list[tuple[int, int | None]]:
-        """The class on either side of each machine; the second is None where it is all the others."""
+        """The two classes of each machine; the second is None for all other classes."""
         n = len(self.labels)
         return [(one.positive, one.negative) for one in training.make_tasks(np.arange(n), n, self.scheme)]
 
     def truth(self, table: Table) -> IndexArray:
-        """Class number of each row; -1 for a label that the model does not know."""
+        """Return the class number of each row; -1 for a label that the model does not know."""
         known = {label: code for code, label in enumerate(self.names)}
         cells, gone = table[self.column], table.missing(self.column)
         codes = [-1 if g else known.get(cell_text(cell), -1) for cell, g in zip(cells, gone, strict=True)]
         return np.array(codes, dtype=np.int64)
 
     def tasks(self, truth: npt.NDArray[Any]) -> list[PartTask]:
-        """Rows and signs of each machine."""
+        """Return the rows and signs of each machine."""
         if self.scheme == training.JOINT:
             every = np.arange(truth.size)
             return [PartTask(every, np.where(truth == k, 1.0, -1.0)) for k in range(len(self.labels))]
         return [PartTask(one.rows, one.signs) for one in training.make_tasks(truth, len(self.labels), self.scheme)]
 
     def machines(self, entries: Entries, biases: FloatArray) -> tuple[Coefficients, FloatArray]:
-        """Those of the parts; of a joint machine for two classes, by how much the second exceeds the first."""
+        """Return the machines' coefficients; for a joint machine with two classes, the second minus the first."""
         n_classes = len(self.labels)
         if self.scheme == "ovo" and n_classes > 2:
             return PairCoefficients.of_entries(entries, n_classes), biases
@@ -170,19 +170,19 @@ class Classes(PredictionKind):
         return table, biases
 
     def as_y(self, truth: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Label of each row."""
+        """Return the label of each row."""
         return self.labels[truth]
 
     def scores(self, values: FloatArray, lengths: Callable[[], FloatArray]) -> FloatArray:
-        """Scores: (n,), positive for the second class, or (n, n_classes), of which the largest wins."""
+        """Return scores: (n,), positive for the second class, or (n, n_classes), where the largest score wins."""
         return training.class_scores(values, len(self.labels), self.scheme)
 
     def answers(self, scores: FloatArray) -> Answers:
-        """Label of each row."""
+        """Return the label of each row."""
         return self.labels[training.winners(scores)]
 
     def columns(self, scores: FloatArray, answers: Answers) -> dict[str, list[Any]]:
-        """The label, and the decision value of the second class, or a score for each of more classes."""
+        """Return the label, and the decision value of the second class, or with more classes a score for each."""
         named = self.names if scores.ndim == 2 else self.names[1:]
         values = scores.reshape(len(answers), -1).T.tolist()
         return {"label": answers.tolist()} | {
@@ -192,25 +192,25 @@ class Classes(PredictionKind):
     def predict(
         self, kernel: Kernel, data: Vectors, support: Vectors, coefficients: Coefficients, biases: FloatArray
     ) -> Answers:
-        """Labels, from single precision where that settles them."""
+        """Return labels, computed in float32 where a rounding bound proves them."""
         winning = predicted_classes(
             kernel, data, support, coefficients, biases, n_classes=len(self.labels), scheme=self.scheme
         )
         return self.labels[winning]
 
     def agreement(self, table: Table, answers: Answers, rows: IndexArray) -> str:
-        """How many labels are right."""
+        """Return a phrase with the number of correct labels."""
         codes = self.truth(table)[rows]
         right = np.count_nonzero((codes >= 0) & (self.labels[codes] == answers[rows]))
         return f"{right:,} of {rows.size:,} labels agree with the column {self.column!r}"
 
     @property
     def is_text(self) -> bool:
-        """Whether labels are text."""
+        """Whether the labels are text."""
         return self.labels.dtype == object
 
     def contradicted(self, table: Table) -> str:
-        """Why these are not the classes of the rows; "" if they are."""
+        """Return why these are not the classes of the rows; "" if they are."""
         held = sorted({cell_text(cell) for cell in table[self.column]})
         if held == sorted(self.names):
             return ""
@@ -220,10 +220,10 @@ class Classes(PredictionKind):
         )
 
     def margins(self, values: FloatArray, codes: IndexArray) -> FloatArray:
-        """Margin y f(x) of each row, from its decision values; with two classes, below 0 it is misclassified.
+        """Return the margin y f(x) of each row; with two classes, a row with a margin below 0 is misclassified.
 
-        With several classes it is the smallest margin over the parts that tell the row's class from others; below 0 at
-        least one of them decides against the row, though their vote may still be right.
+        With several classes, it is the smallest margin over the machines that involve the row's class. If it is below
+        0, at least one machine decides against the row, but the vote may still be right.
         """
         margins = np.full(len(codes), np.inf)
         for (positive, negative), value in zip(self.sides, values.T, strict=True):
@@ -235,7 +235,7 @@ class Classes(PredictionKind):
 
     @classmethod
     def learnt(cls, column: str, cells: npt.NDArray[Any], scheme: str = "ovo") -> Classes:
-        """The classes of cells without a missing one; TableError for fewer than two."""
+        """Return the classes of cells that are all known; TableError for fewer than two classes."""
         labels, _ = class_codes(cells)
         if len(labels) < 2:
             raise TableError(f"the target {column!r} must have at least two classes, but is {labels[0]!r} in every row")
@@ -248,9 +248,9 @@ def class_codes(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Returns
     -------
     classes : ndarray of shape (n_classes,)
-        Sorted labels: int64 where all cells are whole numbers, else text.
+        Sorted labels: int64 if all cells are whole numbers, otherwise text.
     codes : ndarray of shape (n,), int64
-        Position of each row's label in `classes`.
+        Index of each row's label in `classes`.
     """
     whole = column.dtype != object and bool((column == np.round(column)).all()) and float(np.abs(column).max()) < 2**53
     labels = column.astype(np.int64) if whole else text_cells(column)
@@ -260,10 +260,10 @@ def class_codes(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True, eq=False)
 class Quantity(PredictionKind):
-    """A number.
+    """The prediction is a number.
 
-    Machines are trained on (y - centre) / scale, so that C, epsilon and tolerances are shares of the target's spread
-    and mean the same whatever its unit. Answers are in that unit.
+    Machines are trained on (y - centre) / scale. So C, epsilon and tolerances are relative to the spread of the target,
+    and do not depend on its unit. Predictions are in the unit of the target.
 
     Attributes
     ----------
@@ -279,54 +279,54 @@ class Quantity(PredictionKind):
 
     @property
     def n_parts(self) -> int:
-        """One machine."""
+        """1: there is one machine."""
         return 1
 
     def truth(self, table: Table) -> FloatArray:
-        """The number of each row, from the centre and in units of the scale."""
+        """Return the target of each row, centred and scaled."""
         return self.scaled(numbers(table, self.column))
 
     def scaled(self, values: FloatArray) -> FloatArray:
-        """Numbers as machines are trained on."""
+        """Return numbers centred and scaled, as machines are trained on them."""
         return (values - self.centre) / self.scale
 
     def tasks(self, truth: npt.NDArray[Any]) -> list[PartTask]:
-        """All rows and their numbers."""
+        """Return all rows with their numbers."""
         return [PartTask(np.arange(truth.size), truth)]
 
     def scores(self, values: FloatArray, lengths: Callable[[], FloatArray]) -> FloatArray:
-        """Predictions in the target's unit, (n,)."""
+        """Return predictions in the target's unit, (n,)."""
         return self.in_unit(values[:, 0])
 
     def in_unit(self, values: FloatArray) -> FloatArray:
-        """Numbers of the target's unit, from those that machines give."""
-        with np.errstate(over="ignore"):  # beyond float64 is infinity, of a file that somebody has made up
+        """Return numbers in the target's unit, from the outputs of machines."""
+        with np.errstate(over="ignore"):  # only a manipulated model file can cause overflow; the result is infinite
             return self.centre + self.scale * values
 
     def answers(self, scores: FloatArray) -> Answers:
-        """The predictions."""
+        """Return the predictions."""
         return scores
 
     def columns(self, scores: FloatArray, answers: Answers) -> dict[str, list[Any]]:
-        """The prediction."""
+        """Return the prediction column."""
         return {"prediction": answers.tolist()}
 
     def agreement(self, table: Table, answers: Answers, rows: IndexArray) -> str:
-        """How far predictions are off."""
+        """Return a phrase with the mean absolute error."""
         off = np.abs(numbers(table, self.column) - answers)[rows]
         return (
             f"predictions for {rows.size:,} differ from the column {self.column!r} by {np.nanmean(off):.4g} on average"
         )
 
     def contradicted(self, table: Table) -> str:
-        """Why the rows hold no numbers; "" if they do."""
+        """Return why the rows do not hold numbers; "" if they do."""
         if not table.is_numeric(self.column) or table.missing(self.column).any():
             return f"the target {self.column!r} is a number in the file, but the training rows hold other things"
         return ""
 
     @classmethod
     def learnt(cls, column: str, cells: npt.NDArray[Any]) -> Quantity:
-        """The scale of cells without a missing one; TableError where they are no numbers, too large, or all one."""
+        """Return the scaling of known cells; TableError if they are not numbers, too large, or all equal."""
         if cells.dtype == object:
             stray = next((cell for cell in cells if math.isnan(_number(cell))), cells[0])
             raise TableError(f"the target {column!r} must hold numbers for regression, but holds {stray!r}")
@@ -336,14 +336,14 @@ class Quantity(PredictionKind):
 
 
 def check_numbers(column: str, values: FloatArray, where: str = "every row") -> None:
-    """Raise a TableError for a target of numbers that nothing can be learnt of: all the same, too large, too small."""
+    """Raise a TableError for numbers that cannot be a target: all equal, too large, or with too small a spread."""
     if float(np.abs(values).max()) > MAX_TARGET:
         raise TableError(
             f"the target {column!r} holds {values[np.argmax(np.abs(values))]:g}, which is too large to compute with",
             "mend the cell, or use another unit",
         )
     spread, size = float(np.ptp(values)), float(np.abs(values).max())
-    if not spread > 1e-12 * size:  # less is rounding of the mean
+    if not spread > 1e-12 * size:  # a smaller spread is rounding of the mean
         raise TableError(
             f"the target {column!r} must vary for regression, but is {cell_text(float(values[0]))} in {where}"
         )
@@ -354,7 +354,7 @@ def check_numbers(column: str, values: FloatArray, where: str = "every row") -> 
 
 
 def numbers(table: Table, column: str) -> FloatArray:
-    """The cells of a target of numbers, NaN where they are missing or none."""
+    """Return the target's cells as numbers; NaN for cells that are missing or not numbers."""
     if table.is_numeric(column):
         return table[column]
     return np.array([_number(cell) for cell in table[column]])
@@ -369,15 +369,15 @@ def _number(cell: str | None) -> float:
 
 @dataclass(frozen=True)
 class Membership(PredictionKind):
-    """Whether a row is like the training rows: 1, or -1.
+    """The prediction is 1 if a row is like the training rows, otherwise -1.
 
     Attributes
     ----------
     offset : float
-        Scores below it are outside.
+        Rows with a lower score are outside.
     squared_norm : float or None
-        Of the centre, for a ball, whose scores are minus squared distances from it; None for a half-space, whose scores
-        are decision values without bias.
+        Squared norm of the centre of a ball; its scores are minus the squared distances from the centre. None for a
+        half-space, whose scores are decision values without bias.
     """
 
     kind = "membership"
@@ -387,34 +387,34 @@ class Membership(PredictionKind):
 
     @property
     def n_parts(self) -> int:
-        """One machine."""
+        """1: there is one machine."""
         return 1
 
     def truth(self, table: Table) -> FloatArray:
-        """Zeros: no row says anything."""
+        """Return zeros, because there is no target."""
         return np.zeros(table.n_rows)
 
     def tasks(self, truth: npt.NDArray[Any]) -> list[PartTask]:
-        """All rows."""
+        """Return all rows."""
         return [PartTask(np.arange(truth.size), truth)]
 
     def as_y(self, truth: npt.NDArray[Any]) -> None:
-        """Nothing."""
+        """Return None, because there is no target."""
 
     def scores(self, values: FloatArray, lengths: Callable[[], FloatArray]) -> FloatArray:
-        """How far inside each row is, (n,); negative outside."""
+        """Return the score of each row minus the offset, (n,); negative outside."""
         return values[:, 0] if self.squared_norm is None else values[:, 0] - lengths()
 
     def answers(self, scores: FloatArray) -> Answers:
-        """1 inside, -1 outside."""
+        """Return 1 inside, -1 outside."""
         return np.where(scores >= 0.0, 1, -1).astype(np.int64)
 
     def columns(self, scores: FloatArray, answers: Answers) -> dict[str, list[Any]]:
-        """Whether inside, and the score."""
+        """Return the columns for inside or outside, and for the score."""
         return {"inside": answers.tolist(), "decision_value": scores.tolist()}
 
     def machines(self, entries: Entries, biases: FloatArray) -> tuple[Coefficients, FloatArray]:
-        """The offset in the place of the bias; a ball's twice, as in |x - c|^2."""
+        """Return the coefficients, with -offset as bias; doubled for a ball, as in |x - c|²."""
         if self.squared_norm is None:
             return entries.table(), np.array([-self.offset])
         return 2.0 * entries.table(), np.array([-(self.squared_norm + self.offset)])

@@ -1,7 +1,7 @@
-"""Tables: named columns of numbers and text, before anything is learnt from them.
+"""Tables of named columns of numbers and text, as read from a file or data frame.
 
-A :class:`Table` is what a file or a data frame becomes: numbers as float64 with NaN for a missing cell, everything
-else as text with None for a missing cell. Files whose columns have no names (svmlight) keep theirs in one sparse block.
+In a :class:`Table`, numbers are float64 with NaN for a missing cell. Everything else is text with None for a missing
+cell. Files whose columns have no names (svmlight) are stored as one sparse block.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from mercer.data.phrasing import listing, nearest_names
 
 MAX_FEATURES = 10**8
-"""Most columns of a sparse block: what is kept of each takes a few bytes, whether or not it holds anything."""
+"""Largest number of columns of a sparse block; the encoding stores a few bytes for each, even for empty ones."""
 
 
 class TableError(ValueError):
@@ -30,7 +30,7 @@ class TableError(ValueError):
     message : str
         One line: what is wrong, where, and with which value.
     hint : str, optional
-        One line: what to do about it, which Python shows below the message.
+        One line that says what to do; Python shows it below the message.
     """
 
     def __init__(self, message: str, hint: str | None = None) -> None:
@@ -41,11 +41,11 @@ class TableError(ValueError):
 
 
 class TableWarning(UserWarning):
-    """Cells of a table are not taken for what they may have been meant to be."""
+    """Cells of a table are read in another way than they may have been meant."""
 
 
 def cell_text(value: Any) -> str:
-    """A cell as text; whole numbers lose their decimal point, so that a class read as 1.0 is called 1."""
+    """Return a cell as text; whole numbers are written without a decimal point, so that class 1.0 is called 1."""
     if _is_number(value) and not isinstance(value, numbers.Integral):
         number = float(value)
         return str(int(number)) if number.is_integer() else repr(number)
@@ -53,7 +53,7 @@ def cell_text(value: Any) -> str:
 
 
 def text_cells(column: np.ndarray) -> np.ndarray:
-    """A column as text: object array of str, None as missing."""
+    """Return a column as text: an object array of str, with None for a missing cell."""
     if column.dtype == object:
         return column
     return _text_column([None if np.isnan(value) else value for value in column])
@@ -61,18 +61,18 @@ def text_cells(column: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Table:
-    """Named columns of equal length, and at most one block of unnamed sparse ones.
+    """Named columns of equal length, and optionally a block of unnamed sparse columns.
 
     Parameters
     ----------
     names : tuple of str
         Column names, all different.
     columns : tuple of ndarray of shape (n,)
-        float64 with NaN as missing for numbers; object holding str, or None as missing, for text.
+        Numbers: float64, with NaN for a missing cell. Text: object array of str, with None for a missing cell.
     sparse : csr_array of shape (n, p), optional
-        Further numeric columns, called "0", "1", ... after their position.
+        Further numeric columns, named "0", "1", ... by their position.
     origin : ndarray of shape (n,), int64, optional
-        Positions of the rows in the table that they were taken from, by which messages call them.
+        Positions of the rows in the original table; messages name rows by these.
     """
 
     names: tuple[str, ...]
@@ -100,7 +100,7 @@ class Table:
         return name in self.names
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """The column called `name`; a wrong name is answered with the nearest right ones."""
+        """Return the column of this name; the error for a wrong name suggests similar names."""
         if name not in self.names:
             near = nearest_names(name, self.names)
             hint = f"did you mean {listing(near, 'or')}?" if near else f"the columns are {listing(self.names, most=12)}"
@@ -108,39 +108,39 @@ class Table:
         return self.columns[self.names.index(name)]
 
     def is_numeric(self, name: str) -> bool:
-        """Whether the column holds numbers (float64) rather than text."""
+        """Return whether the column holds numbers (float64) rather than text."""
         return self[name].dtype != object
 
     def missing(self, name: str) -> np.ndarray:
-        """Boolean mask of the rows in which the column is missing."""
+        """Return a boolean mask of the rows in which the column is missing."""
         column = self[name]
         if column.dtype != object:
             return np.isnan(column)
         return np.array([cell is None for cell in column], dtype=bool)
 
     def take(self, rows: np.ndarray) -> Table:
-        """The given rows, in the given order."""
+        """Return the given rows, in the given order."""
         sparse = None if self.sparse is None else self.sparse[rows]
         return Table(self.names, tuple(column[rows] for column in self.columns), sparse, self._positions(rows))
 
     def row_numbers(self, rows: np.ndarray | Sequence[int]) -> list[int]:
-        """What people call the rows at these positions: counted from 1, in the table that they were taken from."""
+        """Return the row numbers for messages: positions in the original table, counted from 1."""
         return [int(row) + 1 for row in self._positions(np.asarray(rows, dtype=np.int64))]
 
     def _positions(self, rows: np.ndarray) -> np.ndarray:
         return np.arange(self.n_rows)[rows] if self.origin is None else self.origin[rows]
 
     def select(self, names: Sequence[str]) -> Table:
-        """The given columns, in the given order, and the sparse block."""
+        """Return the given columns, in the given order, and the sparse block."""
         return replace(self, names=tuple(names), columns=tuple(self[name] for name in names))
 
     def without(self, names: Iterable[str]) -> Table:
-        """All columns but the given ones, which must exist."""
+        """Return all columns except the given ones, which must exist."""
         gone = {name for name in names if self[name] is not None}
         return self.select([name for name in self.names if name not in gone])
 
     def densified(self, n_columns: int | None = None) -> Table:
-        """The sparse block as ordinary columns "0", "1", ...; `n_columns` cuts it or fills it up with zeros."""
+        """Return the table with the sparse block as columns "0", "1", ..., cut or zero-padded to `n_columns`."""
         if self.sparse is None:
             return self
         p = self.sparse.shape[1] if n_columns is None else n_columns
@@ -150,9 +150,9 @@ class Table:
         return Table(names, (*self.columns, *dense.T), origin=self.origin)
 
     def checksum(self) -> str:
-        """SHA-256 of all names and cells, which changes with any cell and with the order of rows or columns.
+        """Return the SHA-256 of all names and cells; it depends on every cell and on the order of rows and columns.
 
-        Every way of writing a missing cell, and both zeros, count as the same value.
+        All representations of a missing cell count as the same value, and so do 0 and -0.
         """
         digest = hashlib.sha256(f"{self.n_rows} rows".encode())
         for name, column in zip(self.names, self.columns, strict=True):
@@ -178,7 +178,7 @@ class Table:
 
 
 def target_column(labels: Any) -> np.ndarray:
-    """A list or array of labels as a column: numbers as float64, all else as text."""
+    """Return a list or array of labels as a column: numbers as float64, everything else as text."""
     values = np.asarray(labels)
     if values.dtype.kind in "iuf":
         return values.astype(np.float64)
@@ -186,10 +186,10 @@ def target_column(labels: Any) -> np.ndarray:
 
 
 def as_table(frame: Any) -> Table:
-    """A Table from a Table, from any eager data frame that narwhals knows (pandas, polars, pyarrow, ...), or a matrix.
+    """Return a Table from a Table, a matrix, or an eager data frame that narwhals reads (pandas, polars, pyarrow, ...).
 
-    Numbers become float64; text, categories, booleans and dates become text; null and NaN become missing. The columns
-    of a NumPy array are called "0", "1", ...; a sparse matrix becomes the sparse block.
+    Numbers become float64. Text, categories, booleans and dates become text. null and NaN become missing cells. The
+    columns of a NumPy array are named "0", "1", ...; a sparse matrix becomes the sparse block.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What is to be learnt of a table: the classes or the numbers of its rows, from the target alone."""
+"""The target of a table: classes or numbers of the rows, read from the target column only."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from mercer.tables.table import Table, TableError, cell_text
 Task = Literal["auto", "classification", "regression"]
 
 MAX_CLASSES = 30
-"""A target with more values than this is taken for a quantity, or for texts that are no names of classes."""
+"""A target of text or whole numbers with more different values is not treated as classes by default."""
 
 MAX_FRACTIONAL_CLASSES = 10
-"""The same for a target of numbers that are not whole."""
+"""The same limit for a target with numbers that are not whole."""
 
 MAX_STRATA = 10
-"""Ranges of numbers that are equally frequent in all parts of a split: tenths tell the tails from the middle."""
+"""Largest number of ranges by which a split is stratified for regression; ten separate the tails from the middle."""
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """The rows whose target is known, and their classes: all that is known of a table before a part of it is sealed.
+    """The rows whose target is known, and their classes; only this is known before a part of the table is sealed.
 
     Attributes
     ----------
     task : "classification"
     target : str
     reading : str
-        Why the target is taken so, where nobody said what it is and it could be another thing; else "".
+        Why the target is treated as classes, if the user did not say so and another reading is possible; else "".
     rows : ndarray of int64
         Indices of the rows whose target is not missing.
     names : list of str
         Names of the classes.
     codes : ndarray of int64
-        Class of each of these rows.
+        Class number of each of these rows.
     """
 
     task: ClassVar[str] = "classification"
@@ -58,21 +58,21 @@ class Labels:
 
     @property
     def values(self) -> np.ndarray:
-        """What each row says: its class."""
+        """The target of each row: its class number."""
         return self.codes
 
     def strata(self, at_least: int) -> np.ndarray:
-        """What splits shall have equal shares of: the classes."""
+        """Return the classes, as strata of splits."""
         return self.codes
 
     def of(self, table: Table, rows: np.ndarray) -> Labels:
-        """The same for these rows of the table alone."""
+        """Return the labels of only these rows of the table."""
         return Labels(self.target, rows, *_classes(table, self.target, rows), self.reading)
 
 
 @dataclass(frozen=True, eq=False)
 class Quantities:
-    """The rows whose target is known, and their numbers: see :class:`Labels`.
+    """The rows whose target is known, and their numbers; see :class:`Labels`.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Quantities:
     reading: str = ""
 
     def strata(self, at_least: int) -> np.ndarray:
-        """What splits shall have equal shares of: up to ten ranges of the numbers, each of so many rows."""
+        """Return strata of splits: up to ten ranges of the numbers, each with at least `at_least` rows."""
         n = len(self.values)
         n_strata = min(MAX_STRATA, max(1, n // at_least))
         ranks = np.empty(n, dtype=np.int64)
@@ -98,7 +98,7 @@ class Quantities:
         return ranks * n_strata // n
 
     def of(self, table: Table, rows: np.ndarray) -> Quantities:
-        """The same for these rows of the table alone."""
+        """Return the numbers of only these rows of the table."""
         return Quantities(self.target, rows, table[self.target][rows], self.reading)
 
 
@@ -106,22 +106,22 @@ Truth: TypeAlias = Labels | Quantities
 
 
 def read_target(table: Table, target: str, task: Task = "auto") -> Truth:
-    """Classes or numbers of the rows of a table, from the target alone.
+    """Return the classes or numbers of the rows of a table, read from the target column only.
 
     Parameters
     ----------
     table : Table
     target : str
-        Column of classes or numbers; rows in which it is missing are left out.
+        Column of classes or numbers; rows with a missing target are not used.
     task : {"auto", "classification", "regression"}
-        "auto" takes text for names of classes, and numbers for classes where there are few different ones, else for a
-        quantity; what it took and why is the `reading` of the result, where it could be another thing.
+        "auto" treats text as classes, and numbers as classes if there are few different ones, otherwise as a quantity.
+        If another reading is possible, the `reading` of the result says what was chosen and why.
 
     Raises
     ------
     TableError
-        If the target does not exist, holds infinite values, or is neither: one value alone, text for regression, or
-        texts so different that they are no names of classes.
+        If the target does not exist, has infinite values, has only one value, is text for regression, or has too many
+        different texts for classes.
     """
     known = _known(table, target, task)
     refuse_infinite(Table((target,), (table[target],)))
@@ -150,9 +150,9 @@ def _classes(table: Table, target: str, rows: np.ndarray) -> tuple[list[str], np
 
 
 def _known(table: Table, target: str, task: Task) -> np.ndarray:
-    """The cells of the target that are not missing."""
+    """Return the cells of the target that are not missing."""
     if target not in table:
-        table[target]  # raises, offering the nearest names
+        table[target]  # raises a TableError that suggests similar names
     check_choice("task", task, get_args(Task))
     known: np.ndarray = table[target][~table.missing(target)]
     if not len(known):
@@ -161,7 +161,7 @@ def _known(table: Table, target: str, task: Task) -> np.ndarray:
 
 
 def _task_of(target: str, known: np.ndarray) -> tuple[str, str]:
-    """What a target is, where nobody said it, and why, where it could be another thing."""
+    """Return the task for a target if the user did not name one, and a sentence if another task is possible."""
     is_text = known.dtype == object
     values = sorted(set(known)) if is_text else np.unique(known).tolist()
     whole = is_text or bool((known == np.round(known)).all())

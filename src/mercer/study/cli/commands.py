@@ -196,7 +196,7 @@ def fit_command(
         from mercer.study.cli.progress import ConsoleProgress
         from mercer.study.report.prose import left_out, why_left_out
         from mercer.tables.column_checks import DATES
-        from mercer.tables.columns import take_in
+        from mercer.tables.columns import choose_columns
         from mercer.tables.target import read_target
 
     read = read_table(table)
@@ -208,7 +208,7 @@ def fit_command(
     if probability and multi_class == "joint":
         raise click.UsageError("--probability is for --multi-class ovo and ovr", click.get_current_context())
     _say_reading(truth)
-    column_choice = take_in(read, truth, drop=drop, keep=keep, missing=missing)
+    column_choice = choose_columns(read, truth, drop=drop, keep=keep, missing=missing)
     of_classes: dict[str, Any] = {"multi_class": multi_class, "probability": probability}
     own = {"epsilon": epsilon} if truth.task == "regression" else of_classes
     kind = SVR if truth.task == "regression" else SVC
