@@ -33,14 +33,17 @@ class ByPairs(ByScores, HasProbabilities, EveryRowMachine):
         gram: Gram,
         max_seconds: float | None,
         began: float,
+        *,
+        refits: bool,
     ) -> None:
         """Fit the map from decision values to probabilities, where time is left.
 
         `left_out` gets the number of a machine, its task, its Gram matrix and what to call between pieces of work, and
         returns the decision value of each of the machine's rows by the machine without it. `learnt` gets a task of
-        some of the rows and their Gram matrix, and returns what is learnt of them: coefficients and a bias.
+        some of the rows and their Gram matrix, and returns what is learnt of them: coefficients and a bias. `refits`
+        says whether almost every row is left out by learning anew.
         """
-        self._choose_values(sizes=tasks.sizes, refits=True)
+        self._choose_values(sizes=tasks.sizes, refits=refits)
         codes, n_classes = labels.codes[labels.rows], labels.classes.size
 
         def without_rows(check: Check) -> FloatArray:

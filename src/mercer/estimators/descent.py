@@ -260,7 +260,7 @@ class GradientKernelSVC(Iterated, ByPairs):
                 )
                 return one.beta, one.bias
 
-            self._calibrate_in_time(without_rows, learnt, tasks, labels, gram, limits.max_seconds, began)
+            self._calibrate_in_time(without_rows, learnt, tasks, labels, gram, limits.max_seconds, began, refits=True)
         return self
 
 

@@ -65,7 +65,7 @@ class KernelPerceptron(ByPairs):
         The map from decision values to probabilities; see :class:`mercer.SVC`.
     calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
         Which decision values the map is fitted to; see :class:`mercer.SVC`.
-        "auto" takes folds for more than 45 machines, and more than 200 rows in one of them.
+        "auto" takes folds for more than 45 machines, and more than 2,000 rows in one of them.
     class_weight : {"balanced"} or dict, optional
         How far a mistake of each class moves f: by its weight times y_i k(x_i, .), as scikit-learn's Perceptron has it.
         Where the classes can be separated, they still are.
@@ -270,5 +270,5 @@ class KernelPerceptron(ByPairs):
                 )
                 return one.alpha * one.weights * task.signs, 0.0
 
-            self._calibrate_in_time(without_rows, learnt, tasks, labels, gram, seconds, began)
+            self._calibrate_in_time(without_rows, learnt, tasks, labels, gram, seconds, began, refits=False)
         return self
