@@ -56,6 +56,7 @@ from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram
 from mercer.kernels import Centered, Laplacian
 from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.model_selection.search import scored_fits
+from mercer.model_selection.search.base import Allowance
 from mercer.model_selection.search.pipelines import path_of
 from mercer.model_selection.search.scored_fits import PrefittedSearchCV
 from mercer.model_selection.search.shared_fits import SharedFits
@@ -706,11 +707,10 @@ def test_what_is_told_of_settings_can_be_read(capsys):
     assert said[-1].startswith("8 of 8 fits, about 0 s left: ")
 
 
-def _shared_fits(n_jobs, interruption=None, kind=SharedFits, **settings):
+def _shared_fits(n_jobs, interruption):
     X, y = _cancer(90)
     splits = list(StratifiedKFold(3).split(X, y))
-    settings = {"memory_limit": None, "max_seconds": None, "until": None, **settings}
-    return kind(SVC(), X, y, splits, {}, n_jobs=n_jobs, interruption=interruption or Interruption(), **settings)
+    return SharedFits(SVC(), X, y, splits, {}, n_jobs=n_jobs, allowance=Allowance(interruption, None, None, None))
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -1,9 +1,10 @@
-"""What the parts of a search read of `KernelSearchCV`, which is above them."""
+"""What the parts of a search share: the parameters that they read of `KernelSearchCV`, and its limits."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from mercer.solvers import Interruption
 from mercer.solvers.progress import Progress
@@ -46,3 +47,36 @@ class Search(Protocol):
         interruption: Interruption,
     ) -> None:
         """Try every setting of the grid on every fold."""
+
+
+class Allowance(NamedTuple):
+    """Limits of a search and of each of its fits.
+
+    Attributes
+    ----------
+    interruption : Interruption
+        Entered by the caller; a request ends the search.
+    until : float or None
+        Time at which the search ends, by `time.perf_counter`.
+    max_seconds : float or None
+        For one fit.
+    memory_limit : int or None
+        Bytes of kernel values at a time.
+    """
+
+    interruption: Interruption
+    until: float | None
+    max_seconds: float | None
+    memory_limit: int | None
+
+    @property
+    def stopped(self) -> str:
+        """Why the search must end, or ""."""
+        if self.interruption.requested:
+            return "interrupted"
+        return "time limit" if self.until is not None and time.perf_counter() >= self.until else ""
+
+    def seconds_left(self) -> float | None:
+        """Return the seconds that the next fit may take, or None without a limit."""
+        left = None if self.until is None else max(0.0, self.until - time.perf_counter())
+        return min((seconds for seconds in (left, self.max_seconds) if seconds is not None), default=None)

@@ -28,7 +28,8 @@ from mercer.estimators.told import refuse_targets
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.kernels import Kernel, as_kernel
 from mercer.model_selection.folds import checked_length, lacking_class, require_splits
-from mercer.model_selection.search.loo_scores import LEAVE_ONE_OUT, Allowance, WithoutRows, refuse_besides
+from mercer.model_selection.search.base import Allowance
+from mercer.model_selection.search.loo_scores import LEAVE_ONE_OUT, WithoutRows, refuse_besides
 from mercer.model_selection.search.pipelines import machine_of, path_of
 from mercer.model_selection.search.race import Race, rules_of_race
 from mercer.model_selection.search.scored_fits import PrefittedSearchCV
@@ -344,18 +345,15 @@ class KernelSearchCV(BaseSearchCV):
         seconds, per_fit = self.max_seconds, self.max_seconds_per_fit
         until = None if seconds is None else time.perf_counter() + seconds
         most = None if per_fit is None else check_number("max_seconds_per_fit", per_fit, above=0.0)
-        memory = self._memory_of_all()
+        allowance = Allowance(interruption, until, most, self._memory_of_all())
         fits_on = partial(
             SharedFits,
             self.estimator,
             X,
             y,
             fit_params=routed.estimator.fit,
-            memory_limit=memory,
             n_jobs=check_whole("n_jobs", self.n_jobs),
-            max_seconds=most,
-            until=until,
-            interruption=interruption,
+            allowance=allowance,
         )
         walk: PrefittedSearchCV | Race
         if self.early_stopping is not None:
@@ -363,7 +361,7 @@ class KernelSearchCV(BaseSearchCV):
             walk = Race(self, fits_on, candidates, heads, splits, routed, metric=score, largest=largest)
         elif self._by_leave_one_out():
             what = "errors" if self.scoring in (None, "accuracy") and is_classifier(self.estimator) else "values"
-            judged = WithoutRows(self.estimator, what, Allowance(interruption, until, most, memory))
+            judged = WithoutRows(self.estimator, what, allowance)
             walk = PrefittedSearchCV(self, fits_on(splits), candidates, heads, splits, routed, judged)
         else:
             walk = PrefittedSearchCV(self, fits_on(splits), candidates, heads, splits, routed)

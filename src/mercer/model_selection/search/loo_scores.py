@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,8 @@ from mercer.certificates.status import Status, StoppedError
 from mercer.estimators.base import DualMachine
 from mercer.estimators.iterated import Iterated
 from mercer.model_selection.leave_one_out import LeaveOneOut, leave_one_out, require_followed
+from mercer.model_selection.search.base import Allowance
 from mercer.model_selection.search.pipelines import machine_of, path_of
-from mercer.solvers import Interruption
 from mercer.solvers.progress import most_steps
 
 LEAVE_ONE_OUT = "leave_one_out"
@@ -36,27 +36,6 @@ _NO_PROBABILITIES = (
     f'with cv="{LEAVE_ONE_OUT}" scores are of predictions and decision values: there are no probabilities, for their '
     "map is itself fitted to leave-one-out values"
 )
-
-
-class Allowance(NamedTuple):
-    """What a pass may take: until a request or a time by `time.perf_counter`, seconds a setting, bytes."""
-
-    interruption: Interruption
-    until: float | None
-    max_seconds: float | None
-    memory_limit: int | None
-
-    @property
-    def is_used_up(self) -> bool:
-        """Whether the search is to end, not one setting alone."""
-        late = self.until is not None and time.perf_counter() >= self.until
-        return self.interruption.requested or late
-
-    def seconds_left(self) -> float | None:
-        """For one setting."""
-        left = None if self.until is None else max(0.0, self.until - time.perf_counter())
-        limits = [seconds for seconds in (left, self.max_seconds) if seconds is not None]
-        return min(limits, default=None)
 
 
 def refuse_besides(estimator: Any, fit_params: Mapping[str, Any], scorers: Any, *, return_train_score: bool) -> None:
@@ -120,7 +99,7 @@ class WithoutRows(BaseEstimator):
             machine = machine.steps[-1][1]
         weights = next(iter(params.values()), None)  # see `refuse_besides`
         found = self._pass(clone(machine), rows, y, weights)
-        if found.stopped and self.allowance.is_used_up:
+        if found.stopped and self.allowance.stopped:
             raise StoppedError(f"the search was stopped ({found.stopped}) in a leave-one-out pass")
         if found.stopped:
             raise TimeoutError(f"the leave-one-out pass was ended ({found.stopped}): raise max_seconds_per_fit.")

@@ -28,6 +28,7 @@ from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.gram.backends import InMemoryRows, n_threads
 from mercer.kernels import Kernel
 from mercer.kernels.evaluated import EvaluatedKernel
+from mercer.model_selection.search.base import Allowance
 from mercer.model_selection.search.fold_rows import Folds, Rows
 from mercer.model_selection.search.paths import FoldFit, FoldInputs, FoldState, Path, QueueItem, all_or_none
 from mercer.model_selection.search.pipelines import machine_of, rebuilt
@@ -58,16 +59,10 @@ class SharedFits:
         Row indices of each fold.
     fit_params : mapping
         What `fit` gets besides; what has an element for each row is split.
-    memory_limit : int, optional
-        Bytes of kernel values kept at a time; default 1 GiB.
     n_jobs : int, optional
         Folds at a time; see :func:`mercer.gram.backends.n_threads`.
-    max_seconds : float, optional
-        For one fit.
-    until : float, optional
-        When the search ends, by `time.perf_counter`.
-    interruption : Interruption
-        Entered by the caller.
+    allowance : Allowance
+        The limits; `memory_limit` is 1 GiB where it is None.
     """
 
     def __init__(
@@ -78,17 +73,14 @@ class SharedFits:
         splits: Sequence[tuple[IndexArray, IndexArray]],
         fit_params: Mapping[str, Any],
         *,
-        memory_limit: int | None,
         n_jobs: int | None,
-        max_seconds: float | None,
-        until: float | None,
-        interruption: Interruption,
+        allowance: Allowance,
     ) -> None:
         self._folds = Folds(X, y, splits, fit_params)
         self._n_threads = max(1, min(len(splits), n_threads(n_jobs)))
-        self._max_seconds, self._until, self._interruption = max_seconds, until, interruption
-        self._ends = Interruption(interruption)  # also when nobody wants the fits any more
-        self._limit = DEFAULT_MEMORY_LIMIT if memory_limit is None else memory_limit
+        self._allowance = allowance
+        self._ends = Interruption(allowance.interruption)  # also when nobody wants the fits any more
+        self._limit = DEFAULT_MEMORY_LIMIT if allowance.memory_limit is None else allowance.memory_limit
         self._shares = not why_nothing_is_shared(estimator, X, self._folds.params)
         self._reasons: dict[str, None] = {}  # in the order of the fits
 
@@ -105,14 +97,12 @@ class SharedFits:
 
     def stop(self) -> None:
         """End the search before the next fit."""
-        self._interruption.request()
+        self._allowance.interruption.request()
 
     @property
     def stopped(self) -> str:
         """Why the search shall go no further, or ""."""
-        if self._interruption.requested:
-            return "interrupted"
-        return "time limit" if self._until is not None and time.perf_counter() >= self._until else ""
+        return self._allowance.stopped
 
     def run(self, paths: Iterable[Sequence[Any]]) -> Generator[list[FoldFit], None, None]:
         """Fit estimators on the training rows of every fold.
@@ -305,9 +295,8 @@ class SharedFits:
         """Have a fit end when its time, or that of the search, is over."""
         if machine.max_iter == -1 and isinstance(machine, DualMachine):
             machine.max_iter = most_steps(self._folds.n_train(number))
-        left = None if self._until is None else max(0.0, self._until - time.perf_counter())
-        limits = [seconds for seconds in (machine.max_seconds, self._max_seconds, left) if seconds is not None]
-        machine.max_seconds = min(limits) if limits else None
+        limits = [seconds for seconds in (machine.max_seconds, self._allowance.seconds_left()) if seconds is not None]
+        machine.max_seconds = min(limits, default=None)
 
     def _go_on(self, machine: DualMachine, fold_state: FoldState, kernel: Kernel) -> DualMachine:
         """Set the machine up for the search, with the last solution on this fold where it is one to start from."""
