@@ -1,4 +1,4 @@
-"""An encoding and a machine together, as a value: what a model file holds, and how a machine becomes it."""
+"""Models: an encoding and a trained machine as one value, which a model file stores."""
 
 from mercer.persistence.model import Model as Model
 from mercer.persistence.model import Part as Part

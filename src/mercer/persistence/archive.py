@@ -1,4 +1,4 @@
-"""The archive that a model file is: members that are stored as they are, checksums, arrays of plain numbers."""
+"""The archive format of model files: uncompressed members, checksums, and arrays of plain numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mercer.data.phrasing import listing
 from mercer.persistence.atomic_write import open_atomically
 from mercer.persistence.refusals import refuse
 
-MAX_MANIFEST_BYTES = 64 << 20
+MAX_MANIFEST_BYTES = 64 << 20  # largest manifest that is read, 64 MiB
 
 MANIFEST = "manifest.json"
 CHECKSUMS = "SHA256SUMS"
@@ -39,31 +39,31 @@ _REQUIRED = _ALLOWED - {f"{name}.npy" for name in _OPTIONAL}
 
 
 def write_members(path: str | Path, members: dict[str, bytes]) -> None:
-    """Write a file of these members and their checksums, all of it or nothing."""
+    """Write a file with these members and their checksums; the file is complete or not written at all."""
     with open_atomically(path, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, data in (members | {CHECKSUMS: _checksums(members)}).items():
             archive.writestr(_member(name), data)
 
 
 def npy(array: np.ndarray) -> bytes:
-    """Return an array as a member has it."""
+    """Return an array as the bytes of a .npy member."""
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, array, version=(1, 0), allow_pickle=False)
     return buffer.getvalue()
 
 
 def _member(name: str) -> zipfile.ZipInfo:
-    """A member with a fixed date, so that the same model gives the same bytes."""
+    """Return a member with a fixed date, so that the same model gives the same bytes."""
     return zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
 
 
 def _checksums(members: dict[str, bytes]) -> bytes:
-    """A line for each member, as `sha256sum` writes and checks them."""
+    """Return the checksum file, one line per member, in the format of `sha256sum`."""
     return "".join(f"{hashlib.sha256(members[name]).hexdigest()}  {name}\n" for name in sorted(members)).encode()
 
 
 def read_members(archive: zipfile.ZipFile, file_bytes: int) -> dict[str, bytes]:
-    """Return all members but the checksums, every one checked against its size and its checksum."""
+    """Return all members except the checksums, after checks of their sizes and checksums."""
     infos = {info.filename: info for info in archive.infolist()}
     if len(infos) != len(archive.infolist()) or not _REQUIRED <= infos.keys() <= _ALLOWED:
         refuse("its members are not those of a model file")
@@ -87,7 +87,7 @@ def _check_sums(recorded: bytes, members: dict[str, bytes]) -> None:
 
 
 def read_array(name: str, data: bytes) -> np.ndarray:
-    """Return the array of a member, refused where it is not of the type that this name stands for."""
+    """Return the array of a member; refuse it if it does not have the type that belongs to its name."""
     buffer = io.BytesIO(data)
     if np.lib.format.read_magic(buffer) != (1, 0):
         refuse(f"array {name!r} is of an unknown .npy version")

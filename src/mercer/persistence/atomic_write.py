@@ -1,4 +1,4 @@
-"""Atomic writes: a file appears under its name once it is complete, or nothing has changed."""
+"""Atomic writes: a file appears under its name only when it is complete; otherwise nothing changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import IO, Any, Literal
 
 try:
     import fcntl
-except ImportError:  # Windows, where no temporary file counts as stale
+except ImportError:  # Windows; there, temporary files of killed processes are not removed
     fcntl = None  # type: ignore[assignment]
 
 _UMASK_MODE = 0o666  # permissions of a new file, before the umask
@@ -26,18 +26,18 @@ _WAIT_FOR_READER = 2.0  # seconds; a reader that was started together with the w
 def open_atomically(path: str | Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
     """Write a file completely or not at all.
 
-    The data go to a temporary file in the same folder, which is flushed to the disk and then renamed. If the process is
-    killed, the file under this name is the old one or the new one. The temporary file has no name where the system
-    allows that; elsewhere the next write of the same file removes what a killed process left.
+    The data are written to a temporary file in the same folder, which is flushed to the disk and then renamed. If the
+    process is killed, the file of this name is the complete old or new one. The temporary file has no name if the
+    system supports that. Otherwise the next write of the same file removes the leftovers of a killed process.
 
     Parameters
     ----------
     path : str or Path
-        An existing regular file is replaced and keeps its permissions; a symbolic link stays, and its target is
-        replaced. Text is written straight into a device or pipe; nothing but a regular file is ever replaced. A pipe
-        without a reader is given two seconds to find one.
+        An existing regular file is replaced, with the same permissions. A symbolic link stays, and its target is
+        replaced. Text for a device or pipe is written directly; only regular files are replaced. If no process reads a
+        pipe, the function waits two seconds for one.
     mode : {"w", "wb"}
-        Text (UTF-8, line ends as they are written) or bytes.
+        "w" for text (UTF-8, line ends unchanged), "wb" for bytes.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def open_atomically(path: str | Path, mode: Literal["w", "wb"]) -> Iterator[IO[A
     try:
         with os.fdopen(handle, "wb") if mode == "wb" else os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             if existing is not None:
-                with suppress(OSError):  # on file systems without permissions
+                with suppress(OSError):  # fails on file systems without permissions
                     os.fchmod(handle, stat.S_IMODE(existing.st_mode))
             yield file
             file.flush()
@@ -75,12 +75,12 @@ def open_atomically(path: str | Path, mode: Literal["w", "wb"]) -> Iterator[IO[A
 
 
 def check_writable(path: str | Path, mode: Literal["w", "wb"] = "w") -> os.stat_result | None:
-    """Return the status of what exists under this name, None if nothing does; refuse what cannot be written.
+    """Return the status of the existing file of this name, or None; refuse a path that cannot be written.
 
     Raises
     ------
     OSError
-        As :func:`open_atomically` raises.
+        For the same reasons as :func:`open_atomically`.
     """
     try:
         found = os.stat(path)
@@ -126,10 +126,10 @@ def _open_pipe(path: str | Path) -> int:
 
 
 def _temporary(target: Path, path: Path) -> tuple[int, Path | None]:
-    """A new file in the target's folder, locked while it is open, and its name; None if it has no name yet."""
+    """Create a file in the target's folder, locked while open; return its handle, and its name or None if unnamed."""
     handle, name = -1, None
     if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
-        with suppress(OSError):  # a file system without unnamed files; a folder that cannot be written fails below
+        with suppress(OSError):  # the file system may not support unnamed files; an unwritable folder fails below
             handle = os.open(target.parent, os.O_TMPFILE | os.O_WRONLY, _UMASK_MODE)
     if handle < 0:
         name = _name(target)
@@ -139,14 +139,14 @@ def _temporary(target: Path, path: Path) -> tuple[int, Path | None]:
             reason = f"{path.name} cannot be written into the folder: {error.strerror}"
             raise OSError(error.errno, reason, str(path.parent)) from None
     if fcntl is not None:
-        with suppress(OSError):  # a file system without locks
+        with suppress(OSError):  # fails on file systems without locks
             fcntl.flock(handle, fcntl.LOCK_EX)
     return handle, name
 
 
 def _give_name(handle: int, name: Path) -> None:
-    """Give an unnamed file a name."""
-    folder = os.open(name.parent, os.O_PATH)  # a folder may be writable and not readable
+    """Link an unnamed file to a name."""
+    folder = os.open(name.parent, os.O_PATH)  # works for a folder that is writable but not readable
     try:  # Python follows the link in /proc only if a folder is given
         os.link(f"/proc/self/fd/{handle}", name.name, dst_dir_fd=folder, follow_symlinks=True)
     finally:
@@ -154,7 +154,7 @@ def _give_name(handle: int, name: Path) -> None:
 
 
 def _prefix(target: Path) -> str:
-    """The beginning of the names of a target's temporary files: short, whatever the length of the target's name."""
+    """Return the prefix of a target's temporary files; it is short for every length of the target's name."""
     return f".mercer-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
 
 
@@ -163,7 +163,7 @@ def _name(target: Path) -> Path:
 
 
 def _remove_stale(target: Path) -> None:
-    """Remove temporary files of this target whose writer was killed: nothing locks them any more."""
+    """Remove temporary files of this target that no process locks, because their writer was killed."""
     prefix = _prefix(target)
     if fcntl is None:
         return
@@ -184,7 +184,7 @@ def _remove_if_unlocked(path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Flush the renamed entry to the disk, where the system can."""
+    """Flush the renamed folder entry to the disk, if the system supports that."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""What a machine claims, held against what is recomputed of its training rows."""
+"""Comparison of a machine's claims with numbers recomputed from its training rows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from mercer.problems import Problem
 from mercer.specs import InstanceBasedSpec, LossSpec, MachineSpec, Point
 
 AGREEMENT = 1e-9
-"""Relative difference up to which a recomputed objective counts as the stored one."""
+"""Relative difference up to which a recomputed objective counts as equal to the stored one."""
 
 
 @dataclass(frozen=True)
 class Slack:
-    """How far numbers of an untouched file may be from the recomputed ones, by what was recomputed alone.
+    """Allowed differences between the numbers of an unchanged file and the recomputed ones.
 
-    `rounding` is of a decision value, `dual` of the dual objective, `gap` of the primal one and of the duality gap.
+    They depend only on recomputed values. `rounding` is for decision values, `dual` for the dual objective, and `gap`
+    for the primal objective and the duality gap.
     """
 
     rounding: float
@@ -32,13 +33,13 @@ class Slack:
 
     @classmethod
     def of(cls, rounding: float, mass: float, engine: Gram) -> Slack:
-        """That of values off by `rounding`, or as much more as the engine's kernel values are, times a sum `mass`."""
+        """Return the slack of decision values with this rounding; objectives have `mass` times as much."""
         doubled = 2.0 * rounding * max(1.0, engine.roundoff)
         return cls(doubled, doubled * mass, doubled * mass)
 
     @classmethod
     def of_point(cls, problem: Problem, evaluation: Evaluation, engine: Gram) -> Slack:
-        """That of a point of a box problem, whose bounds say how far its primal objective may be."""
+        """Return the slack of a point of a box-constrained problem, whose bounds limit the error of the primal."""
         slack = cls.of(evaluation.rounding, evaluation.mass, engine)
         steepness = problem.steepness(evaluation.values, evaluation.multipliers, slack.rounding)
         return replace(slack, gap=slack.gap + slack.rounding * steepness)
@@ -53,16 +54,16 @@ def recomputed(
     engine: Gram,
     point: Point,
 ) -> tuple[Any, list[str]]:
-    """Return what a machine without a box problem may claim, and what its claim does not agree with.
+    """Return what a machine without a box-constrained problem may claim, and where its claim disagrees.
 
     Parameters
     ----------
-    recipe : LossRecipe or MemoryRecipe
+    machine_spec : LossSpec or InstanceBasedSpec
     claim : LossCertificate, Separation or None
     targets : ndarray of shape (n, T)
     weights : ndarray of shape (n,)
     gram, engine : Gram
-        Of the n rows: the one that values are taken from, and the native one, for how far its values may be off.
+        Gram matrices of the n rows: `gram` gives the values, `engine` (native) gives their rounding bounds.
     point : Point
 
     Raises
@@ -86,10 +87,10 @@ def recomputed(
 
 
 def recertified(stored: Any, evidence: Any, found: Any, eased: Any) -> Any:
-    """Return the certificate that an evaluation supports; a claim of optimality is not taken from the stored one.
+    """Return the certificate that an evaluation supports; `optimal` must be proved again.
 
-    Its status is the stored one where rounding leaves that open, as the evaluation `eased` by as much says: what was
-    within a tolerance by a hair may now be beyond it.
+    The status may be worse than the stored one only by rounding, for instance if a violation was just within the
+    tolerance. So if the evaluation `eased` (reduced by the rounding) supports the stored status, it is kept.
     """
     certificate = stored.with_evaluation(evidence, found)
     if not is_worse(certificate.status, stored.status) or is_worse(
@@ -100,7 +101,7 @@ def recertified(stored: Any, evidence: Any, found: Any, eased: Any) -> Any:
 
 
 def is_worse(status: Status, than: Status) -> bool:
-    """Whether a status says less than another."""
+    """Return whether a status is worse than another."""
     return status is not than and worst_status([status, than]) is status
 
 
@@ -119,7 +120,7 @@ _COUNTS = {
 
 
 def disagreements(stored: Any, found: Any, slack: Slack) -> list[str]:
-    """What the file claims of a machine and recomputing does not bear out; that it is better than claimed is fine."""
+    """Return a sentence for each claim that recomputation does not confirm; better numbers are accepted."""
     scale = max([1.0, *(abs(value) for value in (found.primal, found.dual) if np.isfinite(value))])
     findings = []
     for name, claimed, actual in _pairs(_OBJECTIVES, stored, found):

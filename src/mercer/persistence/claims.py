@@ -1,4 +1,4 @@
-"""What a machine claims, in a model file: its certificate, of whatever kind."""
+"""The claims of a machine in a model file: the fields of its certificate."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from mercer.losses.certificate import LossCertificate
 from mercer.losses.perceptron import Separation
 from mercer.persistence.refusals import real, refuse
 
-_UNBOUNDED = {"primal", "gap", "relative_gap"}  # of a machine that does not separate, with C = inf
-_UNBOUNDED_LOSS = _UNBOUNDED | {"dual", "violation"}  # without a penalty, nothing bounds them
+# These may be infinite for a machine that does not separate the classes, with C = inf.
+_UNBOUNDED = {"primal", "gap", "relative_gap"}
+_UNBOUNDED_LOSS = _UNBOUNDED | {"dual", "violation"}  # may also be infinite without a penalty
 _NOT_NEGATIVE = (
     *("kkt_violation", "violation", "dual_infeasibility", "rounding", "seconds", "criterion"),
     *("tol", "tol_gap"),
@@ -22,7 +23,7 @@ _NOT_IN_FILES = ("parts", "evidence", "objective_doubt", "objective_rounding")
 
 
 def claim_dict(claim: Any) -> dict[str, Any] | None:
-    """Return what a machine claims, as JSON has it."""
+    """Return the claims of a machine as JSON values."""
     if claim is None:
         return None
     values = {one.name: getattr(claim, one.name) for one in fields(claim) if one.name not in _NOT_IN_FILES}
@@ -30,15 +31,15 @@ def claim_dict(claim: Any) -> dict[str, Any] | None:
 
 
 def number_of(value: float) -> float | str:
-    """Return a number, or the name of infinity, for which JSON has none."""
+    """Return a number, or the name of infinity, because JSON has no infinite numbers."""
     return value if math.isfinite(value) else str(value)
 
 
 def read_claim(entry: Any, kind: type | None) -> Any:
-    """Return what a machine claims: a value of this type, all of whose fields are in the file."""
+    """Return the claims of a machine: a value of type `kind`; all its fields must be in the file."""
     if kind is None:
         if entry is not None:
-            refuse("a machine has a certificate, and should have none")
+            refuse("a machine has a certificate, and should not have one")
         return None
     assert issubclass(kind, Certificate | LossCertificate | Separation)
     wanted = {field.name: field.type for field in fields(kind) if field.name not in _NOT_IN_FILES}

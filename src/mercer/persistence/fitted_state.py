@@ -1,4 +1,4 @@
-"""What a fitted machine without a box problem holds: its vectors, its coefficients, and what it claims of them."""
+"""The fitted state of machines without a box-constrained problem: vectors, coefficients, and claims."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ from mercer.losses.perceptron import Separation
 from mercer.specs import ForLeastSquaresClassifier, ForLogisticRegression, MachineSpec, Point
 
 OnRows = KernelRidge | LeastSquaresSVC | KernelLogisticRegression | GradientKernelSVC | KernelPerceptron
-"""Machines that are sums over their training rows."""
+"""Machines whose decision function is a sum over the training rows."""
 
 Linears = LogisticRegression | LeastSquaresClassifier
 
 Other = OnRows | ParzenClassifier | KernelNeighborsClassifier | Linears | RBFNetworkClassifier
-"""Machines that are no solution of a box problem."""
+"""Machines that do not solve a box-constrained problem."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A fitted machine, as a model has it.
+    """The state of a fitted machine that a model stores.
 
     Attributes
     ----------
-    recipe : Recipe
+    machine_spec : MachineSpec
     kernel : Kernel
     vectors : Vectors
-        Those that its values are sums over.
+        Vectors of the sum that gives decision values.
     rows : ndarray of int64 or None
-        Which of the training rows they are, those of weight 0 not counted; None where they are none.
+        Indices of these vectors among the training rows of positive weight; None if they are not training rows.
     point : Point
-        Coefficients of the vectors, (m, n_parts), biases, and multipliers (m, n_parts) where there are some.
+        Coefficients of the vectors, (m, n_parts), biases, and multipliers (m, n_parts) if the machine has some.
     claims : tuple
-        What it claims: one for each problem.
+        One claim for each problem.
     class_weight : ndarray of shape (n_classes,) or None
     scheme : str
-        Of several classes.
+        Scheme for several classes.
     """
 
     machine_spec: MachineSpec
@@ -66,12 +66,12 @@ class Trained:
 
 
 def trained(machine: Other) -> Trained:
-    """Return what a fitted machine holds.
+    """Return the state of a fitted machine.
 
     Raises
     ------
     ValueError
-        If it is one that no file can hold: of kernel values, or a network with a machine that is not ours.
+        If no model file can hold it: a machine on kernel values, or a network with a machine of another library.
     """
     if isinstance(machine, RBFNetworkClassifier):
         return _of_network(machine)
@@ -137,14 +137,14 @@ def _claims(machine: Any) -> tuple[Any, ...]:
 
 
 def _signs(codes: IndexArray, n_classes: int) -> FloatArray:
-    """One column of -1 and +1 for two classes, positive for the second; else one column a class."""
+    """Return one column of -1 and +1 for two classes (+1 for the second), otherwise one column for each class."""
     if n_classes == 2:
         return np.where(codes == 1, 1.0, -1.0)[:, None]
     return np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0)
 
 
 def check_rows_are_numbers(machine: Any) -> None:
-    """Refuse a fitted machine whose support vectors are no rows of numbers.
+    """Refuse a fitted machine whose support vectors are not rows of numbers.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def check_rows_are_numbers(machine: Any) -> None:
     if kernel is None or not (kernel.takes_values or kernel.is_structured or not hasattr(machine, "n_features_in_")):
         return
     raise ValueError(
-        f"a model holds support vectors of numbers, and a machine with {kernel!r} has none"
-        + (" because it was fitted on rows that are no table of numbers" if kernel.takes_any_rows else "")
+        f"a model holds support vectors of numbers, and a machine with {kernel!r} does not have them"
+        + (" because it was fitted on rows that are not a table of numbers" if kernel.takes_any_rows else "")
         + ": keep it by pickle"
     )

@@ -1,4 +1,4 @@
-"""LIBSVM's data files, also called svmlight: a target and numbered features in a line of text."""
+"""LIBSVM's data files, also called svmlight: each line has a target and numbered features."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from mercer.data.base import parts
 from mercer.persistence.atomic_write import open_atomically
 
 MAX_NUMBER = 2**31 - 1
-"""The largest number of a feature: LIBSVM and scikit-learn read them as C's int."""
+"""Largest feature number; LIBSVM and scikit-learn read feature numbers as C's int."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""Bytes that some editors and spreadsheets put before a text in UTF-8."""
+"""Bytes that some editors and spreadsheets write at the start of UTF-8 text."""
 
 _OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 class LibsvmFileError(ValueError):
-    """A file that is not one of LIBSVM's, with the line that shows it.
+    """A file that is not a valid LIBSVM file; the message names the line.
 
-    A `ValueError` of `load_libsvm_data` and `load_libsvm_model`; its message names file, line and what is wrong.
+    It is a `ValueError`, raised by `load_libsvm_data` and `load_libsvm_model`.
     """
 
 
@@ -40,20 +40,20 @@ def load_libsvm_data(
 ) -> tuple[Any, npt.NDArray[np.float64]]:
     """Read rows and targets from a LIBSVM (svmlight) data file.
 
-    A line is ``target number:value number:value ...`` with rising numbers; what follows a ``#`` is comment, a
-    ``qid:`` is skipped, empty lines do not count, and a target alone is a row of zeros.
+    A line is ``target number:value number:value ...`` with ascending numbers. Text after a ``#`` is a comment, ``qid:``
+    is ignored, empty lines are skipped, and a target alone is a row of zeros.
 
     Parameters
     ----------
     path : str or Path
-        Also compressed, where it ends in ``.gz`` or ``.bz2``.
+        A file name; names that end in ``.gz`` or ``.bz2`` are decompressed.
     n_features : int, optional
-        Columns of the table; by default the largest number of a feature in the file. Say it where two files are to have
-        the same columns. With ``precomputed=True``, the number of training rows.
+        Number of columns; by default the largest feature number in the file. Give it if two files must have the same
+        columns. With ``precomputed=True``, the number of training rows.
     zero_based : bool, default=False
         Whether the file counts features from 0. LIBSVM counts from 1: feature j becomes column j - 1.
     precomputed : bool, default=False
-        Whether lines hold kernel values, ``target 0:serial 1:k(x, x_1) ... K:k(x, x_K)``, none left out.
+        Whether lines hold all kernel values, ``target 0:serial 1:k(x, x_1) ... K:k(x, x_K)``.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def load_libsvm_data(
     Raises
     ------
     LibsvmFileError
-        If a line is of another form (it is named), a number is NaN or infinite, a feature's number is beyond
+        If a line has another form (the message names it), a number is NaN or infinite, a feature number exceeds
         `n_features`, kernel values are missing, serial numbers of a square matrix are not 1, 2, ..., or there are no
         rows.
     OSError
@@ -72,10 +72,10 @@ def load_libsvm_data(
 
     Notes
     -----
-    Differs from scikit-learn's ``load_svmlight_file``: whether a file counts from 0 or from 1 is never guessed, and
-    errors name the line. Reading is scikit-learn's: some 10 MB a second.
+    Differences from scikit-learn's ``load_svmlight_file``: the function never guesses whether a file counts from 0 or
+    from 1, and errors name the line. Reading uses scikit-learn's parser, about 10 MB per second.
 
-    Serial numbers in a file of rows to predict mean nothing, as for LIBSVM.
+    Serial numbers in a file of rows to predict are ignored, as in LIBSVM.
 
     Examples
     --------
@@ -111,34 +111,33 @@ def load_libsvm_data(
 
 
 def save_libsvm_data(X: Any, y: Any, path: str | Path, *, zero_based: bool = False, precomputed: bool = False) -> None:
-    """Write rows and targets to a LIBSVM (svmlight) data file, all of it or nothing.
+    """Write rows and targets to a LIBSVM (svmlight) data file; the file is complete or not written at all.
 
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n, p)
-        Finite numbers; zeros of a dense table are left out.
+        Finite numbers; zeros of a dense table are not written.
     y : array-like of shape (n,)
         Finite numbers: labels or targets.
     path : str or Path
-        An existing file is replaced, once the new one is complete.
+        An existing file is replaced when the new one is complete.
     zero_based : bool, default=False
         Count features from 0. LIBSVM counts from 1.
     precomputed : bool, default=False
-        Write kernel values, ``target 0:serial 1:k(x, x_1) ...``, with nothing left out. Row i has the serial number i,
-        counted from 1, which is its column in a square matrix, and means nothing in one of rows to predict.
+        Write kernel values, ``target 0:serial 1:k(x, x_1) ...``, including zeros. Row i has the serial number i,
+        counted from 1: its column in a square matrix. In a file of rows to predict, serial numbers have no meaning.
 
     Raises
     ------
     ValueError
-        If `X` or `y` hold text, NaN or infinity, or differ in length, or a feature's number is larger than LIBSVM
-        reads.
+        If `X` or `y` hold text, NaN or infinity, or differ in length, or a feature number exceeds LIBSVM's limit.
     OSError
         If the file cannot be written.
 
     Notes
     -----
-    Numbers are written with as many digits as it takes to read the same float64 again. Last columns that hold
-    nothing but 0 leave no trace: give `n_features` where the file is read.
+    Numbers have enough digits to give the same float64 when read. Trailing columns that are all 0 cannot be seen in
+    the file: give `n_features` when it is read.
 
     Examples
     --------
@@ -180,14 +179,14 @@ def save_libsvm_data(X: Any, y: Any, path: str | Path, *, zero_based: bool = Fal
 def read_lines(
     path: str | Path, *, zero_based: bool, raw: bytes | None = None
 ) -> tuple[sparse.csr_array, npt.NDArray[np.float64]]:
-    """Read a matrix whose columns are features counted from 0 or from 1, as said, and the targets.
+    """Read a matrix, with features counted from 0 or from 1, and the targets.
 
-    Content that has been read from a pipe is passed as `raw`.
+    `raw` is the content, if it has been read from a pipe.
 
     Raises
     ------
     LibsvmFileError
-        Naming the line that is of another form.
+        If a line has another form; the message names the line.
     OSError
         If the file cannot be read.
     """
@@ -204,12 +203,12 @@ def read_lines(
 
 
 def digits(value: float) -> str:
-    """A number with as many digits as it takes to read it again, at most 17; whole numbers without a point."""
+    """Return a number with enough digits to be read exactly, at most 17; whole numbers have no decimal point."""
     return repr(value).removesuffix(".0")
 
 
 class _Lines:
-    """The lines of a file, of which the last one that was read is remembered."""
+    """An iterator over the lines of a file; it keeps the last line for error messages."""
 
     def __init__(self, file: Any) -> None:
         self.file, self.number, self.line = file, 0, b""
@@ -224,7 +223,7 @@ class _Lines:
             yield line
 
     def read(self) -> bytes:
-        """What a file must have to be taken for one."""
+        """Read all bytes; scikit-learn checks that a file has this method."""
         return self.file.read()
 
 
@@ -233,7 +232,7 @@ def _opened(path: str | Path) -> Any:
 
 
 def _fault(line: bytes, first: int) -> str | None:
-    """What is wrong with a line."""
+    """Return what is wrong with a line, or None."""
     cells = line.partition(b"#")[0].split()
     if cells and not _reads(float, cells[0]):
         return f"the target {shown(cells[0])} is no number"
@@ -264,12 +263,12 @@ def _reads(kind: Callable[[bytes], object], cell: bytes) -> bool:
 
 
 def shown(cell: bytes) -> str:
-    """A piece of a file, as a message can show it."""
+    """Return a part of a file in a short form for messages."""
     return repr(cell if len(cell) <= 40 else cell[:37] + b"...").removeprefix("b")
 
 
 def _refuse_where(path: str | Path, bad: npt.NDArray[np.bool_], fault: str) -> None:
-    """Refuse the first row that is bad, by the number of its line."""
+    """Raise an error for the first bad row, with its line number."""
     if not bad.any():
         return
     row = int(bad.argmax())
@@ -280,11 +279,11 @@ def _refuse_where(path: str | Path, bad: npt.NDArray[np.bool_], fault: str) -> N
 
 
 def _kernel_values(path: str | Path, matrix: sparse.csr_array, n_features: int | None) -> npt.NDArray[np.float64]:
-    """The kernel values, without the column of serial numbers."""
+    """Return the kernel values without the column of serial numbers."""
     n = matrix.shape[0]
     n_values = matrix.shape[1] - 1 if n_features is None else n_features
     short = np.diff(matrix.indptr) != n_values + 1
-    # Numbers rise, so that as many as there are columns can only be all of them.
+    # Numbers ascend, so a line with the right count of numbers has all of them.
     _refuse_where(
         path, short, f"it must hold 0:serial and {n_values} kernel values, with numbers 1 to {n_values}, none left out"
     )
@@ -302,7 +301,7 @@ def _kernel_values(path: str | Path, matrix: sparse.csr_array, n_features: int |
 
 
 def _targets(y: Any, n: int) -> list[str]:
-    """The targets as they are written."""
+    """Return the targets as text."""
     values = np.asarray(y)
     if values.dtype.kind not in "biuf" or values.ndim != 1:
         raise ValueError(f"y must hold one number a row, got {values.dtype} of shape {values.shape}.")

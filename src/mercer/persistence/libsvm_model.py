@@ -1,4 +1,4 @@
-"""LIBSVM's model files: machines that its ``svm-predict`` reads, and machines that its ``svm-train`` wrote."""
+"""LIBSVM's model files: written for its ``svm-predict``, and read from its ``svm-train``."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _KINDS = {**{machine: kind for kind, machine in _MACHINES.items()}, QuantileSVR:
 
 
 def save_libsvm_model(machine: Any, path: str | Path) -> None:
-    """Write a machine to a LIBSVM model file, all of it or nothing; ``svm-predict`` then predicts what it predicts.
+    """Write a machine to a LIBSVM model file for ``svm-predict``; the file is complete or not written at all.
 
     Parameters
     ----------
     machine : SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM or Model
-        Fitted, with a linear, polynomial, Gaussian, sigmoid or precomputed kernel; classifiers of several classes by
-        pairs (``multi_class="ovo"``), with labels that are integers. A `QuantileSVR` is written as an epsilon-SVR. The
-        classes of a `Model` that are text become 0, 1, ... in their order, and its rows are encoded ones.
+        A fitted machine with a linear, polynomial, Gaussian, sigmoid or precomputed kernel. Classifiers of several
+        classes must use pairs (``multi_class="ovo"``), and labels must be integers. A `QuantileSVR` is written as an
+        epsilon-SVR. Text classes of a `Model` become 0, 1, ... in their order; its rows are the encoded rows.
     path : str or Path
-        An existing file is replaced, once the new one is complete.
+        An existing file is replaced when the new one is complete.
 
     Raises
     ------
@@ -51,10 +51,10 @@ def save_libsvm_model(machine: Any, path: str | Path) -> None:
 
     Notes
     -----
-    Numbers have as many digits as it takes to read the same float64 again. Features are counted from 1. Two classes
-    stand in falling order, so that decision values keep their sign. Where votes tie, LIBSVM takes the first class, and
-    ours goes by confidence; ``decision_function_shape="ovo"`` shows the same values of all pairs. The file knows
-    nothing of C, nu, epsilon or the certificate.
+    Numbers have enough digits to give the same float64 when read. Features are counted from 1. Two classes are written
+    in descending order, so that decision values keep their sign. If votes are tied, LIBSVM chooses the first class, and
+    mercer the class with the larger sum of decision values; ``decision_function_shape="ovo"`` shows the values of all
+    pairs. The file does not hold C, nu, epsilon or the certificate.
 
     References
     ----------
@@ -86,39 +86,38 @@ def load_libsvm_model(
     Parameters
     ----------
     path : str or Path
-        What ``svm-train``, `save_libsvm_model` or another program wrote.
+        A model file of ``svm-train``, `save_libsvm_model` or another program.
     n_features : int, optional
-        Columns of the rows to predict, which the file does not say; by default the largest number of a feature among
-        the support vectors. With a precomputed kernel, the number of training rows; by default the largest among them.
+        Number of columns of the rows to predict, which is not in the file; by default the largest feature number among
+        the support vectors. With a precomputed kernel, the number of training rows; by default the largest one used.
     zero_based : bool, default=False
         Whether the machine was trained on a data file that counts features from 0.
 
     Returns
     -------
     SVC, NuSVC, SVR, NuSVR or OneClassSVM
-        With `classes_`, `support_vectors_`, `dual_coef_`, `intercept_`, `n_support_` and `kernel_`, and the kernel's
-        parameters. What the file does not hold is missing: `support_` (but for a precomputed kernel, where it is kept),
-        `solution_` and `certificate_`, which say so where they are asked for. C, nu and epsilon are the defaults and
-        mean nothing until `fit` is called.
+        It has `classes_`, `support_vectors_`, `dual_coef_`, `intercept_`, `n_support_`, `kernel_` and the kernel's
+        parameters. Attributes that are not in the file raise an error: `support_` (except for a precomputed kernel),
+        `solution_` and `certificate_`. C, nu and epsilon have their default values, which are used only by `fit`.
 
     Raises
     ------
     LibsvmFileError
-        If a line is not as it should be: a `ValueError` that names it.
+        If a line is invalid; the message names it. It is a `ValueError`.
     OSError
         If the file cannot be read.
 
     Warns
     -----
     UserWarning
-        If the file holds probability estimates, which are left behind: classes and decision values do not depend on
-        them.
+        If the file holds probability estimates, which are not used: classes and decision values do not depend on them.
 
     Notes
     -----
-    Reads some 10 MB a second, and takes memory like what the file holds; a file can do no more harm than be refused.
-    Classes are sorted, whatever their order in the file. Tied votes go by confidence, as for all our machines. LIBSVM
-    writes support vectors with 8 digits, so that its machine in memory and in its file differ, by about 1e-8.
+    Reading takes about 0.1 s per MB, and memory in proportion to the file. An untrusted file is safe to load: an
+    invalid one is refused. Classes are sorted, in whatever order the file has them. Tied votes are decided by
+    confidence, as in all machines of mercer. LIBSVM writes support vectors with 8 digits, so its machine in memory and
+    in its file differ by about 1e-8.
     """
     held = read_model(path, n_features=n_features, zero_based=zero_based)
     if held.left_behind:
@@ -132,34 +131,36 @@ def load_libsvm_model(
     machine = _MACHINES[held.kind](kernel=name, **{key: getattr(held.kernel, key) for key in parameters})
     if held.kind in CLASSIFIERS:
         return _classifier(machine, held, n_features)
-    # LIBSVM calls a row outside whose score equals rho, and we call it inside: the next number up settles it.
+    # A row whose score equals rho is outside for LIBSVM but inside for mercer: the next larger number is used as limit.
     level = np.nextafter(held.rho[0], np.inf) if held.kind == "one_class" else held.rho[0]
     coefficients = held.coefficients[:, 0]
     return restored_machine(machine, held.kernel, held.support, _width(held, n_features), coefficients, -float(level))
 
 
 def _width(held: LibsvmModel, n_features: int | None) -> int:
-    """Columns of the rows to predict."""
+    """Return the number of columns of the rows to predict."""
     if isinstance(held.support, Vectors):
         return held.support.p
     return int(held.support.max(initial=0)) + 1 if n_features is None else n_features
 
 
 def _classifier(machine: Any, held: LibsvmModel, n_features: int | None) -> Any:
-    """The classifier, with its classes sorted, and the signs of its machines with them."""
+    """Return the classifier with sorted classes, and with the signs of its machines changed accordingly."""
     k = held.labels.size
-    in_file = np.argsort(held.labels)  # class number here -> place in the file
+    in_file = np.argsort(held.labels)  # class number here -> position in the file
     codes = np.repeat(np.argsort(in_file), held.n_support)
     order = np.argsort(codes, kind="stable")
     codes, duals = codes[order], held.coefficients[order]
-    # Theirs is positive for the class that stands first; ours for the smaller one, but for class 1 where there are two.
+    # In LIBSVM, values are positive for the class that comes first in the file. In mercer, they are positive for the
+    # smaller class, or for class 1 if there are two classes.
     a, b = class_pairs(k).T
     p, q = in_file[a], in_file[b]
     signs = np.where(p < q, 1.0, -1.0) * (-1.0 if k == 2 else 1.0)
     theirs = pairs_with(k)[p, place_among_others(p, q)]
     biases = -signs * held.rho[theirs]
     others = ~np.eye(k, dtype=bool)
-    against = np.broadcast_to(in_file, (k, k))[others].reshape(k, k - 1)  # of each class the others, in our order
+    # For each class, the other classes in mercer's order.
+    against = np.broadcast_to(in_file, (k, k))[others].reshape(k, k - 1)
     columns = place_among_others(in_file[:, None], against)
     table = signs[pairs_with(k)][codes] * np.take_along_axis(duals, columns[codes], axis=1)
     coefficients = table if k == 2 else PairCoefficients(table, np.bincount(codes, minlength=k))
@@ -189,7 +190,7 @@ def _of_estimator(machine: Any) -> LibsvmModel:
         positive = np.repeat([False, True], machine.n_support_)
         return _of_two(kind, kernel, support, found, biases, labels, positive)
     none = np.zeros(0, dtype=np.int64)
-    # See load_libsvm_model: what is inside here shall be inside there.
+    # As in load_libsvm_model: the limit is shifted so that the same rows are inside.
     rho = np.nextafter(machine.offset_, -np.inf) if kind == "one_class" else -machine.intercept_
     return LibsvmModel(kind, machine.kernel_, rho + 0.0, none, none, machine._coefficients, support)
 
@@ -210,7 +211,7 @@ def _of_model(model: Model) -> LibsvmModel:
         coefficients, none = table_of(found), np.zeros(0, dtype=np.int64)
         if isinstance(prediction_kind, Quantity):  # in the target's unit
             coefficients, biases = prediction_kind.scale * coefficients, prediction_kind.in_unit(biases)
-        # See load_libsvm_model: what is inside here shall be inside there.
+        # As in load_libsvm_model: the limit is shifted so that the same rows are inside.
         rho = np.nextafter(-biases, -np.inf) if kind == "one_class" else -biases
         return LibsvmModel(kind, model.kernel, rho + 0.0, none, none, coefficients, model.support_vectors)
     _check_scheme(prediction_kind.scheme, len(prediction_kind.labels))
@@ -224,12 +225,12 @@ _KINDS_OF_MODELS = {one.__name__: kind for one, kind in _KINDS.items()}
 
 
 def class_labels(prediction_kind: Classes) -> IndexArray:
-    """What the classes of a model are called in LIBSVM's files: 0, 1, ... where they are text.
+    """Return the labels of a model's classes in LIBSVM's files: 0, 1, ... for text.
 
     Raises
     ------
     ValueError
-        If they are no integers of 32 bits.
+        If they are not integers of 32 bits.
     """
     return np.arange(len(prediction_kind.labels)) if prediction_kind.is_text else _labels(prediction_kind.labels)
 
@@ -242,7 +243,7 @@ def _of_pairs(
     biases: FloatArray,
     labels: IndexArray,
 ) -> LibsvmModel:
-    """Machines for pairs of three classes or more, in the order of our classes."""
+    """Return the LIBSVM model of pairwise machines for three or more classes, in the order of mercer's classes."""
     order = coefficients.vectors
     chosen = support if order is None else _chosen(support, order)
     return LibsvmModel(kind, kernel, -biases + 0.0, labels, coefficients.counts, coefficients.table, chosen)
@@ -257,7 +258,7 @@ def _of_two(
     labels: IndexArray,
     positive: npt.NDArray[np.bool_],
 ) -> LibsvmModel:
-    """The machine for two classes, the second of which stands first."""
+    """Return the LIBSVM model of a machine for two classes; the second class is written first."""
     order = np.argsort(~positive, kind="stable")
     counts = np.bincount(~positive, minlength=2)
     chosen = _chosen(support, order)
@@ -286,7 +287,7 @@ def _check_scheme(scheme: str, n_classes: int) -> None:
 
 
 def _labels(classes: npt.NDArray[Any]) -> IndexArray:
-    """The classes as LIBSVM has them."""
+    """Return the classes as LIBSVM's integer labels."""
     numbers = classes.dtype.kind in "iuf"
     if not numbers or (classes != np.rint(classes)).any() or np.abs(classes.astype(np.float64)).max() >= 2**31:
         raise ValueError(

@@ -1,6 +1,6 @@
-"""LIBSVM's model files as text: what one holds, how it is written, and how it is read from a stranger.
+"""LIBSVM's model files as text: the content, writing, and reading of untrusted files.
 
-Nothing in a file is executed, and no number in its header makes room for anything: what is kept was there to be read.
+Nothing in a file is executed. Numbers in the header do not allocate memory: memory grows only with the data read.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ KERNELS: dict[type[Kernel], tuple[str, str, tuple[str, ...]]] = {
     Sigmoid: ("sigmoid", "sigmoid", ("gamma", "coef0")),
     Precomputed: ("precomputed", "precomputed", ()),
 }
-"""What LIBSVM and scikit-learn call a kernel, and its parameters."""
+"""LIBSVM's and scikit-learn's name of a kernel, and its parameters."""
 
 LEFT_BEHIND = ("probA", "probB", "prob_density_marks")
-"""Lines of probability estimates, which are checked and not kept."""
+"""Header lines of probability estimates, which are checked but not used."""
 
 MAX_COEFFICIENT_BYTES = 2**31
-"""Most room for the coefficients of all pairs of classes, which can be many times as large as the file."""
+"""Largest number of bytes for the coefficients of all pairs of classes, which may be many times the file size."""
 
 _WORDS = {
     *("svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv", "rho", "label", "nr_sv"),
@@ -48,7 +48,7 @@ _WORDS = {
 
 @dataclass(frozen=True, eq=False)
 class LibsvmModel:
-    """What a LIBSVM model file holds.
+    """The content of a LIBSVM model file.
 
     Attributes
     ----------
@@ -56,16 +56,16 @@ class LibsvmModel:
         One of `KINDS`.
     kernel : Kernel
     rho : ndarray of shape (n_pairs,)
-        Minus the biases, of the pairs (0, 1), (0, 2), ..., (1, 2), ... of classes.
+        Minus the biases of the class pairs (0, 1), (0, 2), ..., (1, 2), ...
     labels, n_support : ndarray of shape (n_classes,)
-        Labels in the order of the classes, and how many support vectors each has; empty but for classifiers.
+        Labels in the order of the classes, and the number of support vectors of each; only for classifiers.
     coefficients : ndarray of shape (n_SV, n_classes - 1)
-        Signed, against the other classes in order, positive in the first class of a pair; support vectors stand by
-        class. One column where there are no classes.
+        Signed coefficients against the other classes in order, positive in the first class of a pair. Support vectors
+        are sorted by class. One column if there are no classes.
     support : Vectors, or ndarray of int64 of shape (n_SV,)
-        Or the training rows that they are, counted from 0, for kernel values.
+        The support vectors, or for kernel values their indices among the training rows, counted from 0.
     left_behind : tuple of str
-        Words of the file's header that have no place here.
+        Header lines that were not used.
     """
 
     kind: str
@@ -78,7 +78,7 @@ class LibsvmModel:
     left_behind: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """The text, a line after another."""
+        """Yield the lines of the file."""
         name, _, parameters = KERNELS[type(self.kernel)]
         yield f"svm_type {self.kind}\n"
         yield f"kernel_type {name}\n"
@@ -115,7 +115,7 @@ def read_model(path: str | Path, *, n_features: int | None, zero_based: bool) ->
     Raises
     ------
     LibsvmFileError
-        Naming the line that is not as it should be.
+        If a line is invalid; the message names it.
     OSError
         If the file cannot be read.
     """
@@ -151,13 +151,13 @@ def read_model(path: str | Path, *, n_features: int | None, zero_based: bool) ->
 
 
 class _Text:
-    """The lines of a file, cut into words."""
+    """The lines of a file, split into words."""
 
     def __init__(self, path: str | Path, file: Any) -> None:
         self.path, self.number, self._lines = path, 0, iter(file)
 
     def words(self) -> list[bytes] | None:
-        """The words of the next line; None at the end."""
+        """Return the words of the next line; None at the end of the file."""
         line = next(self._lines, None)
         if line is None:
             return None
@@ -178,7 +178,7 @@ class _Text:
 
 @dataclass(frozen=True)
 class _Header:
-    """The lines before the support vectors: their words, and their numbers in the file."""
+    """The lines before the support vectors: for each key, its line number and words."""
 
     text: _Text
     found: Mapping[str, tuple[int, list[bytes]]]
@@ -203,7 +203,7 @@ class _Header:
         self.text.refuse(reason, self.found[key][0])
 
     def words(self, key: str, count: int | None) -> list[bytes]:
-        """The words after a key, of which there must be as many."""
+        """Return the words after a key; their number must be `count`, if given."""
         if key not in self.found:
             self.text.refuse(f"there is no line {key} before this one")
         words = self.found[key][1]
@@ -219,7 +219,7 @@ class _Header:
         return found
 
     def numbers(self, key: str, count: int | None) -> list[float]:
-        """The finite numbers after a key."""
+        """Return the finite numbers after a key."""
         words = self.words(key, count)
         try:
             found = list(map(float, words))
@@ -230,7 +230,7 @@ class _Header:
         return found
 
     def integers(self, key: str, count: int, *, at_least: int, below: int = MAX_NUMBER + 1) -> list[int]:
-        """The integers after a key, which are C's int."""
+        """Return the integers after a key, which must be in the range of C's int."""
         words = self.words(key, count)
         try:
             found = list(map(int, words))
@@ -242,7 +242,7 @@ class _Header:
         return found
 
     def kernel(self) -> Kernel:
-        """The kernel, with the parameters that it has; lines of others mean nothing, as for LIBSVM."""
+        """Return the kernel with its parameters; other parameters are ignored, as in LIBSVM."""
         names = {theirs: (ours, parameters) for theirs, ours, parameters in KERNELS.values()}
         name, parameters = names[self.choice("kernel_type", tuple(names))]
         given: dict[str, Any] = {}
@@ -253,7 +253,7 @@ class _Header:
         return as_kernel(name, **given)
 
     def left_behind(self, kind: str) -> tuple[str, ...]:
-        """Lines of probability estimates; others that the kind has no use for are refused."""
+        """Return the keys of probability estimates; refuse other lines that do not belong to this kind of model."""
         if kind not in CLASSIFIERS:
             for key in ("label", "nr_sv"):
                 if key in self.found:
@@ -267,7 +267,7 @@ class _Header:
 def _read_support(
     text: _Text, n_support: int, n_coefficients: int, values: bool, first: int
 ) -> tuple[FloatArray, sparse.csr_array]:
-    """Coefficients, and the matrix of support vectors, or of serial numbers in one column."""
+    """Return the coefficients, and the matrix of support vectors (or one column of serial numbers)."""
     coefficients, stored, numbers, starts = array("d"), array("d"), array("q"), array("q", [0])
     begins = text.number + 1
     first = 0 if values else first
@@ -301,7 +301,7 @@ def _read_support(
 
 
 def _read_vector(text: _Text, words: list[bytes], n_coefficients: int, coefficients: Any, stored: Any) -> list[int]:
-    """Add the coefficients and values of a line to those before it, and return its feature numbers."""
+    """Append the coefficients and values of a line to the arrays, and return its feature numbers."""
     try:
         coefficients.extend(map(float, words[:n_coefficients]))
         if len(words) == n_coefficients:

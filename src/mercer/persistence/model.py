@@ -1,4 +1,4 @@
-"""A trained machine as a value: all that predicting and verifying need, and nothing that only training needed."""
+"""A trained machine as a value, with all that prediction and verification need."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from mercer.tables.table import Table, TableWarning
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One machine of a model, or one output of a machine with several, as it was found.
+    """One machine of a model, or one output of a machine with several outputs.
 
     Attributes
     ----------
     support : ndarray of int64
-        Its support vectors, as positions in the model's `support_rows`. One that has two variables other than 0, one of
-        each sign, is there twice.
+        Its support vectors, as positions in the model's `support_rows`. A row with two nonzero variables, one of each
+        sign, is listed twice.
     beta : ndarray of float64
-        Their signed coefficients.
+        The signed coefficients of the support vectors.
     bias : float
     half_width : float or None
-        Half of the distance between the levels of its two groups: the margin rho of NuSVC, the epsilon of NuSVR. None
-        for machines with one group or none.
+        Half the distance between the levels of its two groups: the margin rho of NuSVC, the epsilon of NuSVR. None for
+        machines with at most one group.
     certificate : Certificate, LossCertificate, Separation or None
-        What it claims, as computed when it was trained. Of the outputs of one problem, the first has it. None where
-        nothing is claimed.
+        The claim that was computed in training. If one problem has several outputs, only the first has the claim. None
+        if nothing is claimed.
     multipliers : ndarray of float64 or None
-        A dual point at the support vectors, where the coefficients do not tell it (`GradientKernelSVC`).
+        A dual point at the support vectors, if the coefficients do not determine it (`GradientKernelSVC`).
     """
 
     support: npt.NDArray[np.int64]
@@ -57,25 +57,25 @@ class Part:
 
     @property
     def divisor(self) -> float:
-        """What decision values are divided by so that margins are held against 1: rho of NuSVC, where there is one."""
+        """Divisor of decision values that scales the margin to 1: rho of NuSVC if it is positive, otherwise 1."""
         found = self.half_width
         return found if found is not None and has_width(found, self.certificate.rounding) else 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What a model was trained on, so that it can be verified against it.
+    """The training data of a model, in a form that `verify` can compare with a table.
 
     Attributes
     ----------
     rows : ndarray of int64
         Indices of the training rows in the table.
     checksum : str
-        Of the cells of these rows in the columns that the model uses, the target included.
+        Checksum of the cells of these rows, in the columns that the model uses and the target.
     class_weight : ndarray of float64, or None
-        One weight a class; None where there are no classes.
+        One weight for each class; None without classes.
     sample_weight : ndarray of float64, or None
-        One weight a training row; None stands for all ones.
+        One weight for each training row; None if all are 1.
     """
 
     rows: npt.NDArray[np.int64]
@@ -84,8 +84,8 @@ class Training:
     sample_weight: npt.NDArray[np.float64] | None = None
 
     def penalties(self, C: float, truth: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """C_i of each training row, of which this is what it says."""
-        # In the order of the fit, so that bounds are equal to the bit.
+        """Return C_i of each training row; `truth` has its class number."""
+        # The factors are multiplied in the same order as in the fit, so that bounds are exactly equal.
         by_row = np.full(truth.size, C) if self.class_weight is None else C * self.class_weight[truth]
         return by_row if self.sample_weight is None else by_row * self.sample_weight
 
@@ -97,23 +97,23 @@ class Model:
     Attributes
     ----------
     encoder : TableEncoder
-        From a table to a matrix, as learnt on the training rows.
-    outcome : Outcome
-        What it answers.
-    recipe : Recipe
-        What was solved.
+        Encodes a table as a matrix, by rules from the training rows.
+    prediction_kind : PredictionKind
+        The kind of prediction.
+    machine_spec : MachineSpec
+        The parameters of the machine.
     kernel : Kernel
     support_rows : ndarray of int64
-        The support vectors of all parts, as positions among the training rows; empty where they are none of these (the
+        The support vectors of all parts, as positions among the training rows; empty if they are not training rows (the
         centres of a network, the w of a linear machine).
     support_vectors : Vectors
-        The same, as encoded rows.
+        The support vectors as encoded rows.
     parts : tuple of Part
     training : Training
     calibration : Calibration or None
-        What makes probabilities of decision values, where the machine was fitted with ``probability=True``.
+        Maps decision values to probabilities, if the machine was fitted with ``probability=True``.
     seal : Seal or None
-        The record of the test part that it was judged by, where that was under seal.
+        The record of the sealed test part, if there was one.
     """
 
     encoder: TableEncoder
@@ -129,28 +129,28 @@ class Model:
 
     @property
     def target(self) -> str | None:
-        """Column that it predicts; None where there is none."""
+        """Target column; None without a target."""
         return self.prediction_kind.column
 
     @property
     def certificate(self) -> Any:
-        """Certificate of the whole; None of a machine that claims no optimum."""
+        """Combined certificate of all parts; None if the machine does not claim an optimum."""
         return combined([part.certificate for part in self.parts])
 
     def decision_values(self, table: Any) -> npt.NDArray[np.float64]:
-        """Decision value of every part, (n, number of parts), in float64."""
+        """Return the decision values of all parts, (n, number of parts), in float64."""
         return self._values(as_data(self.encoder.transform(table)))
 
     def _values(self, data: Vectors) -> npt.NDArray[np.float64]:
         return self.machine_spec.values(self.kernel, data, self.support_vectors, *self._machines)
 
     def point(self, parts: tuple[Part, ...], rows: npt.NDArray[np.int64]) -> Point:
-        """The point of a problem whose outputs these parts are, on these of the training rows.
+        """Return the point of a problem whose outputs are these parts, on the given training rows.
 
         Raises
         ------
         ValueError
-            If a part has support vectors that are none of these rows.
+            If a part has support vectors that are not among these rows.
         """
         n_vectors, vectors = self.support_vectors.n, self.support_vectors
         beta = np.zeros((n_vectors, len(parts)))
@@ -178,7 +178,7 @@ class Model:
 
     @lazy_property
     def _machines(self) -> tuple[Coefficients, npt.NDArray[np.float64]]:
-        """The coefficients and biases of all parts, as they decide."""
+        """Coefficients and biases of all parts, combined for prediction."""
         parts = self.parts
         machines = np.arange(len(parts)).repeat([part.support.size for part in parts])
         beta, biases = np.concatenate([part.beta for part in parts]), np.array([part.bias for part in parts])
@@ -191,7 +191,7 @@ class Model:
         )
 
     def scores(self, table: Any) -> npt.NDArray[np.float64]:
-        """What decides about each row: see `scores` of the model's `prediction_kind`."""
+        """Return the scores of each row: see `scores` of the model's `prediction_kind`."""
         return self._scores(as_data(self.encoder.transform(table)))
 
     def _scores(self, data: Vectors) -> npt.NDArray[np.float64]:
@@ -199,18 +199,18 @@ class Model:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether it knows the probability of each class."""
+        """Whether the model has probabilities of the classes."""
         return (
             self.calibration is not None or self.machine_spec.probabilities(np.zeros((1, len(self.parts)))) is not None
         )
 
     def probabilities(self, table: Any) -> npt.NDArray[np.float64]:
-        """Probability of each class, (n, n_classes), in the order of the outcome's labels.
+        """Return the probability of each class, (n, n_classes), in the order of the labels.
 
         Raises
         ------
         ValueError
-            If it knows none.
+            If the model has no probabilities.
         """
         make = self.machine_spec.probabilities if self.calibration is None else self.calibration.probabilities
         found = make(self.decision_values(table))
@@ -222,12 +222,12 @@ class Model:
         return found
 
     def predict(self, table: Any) -> npt.NDArray[Any]:
-        """Answer for each row of a table or data frame: its label, its number, or whether it is inside.
+        """Return the prediction for each row of a table or data frame: a label, a number, or 1 inside and -1 outside.
 
         Warns
         -----
         TableWarning
-            If the table holds categories, or features of a sparse block, that no training row had.
+            If the table has categories or sparse features that no training row has.
         """
         self._warn_of_unseen(table)
         data = as_data(self.encoder.transform(table))
@@ -237,7 +237,7 @@ class Model:
         return self.prediction_kind.answers(self._scores(data)) if found is None else found
 
     def answer(self, table: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
-        """What `predict` says of each row, and the scores that decided it; warns as `predict` does."""
+        """Return the predictions and the scores that decide them; warns like `predict`."""
         self._warn_of_unseen(table)
         scores = self.scores(table)
         return self.prediction_kind.answers(scores), scores
@@ -247,12 +247,12 @@ class Model:
             warnings.warn(sentence, TableWarning, stacklevel=3)
 
     def training_part(self, table: Table) -> Table:
-        """The training rows of the table, with the columns that the model uses and the target."""
+        """Return the training rows of the table, with the target and the columns that the model uses."""
         return used_part(table, self.encoder, self.prediction_kind.column, self.training.rows)
 
 
 def used_part(table: Table, encoder: TableEncoder, target: str | None, rows: npt.NDArray[np.int64]) -> Table:
-    """These rows of the table, with the columns that an encoder uses and the target."""
+    """Return these rows of the table, with the target and the columns that an encoder uses."""
     if encoder.dense_block_ is not None:
         table = table.densified(encoder.dense_block_)
     names = [rule.name for rule in encoder.rules_]
@@ -260,7 +260,7 @@ def used_part(table: Table, encoder: TableEncoder, target: str | None, rows: npt
 
 
 def combined(claims: list[Any]) -> Any:
-    """The claim of a whole whose parts claim these; None where there is no certificate."""
+    """Return the combined claim of several parts; None if they have no certificate."""
     known = [one for one in claims if one is not None]
     if known and isinstance(known[0], Certificate):
         return combine(known)
@@ -268,9 +268,9 @@ def combined(claims: list[Any]) -> Any:
 
 
 def point_of(problem: Problem, rows: npt.NDArray[np.int64], beta: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The point of a problem whose variables other than 0 are `beta`, each of one of these rows.
+    """Return the point of a problem whose nonzero variables are `beta`, each for one of these rows.
 
-    Of a row with two variables, one of each sign, the positive one comes first in a problem.
+    If a row has two variables, one of each sign, the positive one comes first in the problem.
     """
     point = np.zeros(problem.n)
     point[rows if problem.rows is None else np.where(beta > 0.0, rows, rows + problem.n_rows)] = beta
@@ -280,9 +280,9 @@ def point_of(problem: Problem, rows: npt.NDArray[np.int64], beta: npt.NDArray[np
 def grouped(
     machine_spec: MachineSpec, tasks: Sequence[PartTask]
 ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
-    """The rows and the targets of each problem: (n,), or (n, n_parts) of one whose outputs are all the parts.
+    """Return the rows and targets of each problem: (n,), or (n, n_parts) for a problem whose outputs are all parts.
 
-    Targets of machines without a box problem are (n, 1) where there is one problem for each part.
+    Without a box-constrained problem, targets are (n, 1) if each part is a problem.
     """
     if machine_spec.is_whole:
         return [(tasks[0].rows, np.column_stack([task.targets for task in tasks]))]
@@ -292,5 +292,5 @@ def grouped(
 
 
 def grouped_parts(model: Model) -> list[tuple[Part, ...]]:
-    """The parts of each problem."""
+    """Return the parts of each problem."""
     return [model.parts] if model.machine_spec.is_whole else [(part,) for part in model.parts]

@@ -1,7 +1,7 @@
-"""Model files: one uncompressed zip archive of plain numbers, safe to load from a stranger.
+"""Model files: an uncompressed zip archive of plain numbers; loading an untrusted file is safe.
 
-The format is described in ``docs/reference/model-file.md``. Nothing in a file is ever executed: arrays are read as
-plain bytes, everything else is JSON, and whatever does not fit its checksum or the format exactly is refused.
+The format is described in ``docs/reference/model-file.md``. Nothing in a file is executed. Arrays are read as plain
+bytes, and everything else is JSON. A file that does not match its checksums or the format is refused.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from mercer.persistence.refusals import nearby
 
 
 def save_model(path: str | Path, model: Model) -> None:
-    """Write a model to a file, all of it or nothing.
+    """Write a model to a file; the file is complete or not written at all.
 
     Parameters
     ----------
     path : str or Path
-        An existing file is replaced, once the new one is complete.
+        An existing file is replaced when the new one is complete.
     model : Model
-        Its kernel must not hold a Python function.
+        Its kernel must not contain a Python function.
 
     Raises
     ------
     ValueError
-        If the kernel cannot be written, the manifest would be too large to be read again, or the file would be refused:
-        what is to be written is read back from memory first.
+        If the kernel cannot be written, the manifest would be too large to read, or the file could not be loaded. This
+        is tested in memory first.
     TypeError
-        If `model` is a machine, or anything else that is no Model.
+        If `model` is not a Model, for instance a machine.
     OSError
         If the file cannot be written.
     """
@@ -69,8 +69,8 @@ def load_model(path: str | Path) -> Model:
     Raises
     ------
     ModelFileError
-        If it does not exist, is no model file, is of another version, truncated, damaged, edited, compressed,
-        inconsistent or holds numbers that are not finite.
+        If the file does not exist, is not a model file, has another version, is truncated, damaged, edited, compressed
+        or inconsistent, or has numbers that are not finite.
     """
     try:
         with zipfile.ZipFile(path) as file:
@@ -87,5 +87,5 @@ def load_model(path: str | Path) -> Model:
     except zipfile.BadZipFile as error:
         raise ModelFileError(f"{path} is not a model file, or is truncated or damaged: {error}") from error
     except Exception as error:
-        # Damage can surface as almost anything in zipfile, json or NumPy; to the caller it is always the same thing.
+        # Damage can cause almost any exception in zipfile, json or NumPy; the caller gets one type of error.
         raise ModelFileError(f"{path} is not a model file, or is damaged: {type(error).__name__}: {error}") from error

@@ -1,4 +1,4 @@
-"""How a file is refused that is not there, or a model file that does not hold what it should."""
+"""Errors for missing files and invalid model files, and checks of their entries."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from mercer.data.phrasing import listing, nearest_names
 
 
 class ModelFileError(ValueError):
-    """A file that is not a whole, undamaged model file of a version that this program reads."""
+    """A file that is not a complete, undamaged model file of a supported version."""
 
 
 def nearby(path: Path) -> str | None:
-    """What to say of files with a name like that of one that does not exist; None where there are none."""
+    """Return a phrase that suggests files with similar names, or None if no file has one."""
     files = sorted(p.name for p in path.parent.iterdir() if p.is_file()) if path.parent.is_dir() else []
     near = [name for name in files if name.startswith(path.stem)] or nearest_names(path.name, files)
     return f"nearby: {listing(near)}" if near else None
 
 
 def refuse(reason: str) -> NoReturn:
-    """Raise for this reason, which goes on from the name of the file."""
+    """Raise a ModelFileError with this reason; the reason follows the file name in the final message."""
     raise ModelFileError(reason)
 
 
 def real(value: object, name: str, finite: bool) -> float:
-    """Return a number, infinite where that may be."""
+    """Return a number; infinity is allowed if `finite` is False."""
     if value in ("inf", "-inf") and not finite and (value == "inf" or name == "dual"):
         return float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
@@ -37,13 +37,13 @@ def real(value: object, name: str, finite: bool) -> float:
 
 
 def text(value: object, name: str) -> str:
-    """Return text."""
+    """Return the value, which must be text."""
     if not isinstance(value, str):
         refuse(f"its {name} is not text")
     return value
 
 
 def check_vector(values: np.ndarray, name: str, low: int, high: int, at_least: int = 0) -> None:
-    """Refuse what are no indices from `low` to below `high`."""
+    """Refuse an array that does not consist of indices from `low` to `high` - 1."""
     if values.ndim != 1 or len(values) < at_least or (values.size and (values.min() < low or values.max() >= high)):
         refuse(f"array {name!r} does not hold indices from {low} to {high - 1}")

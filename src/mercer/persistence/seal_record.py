@@ -1,4 +1,4 @@
-"""The record of a sealed test part, in a model file."""
+"""The record of a sealed test part in a model file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mercer.model_selection.seal import Opening, Seal
 
 
 def seal_dict(seal: Seal) -> dict[str, Any]:
-    """A record as JSON has it."""
+    """Return a record as JSON values."""
     return {
         "n_test": seal.n_test,
         "sealed_at": seal.sealed_at.isoformat(),
@@ -18,7 +18,7 @@ def seal_dict(seal: Seal) -> dict[str, Any]:
 
 
 def read_seal(entry: Any) -> Seal:
-    """Return the record that `seal_dict` described; ValueError, TypeError or KeyError where it is none."""
+    """Return the record that `seal_dict` described; ValueError, TypeError or KeyError for an invalid entry."""
     n_test = entry["n_test"]
     if type(n_test) is not int or not 0 < n_test < 2**63:
         raise ValueError(f"it has {n_test!r} sealed rows")

@@ -1,6 +1,6 @@
-"""Read a table from a CSV, TSV, Parquet or svmlight file.
+"""Reading of tables from CSV, TSV, Parquet and svmlight files.
 
-The only module that imports pyarrow, which comes with the extra ``study``.
+Only this module imports pyarrow, which is part of the extra ``study``.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ except ImportError as error:
     ) from error
 
 MISSING = ("", "na", "nan", "null", "?", "n/a")
-"""Cells that mean "missing" in a text file, whatever their letter case."""
+"""Cells that mean "missing" in a text file, in any letter case."""
 
 LABEL = "label"
-"""Name given to the target of an svmlight file, which has no column names."""
+"""Name of the target of an svmlight file, which has no column names."""
 
 _DELIMITED = (".csv", ".tsv")
 _SVMLIGHT = (".svmlight", ".libsvm", ".svm", ".txt")
 
-_GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"  # first bytes
+_GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"  # first bytes of the format
 _SVMLIGHT_LINE = re.compile(rb"[-+.\deE]+([ \t]+\d+:[-+.\deE]+)+[ \t]*(#[^\r\n]*)?(\r?\n|$)")
 _SEPARATOR_LINE = re.compile(rb'"?sep=([,;\t|])"?[ \t]*(?:\r\n|\r|\n)', re.IGNORECASE)
 _QUOTED = re.compile(rb'"(?:[^"]|"")*"')
-_HEADER_BYTES = 1 << 16  # bytes in which the line of column names is looked for
+_HEADER_BYTES = 1 << 16  # bytes in which the line of column names is searched
 
 _OTHER_FORMATS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
     (
@@ -69,11 +69,11 @@ _OTHER_FORMATS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
     ),
     (lambda raw: _is_json(raw), "JSON", "convert it to CSV or Parquet"),
 )
-"""What a file with the name of a delimited text may be instead: a test of its first bytes, its name, what to do."""
+"""Other formats that a file named .csv or .tsv may have: a test of the first bytes, the format's name, and a hint."""
 
 
 def read_table(path: str | Path, *, text_columns: Collection[str] = ()) -> Table:
-    """Read a table; the ending of its name says how.
+    """Read a table; the ending of the file name determines the format.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def read_table(path: str | Path, *, text_columns: Collection[str] = ()) -> Table
         ``.parquet``; ``.svmlight``, ``.libsvm``, ``.svm`` or ``.txt`` (svmlight: its target becomes the column
         "label", its features one sparse block whose column j is feature j as numbered in the file).
     text_columns : collection of str, optional
-        Columns to be read as text even where every cell is a number; names that do not occur are ignored.
+        Columns that are read as text even if every cell is a number; unknown names are ignored.
 
     Returns
     -------
@@ -92,8 +92,8 @@ def read_table(path: str | Path, *, text_columns: Collection[str] = ()) -> Table
     Raises
     ------
     TableError
-        If the file does not exist, has an unknown ending, is empty, has a header only, is ragged (the line is
-        named), is not UTF-8, repeats a column name, or is not of the format that its name says.
+        If the file does not exist, has an unknown ending, is empty, has only a header, is ragged (the message names
+        the line), is not UTF-8, repeats a column name, or does not have the format that its name says.
     """
     path = Path(path)
     if not path.exists():
@@ -122,7 +122,7 @@ def read_table(path: str | Path, *, text_columns: Collection[str] = ()) -> Table
 
 
 def _from_pipe(path: Path, raw: bytes, text_columns: Collection[str]) -> Table:
-    """The table that a pipe held: Parquet and svmlight are known by their first bytes, all else is delimited text."""
+    """Return the table from a pipe: first bytes identify Parquet and svmlight, everything else is delimited text."""
     packed = raw.startswith(_GZIP)
     text = gzip.decompress(raw) if packed else raw
     if not text:
@@ -158,15 +158,15 @@ def _delimited(path: Path, raw: bytes, ending: str, text_columns: Collection[str
 
 @dataclass(frozen=True)
 class _Delimited:
-    """A delimited text from its line of column names on."""
+    """Delimited text, starting with the line of column names."""
 
     raw: bytes
     delimiter: str
-    n_skipped: int  # lines of the file before it
+    n_skipped: int  # lines of the file before the column names
 
     @classmethod
     def of(cls, path: Path, raw: bytes, ending: str) -> _Delimited:
-        """The text in the bytes of a file; TableError if it is another format, or empty."""
+        """Return the delimited text of a file; TableError if it has another format or is empty."""
         body = raw.lstrip(b"\r\n")
         if not body.strip():
             raise TableError(f"{path} is empty")
@@ -180,22 +180,23 @@ class _Delimited:
         return cls(body, delimiter, n_skipped)
 
     def rows(self) -> Iterator[list[str]]:
-        """The rows, one after another, whichever line ends the text has."""
+        """Yield the rows; all kinds of line ends are accepted."""
         return csv.reader(io.TextIOWrapper(io.BytesIO(self.raw), "utf-8", newline=""), delimiter=self.delimiter)
 
     def fault(self, path: Path, error: Exception) -> TableError:
-        """What is wrong with a text that pyarrow refused, found by a slower second reading."""
+        """Return the error for a text that pyarrow refused; the fault is found by a slower second reading."""
         try:
             text = self.raw.decode()
         except UnicodeDecodeError as undecodable:
-            before = self.raw[: undecodable.start] + b"x"  # so that a byte at the start of a line counts to that line
+            # With the added byte, a fault at the start of a line counts to that line.
+            before = self.raw[: undecodable.start] + b"x"
             line, byte = self.n_skipped + len(before.splitlines()), self.raw[undecodable.start]
             return TableError(f"{path} is not UTF-8: byte 0x{byte:02x} in line {line}", "save it as UTF-8")
         reader, line, row = csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter), 1, [""]
         try:
             header = next(reader)
             while True:
-                line = reader.line_num + 1  # in which the next row begins
+                line = reader.line_num + 1  # line in which the next row begins
                 row = next(reader)
                 if row and len(row) != len(header):
                     if len(header) == 1 or header[0].lstrip().startswith(("#", "%")):
@@ -223,9 +224,9 @@ class _Delimited:
 
 
 def _held_by_arrow(raw: bytes) -> pa.BufferReader:
-    """A copy that is no object of Python's.
+    """Return a buffer that is owned by Arrow, not by Python.
 
-    A thread of pyarrow's lets go of it: if Python were at its end by then, and it an object, the process would abort.
+    A thread of pyarrow releases it. If Python is shutting down then and owns the buffer, the process aborts.
     """
     copy = pa.BufferOutputStream()
     copy.write(raw)
@@ -233,7 +234,7 @@ def _held_by_arrow(raw: bytes) -> pa.BufferReader:
 
 
 def _is_json(raw: bytes) -> bool:
-    """Whether the text is a JSON value, or a line of one after another."""
+    """Return whether the text is a JSON value, or has a JSON value in each line."""
     if not raw.lstrip().startswith((b"{", b"[")):
         return False
     for text in (raw, raw.lstrip().splitlines()[0]):
@@ -249,7 +250,7 @@ def _check_header(path: Path, names: list[str]) -> None:
     try:
         numbers = [float(name.replace(",", ".")) for name in names]
     except ValueError:
-        Table(tuple(names), ())  # raises if a name occurs twice
+        Table(tuple(names), ())  # raises a TableError if a name occurs twice
         return
     raise TableError(
         f"the first line of {path} holds {len(numbers)} numbers where column names belong", "add a line of column names"
@@ -257,7 +258,7 @@ def _check_header(path: Path, names: list[str]) -> None:
 
 
 def _delimiter(raw: bytes) -> str:
-    """The one of comma, semicolon and tab that occurs most often in the line of column names, outside quotes."""
+    """Return the most frequent of comma, semicolon and tab in the line of column names, outside quotes."""
     line = _QUOTED.sub(b"", raw[:_HEADER_BYTES]).splitlines()[:1]
     return max(",;\t", key=lambda mark: line[0].count(mark.encode()) if line else 0)
 
@@ -296,8 +297,8 @@ def _parquet(path: Path, source: Any, text_columns: Collection[str]) -> Table:
 
 def _svmlight(path: Path, raw: bytes | None = None) -> Table:
     try:
-        # Column j is feature j as the file numbers it, so that two files always agree on what a column is;
-        # a file that counts from 1 has an empty column 0, which no kernel sees.
+        # Column j is feature j as numbered in the file, so that columns of two files always correspond. A file that
+        # counts from 1 has an empty column 0, which does not affect kernels.
         matrix, target = read_lines(path, zero_based=True, raw=raw)
     except (ValueError, OSError) as error:
         raise TableError(
@@ -311,6 +312,6 @@ def _svmlight(path: Path, raw: bytes | None = None) -> Table:
         raise TableError(
             f"{path} has a feature number {matrix.shape[1] - 1} in row {row}, and {MAX_FEATURES - 1} is the largest "
             "that there may be",
-            "number the features anew",
+            "renumber the features",
         )
     return Table((LABEL,), (target,), matrix)

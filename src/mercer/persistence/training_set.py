@@ -1,4 +1,4 @@
-"""The training rows of a table, encoded: what a machine is fitted on, and makes a model with what was solved."""
+"""The encoded training rows of a table, from which a machine is fitted and a model is made."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from mercer.tables.table import TableError, as_table
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """The training rows of a table, encoded, and what a model has to remember of them.
+    """The encoded training rows of a table, and the data about them that a model stores.
 
     Attributes
     ----------
     encoder : TableEncoder
-        As learnt on these rows.
-    outcome : Outcome
-        What is to be answered, as learnt on these rows.
+        The encoder fitted on these rows.
+    prediction_kind : PredictionKind
+        The kind of prediction, with its labels or scale from these rows.
     truth : ndarray
-        What each row says: see `truth` of the outcome.
+        The target of each row: see `truth` of `PredictionKind`.
     X : ndarray or csr_array
         The encoded rows.
     rows : ndarray of int64
-        Which rows of the table these are.
+        Indices of the rows in the table.
     checksum : str
-        Of their cells.
+        Checksum of their cells.
     """
 
     encoder: TableEncoder
@@ -55,7 +55,7 @@ class TrainingSet:
         class_weight: npt.NDArray[np.float64] | None = None,
         sample_weight: npt.NDArray[np.float64] | None = None,
     ) -> Model:
-        """The model made of what was solved on these rows, a solution for each part, or one for all."""
+        """Return the model of solutions on these rows: one solution for each part, or one for all parts."""
         tasks, n = self.prediction_kind.tasks(self.truth), len(self.truth)
         if machine_spec.is_whole:
             betas = solutions[0].beta.reshape(n, len(tasks)).T
@@ -89,7 +89,7 @@ class TrainingSet:
         class_weight: npt.NDArray[np.float64] | None,
         sample_weight: npt.NDArray[np.float64] | None,
     ) -> Model:
-        """The model of parts whose `support` are training rows, of which these are the vectors, or vectors."""
+        """Return the model of parts whose `support` are training rows (or vectors of the machine's own)."""
         if machine_spec.own_vectors is None:
             parts = [replace(part, support=np.searchsorted(support_rows, part.support)) for part in parts]
         return Model(
@@ -107,7 +107,7 @@ class TrainingSet:
 def _variables(
     solution: Solution, rows: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """The variables that are not 0, and the row of each, rising; where rows have two, the positive ones come first."""
+    """Return the row and value of each nonzero variable, sorted by row; for two-sided rows, positive ones first."""
     chosen = np.flatnonzero(solution.beta)
     side, place = np.divmod(chosen, len(rows))
     order = np.lexsort((rows[place], side))
@@ -122,25 +122,25 @@ def encode_training_rows(
     rows: npt.NDArray[np.int64] | None = None,
     missing: Missing = "error",
 ) -> TrainingSet:
-    """Learn the encoding of a table from its training rows, and encode them.
+    """Fit the encoding of a table on its training rows, and encode these rows.
 
     Parameters
     ----------
     table : Table or data frame
-        All its columns but the target are used.
+        Table whose columns, except the target, are all used.
     target : str or None
-        Column of classes or numbers, without missing cells in `rows`; None where there is no target.
+        Column of classes or numbers, without missing cells in `rows`; None without a target.
     learn : callable, default=Classes.learnt
-        Makes the outcome of the target's name and cells: `Classes.learnt` or `Quantity.learnt`.
+        Makes the prediction kind from the target's name and cells: `Classes.learnt` or `Quantity.learnt`.
     rows : ndarray of int, optional
-        Rows to train on; all of them by default.
+        Training rows; by default all rows.
     missing : {"error", "impute"}, default="error"
         See `TableEncoder`.
 
     Raises
     ------
     TableError
-        If the target does not exist, has missing cells or nothing that can be learnt, or the table cannot be encoded.
+        If the target does not exist, has missing cells or is not usable, or the table cannot be encoded.
     """
     table = as_table(table)
     chosen = np.arange(table.n_rows) if rows is None else np.asarray(rows, dtype=np.int64)
