@@ -1,6 +1,6 @@
-"""Writes docs/concepts/kernels.md and its pictures: one row for every kernel of the library, below.
+"""Write docs/concepts/kernels.md and its pictures from the table ``ROWS``, which has a row for each kernel.
 
-Run it when a kernel, its docstring or its row changes: ``python docs/pictures/kernels.py``. The tests say when.
+Run it when a kernel, its docstring or its row changes: ``python docs/pictures/kernels.py``. A test fails until then.
 """
 
 from __future__ import annotations
@@ -52,165 +52,169 @@ WORDS = ["statistics", "static", "computation", "computing", "commuting", "mutat
 
 
 def periodic(A: Any, B: Any) -> Any:
-    """Rows are alike where all columns are, a whole period of 6 apart or not at all."""
+    """Return a product over columns, each periodic in the difference with period 6."""
     return np.exp(-2.0 * np.sin(np.pi / 6.0 * (A[:, None] - B)) ** 2).prod(axis=-1)
 
 
 def largest_difference(A: Any, B: Any) -> Any:
-    """The distance of rows in the column in which they differ most."""
+    """Return the largest absolute difference of a column, for each pair of rows."""
     return abs(A[:, None] - B).max(axis=-1)
 
 
 def products(rows: Any) -> Any:
-    """Columns and the product of the first and last."""
+    """Return the columns and, as one more column, the product of the first and the last."""
     return np.column_stack([rows, rows[:, 0] * rows[:, -1]])
 
 
 class Row(NamedTuple):
-    """What the page says of a kernel beyond its docstring."""
+    """What the page says about a kernel in addition to its docstring."""
 
     when: str
     drawn: Sequence[Kernel]
-    """The first in one and two dimensions and as a machine, the others beside it in one dimension."""
+    """Kernels in the picture: the first one in one and two dimensions and as a machine, the others in one dimension."""
     positive: bool = False
-    """Whether it takes no negative numbers."""
+    """Whether the kernel refuses negative numbers."""
     pairs: bool = False
-    """Whether it takes rows of two columns alone: on the line the second is 0."""
+    """Whether the kernel needs rows of two columns; in one dimension the second column is then 0."""
 
 
 ROWS: dict[str, Row] = {
     "Linear": Row(
-        "Many columns, as of words or genes: a plane separates the classes anyway. The first to try and the fastest; "
-        "its coefficients can be read.",
+        "Many columns, such as words or genes, where a plane separates the classes. The first kernel to try and "
+        "the fastest; its coefficients can be read.",
         [Linear()],
     ),
     "Polynomial": Row(
-        "Products of a few columns matter: interactions, neighbouring pixels. Degree 2 or 3, with `coef0=1` so that "
-        "lower degrees count too. Scale the columns first: values grow with the power 2d of the length of x.",
+        "Products of a few columns matter: interactions, neighbouring pixels. Use degree 2 or 3, with `coef0=1` "
+        "so that lower degrees count too. Scale the columns first: k(x, x) grows with the power 2d of the length "
+        "of x.",
         [Polynomial(3, 0.5, 1.0), Polynomial(2, 0.5, 1.0), Polynomial(2, 0.5, 0.0)],
     ),
     "RBF": Row(
-        "The default, where columns are of like scale and nothing better is known. Small gamma: nearly linear. Large "
-        'gamma: every row is like itself alone. `gamma="scale"`, `"median"` and `"sigest"` find a start, and a search '
-        "from there in steps of 4 the rest.",
+        "The default if columns have similar scales and nothing else is known. Small gamma: nearly linear. Large "
+        'gamma: every row is similar to itself only. Start from `gamma="scale"`, `"median"` or `"sigest"`, and '
+        "search from there in factors of 4.",
         [RBF(gamma=1.0), RBF(gamma=4.0), RBF(gamma=0.1)],
     ),
     "Laplacian": Row(
-        "As `RBF`, where rows may be far apart in a few columns: the L1 distance forgives outliers, and the function "
-        "may have kinks.",
+        "As `RBF`, if rows may be far apart in a few columns: the L1 distance is robust to outliers, and the "
+        "function may have kinks.",
         [Laplacian(gamma=1.0), Laplacian(gamma=4.0), Laplacian(gamma=0.25)],
     ),
     "Matern": Row(
-        "Rougher functions than the Gaussian's, which are smooth without end: nu says how often they can be "
-        "differentiated.",
+        "Functions that are rougher than those of the Gaussian: nu says how often they can be differentiated.",
         [Matern(1.0, 1.5), Matern(1.0, 0.5), Matern(1.0, 2.5)],
     ),
     "RationalQuadratic": Row(
-        "Patterns of several widths at once; far rows count more than with a Gaussian.",
+        "Patterns of several widths at once; distant rows count more than with a Gaussian.",
         [RationalQuadratic(1.0, 1.0), RationalQuadratic(1.0, 0.2), RationalQuadratic(1.0, 20.0)],
     ),
     "Hamming": Row(
-        "Columns of codes that are equal or not: colours, places, amino acids. Beside a kernel of numbers, "
-        "`RBF().on(numbers) * Hamming().on(codes)`.",
+        "Columns of codes that are equal or different: colours, places, amino acids. Multiply it with a kernel of "
+        "numbers: `RBF().on(numbers) * Hamming().on(codes)`.",
         [Hamming(gamma=1.0)],
     ),
     "ChiSquared": Row(
-        "Histograms and other counts, scaled to sum 1: a difference counts more where both are small.",
+        "Histograms and other counts, scaled to sum 1: a difference counts more if both counts are small.",
         [ChiSquared(gamma=1.0), ChiSquared(gamma=4.0)],
         positive=True,
     ),
     "HistogramIntersection": Row(
-        "Histograms, with nothing to choose.",
+        "Histograms. It has no parameter.",
         [HistogramIntersection()],
         positive=True,
     ),
     "Cosine": Row(
-        "Texts and baskets of different length: only the direction of a row counts.",
+        "Texts and baskets of different lengths: only the direction of a row counts.",
         [Cosine()],
     ),
     "Bilinear": Row(
-        "Columns whose scales and correlations are known: the inverse of a covariance matrix makes it Mahalanobis'.",
+        "Columns with known scales and correlations: with the inverse of a covariance matrix it is Mahalanobis' "
+        "inner product.",
         [Bilinear([[1.0, 0.5], [0.5, 1.0]])],
         pairs=True,
     ),
     "FeatureKernel": Row(
-        "You know the features that matter. Here, two columns and their product, in which XOR is linear.",
+        "You know the features that matter. In the picture: two columns and their product, for which XOR is linear.",
         [FeatureKernel(products)],
     ),
     "GeneralizedGaussian": Row(
-        "A distance of your own. Here the largest difference of a column. Ask `diagnose` whether it is a kernel.",
+        "You have a distance. In the picture: the largest difference of a column. `diagnose` tests whether the "
+        "result is a kernel.",
         [GeneralizedGaussian(largest_difference, gamma=1.0)],
     ),
     "Sigmoid": Row(
-        "To compare with older work. It is no kernel in general ([why](is_it_a_kernel.md)), and where it works `RBF` "
-        "works as well.",
+        "To compare with older work. It is not a kernel in general ([why](is_it_a_kernel.md)), and where it "
+        "works, `RBF` works as well.",
         [Sigmoid(0.5, 0.0), Sigmoid(0.5, -1.0), Sigmoid(2.0, 1.0)],
     ),
     "Sum": Row(
-        "Rows are alike where one of several things is alike: effects add. Here, a trend and bumps on it.",
+        "Rows are similar if they are similar in one of several respects: effects add. In the picture: a trend "
+        "with bumps.",
         [RBF(gamma=4.0) + 0.3 * Linear(), RBF(gamma=4.0) + RBF(gamma=0.1)],
     ),
     "Product": Row(
-        "Rows are alike where all of several things are alike. Here, a trend that may change from place to place.",
+        "Rows are similar if they are similar in all of several respects. In the picture: a trend that changes "
+        "from place to place.",
         [Linear() * RBF(gamma=0.5), Polynomial(2, 1.0, 1.0) * RBF(gamma=0.5)],
     ),
     "Scale": Row(
-        "What a part of a sum counts for. Of a whole kernel, it is another C.",
+        "The weight of a term in a sum. For a whole kernel it acts like another C.",
         [0.5 * RBF(gamma=1.0), 2.0 * RBF(gamma=1.0)],
     ),
     "Shift": Row(
-        "In (k + c) ** d, the weight of lower degrees. Alone it changes nothing in a machine that has a bias.",
+        "The weight of lower degrees in (k + c) ** d. Alone it changes nothing in a machine with a bias.",
         [Linear() + 2.0, RBF(gamma=1.0) + 0.5],
     ),
     "Power": Row(
-        "All products of so many features of a kernel: polynomials of whatever it compares.",
+        "All products of d features of a kernel: polynomials of what the kernel compares.",
         [(0.5 * Linear() + 1.0) ** 4, RBF(gamma=1.0) ** 3],
     ),
     "Exp": Row(
-        "All powers of a kernel at once, ever less of the higher ones.",
+        "All powers of a kernel at once, with decreasing weights.",
         [exp(0.5 * Linear()), exp(RBF(gamma=1.0))],
     ),
     "Normalized": Row(
-        "Only directions in the kernel's space count: polynomials of rows of different length, strings of different "
-        "length.",
+        "Only directions in the kernel's space count: polynomials of rows of different lengths, strings of "
+        "different lengths.",
         [normalize(Polynomial(2, 1.0, 1.0)), normalize(Polynomial(6, 1.0, 1.0))],
     ),
     "Centered": Row(
-        "To compare kernels, and for machines without a bias, which then lose nothing.",
+        "To compare kernels, and for machines without a bias.",
         [center(RBF(gamma=1.0)).resolve(as_data([[-2.0, 0.0], [0.0, 1.0], [2.0, 0.0]]))],
         pairs=True,
     ),
     "On": Row(
-        "A table of mixed columns: a kernel for each group of them, added or multiplied.",
+        "A table of mixed columns: a kernel for each group of columns, added or multiplied.",
         [RBF(gamma=1.0).on([0])],
     ),
     "Callable": Row(
-        "A similarity of your own, computed a block at a time. Here, of columns that come back to where they were, "
-        "such as angles and times of day. Ask `diagnose` whether it is a kernel.",
+        "You have a similarity, computed a block at a time. In the picture: periodic columns, such as angles and "
+        "times of day. `diagnose` tests whether it is a kernel.",
         [Callable(periodic)],
     ),
     "Precomputed": Row(
-        "Similarities that come from elsewhere: measured, or expensive and kept.",
+        "Similarities from elsewhere: measured, or expensive and stored.",
         [],
     ),
     "Spectrum": Row(
-        "Strings, where it matters which short words occur in them and not where. The first to try.",
+        "Strings, if it matters which short words occur in them and not where. The first kernel to try.",
         [Spectrum(3)],
     ),
     "Mismatch": Row(
-        "The same where words mutate: genes, proteins.",
+        "As `Spectrum`, if words mutate: genes, proteins.",
         [Mismatch(3, 1, alphabet="acegimnopstu")],
     ),
     "Subsequence": Row(
-        "Strings in which words are interrupted: inflections, insertions, typing errors.",
+        "Strings with interrupted words: inflections, insertions, typing errors.",
         [Subsequence(3, decay=0.7)],
     ),
     "EditDistance": Row(
-        "Strings that are variants of each other, such as names. It is no kernel on all strings.",
+        "Strings that are variants of each other, such as names. It is not a kernel on all strings.",
         [EditDistance(gamma=0.2)],
     ),
     "SetIntersection": Row(
-        "Sets of like sizes: baskets, tags. Strings count as the sets of their letters.",
+        "Sets of similar sizes: baskets, tags. A string counts as the set of its letters.",
         [SetIntersection()],
     ),
     "Jaccard": Row(
@@ -224,9 +228,12 @@ HEAD = """\
 
 <!-- Written by docs/pictures/kernels.py from the docstrings and the rows there: change those, and run it. -->
 
-A kernel says what is similar, and with that what a machine can learn. All of them on this page are objects: they add,
-multiply and take powers, print as the formula that makes them, run natively unless they are Python functions, and know
-whether they are proved to be kernels. All are in `mercer.kernels`; the commonest are in `mercer` too.
+After this page you can choose a kernel, set its width and combine kernels.
+
+A kernel says which rows are similar, and so what a machine can learn. Kernels are objects that can be added,
+multiplied and raised to powers. A kernel prints as the formula that makes it, and knows whether it is proved to be
+a kernel. All kernels except Python functions run natively. All are in `mercer.kernels`; the most common ones are in
+`mercer` too.
 
 ```python
 from sklearn.datasets import load_iris
@@ -241,31 +248,31 @@ assert diagnose(machine.kernel_, X).verdict == "proved"
 
 | situation | start with |
 |---|---|
-| a table of numbers | `StandardScaler` and `RBF()`, beside `Linear()` |
+| a table of numbers | `StandardScaler` and `RBF()`; compare with `Linear()` |
 | more columns than rows; sparse text | `Linear()` |
 | products of columns are expected to matter | `Polynomial(2, coef0=1)` |
-| columns of several kinds | a sum or product of kernels, each `.on` its columns |
+| columns of several kinds | a sum or product of kernels, each restricted to its columns by `.on` |
 | histograms, counts | `ChiSquared()`, `HistogramIntersection()` |
 | strings | `Spectrum(3)` |
 | sets, baskets, tags | `Jaccard()` |
 | a similarity of your own | a function of two blocks of rows, and `diagnose` |
 
-## How wide?
+## The width of a Gaussian
 
-A Gaussian is given by exactly one of `RBF(gamma=)`, `RBF(sigma=)` with gamma = 1/(2 sigma²) and `RBF(width=)` with
-gamma = 1/width². Or a rule finds gamma in the training rows, once, at `fit`; the kernel then holds the number, and says
-in `reasons` what it is made of:
+Give exactly one of `RBF(gamma=)`, `RBF(sigma=)` with gamma = 1/(2 sigma²), and `RBF(width=)` with gamma = 1/width².
+A rule estimates gamma from the training rows, once, at `fit`. The fitted kernel then has the number, and `reasons`
+says how it was found.
 
 | `gamma=` | value | |
 |---|---|---|
-| `"scale"` | 1/(p · variance of all entries) | the default, scikit-learn's; right for standardised columns |
-| `"auto"` | 1/p | the same where the variance is 1 |
-| `"median"` | 1/(median squared distance of different rows) | half of the pairs are closer than where k is 1/e |
-| `"sigest"` | mean of 1/q₁₀ and 1/q₉₀ of squared distances | narrower, for it looks at near pairs too; kernlab's |
+| `"scale"` | 1/(p · variance of all entries) | the default, as in scikit-learn; for standardised columns |
+| `"auto"` | 1/p | the same as `"scale"` if the variance is 1 |
+| `"median"` | 1/(median squared distance of different rows) | k > 1/e for half of the pairs |
+| `"sigest"` | mean of 1/q₁₀ and 1/q₉₀ of squared distances | narrower, because it uses close pairs too (kernlab) |
 
-A row of weight k counts as k rows and one of weight 0 not at all: exactly, in any order, dense or sparse. Beyond 362
-different rows, the last two look at 65,536 pairs, the same for the same rows. They are starting points
-for a search.
+A row of weight k counts as k rows, and a row of weight 0 does not count: exactly, in any order, dense or sparse.
+With more than 362 different rows, the last two rules use 65,536 pairs, always the same ones for the same rows. The
+rules give starting points for a search.
 
 ```python
 import numpy as np
@@ -280,20 +287,21 @@ print(*by_weight.reasons)
 
 ## What they look like
 
-The pictures show k(x, z) as a function of x for a fixed z: on the line, z = 1; in the plane, z = (1, ½), the cross, of
-the first kernel, blue for positive and orange for negative values. On the right is a machine with it (C = 10): its
-boundary, its margins dashed, its support vectors circled. For strings and sets, the picture is the matrix of six words.
+Each picture has three parts. Left: k(x, 1) as a function of x on the line. Middle: k(x, z) in the plane for z = (1,
+½), the cross, for the first kernel, with positive values in blue and negative values in orange. Right: a machine
+with this kernel (C = 10), its boundary, its margins (dashed) and its support vectors (circled). For strings and
+sets the picture is the matrix of six words.
 """
 
 
 def public_kernels() -> list[str]:
-    """Names of the kernels that the library offers."""
+    """Return the names of the public kernel classes."""
     classes = {name: getattr(kernels, name) for name in kernels.__all__}
     return [n for n, c in classes.items() if inspect.isclass(c) and issubclass(c, Kernel) and not inspect.isabstract(c)]
 
 
 def page() -> str:
-    """The page, from the rows and the kernels themselves."""
+    """Return the page, made from ``ROWS`` and the docstrings of the kernels."""
     return "\n".join([HEAD, *(_section(name, row) for name, row in ROWS.items())])
 
 
@@ -308,12 +316,12 @@ def _section(name: str, row: Row) -> str:
 
 
 def description(row: Row) -> str:
-    """What is drawn; a picture holds it, so that one that is out of date is found."""
+    """Return the kernels in a picture as text. The picture file stores it, so that a test finds outdated pictures."""
     return "; ".join(map(repr, row.drawn))
 
 
 def draw() -> None:
-    """Draw every row that there is something to draw of."""
+    """Draw the picture of every row that has kernels to draw."""
     import matplotlib as mpl
 
     from mercer.plot.style import house_style
@@ -327,7 +335,7 @@ def draw() -> None:
 
 
 def _save(figure: Any, path: Path, what: str) -> None:
-    """Write a picture of few colours, which is small, and in it what it shows."""
+    """Write a figure as a small PNG of at most 128 colours, with its description in the file."""
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
 
