@@ -1,4 +1,4 @@
-"""Memory for blocks of kernel values that goes from one problem to the next, and from one fit to the next."""
+"""A growing buffer for one block of kernel values, which later problems and fits reuse."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mercer.gram.memory_pool import Buffer, acquire, give_back
 
 @final
 class Arena:
-    """One growing piece of memory, for one user at a time.
+    """One growing buffer, for one user at a time.
 
     Attributes
     ----------
     nbytes : int
-        Bytes that it has handed out, at most at a time; it may have come by more, from an earlier user.
+        Most bytes that were requested at a time; the buffer itself may be larger.
 
     Examples
     --------
@@ -33,30 +33,30 @@ class Arena:
         self._piece: Buffer | None = None
 
     def array(self, size: int, dtype: npt.DTypeLike) -> npt.NDArray[np.floating]:
-        """Return `size` numbers, uninitialised; whatever was returned before is given up."""
+        """Return `size` uninitialised numbers; the array that was returned before becomes invalid."""
         self._content = None
         wanted = size * np.dtype(dtype).itemsize
         if self._piece is None or wanted > self._piece.memory.nbytes:
-            self._give_back()  # before another one comes
+            self._give_back()  # first, so that the pool can reuse it
             self._piece = acquire(wanted, grows=True)
         self.nbytes, self._piece.touched = max(self.nbytes, wanted), max(self._piece.touched, wanted)
         return self._piece.memory[:wanted].view(dtype)
 
     def holds(self, content: object) -> bool:
-        """Whether what was returned last has been declared to hold `content`, and nothing was asked for since."""
+        """Whether the last array was declared to hold `content`, and no other array was requested since."""
         return self._content is not None and self._content == content
 
     def declare(self, content: object) -> None:
-        """Note what the array that was returned last holds now."""
+        """Record what the last array holds now."""
         self._content = content
 
     def again(self, size: int, dtype: npt.DTypeLike) -> npt.NDArray[np.floating]:
-        """Return the array that was returned last, which must have been of this size and type."""
+        """Return the last array again; size and type must be the same."""
         assert self._piece is not None
         return self._piece.memory[: size * np.dtype(dtype).itemsize].view(dtype)
 
     def release(self) -> None:
-        """Give up what was returned last, and the memory, which may then be that of whoever asks next."""
+        """Return the memory to the pool; the last array becomes invalid."""
         self._content = None
         self._give_back()
 
@@ -66,6 +66,6 @@ class Arena:
             give_back(piece)
 
     def __del__(self, is_over: Callable[[], bool] = sys.is_finalizing) -> None:
-        # Bound here, for at the end of the process the modules' own names are gone before the last objects are.
+        # Bound as a default: at interpreter exit, module names may be gone before the last object is destroyed.
         if not is_over():
             self._give_back()

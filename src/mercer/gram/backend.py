@@ -1,4 +1,4 @@
-"""What every backend can do with a kernel: evaluate a block, and apply a block to vectors."""
+"""The interface of backends: evaluate a block of kernel values, and multiply a block by vectors."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mercer.data import Data
 
 
 class Tiles(NamedTuple):
-    """What native code needs to evaluate a kernel on a table by itself.
+    """A compiled kernel and its table, for native code that evaluates kernel values.
 
-    Up to `one_thread_values` of them, a second thread does not pay.
+    A second thread is not faster for up to `one_thread_values` kernel values.
     """
 
     isa: str
@@ -29,19 +29,19 @@ class Backend(ABC):
     Attributes
     ----------
     values_per_call : int
-        About how many kernel values a call takes some 10 ms for. Who asks for up to eight times as many stays
-        interruptible. It depends on the data alone, never on a clock.
-    values_are_dear : bool
-        Whether looking a kernel value up costs less than evaluating it anew.
+        Number of kernel values that take about 10 ms. A call for up to eight times as many stays interruptible. The
+        number depends on the data alone, never on a clock.
+    kernel_is_expensive : bool
+        Whether looking up a kernel value is cheaper than evaluating it.
     values_are_slow : bool
-        Whether writing one to fresh memory does, too, as where Python evaluates them and no tiles do.
+        Whether even storing it in fresh memory is cheaper, as for kernels that Python evaluates.
     n_threads : int
     roundoff : float
-        About how large the relative error of a kernel value is, in units of roundoff.
+        Estimate of the relative error of a kernel value, in units of roundoff.
     scratch_bytes, thread_bytes : int
-        Most memory that one call takes beside its operands and its result: in all, and for each thread besides.
+        Peak memory of one call besides its operands and its result: in total, and in addition for each thread.
     form_bytes : int
-        Of `scratch_bytes`, what another form of the rows takes as long as the backend lives.
+        The part of `scratch_bytes` that an encoding of the rows takes as long as the backend exists.
     """
 
     values_per_call: int
@@ -64,13 +64,14 @@ class Backend(ABC):
         *,
         rounded: bool = False,
     ) -> None:
-        """Write k(left_i, right_j) into `out`, (left rows, right rows), of float64 or float32 and contiguous rows.
+        """Write k(left_i, right_j) into `out`, (left rows, right rows), float64 or float32, with contiguous rows.
 
-        What goes to float32 may be evaluated in single precision, unless it is to be values in double, `rounded`.
+        If `out` is float32, values may be evaluated in single precision; with `rounded` they are evaluated in double
+        precision and rounded.
         """
 
     def diagonal(self) -> FloatArray | None:
-        """Return k(x, x) of the training rows where the values are at hand; else None."""
+        """Return k(x, x) of the training rows if all values are in memory, else None."""
         return None
 
     @abstractmethod
@@ -86,7 +87,7 @@ class Backend(ABC):
     ) -> FloatArray:
         """Return K(left, right) @ vectors, (left rows, t), for vectors of shape (right rows, t).
 
-        With `single`, kernel values may be evaluated in single precision; sums are double all the same.
+        With `single`, kernel values may be evaluated in single precision; sums are always in double precision.
         """
 
     def matvec_part(
@@ -99,28 +100,28 @@ class Backend(ABC):
         *,
         single: bool = False,
     ) -> FloatArray | None:
-        """Return one of so many summands of K(data, data) @ vectors, at about the same cost; together they are it.
+        """Return one of `parts` summands of K(data, data) @ vectors; all summands cost about the same.
 
-        None where the backend does not make use of the symmetry of K.
+        None if the backend does not use the symmetry of K.
         """
         del data, rows, vectors, part, parts, single
         return None
 
     @abstractmethod
     def value_bound(self, data: Data) -> float:
-        """Return a bound on |k(x_i, x_j)| over these rows, or over those evaluated so far where no other is known."""
+        """Return a bound on |k(x_i, x_j)| over these rows; if none is known, over the values evaluated so far."""
 
     def tiles(self, data: Data) -> Tiles | None:
-        """Return what native code needs to evaluate the kernel on these rows by itself; None where it cannot."""
+        """Return the compiled kernel and table of these rows for native code; None if there is no such code."""
         del data
         return None
 
     def matvec_bounded(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
     ) -> tuple[FloatArray, FloatArray] | None:
-        """Return K(left, right) @ vectors from values in single precision, and how far each row may be off.
+        """Return K(left, right) @ vectors from values in single precision, and a bound on the error of each row.
 
-        None where there is no proof, or nothing to gain.
+        None if there is no proved bound, or single precision is not faster.
         """
         del left, left_rows, right, right_rows, vectors
         return None
@@ -128,11 +129,10 @@ class Backend(ABC):
     def single_precision_bound(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, weights: FloatArray
     ) -> FloatArray | None:
-        """Return how far K(left, right) @ weights may be off in single precision, (left rows,).
+        """Return a bound on the error of K(left, right) @ weights in single precision, (left rows,).
 
-        By `matvec` with `single`, or from values that were stored in it.
-
-        None where `single` changes nothing, or where the backend has no proof.
+        It holds for `matvec` with `single`, and for values that were stored in single precision. None if `single` has
+        no effect, or if the backend has no proved bound.
         """
         del left, left_rows, right, right_rows, weights
         return None

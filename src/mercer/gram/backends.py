@@ -1,4 +1,4 @@
-"""Who evaluates kernel values: native tiles where the kernel lowers to a program, blocks of rows elsewhere."""
+"""The choice of a backend: native tiles if the kernel lowers to a program, else blocks of rows."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.kernels.instruction_set import select_isa
 from mercer.kernels.program import Op, Program
 
-_REACH = 1e5  # scale times squared distance up to which inner products leave a kernel value 10 digits
-_ENTRY_LENGTH = 5  # multiplications in integers that take as long as an entry of a sparse row
-_LOOSER = 2.0  # bounds for integers, at most, than those for numbers
+_REACH = 1e5  # largest scale times squared distance at which inner products leave a kernel value 10 digits
+_ENTRY_LENGTH = 5  # integer multiplications that take as long as one entry of a sparse row
+_LOOSER = 2.0  # largest ratio of the rounding bound for integers to that for floating-point numbers
 
 
 def select_backend(
@@ -50,11 +50,11 @@ def select_backend(
     kernel : Kernel
         A resolved kernel.
     data : Data
-        The rows it will be evaluated on, those of training first of all.
+        The rows, first of all those of training.
     n_jobs : int, optional
         Threads; see :func:`mercer.gram.threads.n_threads`.
     memory_limit : int, optional
-        Bytes that another form of the rows may take, or a block of kernel values that Python evaluates.
+        Most bytes of an encoding of the rows, or of a block of kernel values that Python evaluates.
     matrix_bytes : int, default 0
         Bytes that the whole matrix of a kernel function may take, so that the function is called once; 0 by default,
         for rows that are not those of training.
@@ -129,7 +129,7 @@ def _of_numbers(
 
 
 def _are_far(integers: IntegerForm, program: Program, data: Data, layout: Layout) -> bool:
-    """Whether rows are so much further from 0 than from each other that bounds for integers would settle little."""
+    """Whether rows are so much further from 0 than from each other that the bounds for integers are too loose."""
     distances = [step for step in program if step[0] is Op.SQDIST]
     if not distances:
         return False

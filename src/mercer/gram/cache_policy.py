@@ -1,4 +1,4 @@
-"""Which rows of a Gram matrix stay, once evaluated."""
+"""Policies of the row cache of a Gram matrix."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from enum import Enum
 
 
 class CachePolicy(Enum):
-    """Which evaluated rows stay for other problems on the same data, within three quarters of the memory limit.
+    """Which evaluated rows are cached for other problems on the same data, in three quarters of the memory limit.
 
-    A single problem rarely asks for a row twice. Class pairs, folds and the values of C of a search keep `NON_NATIVE`
-    ones, the joint machine of several classes `ALL`, perceptrons `EXPENSIVE`.
+    A single problem rarely needs a row twice. Class pairs, folds and the values of C of a search use `NON_NATIVE`, the
+    joint machine of several classes `FULL`, perceptrons `EXPENSIVE`.
     """
 
     NONE = "nothing"
     EXPENSIVE = "dear"
-    """Where looking a value up costs less than evaluating it anew, which is not so for short rows of numbers."""
+    """Cache rows if looking up a value is cheaper than evaluating it (long rows, many stored entries)."""
     NON_NATIVE = "slow"
-    """Where no tiles evaluate: all rows if 8 n² bytes fit, so that no value is evaluated twice, else as many as do."""
+    """Cache rows if no native tiles evaluate the kernel: all rows if 8 n² bytes fit, else as many rows as fit."""
     FULL = "all"
-    """All rows if they fit, else nothing."""
+    """Cache all rows if they fit, else no row."""

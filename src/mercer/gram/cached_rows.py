@@ -1,4 +1,4 @@
-"""Rows of a matrix that are kept for the next time: which ones, where, which make room, and sums of them."""
+"""The row cache of a Gram matrix: which rows are cached, where, which are evicted, and sums of cached rows."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.gram.memory_pool import pooled_array
 from mercer.kernels.instruction_set import select_isa
 
-_FRESH_ROWS, _FRESH_BYTES = 64, 4 << 20  # evaluated at a time before they are kept, at most
+_FRESH_ROWS, _FRESH_BYTES = 64, 4 << 20  # most rows and bytes that are evaluated at a time, then stored
 
 
 @final
 class CachedRows:
-    """Up to `capacity` of the n rows of a matrix of n columns; the longest unused make room."""
+    """A cache of up to `capacity` rows of an n × n matrix; the least recently used rows are evicted."""
 
     def __init__(self, n: int, capacity: int) -> None:
         self.capacity = capacity
         self.peak_bytes = 0
         self._n = n
         if capacity:
-            self._slots = np.full(n, -1, dtype=np.int64)  # which kept row a row of the matrix is, -1 if none
+            self._slots = np.full(n, -1, dtype=np.int64)  # slot of each row of the matrix; -1 if it is not cached
             self._owners = np.full(capacity, -1, dtype=np.int64)
             self._last_used = np.zeros(capacity, dtype=np.int64)
         self._values: FloatArray | None = None
-        self._fresh: FloatArray | None = None  # rows on the way to their places there
+        self._fresh: FloatArray | None = None  # buffer for rows whose slots are not adjacent
         self._clock = 0
 
     @property
     def values(self) -> FloatArray:
-        """The kept rows, (capacity, n), as :meth:`slots` numbers them."""
+        """The cached rows, (capacity, n), in the order of :meth:`slots`."""
         assert self._values is not None
         return self._values
 
     def slots(self, rows: IndexArray, evaluate: Callable[[IndexArray, FloatArray], None]) -> IndexArray | None:
-        """Return where `rows` are kept, after those that are missing are evaluated; None where they do not fit."""
+        """Evaluate the rows that are missing, and return the slots of all `rows`; None if they do not fit."""
         if not self.capacity:
             return None
         distinct = np.unique(rows)
@@ -53,16 +53,20 @@ class CachedRows:
         return self._slots[rows]
 
     def _take(self, missing: IndexArray, evaluate: Callable[[IndexArray, FloatArray], None]) -> None:
-        """Evaluate rows, in the places of others."""
+        """Evaluate rows into free slots, or into those of evicted rows."""
         if self._values is None:
             self._values = pooled_array((self.capacity, self._n), np.float64)
-        free = np.argsort(self._last_used, kind="stable")[: missing.size]  # never used, then longest unused
+        free = np.argsort(self._last_used, kind="stable")[
+            : missing.size
+        ]  # free slots first, then the least recently used
         evicted = self._owners[free]
         self._slots[evicted[evicted >= 0]] = -1
         height = max(1, min(_FRESH_ROWS, _FRESH_BYTES // (8 * self._n)))
         for first in range(0, missing.size, height):
             rows, places = missing[first : first + height], free[first : first + height]
-            if places[-1] - places[0] == places.size - 1 and (np.diff(places) == 1).all():  # never used before
+            if (
+                places[-1] - places[0] == places.size - 1 and (np.diff(places) == 1).all()
+            ):  # adjacent slots: evaluate in place
                 evaluate(rows, self._values[places[0] : places[-1] + 1])
                 continue
             if self._fresh is None:
@@ -77,7 +81,7 @@ class CachedRows:
 def combined(
     kept: RealArray, slots: IndexArray, columns: IndexArray | None, weights: FloatArray, n_threads: int
 ) -> FloatArray:
-    """Return the sums of rows of `kept`, at chosen columns, with weights: (m,), or (m, t) for weights in t columns."""
+    """Return weighted sums of rows of `kept` at chosen columns: (m,), or (m, t) for weights with t columns."""
     n_columns = kept.shape[1] if columns is None else columns.size
     stacked = weights[:, None] if weights.ndim == 1 else weights
     sums = np.zeros((stacked.shape[1], n_columns))
@@ -88,7 +92,7 @@ def combined(
 
 
 def add_to(out: FloatArray, rows: IndexArray | None, change: FloatArray) -> None:
-    """Add a change of these distinct rows, or of all, to `out`, which may have several columns."""
+    """Add `change` to the given distinct rows of `out`, or to all rows; `out` may have several columns."""
     if rows is None:
         out += change
     elif out.ndim == 1 and out.flags.c_contiguous:

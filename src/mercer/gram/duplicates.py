@@ -1,4 +1,4 @@
-"""Rows that occur more than once: each of them once, and sums over repeats."""
+"""Duplicate rows: sums over rows that occur more than once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mercer._typing import FloatArray, IndexArray
 
 
 def sums_of(which: IndexArray, vectors: FloatArray, n: int) -> FloatArray:
-    """Add the elements of `vectors` that belong to the same of n rows."""
+    """Return for each of n rows the sum of the elements of `vectors` that belong to it; `which` are row numbers."""
     sums = np.zeros((n, *vectors.shape[1:]))
     if vectors.ndim == 1:
         add_at(sums, which, np.ascontiguousarray(vectors, dtype=np.float64))
@@ -19,7 +19,7 @@ def sums_of(which: IndexArray, vectors: FloatArray, n: int) -> FloatArray:
 
 
 def summed(which: IndexArray, weights: FloatArray, n: int) -> tuple[IndexArray, FloatArray]:
-    """Return which of n rows have a weight other than 0 in all, and those weights."""
+    """Return the rows whose weights have a sum other than 0, and these sums."""
     sums = sums_of(which, weights, n)
     used = np.flatnonzero(sums if sums.ndim == 1 else sums.any(axis=1))
     return used, sums[used]

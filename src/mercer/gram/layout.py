@@ -1,4 +1,4 @@
-"""Which rows native passes read: rows, columns of them, and what maps make of them, side by side in one table."""
+"""The table that native passes read: the rows, chosen columns of them, and mapped features, side by side."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from mercer.kernels.program import PASSES, Op, Program
 from mercer.kernels.views import Columns, View, seen, side_by_side
 
 _MOVABLE = (Op.DOT, Op.SQDIST)
-"""Passes that gain by a centre: squared distances are the same around it, and products are moved back."""
+"""Passes that may subtract a centre: squared distances do not change, and inner products are corrected."""
 
 
 @final
 class Layout:
-    """The views that a program's passes look at, as columns of one table.
+    """The views that the passes of a program read, as columns of one table.
 
-    Passes over columns of the rows read them where they are. What other views make is put beside the rows. Where all
-    passes look at one view, its rows are the table.
+    Passes over columns of the rows read them in place. The features of other views are appended as columns. If all
+    passes read one view, its features are the table.
 
     Parameters
     ----------
@@ -34,11 +34,11 @@ class Layout:
     Attributes
     ----------
     columns : list of lists of int
-        Lists of columns that passes read; the one with number i - 1 belongs to the argument i, and 0 is all.
+        Lists of columns that passes read. Argument i stands for list i - 1; argument 0 stands for all columns.
     arguments : list of float
-        For each step of the program, what native code takes for its argument.
+        The argument that native code gets for each step of the program.
     n_passes : int
-        How often native code goes over the features of two rows.
+        Number of passes of native code over the features of two rows.
     """
 
     def __init__(self, program: Program, data: Data) -> None:
@@ -70,15 +70,15 @@ class Layout:
         self.arguments = [numbers[argument] if op in PASSES else float(argument) for op, argument in program]
 
     def rows(self, data: Data) -> Vectors:
-        """Return the table that passes read for these rows; the rows themselves where no view is another.
+        """Return the table that passes read for these rows; the rows themselves if there is no other view.
 
         Raises
         ------
         TypeError
-            If they are no rows of features.
+            If they are not rows of features.
         ValueError
-            If a map makes another number of features than of the training rows, or entries are negative that must not
-            be.
+            If a map returns another number of features than for the training rows, or if entries are negative and the
+            kernel does not allow that.
         """
         held = self._held.get(id(data))
         if held is not None:
@@ -97,11 +97,11 @@ class Layout:
 
     @lazy_property
     def centre(self) -> FloatArray | None:
-        """What is best subtracted from the rows: the mean of the training rows, in columns that only distances look at.
+        """The centre to subtract from the rows: the mean of the training rows, in columns that only distances read.
 
-        None where there is nothing to gain. Differences |x - z| keep all digits in double precision without a centre,
-        and lose some with it. Where all passes are such, single precision has a centre, and double has none (see
-        native/kernels/tiles.cpp). Where other passes look at the same columns, these columns have no centre.
+        None if a centre has no benefit. Differences |x - z| keep all digits in double precision without a centre, and
+        lose some with it. If all passes are such differences, single precision uses a centre and double precision does
+        not (see native/kernels/tiles.cpp). Columns that other passes read too have no centre.
         """
         passes = {op for op, _ in self.program if op in PASSES}
         if not isinstance(self._rows, Dense) or not passes & {Op.SQDIST, Op.L1}:
@@ -115,18 +115,18 @@ class Layout:
         return centre
 
     def sq_reach(self, step: tuple[Op, View | float]) -> float:
-        """Return the largest squared distance to the centre of what a step of the program looks at."""
+        """Return the largest squared distance to the centre, in the columns that a step of the program reads."""
         part, centre = self._part(self._rows, step), self.centre
         if centre is not None and part is not self._rows:
             centre = centre[self._chosen(self.arguments[self.program.index(step)])]
         return float(part.sq_norms(centre).max(initial=0.0))
 
     def sq_norm(self, step: tuple[Op, View | float]) -> float:
-        """Return the largest squared norm of what a step of the program looks at."""
+        """Return the largest squared norm of the columns that a step of the program reads."""
         return float(self._part(self._rows, step).sq_norms().max(initial=0.0))
 
     def sum_reach(self, step: tuple[Op, View | float]) -> float:
-        """Return the largest sum of absolute entries of what a step of the program looks at."""
+        """Return the largest sum of absolute entries of the columns that a step of the program reads."""
         return float(row_sums(as_data(abs(self._part(self._rows, step).stored))).max(initial=0.0))
 
     def _part(self, rows: Vectors, step: tuple[Op, View | float]) -> Vectors:

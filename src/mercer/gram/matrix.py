@@ -1,4 +1,4 @@
-"""The lazy Gram matrix: kernel values of a table with itself, evaluated when asked for, within a byte budget."""
+"""The lazy Gram matrix: kernel values between the rows of a table, evaluated on request, within a memory limit."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ Result = TypeVar("Result")
 
 DEFAULT_MEMORY_LIMIT = 1 << 30
 STATE_ARRAYS = 16
-"""Arrays of length n that problem, state, selection and evaluation hold at a time."""
+"""Number of arrays of length n that problem, solver state, selection and evaluation hold at the same time."""
 
-_LASTING_BYTES = 16 << 20  # that another form of the rows may take as long as the training data are at hand
-_SQUARE = 512  # columns, at which it pays to evaluate half of what is between them
-_LEAST_ROWS = 64  # of a piece of a product
-_COLUMNS = 4  # that a kernel value is multiplied by in about the time that it takes to evaluate
+_LASTING_BYTES = 16 << 20  # bytes; largest encoding of the rows that a certificate keeps alive
+_SQUARE = 512  # columns; from here on, only half of a symmetric block is evaluated
+_LEAST_ROWS = 64  # rows; smallest part of a product
+_COLUMNS = 4  # columns of a vector; multiplying a kernel value by so many takes as long as evaluating it
 
 
 @final
 class Gram:
-    """K[i, j] = k(x_i, x_j), never formed as a whole unless it is asked for and fits.
+    """K[i, j] = k(x_i, x_j), evaluated on request; the whole matrix is formed only if it is requested.
 
     Parameters
     ----------
@@ -120,9 +120,9 @@ class Gram:
 
     @property
     def lasting_backend(self) -> Backend | None:
-        """The backend, for who wants the same values later; None where what it has made of the rows is large.
+        """The backend, to evaluate the same values later; None if its encoding of the rows is large.
 
-        Nor where it reads a sparse matrix in place: who changes that later could have it read what is not there.
+        None for sparse matrices too: the backend reads them in place, and the user may change them later.
         """
         backend = self._store.backend
         return backend if isinstance(self.data, Dense) and backend.form_bytes <= _LASTING_BYTES else None
@@ -139,16 +139,16 @@ class Gram:
 
     @property
     def room(self) -> int:
-        """Bytes of the limit that are left for who solves a problem on these rows, beside its arrays of length n.
+        """Bytes of the memory limit that are left for a solver, besides its arrays of length n.
 
-        For blocks of kernel values, factors, and rows kept by a solver. It does not depend on the number of threads,
-        nor on what is free.
+        They are for blocks of kernel values, factors and cached rows. The number does not depend on the number of
+        threads, nor on how much memory is free.
         """
         return max(0, self._store.room - self._beside - 8 * STATE_ARRAYS * self.n)
 
     @property
     def arena(self) -> Arena:
-        """Memory for one block of kernel values at a time, shared with all views."""
+        """The buffer for one block of kernel values at a time; all views share it."""
         return self._store.arena
 
     @property
@@ -158,7 +158,7 @@ class Gram:
 
     @property
     def should_cache_rows(self) -> bool:
-        """Whether rows that will be asked for again are worth keeping, are not kept already, and find room."""
+        """Whether a solver should cache rows: the kernel is expensive, rows are not cached here, and they fit."""
         fits = self.room // 2 >= self.n * np.dtype(np.float32).itemsize
         return fits and self.kernel_is_expensive and not self._store.kept_width
 
@@ -169,14 +169,14 @@ class Gram:
 
     @property
     def keeps_all(self) -> bool:
-        """Whether all rows are kept, so that no kernel value is evaluated twice."""
+        """Whether all rows are cached, so that no kernel value is evaluated twice."""
         return self._store.keeps_all
 
     @property
     def peak_bytes(self) -> int:
-        """Most bytes that kept rows, panels and what is :meth:`beside` took at a time, in this matrix and its views.
+        """Peak bytes of cached rows, panels and :meth:`beside`, in this matrix and its views.
 
-        Blocks are their owners' to count.
+        Blocks are counted by the callers that hold them.
         """
         backend = self._store.backend
         scratch = backend.scratch_bytes + backend.n_threads * backend.thread_bytes
@@ -198,13 +198,13 @@ class Gram:
 
     @property
     def tiles(self) -> Tiles | None:
-        """What native code needs to evaluate values of the origin by itself; None for kernels that Python evaluates."""
+        """Table and program, for native code that evaluates kernel values; None for kernels without a program."""
         return self._store.backend.tiles(self.data)
 
     def variable_tiles(self, owners: IndexArray | None) -> VariableTiles | None:
-        """Return what evaluates values between variables in one native call: `owners` are their rows of these.
+        """Return an object that evaluates values between variables in one native call; `owners` are their rows.
 
-        None where rows are looked up, or Python evaluates the kernel.
+        None if rows are cached, or if the kernel has no program.
         """
         tiles = None if self._store.kept_width else self.tiles
         if tiles is None:
@@ -213,16 +213,16 @@ class Gram:
         return VariableTiles(*table, self._idx, owners, self.n_threads, tiles.one_thread_values)
 
     def count(self, n_values: int) -> None:
-        """Note kernel values that native code has evaluated by itself."""
+        """Count kernel values that native code has evaluated."""
         self._store.n_values += n_values
 
     def origin_rows(self, idx: IndexArray) -> IndexArray:
-        """Return which rows of `data` these are."""
+        """Return the numbers of these rows in `data`."""
         return idx if self._idx is None else self._idx[idx]
 
     @property
     def in_memory_rows(self) -> IndexArray:
-        """Return which rows (and columns) of a matrix in memory these are."""
+        """Return the numbers of these rows (and columns) in the matrix in memory."""
         assert isinstance(self.data, Precomputed)
         own = self.data.own_columns()
         return np.ascontiguousarray(own if self._idx is None else own[self._idx], dtype=np.int64)
@@ -235,7 +235,7 @@ class Gram:
         return self._view(chosen if self._idx is None else self._idx[chosen], self._beside)
 
     def beside(self, n_bytes: int) -> Gram:
-        """Return the same beside so many bytes of somebody else's, which leave less :attr:`room`."""
+        """Return a view that counts `n_bytes` of other memory of the fit, which reduces :attr:`room`."""
         return self._view(self._idx, self._beside + n_bytes)
 
     def _view(self, idx: IndexArray | None, beside: int) -> Gram:
@@ -245,9 +245,9 @@ class Gram:
 
     @lazy_property
     def folded(self) -> tuple[Gram, IndexArray] | None:
-        """The view of each row once, and which of its rows each of these is; None where no row is repeated.
+        """The view of the distinct rows, and the number of each row in it; None if no row is repeated.
 
-        Kernel values are evaluated on the former, so that repeats cost none.
+        Kernel values are evaluated for distinct rows only, so duplicates cost none.
         """
         if self._idx is None or not self._idx.size:
             return None
@@ -259,7 +259,7 @@ class Gram:
         return view, which
 
     def with_repeats(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Return the rows `chosen`, and all their repeats: what is evaluated for the former serves the latter."""
+        """Return the mask `chosen`, extended by all duplicates of its rows: they share kernel values."""
         if self.folded is None:
             return chosen
         view, which = self.folded
@@ -278,7 +278,7 @@ class Gram:
         return float(np.abs(self.diag()).max(initial=0.0))
 
     def magnitudes(self) -> FloatArray:
-        """Return the sizes of the numbers whose rounding k(x_i, x_i) has, (n,)."""
+        """Return the sizes of the numbers whose rounding error k(x_i, x_i) has, (n,)."""
         if not self.kernel.loses_digits:
             return np.abs(self.diag())
         sizes = self._store.magnitudes
@@ -286,9 +286,9 @@ class Gram:
 
     @lazy_property
     def diagnosis(self) -> Diagnosis:
-        """What there is to say about the kernel on these rows, for people; :attr:`is_convex` costs less.
+        """What is known about the definiteness of the kernel on these rows, for messages; :attr:`is_convex` is cheaper.
 
-        With too many rows to conclude anything for all, no more than 500 are looked at.
+        If there are too many rows for a conclusion, 500 of them are checked.
         """
         return self._store.diagnosis(self._row_numbers())
 
@@ -296,16 +296,15 @@ class Gram:
     def is_convex(self) -> bool:
         """Whether this matrix is known to be positive semidefinite, so that a KKT point is an optimum.
 
-        Proved by the kernel's algebra, or said by the user; or found out from the values between all rows: up to 2,000
-        rows, up to 5,000 where the values are in memory, and if the memory limit allows. What is known of the origin
-        holds for all its views.
+        It is proved by the kernel's algebra, stated by the user, or found by a factorisation: up to 2,000 rows, up to
+        5,000 if the values are in memory, within the memory limit. What holds for the origin holds for all its views.
         """
         if not self.n or self.kernel.is_psd or (self._idx is not None and self._store.is_convex):
             return True
         return self._store.look_at(self._row_numbers()) if self._idx is not None else self._store.is_convex
 
     def _row_numbers(self) -> IndexArray | None:
-        """The different rows of this matrix, as the origin numbers them; None for all."""
+        """The numbers of the distinct rows in the origin; None for all rows."""
         return self._idx if self.folded is None else self.folded[0]._row_numbers()
 
     def block(self, rows: IndexArray | None = None, cols: IndexArray | None = None) -> FloatArray:
@@ -320,10 +319,10 @@ class Gram:
     def fill_block(
         self, out: RealArray, rows: IndexArray | None, cols: IndexArray | None, *, rounded: bool = False
     ) -> Iterator[None]:
-        """Write K[rows, cols] into `out` in pieces of bounded work; yields after each of them.
+        """Write K[rows, cols] into `out` in parts of bounded work, and yield after each of them.
 
-        Where `out` is float32, values may be evaluated in single precision, unless they are to be those in double
-        precision, `rounded`. Where `rows` and `cols` are the same object, half of them may be copied.
+        If `out` is float32, values may be evaluated in single precision; with `rounded`, they are evaluated in double
+        precision and rounded. If `rows` and `cols` are the same object, half of the values may be copied.
         """
         if out.size == 0:
             return
@@ -353,10 +352,10 @@ class Gram:
         rows: IndexArray | None = None,
         single: bool = False,
     ) -> Iterator[None]:
-        """Add K[rows, cols] @ weights to `out[rows]` in pieces of bounded work; yields after each of them.
+        """Add K[rows, cols] @ weights to `out[rows]` in parts of bounded work, and yield after each of them.
 
-        `out` is of shape (n,), or (n, t) for weights of shape (len(cols), t); `rows` are all of them by default. With
-        `single`, kernel values may be evaluated in single precision; sums are double all the same.
+        `out` has shape (n,), or (n, t) for weights of shape (len(cols), t); `rows` are all rows by default. With
+        `single`, kernel values may be evaluated in single precision; sums are always in double precision.
         """
         if self.folded is not None:
             view, which = self.folded
@@ -377,7 +376,7 @@ class Gram:
                 row_idx = self._translate(rows)
         n_rows = self.n if rows is None else rows.size
         width = max(16, self._values_times(weights) // max(1, n_rows, self._store.kept_width))
-        # Values that take long are few in a call: then 16 columns are too many for all rows.
+        # A call evaluates few values of an expensive kernel; then 16 columns are too many for all rows.
         height = max(1, n_rows if self._store.kept_width else max(_LEAST_ROWS, 4 * self.values_per_call // width))
         for first in range(0, cols.size, width):
             part = slice(first, first + width)
@@ -396,16 +395,16 @@ class Gram:
         rows: IndexArray | None = None,
         check: Callable[[], None] | None = None,
     ) -> FloatArray:
-        """Return K[rows, :] @ vectors in float64; `check` is called between pieces of bounded work and may raise.
+        """Return K[rows, :] @ vectors in float64; `check` is called between parts of bounded work and may raise.
 
         Parameters
         ----------
         vectors : ndarray of shape (n,) or (n, t)
             Rows of zeros cost nothing.
         rows : ndarray of int64, optional
-            Rows wanted; all of them by default.
+            The rows of the result; all rows by default.
         check : callable, optional
-            For interruption.
+            It may raise, to stop the work.
         """
         if self.folded is not None:
             view, which = self.folded
@@ -431,7 +430,7 @@ class Gram:
         wanted = np.arange(self.n) if rows is None else rows
         inside = is_used[wanted]
         assert col_idx is not None
-        # One object on both sides: of what is between them, half is evaluated.
+        # With the same rows on both sides, half of the values between them are evaluated.
         between = None
         if np.array_equal(wanted[inside], used):
             between = _finished(self._products_between(col_idx, coefficients, single=False), check)
@@ -453,9 +452,9 @@ class Gram:
     def _products_between(
         self, rows: IndexArray, vectors: FloatArray, *, single: bool
     ) -> Generator[None, None, FloatArray | None]:
-        """K[rows, rows] @ vectors, from half of the values; None where the backend cannot do that in parts.
+        """K[rows, rows] @ vectors, from half of the values; None if the backend cannot do that in parts.
 
-        Yields after bounded work.
+        It yields after bounded work.
         """
         size, at_a_time = rows.size**2, 8 * self._values_times(vectors)
         parts = 1 if size <= at_a_time else 2 * size // at_a_time + 1  # the first ones have nearly whole rows
@@ -469,9 +468,9 @@ class Gram:
         return sums
 
     def single_precision_bound(self, vector: FloatArray) -> FloatArray | None:
-        """Return a proved bound on how far each element of K @ vector may be off in single precision, (n,).
+        """Return a proved bound on the error of each element of K @ vector in single precision, (n,).
 
-        None where there is no proof, or single precision is not used, as where values in double precision are kept; see
+        None if there is no proof, or if values in double precision are cached; see
         :class:`mercer.gram.backends.Backend`.
         """
         if self._store.keeps_all:
@@ -536,7 +535,7 @@ class Gram:
         yield
 
     def _values_times(self, vectors: FloatArray) -> int:
-        """About how many kernel values to multiply by `vectors` at a time: many columns take longer than the values."""
+        """Number of kernel values to multiply by `vectors` at a time; many columns take longer than the values."""
         return self.values_per_call // (1 + (0 if vectors.ndim == 1 else vectors.shape[1] // _COLUMNS))
 
     def _translate(self, idx: IndexArray | None) -> IndexArray | None:
@@ -547,7 +546,7 @@ class Gram:
 
 
 def _finished(work: Generator[None, None, Result], check: Callable[[], None] | None) -> Result:
-    """What the work returns in the end; `check` is called between its pieces."""
+    """Run the work to its end and return its result; `check` is called between its parts."""
     while True:
         try:
             next(work)

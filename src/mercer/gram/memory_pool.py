@@ -1,9 +1,8 @@
-"""Pieces of memory for kernel values that go from one user to the next, and stay with the process in between.
+"""A memory pool: buffers for kernel values that are reused, and stay with the process between fits.
 
-The system clears every page of fresh memory when it is first touched; on virtual machines that takes longer than to
-fill it with kernel values. Of large pieces that nobody uses, 32 MB stay as they are, for to say so takes time, too; all
-others are the system's to take back whenever it is short of memory; until then, who comes next finds their pages as
-they are.
+The system clears every page of fresh memory when it is first touched; on virtual machines that takes longer than
+filling it with kernel values. Idle large buffers beyond 32 MB are marked so that the system may reclaim them when it is
+short of memory (MADV_FREE); marking costs time, so 32 MB stay unmarked.
 """
 
 from __future__ import annotations
@@ -22,26 +21,25 @@ import numpy.typing as npt
 Bytes = npt.NDArray[np.uint8]
 Number = TypeVar("Number", bound=np.generic)
 
-_LARGE_BYTES = 4 << 20  # from here on, pieces are mapped; the allocator is quick about smaller ones
-# Least ones of pieces: users that need more than the last fit in. Small ones stay below what tells the kinds apart.
-_SMALL_SIZE, _LARGE_SIZE = 4000 << 10, 512 << 20
-_HUGE_PAGE = 2 << 20
-_IDLE_BYTES, _IDLE_SMALL_BYTES = 256 << 20, 8 << 20  # that nobody uses, at most, of mapped pieces and of small ones
-_UNMARKED_BYTES = 32 << 20  # idle ones, at most, that the system cannot take back: to mark 13 MB takes 0.1 ms
+_LARGE_BYTES = 4 << 20  # bytes; larger buffers are memory mappings, smaller ones come from the allocator
+_SMALL_SIZE, _LARGE_SIZE = 4000 << 10, 512 << 20  # bytes; smallest size of a new small and of a new large buffer
+_HUGE_PAGE = 2 << 20  # bytes
+_IDLE_BYTES, _IDLE_SMALL_BYTES = 256 << 20, 8 << 20  # bytes; most that idle large and idle small buffers may hold
+_UNMARKED_BYTES = 32 << 20  # bytes; idle large buffers up to this total are not marked as reclaimable
 
 
 @final
 class Buffer:
-    """Memory for one user at a time; only what has been touched of it takes pages.
+    """Memory for one user at a time; only the part that was written takes pages.
 
     Attributes
     ----------
     memory : ndarray of uint8
-        May be larger than what was asked for.
+        It may be larger than what was requested.
     mapping : mmap, optional
-        That it is a mapping of; None where the allocator gave it.
+        The mapping behind the memory; None for memory of the allocator.
     touched : int
-        Bytes from its beginning that users have written, at most.
+        Upper bound of the bytes, from the beginning, that users have written.
     """
 
     def __init__(self, mapping: mmap.mmap | None, memory: Bytes) -> None:
@@ -50,16 +48,16 @@ class Buffer:
 
 @final
 class MemoryPool:
-    """Pieces that nobody uses now; safe in several threads, without a lock that a fork could find held.
+    """The idle buffers of one kind. Safe in several threads, without a lock that a fork could copy while it is held.
 
     Parameters
     ----------
     make : callable
-        Makes a piece of so many bytes or more.
+        Makes a buffer of at least the given number of bytes.
     size : int
-        Least size of a new piece.
+        Smallest size of a new buffer, in bytes.
     most_bytes : int
-        Most that idle pieces have been touched, together; those that have been idle for longest are given up.
+        Most bytes that all idle buffers together may have touched; beyond it, the longest idle ones are freed.
     """
 
     def __init__(self, make: Callable[[int], Buffer], size: int, most_bytes: int) -> None:
@@ -68,18 +66,17 @@ class MemoryPool:
 
     @property
     def idle_bytes(self) -> int:
-        """Bytes that idle pieces have been touched."""
+        """Bytes that were written of all idle buffers."""
         return sum([piece.touched for piece in self._idle])
 
     def clear(self) -> None:
-        """Give up all that nobody uses."""
+        """Free all idle buffers."""
         self._idle.clear()
 
     def take(self, wanted: int, *, grows: bool = False) -> Buffer:
-        """Take the smallest idle piece that has been touched that far, else the largest that has not, or make one.
+        """Return the smallest idle buffer that was touched that far, else the largest other one, else a new one.
 
-        The largest of all for who `grows`: what it will want cannot be known, and fresh memory costs more than what a
-        later user of few bytes loses by a smaller piece.
+        Growing buffers get the largest idle one, because their final size is unknown.
         """
         return self._take_idle(wanted, grows=grows) or self._make_new(wanted)
 
@@ -88,7 +85,7 @@ class MemoryPool:
             return one.touched < wanted, -one.touched if grows else abs(one.touched - wanted)
 
         lost = True
-        while lost:  # to another thread, which may have put one back meanwhile
+        while lost:  # another thread took the buffer; it may have put back another one meanwhile
             lost = False
             for piece in sorted(self._idle, key=rank):
                 if piece.memory.nbytes >= wanted:
@@ -103,19 +100,19 @@ class MemoryPool:
     def _make_new(self, wanted: int) -> Buffer:
         try:
             return self._make(wanted if _addresses_are_limited() else max(wanted, self._size))
-        except MemoryError:  # addresses may be short where memory is not
+        except MemoryError:  # the address space may be full although memory is free
             self.clear()
             return self._make(wanted)
 
     def put_back(self, piece: Buffer) -> None:
-        """Keep a piece that nobody uses for the next user, unless it is too large."""
+        """Keep an idle buffer for the next user, unless it is too large."""
         if piece.touched > self._most_bytes:
             return
         if piece.mapping is not None and self.idle_bytes + piece.touched > _UNMARKED_BYTES:
             try:
-                # Of whole pages: to take a part of one back, the system would break it up first.
+                # Whole huge pages: the system would have to split a huge page to reclaim a part of it.
                 piece.mapping.madvise(mmap.MADV_FREE, 0, _in_pages(piece.touched))
-            except OSError:  # of memory that has been locked meanwhile, say
+            except OSError:  # for instance because the memory was locked
                 return
         self._idle.append(piece)
         while self.idle_bytes > self._most_bytes:
@@ -124,19 +121,19 @@ class MemoryPool:
 
 
 def acquire(n_bytes: int, *, grows: bool = False) -> Buffer:
-    """Return a piece with room for so many bytes, for one user, who gives it back, and `grows` if more are to come."""
+    """Return a buffer of at least `n_bytes`, to be returned by `give_back`; `grows` if more may be needed later."""
     return (LARGE if n_bytes >= _LARGE_BYTES else SMALL).take(n_bytes, grows=grows)
 
 
 def give_back(piece: Buffer) -> None:
-    """Let others have a piece; nobody may refer to its memory any more."""
+    """Return a buffer to the pool; no array may refer to its memory any more."""
     (LARGE if piece.memory.nbytes >= _LARGE_BYTES else SMALL).put_back(piece)
 
 
 @final
 @dataclass
 class Extent:
-    """How much of an array has been written, from its beginning on."""
+    """Number of bytes of an array, from its beginning, that have been written."""
 
     n_bytes: int = 0
 
@@ -144,16 +141,16 @@ class Extent:
 def pooled_array(
     shape: int | tuple[int, ...], dtype: type[Number], extent: Extent | None = None
 ) -> npt.NDArray[Number]:
-    """Return an uninitialised array in memory that may have been used before, and will be again.
+    """Return an uninitialised array in pooled memory.
 
-    Its memory goes to another user when neither the array nor a view of it is left.
+    The memory returns to the pool when neither the array nor a view of it exists any more.
 
     Parameters
     ----------
     shape : int or tuple of int
     dtype : type
     extent : Extent, optional
-        Kept up to date by whoever writes less than all of the array.
+        Updated by callers that write only a part of the array.
 
     Returns
     -------
@@ -162,7 +159,7 @@ def pooled_array(
     Raises
     ------
     MemoryError
-        If the system has not so much.
+        If the system does not have enough memory.
     """
     wanted = prod(shape if isinstance(shape, tuple) else (shape,)) * np.dtype(dtype).itemsize
     if not wanted:
@@ -195,18 +192,18 @@ def _mapped(n_bytes: int) -> Buffer:
     except OSError as error:
         raise _lacking(n_bytes) from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # of systems without them
+        with suppress(OSError):  # systems without huge pages
             mapping.madvise(mmap.MADV_HUGEPAGE)
     return Buffer(mapping, np.frombuffer(mapping, dtype=np.uint8))
 
 
 def _in_pages(n_bytes: int) -> int:
-    """So many bytes, rounded up to whole pages."""
+    """The number of bytes, rounded up to whole huge pages."""
     return -(-n_bytes // _HUGE_PAGE) * _HUGE_PAGE
 
 
 def _addresses_are_limited() -> bool:
-    """Whether the process may only have so many addresses (`ulimit -v`): what a piece does not use others may need."""
+    """Whether the address space of the process is limited (`ulimit -v`), so that unused addresses are a cost."""
     try:
         import resource  # not on every system
     except ImportError:
@@ -215,7 +212,7 @@ def _addresses_are_limited() -> bool:
 
 
 def _can_be_taken_back() -> bool:
-    """Whether the system takes the pages of a private mapping back when it is short of memory."""
+    """Whether the system can reclaim the pages of a private mapping when it is short of memory."""
     if not hasattr(mmap, "MADV_FREE"):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Square blocks as the native solvers read them: with padded rows."""
+"""Arrays with padded rows, as the native solvers read them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy.typing as npt
 from mercer._typing import RealArray
 from mercer.gram.arena import Arena
 
-_PADDING = 16  # columns: the native solvers read whole vectors
-_TOUCHED_AT_ONCE = 16_000_000  # bytes: some 30 ms where a virtual machine has to find its pages
+_PADDING = 16  # columns; rows are padded to a multiple, because the native solvers read whole vectors
+_TOUCHED_AT_ONCE = 16_000_000  # bytes cleared between two looks at the clock: about 30 ms if pages are fresh
 
 
 def padded_block(n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64) -> RealArray:
@@ -29,10 +29,7 @@ def padded_square(size: int, dtype: npt.DTypeLike, arena: Arena) -> RealArray:
 
 
 def clear_padding(array: RealArray, n_cols: int) -> Iterator[None]:
-    """Write zeros beyond the columns of a padded array, as far as vectors reach; yield after some rows at a time.
-
-    It may be the first touch of all their pages.
-    """
+    """Write zeros into the padding that vectors read, and yield after some rows: it may be the first touch of pages."""
     step = max(1, _TOUCHED_AT_ONCE // array.strides[0]) if array.size else 1
     for first in range(0, len(array), step):
         array[first : first + step, n_cols : -(-n_cols // _PADDING) * _PADDING] = 0.0
@@ -42,6 +39,6 @@ def clear_padding(array: RealArray, n_cols: int) -> Iterator[None]:
 def padded_width(n_cols: int) -> int:
     """Return the number of columns of a padded array: an odd multiple of 16.
 
-    Odd, so that the same column of different rows is not kept in the same place of a processor's cache.
+    Odd, so that the same column of different rows does not map to the same set of the processor's cache.
     """
     return _PADDING * (-(-n_cols // _PADDING) | 1) if n_cols else 0

@@ -1,4 +1,4 @@
-"""What a Gram matrix and its views share: who evaluates, counts, and rows kept within the limit."""
+"""The state that a Gram matrix and its views share: backend, counts and row cache."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from mercer.gram.threads import blas_threads
 from mercer.kernels import Kernel
 from mercer.kernels.diagnosis import MAX_FACTORED, MAX_POINTS, Diagnosis, diagnosis_of, first_refuted
 
-_FEW_POINTS = 500  # looked at for a message where nothing can be concluded for all rows
-_KEPT_SHARE = 0.75  # of the memory limit for rows that problems share; the rest is for those who solve these
-_THREADS = 16  # that have room within the limit, however many there are: what fits decides iterates
-_ALLOCATOR_BYTES = 16 << 20  # that the system's allocator keeps for the next array when short-lived ones are freed
+_FEW_POINTS = 500  # rows; checked for a message if no conclusion for all rows is possible
+_KEPT_SHARE = 0.75  # share of the memory limit for rows that problems share; the rest is for solvers
+_THREADS = 16  # threads whose memory is counted, whatever their true number: what fits must not change the iterates
+_ALLOCATOR_BYTES = 16 << 20  # bytes that the allocator keeps when short-lived arrays are freed
 
 
 @final
 class Store:
-    """What a Gram matrix and its views share: the backend, the counts, and rows kept within the budget."""
+    """The backend, the counts and the row cache that a Gram matrix shares with its views."""
 
     def __init__(
         self,
@@ -67,12 +67,12 @@ class Store:
 
     @lazy_property
     def magnitudes(self) -> FloatArray:
-        """Sizes of the numbers whose rounding these have."""
+        """Sizes of the numbers whose rounding error the diagonal has, (n,)."""
         return self.kernel.magnitudes(self.data)
 
     @property
     def arena(self) -> Arena:
-        """One for each thread: what a solver keeps there must be its own."""
+        """The arena of this thread: threads do not share the memory of a solver."""
         arena: Arena | None = getattr(self._by_thread, "arena", None)
         if arena is None:
             arena = self._by_thread.arena = Arena()
@@ -80,11 +80,11 @@ class Store:
 
     @property
     def kept_width(self) -> int:
-        """Values that are evaluated for each row asked for, whatever columns are wanted; 0 where rows are not kept."""
+        """Values that are evaluated for each requested row, whatever the columns; 0 if rows are not cached."""
         return self.data.n if self.kept.capacity else 0
 
     def block(self, rows: IndexArray, cols: IndexArray | None, out: RealArray, *, rounded: bool = False) -> None:
-        """Write K[rows, cols], from kept rows where there are some."""
+        """Write K[rows, cols] into `out`, from cached rows if there is a cache."""
         slots = self.kept.slots(rows, self._evaluate_rows)
         if slots is None:
             self._evaluate_block(rows, cols, out, rounded=rounded)
@@ -92,7 +92,7 @@ class Store:
             gather_rows(self.kept.values, slots, cols, out, self.backend.n_threads)
 
     def combine(self, rows: IndexArray | None, cols: IndexArray, weights: FloatArray, single: bool) -> FloatArray:
-        """K[rows, cols] @ weights, from kept rows (K is symmetric) where there are some."""
+        """K[rows, cols] @ weights, from cached rows (K is symmetric) if there is a cache."""
         slots = self.kept.slots(cols, self._evaluate_rows)
         if slots is None:
             n_rows = self.data.n if rows is None else rows.size
@@ -104,11 +104,11 @@ class Store:
 
     @lazy_property
     def is_convex(self) -> bool:
-        """Whether the whole matrix is positive semidefinite, as far as looking at it may cost."""
+        """Whether the whole matrix is known to be positive semidefinite; False if it is too large to check."""
         return self.look_at(None)
 
     def look_at(self, idx: IndexArray | None) -> bool:
-        """Whether the matrix of these rows is positive semidefinite; False where it is too large to tell."""
+        """Whether the matrix of these rows is positive semidefinite; False if it is too large to check."""
         n = self.data.n if idx is None else idx.size
         most = MAX_FACTORED if self._is_in_memory else MAX_POINTS
         if n > most or 8 * n**2 > self.memory_limit:
@@ -120,7 +120,7 @@ class Store:
         return not refuted
 
     def diagnosis(self, idx: IndexArray | None) -> Diagnosis:
-        """What there is to say about the kernel on these rows, for people; :meth:`look_at` costs less."""
+        """What is known about the definiteness on these rows, for messages; :meth:`look_at` is cheaper."""
         rows = self._rows(idx)
         most = MAX_POINTS if rows.n <= MAX_POINTS else _FEW_POINTS
         most = max(2, min(most, isqrt(self.memory_limit // 8)))
@@ -129,14 +129,14 @@ class Store:
 
     @property
     def _is_in_memory(self) -> bool:
-        """Whether all kernel values are, so that a look at many of them costs no evaluation."""
+        """Whether all kernel values are in memory, so that a check of many rows costs no evaluation."""
         return self.kernel.takes_values or isinstance(self.backend, EvaluatedBackend)
 
     def _rows(self, idx: IndexArray | None) -> Data:
         return self.data if idx is None else self.data.rows(idx)
 
     def _values_of(self, idx: IndexArray | None) -> Callable[[IndexArray], FloatArray] | None:
-        """The values between some of these rows, from the matrix in memory; None where there is no such."""
+        """A function that returns values between some of these rows from memory; None if they are not in memory."""
         if not isinstance(self.backend, EvaluatedBackend):
             return None
 
@@ -151,7 +151,7 @@ class Store:
     def evaluate(
         self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray, *, single: bool = False
     ) -> FloatArray:
-        """K[rows, cols] @ vectors, evaluated anew."""
+        """K[rows, cols] @ vectors, evaluated without the cache."""
         n_cols = self.data.n if cols is None else cols.size
         self.n_values += rows.size * n_cols
         return self.backend.matvec(self.data, rows, self.data, cols, vectors, single=single)
@@ -159,7 +159,7 @@ class Store:
     def evaluate_part(
         self, rows: IndexArray, vectors: FloatArray, part: int, parts: int, *, single: bool
     ) -> FloatArray | None:
-        """One of so many summands of K[rows, rows] @ vectors, evaluated anew; None where there is more than one."""
+        """One of `parts` summands of K[rows, rows] @ vectors, without the cache; None if the backend has no parts."""
         if parts == 1:
             return self.evaluate(rows, rows, vectors, single=single)
         found = self.backend.matvec_part(self.data, rows, vectors, part, parts, single=single)
@@ -169,7 +169,7 @@ class Store:
     def evaluate_bounded(
         self, rows: IndexArray, cols: IndexArray | None, vectors: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """K[rows, cols] @ vectors, evaluated anew in single precision, with bounds."""
+        """K[rows, cols] @ vectors in single precision, without the cache, with bounds on the errors."""
         self.n_values += rows.size * (self.data.n if cols is None else cols.size)
         found = self.backend.matvec_bounded(self.data, rows, self.data, cols, vectors)
         assert found is not None

@@ -1,4 +1,4 @@
-"""How many threads the native core uses, how others limit them, and how it limits those of BLAS."""
+"""The number of threads of the native core, and the limit of BLAS threads in small linear algebra."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mercer._core import thread_limit
 
 
 def n_threads(n_jobs: int | None = None) -> int:
-    """Return the number of threads for `n_jobs`, with the caller's surroundings taken into account.
+    """Return the number of threads for `n_jobs`, within the limits of joblib, OpenMP and threadpoolctl.
 
     Parameters
     ----------
     n_jobs : int, optional
-        A positive number is taken as it is; -1 means all processors, -2 all but one, and so on. None means all
+        A positive number is used unchanged; -1 means all processors, -2 all but one, and so on. None means all
         processors that this process may use, within three limits: one thread inside a joblib worker (as in a
         parallel grid search), the variable ``OMP_NUM_THREADS``, which joblib and cluster schedulers set for
         their workers, and ``threadpoolctl.threadpool_limits``.
@@ -48,28 +48,28 @@ def n_threads(n_jobs: int | None = None) -> int:
 
 
 def threads_that_pay(n_values: int, one_thread_values: int, n_threads: int) -> int:
-    """Return how many of so many threads pay for these kernel values: to wake each takes its time.
+    """Return the number of threads that evaluate `n_values` fastest: waking a thread costs time.
 
-    Where there are several, each has half of the values that one evaluates alone, at least.
+    With several threads, each evaluates at least half of `one_thread_values`.
     """
     return 1 if n_values <= one_thread_values else min(n_threads, 2 * n_values // max(1, one_thread_values))
 
 
 def _affinity() -> frozenset[int]:
-    """Processors that the system lets this process use, where it says so."""
+    """The processors that the system lets this process use; empty if the system does not tell."""
     return frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else frozenset()
 
 
 @cache
 def _processors(affinity: frozenset[int]) -> int:
-    """Their number, within what a container allows; joblib reads that from files, as long as a small fit takes."""
+    """The number of processors within the limits of a container; cached, because joblib reads it from files."""
     del affinity
     return joblib.cpu_count()
 
 
 @final
 class _ThreadLimit(threadpoolctl.LibController):
-    """Tells threadpoolctl about the native core, as about BLAS and OpenMP."""
+    """Makes the native core known to threadpoolctl, as BLAS and OpenMP are."""
 
     user_api = "mercer"
     internal_api = "mercer"
@@ -94,20 +94,20 @@ threadpoolctl.register(_ThreadLimit)
 
 
 _ONE_THREAD = 3e9
-"""Multiplications that one thread of BLAS is faster at than two, measured where pieces of algebra follow one another:
-threads that wait for the next piece keep those of SciPy's own BLAS from theirs."""
+"""Multiplications up to which one thread of BLAS is faster than two. NumPy and SciPy have a BLAS each, and idle threads
+of one delay the threads of the other."""
 
 
 def blas_threads(multiplications: float) -> AbstractContextManager[None]:
-    """Return a context in which BLAS takes one thread if a step costs no more multiplications than threads pay for."""
+    """Return a context in which BLAS uses one thread if a step is too small for several threads."""
     return _one_thread() if multiplications <= _ONE_THREAD else nullcontext()
 
 
 class _OneThread:
-    """Keeps BLAS to one thread for as long as anybody asks for it, in whatever thread.
+    """Keeps BLAS to one thread while at least one thread is in the context.
 
-    The limit is the whole process's: if two fits at once each put back what they had found, the limit of the first
-    would be what the second puts back.
+    The limit holds for the whole process. It is therefore set when the first thread enters and restored when the last
+    one leaves: if each restored what it found, the second would restore the limit of the first.
     """
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class _OneThread:
                 self._put_back()
 
     def begin_anew(self) -> None:
-        """Go on in a process that was forked, where of all threads only this one lives on, whatever others had held."""
+        """Reset the state in a forked process, in which only the forking thread exists."""
         self._lock = threading.Lock()
         if self._asking:
             self._asking = [thread for thread in self._asking if thread == threading.get_ident()]
@@ -140,7 +140,7 @@ class _OneThread:
         if not self._asking:
             _take_control()
             self._limiter.restore_original_limits()
-            _take_control()  # and leave it to whoever comes next
+            _take_control()  # so that another thread can set the limit next
 
 
 _one_thread = _OneThread()
@@ -149,7 +149,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _take_control() -> None:
-    """Let this thread set the limit: threadpoolctl (of late) ignores all threads but the first one that has done so."""
+    """Let this thread set the limit: newer threadpoolctl ignores all threads but the first one that set a limit."""
     for library in _loaded().lib_controllers:
         if hasattr(library, "clear_controlling_thread"):
             library.clear_controlling_thread(force=True)
@@ -157,5 +157,5 @@ def _take_control() -> None:
 
 @cache
 def _loaded() -> threadpoolctl.ThreadpoolController:
-    """The libraries at hand; to look for them takes as long as a small fit."""
+    """The loaded libraries; cached, because the search takes as long as a small fit."""
     return threadpoolctl.ThreadpoolController()

@@ -1,4 +1,4 @@
-"""Calls of the native tiles: one compiled kernel on tables of one kind, on as many threads as the work is worth."""
+"""Calls of the native tiles: one compiled kernel on tables of one encoding, with a suitable number of threads."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mercer.gram.threads import n_threads, threads_that_pay
 from mercer.kernels.instruction_set import select_isa
 
 PANEL_BYTES = 4 << 20
-"""Bytes of packed columns that tiles handle at a time (native/kernels/tile_sink.hpp)."""
+"""Bytes of packed columns that are processed at a time (native/kernels/tile_sink.hpp)."""
 
-_SYMMETRIC_TASKS, _SYMMETRIC_COLUMNS = 32, 1 << 15  # sums over the rows of a task, columns at a time (ibid.)
-_ONE_THREAD_WORK = 3e6  # multiplications and the like: 0.03 to 0.1 ms, as long as to wake another thread
+_SYMMETRIC_TASKS, _SYMMETRIC_COLUMNS = 32, 1 << 15  # tasks, and columns at a time, of a symmetric product (same file)
+_ONE_THREAD_WORK = 3e6  # multiplications that take about as long as waking another thread (0.03 to 0.1 ms)
 
 
 @final
@@ -30,9 +30,9 @@ class TileCalls:
     ----------
     kernel : CompiledKernel
     centre : ndarray of shape (p,) or None
-        What is subtracted from dense rows.
+        Subtracted from dense rows.
     value_work : float
-        Multiplications, or what takes as long, that a value costs.
+        Cost of a kernel value, in multiplications.
     n_jobs : int or None
         See :func:`mercer.gram.threads.n_threads`.
 
@@ -41,7 +41,7 @@ class TileCalls:
     isa : str
         The instruction set.
     n_threads : int
-        Threads, at most.
+        Most threads that are used.
     values_per_call : int
         See :class:`mercer.gram.backends.Backend`.
     """
@@ -79,7 +79,7 @@ class TileCalls:
         *,
         single: bool,
     ) -> FloatArray:
-        """Return K(left, right) @ vectors, for so many rows on the left; see :class:`mercer.gram.backends.Backend`."""
+        """Return K(left, right) @ vectors, for `n_rows` rows on the left; see :class:`mercer.gram.backends.Backend`."""
         out = np.zeros((n_rows, vectors.shape[1]))
         threads = self._threads_for(n_rows * vectors.shape[0])
         apply = apply_block_single if single else apply_block
@@ -89,7 +89,7 @@ class TileCalls:
     def matvec_part(
         self, table: Table, rows: IndexArray | None, vectors: FloatArray, part: int, parts: int, *, single: bool
     ) -> FloatArray:
-        """Return one of so many summands of K(table, table) @ vectors; see :class:`mercer.gram.backends.Backend`."""
+        """Return one of `parts` summands of K(table, table) @ vectors; see :class:`mercer.gram.backends.Backend`."""
         out = np.zeros_like(vectors)
         threads = self._threads_for(vectors.shape[0] ** 2 // parts)
         apply = apply_block_single if single else apply_block
@@ -97,7 +97,7 @@ class TileCalls:
         return out
 
     def tiles(self, table: Table) -> Tiles:
-        """Return what native code needs to evaluate values itself."""
+        """Return the compiled kernel and table for native code."""
         return Tiles(self.isa, self._kernel, table, self._centre, self._one_thread_values)
 
     def _threads_for(self, n_values: int) -> int:
@@ -105,5 +105,5 @@ class TileCalls:
 
 
 def symmetric_sum_bytes(n: int) -> int:
-    """Return what sums of products with a symmetric matrix of n rows take."""
+    """Return the bytes of partial sums in a product with a symmetric matrix of n rows."""
     return 8 * _SYMMETRIC_TASKS * min(n, _SYMMETRIC_COLUMNS)
