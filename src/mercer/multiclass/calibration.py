@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mercer._typing import BoolArray, FloatArray, IndexArray
 from mercer.data.arguments import check_choice
 from mercer.multiclass.coupling import NUMBERS_AT_A_TIME, couple, made_largest, normalised
-from mercer.multiclass.probability_maps import Map, Sigmoid, checked_weights, fit_isotonic, fit_sigmoids, read_maps
+from mercer.multiclass.probability_maps import Map, Sigmoid, checked_weights, fit_isotonic, fit_sigmoids, positive_sides
 from mercer.multiclass.training import class_scores, make_tasks, winners
 
 METHODS = ("sigmoid", "isotonic")
@@ -95,27 +95,26 @@ class Calibration:
         if raw.ndim != 2 or raw.shape[1] != len(self.maps):
             raise ValueError(f"raw must have {len(self.maps)} columns, one for each machine, got shape {raw.shape}.")
         values = told_apart(raw, self.n_classes, self.scheme)
-        negative, positive = read_maps(self.maps, values)
         if self.n_classes == 2:
-            p = np.column_stack([negative, positive])
+            p = self.maps[0](values[:, 0])
         elif self.scheme != "ovo":
-            p = normalised(positive)
+            p = normalised(positive_sides(self.maps, values))
         else:
-            p = _coupled(negative, positive, self.n_classes)
+            p = _coupled(positive_sides(self.maps, values), self.n_classes)
         if self.free:
             return p, np.zeros(len(p), dtype=bool)
         return made_largest(p, winners(class_scores(raw, self.n_classes, self.scheme)))
 
 
-def _coupled(negative: FloatArray, positive: FloatArray, n_classes: int) -> FloatArray:
-    """Probabilities of the classes from those of each pair's two sides, (m, n_pairs) each."""
+def _coupled(positive: FloatArray, n_classes: int) -> FloatArray:
+    """Probabilities of the classes from those of the first one of each pair, (m, n_pairs)."""
     first, second = np.triu_indices(n_classes, 1)
     height = max(1, NUMBERS_AT_A_TIME // n_classes**2)
     found = np.empty((len(positive), n_classes))
     for top in range(0, len(positive), height):
         some = slice(top, top + height)
         pairs = np.empty((len(positive[some]), n_classes, n_classes))
-        pairs[:, first, second], pairs[:, second, first] = positive[some], negative[some]
+        pairs[:, first, second], pairs[:, second, first] = positive[some], 1.0 - positive[some]
         found[some] = couple(pairs)
     return found
 
@@ -187,19 +186,18 @@ def calibrate(
             f"raw must have shape {(n, len(tasks))}, for {n} rows and {len(tasks)} machines, got {raw.shape}."
         )
     values, counts = told_apart(raw, n_classes, scheme), checked_weights(weights, n)
-    samples: list[tuple[FloatArray, BoolArray, FloatArray]] = []
-    for column, task in enumerate(tasks):
-        own = counts[task.rows]
-        if class_weight is not None:
-            weighted = own * np.asarray(class_weight, dtype=np.float64)[codes[task.rows]]
-            own = weighted * (own.sum() / weighted.sum())
-        samples.append((values[task.rows, column], task.signs > 0.0, own))
-    n_rows = tuple(int(np.count_nonzero(own)) for _, _, own in samples)
-    maps: Sequence[Map] = (
-        fit_sigmoids(samples, free=free)
-        if method == "sigmoid"
-        else [fit_isotonic(*sample, free=free) for sample in samples]
-    )
+    sizes, rows = tasks.sizes, tasks.rows
+    starts = sizes.cumsum() - sizes
+    f, is_positive, own = values[rows, np.arange(sizes.size).repeat(sizes)], tasks.signs > 0.0, counts[rows]
+    if class_weight is not None:
+        weighted = own * np.asarray(class_weight, dtype=np.float64)[codes[rows]]
+        own = weighted * (np.add.reduceat(own, starts) / np.add.reduceat(weighted, starts)).repeat(sizes)
+    n_rows = tuple(np.add.reduceat((own > 0.0).astype(np.int64), starts).tolist())
+    if method == "sigmoid":
+        maps: Sequence[Map] = fit_sigmoids(f, is_positive, own, sizes, free=free)
+    else:
+        each = zip(*(np.split(of_all, starts[1:]) for of_all in (f, is_positive, own)), strict=True)
+        maps = [fit_isotonic(*sample, free=free) for sample in each]
     found = Calibration(method, free, scheme, n_classes, tuple(maps), n_rows, fitted_on)
     if free:
         return found

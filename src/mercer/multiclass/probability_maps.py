@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -55,18 +55,20 @@ class Sigmoid:
         """Return the probabilities of the two sides, (m, 2): negative, positive. Infinite values have their limits."""
         f = np.asarray(values, dtype=np.float64)
         slope, intercept = np.float64(self.slope), np.float64(self.intercept)
-        return np.column_stack(_sides(f, slope, intercept, is_bound=self.is_bound))
+        z = _exponents(f, slope, intercept, is_bound=self.is_bound)
+        return np.column_stack([expit(-z), expit(z)])
 
 
-def _sides(
+def _exponents(
     f: FloatArray, slopes: FloatArray | np.float64, intercepts: FloatArray | np.float64, *, is_bound: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Probabilities of the negative and of the positive side."""
+) -> FloatArray:
+    """The z of sigmoids 1 / (1 + exp(-z))."""
     with np.errstate(over="ignore", invalid="ignore"):  # of what a model file may say; the limits are right
-        z = np.where(slopes > 0.0, slopes * f, 0.0) + intercepts
-    if is_bound:
-        z = np.where(f > 0.0, np.maximum(z, 0.0), np.where(f < 0.0, np.minimum(z, 0.0), 0.0))
-    return expit(-z), expit(z)
+        z = slopes * f
+        if not np.all(slopes > 0.0):
+            z = np.where(slopes > 0.0, z, 0.0)
+        z += intercepts
+        return np.where(z * f > 0.0, z, 0.0) if is_bound else z
 
 
 @dataclass(frozen=True)
@@ -85,14 +87,14 @@ class Isotonic:
 Map = Sigmoid | Isotonic
 
 
-def read_maps(maps: Sequence[Map], values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the probabilities of the negative and of the positive side, (m, n_maps) each, of values (m, n_maps)."""
+def positive_sides(maps: Sequence[Map], values: FloatArray) -> FloatArray:
+    """Return the probability of the positive side by each map, (m, n_maps), of values (m, n_maps)."""
     first = maps[0]
     if isinstance(first, Sigmoid):  # and so are all
         numbers = np.array([[one.slope, one.intercept] for one in maps if isinstance(one, Sigmoid)])
-        return _sides(values, numbers[:, 0], numbers[:, 1], is_bound=first.is_bound)
-    found = np.stack([one(column) for one, column in zip(maps, values.T, strict=True)], axis=1)
-    return found[:, :, 0], found[:, :, 1]
+        found: FloatArray = expit(_exponents(values, numbers[:, 0], numbers[:, 1], is_bound=first.is_bound))
+        return found
+    return np.column_stack([one(column)[:, 1] for one, column in zip(maps, values.T, strict=True)])
 
 
 def fit_sigmoid(
@@ -156,24 +158,28 @@ def fit_sigmoid(
     >>> fitted([-1.0, 0.0, 1.0])[:, 1].round(3)
     array([0.301, 0.5  , 0.699])
     """
-    return fit_sigmoids([(values, positive, weights)], free=free)[0]
+    f, is_positive, w = _checked(values, positive, weights)
+    return fit_sigmoids(f, is_positive, w, np.array([f.size]), free=free)[0]
 
 
 def fit_sigmoids(
-    samples: Iterable[tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike | None]], *, free: bool = False
+    values: FloatArray, positive: BoolArray, weights: FloatArray, sizes: IndexArray, *, free: bool = False
 ) -> list[Sigmoid]:
-    """Fit many sigmoids at once, to values, truth and weights of each; see :func:`fit_sigmoid`.
+    """Fit many sigmoids at once, to samples of `sizes` rows one after the other; see :func:`fit_sigmoid`.
 
-    Each is what it is alone. Of small samples, to fit them one by one takes many times as long.
+    Each is what it is alone. Of small samples, to fit them one by one takes many times as long. Rows of weight 0 do not
+    count, and each sample needs another one.
     """
-    checked = [_checked(*sample) for sample in samples]
-    f, is_positive, w = (np.concatenate(parts) for parts in zip(*checked, strict=True))
-    some = _Samples.of(f, is_positive, w, np.array([own.size for own, _, _ in checked]))
+    counts = weights > 0.0
+    sizes = np.add.reduceat(counts.astype(np.int64), sizes.cumsum() - sizes)
+    f, is_positive, w = values[counts], positive[counts], weights[counts]
+    _require_finite(f)
+    some = _Samples.of(f, is_positive, w, sizes)
     slopes, intercepts = _lines(some)
     slopes = np.minimum(slopes / some.tops, np.finfo(np.float64).max)
     violations = some.violations(slopes, intercepts)
     for number in np.flatnonzero(~(violations <= _LOOSE)).tolist():
-        own = checked[number][0]
+        own = np.split(f, sizes.cumsum()[:-1])[number]
         warnings.warn(
             f"the sigmoid is not fitted: its gradient is {violations[number]:.2g}, and should be below {_LOOSE:g}. "
             f"Decision values between {own.min():.17g} and {own.max():.17g} differ in their last digits only; scale "
@@ -228,7 +234,7 @@ class _Samples:
         """Of sigmoids of the values as they were."""
         f = self.f * self.spread(self.tops)
         excess = self.shares * (
-            _sides(f, self.spread(slopes), self.spread(intercepts), is_bound=False)[1] - self.targets
+            expit(_exponents(f, self.spread(slopes), self.spread(intercepts), is_bound=False)) - self.targets
         )
         along = self.sums(excess * self.f)
         return np.maximum(np.where(slopes == 0.0, np.maximum(0.0, -along), np.abs(along)), np.abs(self.sums(excess)))
@@ -380,12 +386,16 @@ def _checked(
         )
     w = checked_weights(weights, f.size)
     f, is_positive, w = f[w > 0.0], is_positive[w > 0.0], w[w > 0.0]
+    _require_finite(f)
+    return f, is_positive, w
+
+
+def _require_finite(f: FloatArray) -> None:
     if not np.isfinite(f).all():
         raise ValueError(
             f"values must be finite, got {f[~np.isfinite(f)][0]} in {np.count_nonzero(~np.isfinite(f))} of {f.size} "
             "rows: leave these out, or give them weight 0."
         )
-    return f, is_positive, w
 
 
 def checked_weights(weights: npt.ArrayLike | None, n: int) -> FloatArray:
