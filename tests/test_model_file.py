@@ -1057,7 +1057,7 @@ DAMAGED_KINDS = {
     "second claim": (
         "LeastSquaresSVC",
         dict(change_manifest=lambda m: m["parts"][1].update(certificate=m["parts"][0]["certificate"])),
-        "a machine has a certificate, and should have none",
+        "a machine has a certificate, and should not have one",
     ),
     "no claim": ("LeastSquaresSVC", deep(("parts", 0, "certificate"), None), "damaged: TypeError"),
     "any claim": ("ParzenClassifier", deep(("parts", 0, "certificate"), {}), "a machine has a certificate, and should"),
