@@ -15,7 +15,15 @@ from sklearn.datasets import load_iris
 
 import mercer.kernels as mk
 from cases import ANCHORS, ISAS, KERNELS, chebyshev, corners, laplacian, tilt
-from mercer import SVC, gram_matrix
+from mercer import (
+    SVC,
+    GradientKernelSVC,
+    KernelLogisticRegression,
+    KernelPerceptron,
+    KernelRidge,
+    LeastSquaresSVC,
+    gram_matrix,
+)
 from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
 from mercer.gram import Gram
@@ -898,6 +906,20 @@ def test_nesting_has_the_same_limit_when_written():
 def test_errors_say_what_is_wrong(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [KernelRidge, LeastSquaresSVC, KernelLogisticRegression, KernelPerceptron, GradientKernelSVC],
+    ids=lambda one: one.__name__,
+)
+def test_machines_on_all_rows_predict_with_composites_of_given_values(machine):
+    X, y = rows(20), np.arange(20) % 2
+    K = X @ X.T
+    found = machine(kernel=2 * Precomputed(is_psd=True) + 1).fit(K, y)
+    expected = machine(kernel=Precomputed(is_psd=True)).fit(2 * K + 1, y)
+    predict = "predict" if machine is KernelRidge else "decision_function"
+    np.testing.assert_allclose(getattr(found, predict)(K[:9]), getattr(expected, predict)(2 * K[:9] + 1), atol=1e-9)
 
 
 def test_composites_of_given_values_take_them_everywhere():

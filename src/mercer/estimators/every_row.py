@@ -20,6 +20,7 @@ from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.kernels.base import finite, restored_rows
+from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.losses.certificate import LossCertificate
 from mercer.multiclass.decision import decision_values
 from mercer.solvers import Interruption
@@ -46,17 +47,16 @@ class EveryRowMachine(KernelMachine):
     def _values(self, X: Any) -> FloatArray:
         """Return f of each row and output, (m, T); a ValueError where kernel values overflow."""
         data = self._new_rows(X)
-        if isinstance(data, Precomputed):
+        if isinstance(data, Precomputed) and isinstance(self.kernel_, (EvaluatedKernel, PrecomputedKernel)):
             return data.values(np.arange(data.p)) @ self._coefficients + self._bias
-        rows, jobs = self._fit_rows(), self.n_jobs
+        # A composite of given values is computed from the columns of the training rows.
+        rows = data.standing_for(np.arange(data.p)) if isinstance(data, Precomputed) else self._fit_rows()
+        jobs = self.n_jobs
         found = decision_values(self.kernel_, data, rows, self._coefficients, self._bias, n_jobs=jobs)
         return finite(self.kernel_, found)
 
     def _fit_rows(self) -> Data:
-        stored = self.X_fit_
-        if isinstance(self.kernel_, PrecomputedKernel):
-            return Precomputed(stored)
-        return restored_rows(self.kernel_, stored)
+        return restored_rows(self.kernel_, self.X_fit_)
 
     def _gram_of_fit(self) -> Gram:
         """The Gram matrix of the rows that took part."""

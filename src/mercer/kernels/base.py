@@ -420,7 +420,9 @@ def _plain(value: object) -> object:
 
 
 def restored_rows(kernel: Kernel, stored: Any) -> Data:
-    """Return as data what the `stored` attribute of such data has returned, without checks."""
+    """Return as data what the `stored` attribute of such data has returned, or given kernel values, without checks."""
+    if kernel.takes_values:
+        return GivenValues(stored)
     if kernel.is_structured:
         return as_structured(stored)
     is_numbers = sp.issparse(stored) or (isinstance(stored, np.ndarray) and stored.ndim == 2 and stored.dtype in FLOATS)
