@@ -18,7 +18,7 @@ from mercer._core import CompiledKernel
 from mercer.certificates.certificate import Certificate, combine, conclude, worst_status
 from mercer.certificates.evaluation import conditions_of, evaluate, relative_gap
 from mercer.certificates.roundoff import is_certain, rounding_of_sums
-from mercer.certificates.screening import Plan, TrackedGradient
+from mercer.certificates.screening import Plan, SolverValues, TrackedGradient
 from mercer.certificates.status import Status
 from mercer.data import as_data
 from mercer.gram import Gram, matrix
@@ -369,7 +369,7 @@ def test_single_precision_changes_nothing_that_is_certified(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mercer.certificates.screening._FEW_VALUES", 0)
         patch.setattr("mercer.certificates.screening._MOSTLY", 1.0)
-        mixed = evaluate(problem, gram, beta, hint=hint)
+        mixed = evaluate(problem, gram, beta, solver=SolverValues(hint))
     value = 1e-9 * max(1.0, np.abs(double.values).max())
     objective = 1e-9 * max(1.0, abs(double.primal), abs(double.dual))
     assert mixed.violation == pytest.approx(double.violation, rel=0, abs=value)
@@ -439,7 +439,7 @@ def test_support_vectors_that_take_part_by_their_side_change_nothing_but_objecti
     kept = TrackedGradient(np.abs(beta), problem.n, lambda wanted: Plan(0, followed, lambda check: double.values + off))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mercer.certificates.screening._FEW_FREE", 1.0)
-        found = evaluate(problem, gram, beta, hint=double.gradient + off, kept=kept, by_side=True)
+        found = evaluate(problem, gram, beta, solver=SolverValues(double.gradient + off, kept), by_side=True)
     value = 1e-9 * max(1.0, np.abs(double.values).max())
     objective = 1e-9 * max(1.0, abs(double.primal), abs(double.dual))
     assert (np.abs(found.values - double.values) <= found.known.doubt + found.rounding).all()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mercer.certificates.evaluation import evaluate
+from mercer.certificates.screening import SolverValues
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF
@@ -102,7 +103,7 @@ def test_kept_values_change_nothing_but_the_price(kind):
     counts, found = [], []
     for known in (None, kept):
         before = gram.n_values
-        found.append(evaluate(problem, gram, state.beta, hint=state.gradient, kept=known))
+        found.append(evaluate(problem, gram, state.beta, solver=SolverValues(state.gradient, known)))
         counts.append(gram.n_values - before)
     assert counts[1] < counts[0]
     support = state.beta != 0.0
@@ -131,8 +132,8 @@ def test_kept_values_that_are_off_are_not_believed(wrong):
 
         return honest._replace(run=run)
 
-    fresh = evaluate(problem, gram, state.beta, hint=state.gradient)
-    found = evaluate(problem, gram, state.beta, hint=state.gradient, kept=kept._replace(plan=plan))
+    fresh = evaluate(problem, gram, state.beta, solver=SolverValues(state.gradient))
+    found = evaluate(problem, gram, state.beta, solver=SolverValues(state.gradient, kept._replace(plan=plan)))
     np.testing.assert_array_equal(found.values, fresh.values)
     np.testing.assert_array_equal(found.known.doubt, fresh.known.doubt)
 

@@ -17,7 +17,7 @@ from mercer.certificates.roundoff import (
     rounding_of_offsets,
     sum_rounding,
 )
-from mercer.certificates.screening import TrackedGradient, in_double, product_of, settle, values_of
+from mercer.certificates.screening import SolverValues, in_double, product_of, settle, values_of
 from mercer.gram import Gram
 from mercer.gram.backends import InMemoryRows
 from mercer.kernels.base import finite
@@ -180,11 +180,8 @@ def evaluate(
     gram: Gram,
     beta: FloatArray,
     check: Callable[[], None] | None = None,
-    hint: FloatArray | None = None,
+    solver: SolverValues | None = None,
     before: Evaluation | None = None,
-    kept: TrackedGradient | None = None,
-    claim: FloatArray | None = None,
-    doubt: float = 0.0,
     by_side: bool = False,
 ) -> Evaluation:
     """Evaluate objectives and optimality conditions of `beta` in float64 over all variables.
@@ -197,19 +194,11 @@ def evaluate(
     beta : ndarray of shape (n,)
     check : callable, optional
         Called between pieces of work; what it raises ends the evaluation.
-    hint : ndarray of shape (n,), optional
-        A gradient that somebody believes in. It decides which variables are evaluated in double precision at once,
-        and so what the evaluation costs, but nothing that it says.
+    solver : SolverValues, optional
+        What the solver knows of the point.
     before : Evaluation, optional
         Of another point. Where few coefficients differ, their columns are evaluated in double precision and added to
         its values: as true as all columns anew, but for rounding, which adds up and is counted.
-    kept : Kept, optional
-        Values that a solver has kept up to date: with their proved bound they do for variables that take part by their
-        side alone. Wherever a value in double precision is known as well, theirs must be within the bound.
-    claim : ndarray, optional
-        K beta, as somebody claims, at every row that kernel values are held of (`mercer.gram.backends.InMemoryRows`).
-        It is taken where random probes of the matrix, which cost next to nothing, leave no more than `doubt` open, and
-        that is counted as rounding.
     by_side : bool
         Whether support vectors at a bound may take part by their side alone, too: violation, bias and gap are those of
         double precision all the same, and objectives to within `objective_doubt`. For a problem that is convex.
@@ -233,19 +222,20 @@ def evaluate(
     """
     offset = problem.linear if problem.ridge is None else problem.linear + problem.ridge * beta
     by_side = by_side and problem.ridge is None
-    if claim is not None:
+    solver = solver or SolverValues()
+    if (claim := solver.product) is not None:
         assert isinstance(gram.data, InMemoryRows)
         rows = gram.in_memory_rows
         rounding = rounding_of(gram, beta, claim[rows])
         unsettled = float(gram.data.errors_of(claim[None], rows, beta, np.zeros(1, dtype=np.int64))[0])
-        if unsettled <= doubt:
+        if unsettled <= solver.largest_error:
             values = claim[rows]
             found = conditions_of(problem, beta, values)
             return Evaluation.of(problem, values, offset, *found, rounding + unsettled)
     known = None if before is None else before.known
     change = None if known is None else beta - known.beta
     if before is None or known is None or change is None or 2 * np.count_nonzero(change) > np.count_nonzero(beta):
-        values, open_by = values_of(problem, gram, beta, offset, check, hint, kept, by_side)
+        values, open_by = values_of(problem, gram, beta, offset, check, solver, by_side)
         rounding = rounding_of(gram, problem.by_output(beta), values)
     else:
         values = finite(gram.kernel, before.values + product_of(problem, gram, change, check))

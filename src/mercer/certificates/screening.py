@@ -57,14 +57,35 @@ class TrackedGradient(NamedTuple):
     plan: Callable[[BoolArray], Plan]
 
 
+class SolverValues(NamedTuple):
+    """What a solver knows of its point. None of it is trusted: each value is used only as far as a check allows.
+
+    Attributes
+    ----------
+    gradient : ndarray of shape (n,), optional
+        Decides which variables are evaluated in double precision at once, and so the cost of the evaluation.
+    tracked : TrackedGradient, optional
+        Used for variables that take part by their side alone, with the proved bound on its error. Wherever a value in
+        double precision is known as well, the two must agree within the bound.
+    product : ndarray, optional
+        K beta at every row whose kernel values are in memory (`mercer.gram.backends.InMemoryRows`). It is used if
+        random probes of the matrix bound its error by `largest_error`; the bound counts as rounding.
+    largest_error : float
+    """
+
+    gradient: FloatArray | None = None
+    tracked: TrackedGradient | None = None
+    product: FloatArray | None = None
+    largest_error: float = 0.0
+
+
 def values_of(
     problem: Problem,
     gram: Gram,
     beta: FloatArray,
     offset: FloatArray,
     check: Callable[[], None] | None,
-    hint: FloatArray | None,
-    kept: TrackedGradient | None,
+    solver: SolverValues,
     by_side: bool,
 ) -> tuple[FloatArray, FloatArray]:
     """K beta, in double precision wherever it could matter, and how far each value may be off.
@@ -74,7 +95,7 @@ def values_of(
     gradient among those that can move the other way. Where its gradient in single precision is further from both than
     the proved bound, that is settled. All others are evaluated in double precision, until none is open.
     """
-    exact = in_double(problem, beta, by_side=False)
+    hint, kept, exact = solver.gradient, solver.tracked, in_double(problem, beta, by_side=False)
     # Several outputs share their kernel values, and nearly every row is a support vector of some of them.
     plain = problem.n_outputs > 1 or not problem.loss.settles_by_side(problem)
     if kept is not None and hint is not None and not plain:

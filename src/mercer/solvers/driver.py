@@ -11,6 +11,7 @@ from mercer._typing import FloatArray
 from mercer.certificates.certificate import Evidence, conclude
 from mercer.certificates.evaluation import Evaluation, evaluate
 from mercer.certificates.roundoff import is_feasible
+from mercer.certificates.screening import SolverValues
 from mercer.certificates.solution import Limits, Solution, TraceRow
 from mercer.certificates.status import Status
 from mercer.gram import STATE_ARRAYS, Gram
@@ -205,16 +206,15 @@ class _Run(Generic[StateT]):
             state.beta[:] = self._problem.make_feasible(state.beta)
         try:
             self._check()
+            tracked = None if self._working is None else self._solver.kept(self._working)
+            solver = SolverValues(state.gradient, tracked, state.claim, DOUBT * self._limits.tol)
             found = evaluate(
                 self._problem,
                 self._gram,
                 state.beta,
                 self._check,
-                hint=state.gradient,
+                solver,
                 before=self._before,
-                kept=None if self._working is None else self._solver.kept(self._working),
-                claim=state.claim,
-                doubt=DOUBT * self._limits.tol,
                 by_side=self._convex,
             )
         except _Skip:
