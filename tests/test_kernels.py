@@ -914,8 +914,8 @@ def test_errors_say_what_is_wrong(make, error, message):
     ids=lambda one: one.__name__,
 )
 def test_machines_on_all_rows_predict_with_composites_of_given_values(machine):
-    X, y = rows(20), np.arange(20) % 2
-    K = X @ X.T
+    X = rows(20)
+    K, y = X @ X.T, (X[:, 0] > 0).astype(int)
     found = machine(kernel=2 * Precomputed(is_psd=True) + 1).fit(K, y)
     expected = machine(kernel=Precomputed(is_psd=True)).fit(2 * K + 1, y)
     predict = "predict" if machine is KernelRidge else "decision_function"
