@@ -26,7 +26,7 @@ from mercer.multiclass.coefficients import PairCoefficients
 from mercer.multiclass.cross_fitting import cross_fitted
 from mercer.multiclass.prediction import predicted_classes
 from mercer.problems import Problem
-from mercer.solvers import Interruption
+from mercer.solvers import Interruption, Limits
 
 
 class MarginClassifier(HasProbabilities, DualMachine):
@@ -161,8 +161,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
                 penalties,
                 scheme=self.multi_class,
                 duals=self._fold_duals(),
-                tol=self.tol,
-                max_seconds=None if max_seconds is None else max(0.0, began + max_seconds - time.perf_counter()),
+                limits=Limits(self.tol, max_seconds=max_seconds).after(time.perf_counter() - began, 0),
                 interruption=Interruption(self._search),
                 check=check,
             ).raw

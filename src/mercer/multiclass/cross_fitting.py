@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -93,8 +93,7 @@ def cross_fitted(
     *,
     scheme: str,
     duals: Duals,
-    tol: float,
-    max_seconds: float | None = None,
+    limits: Limits,
     interruption: Interruption | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> CrossFitted:
@@ -110,10 +109,8 @@ def cross_fitted(
     scheme : {"ovo", "ovr", "joint"}
     duals : callable
         Makes the problems of machines for two classes, of which one may have no row; the joint machine has its own.
-    tol : float
-        Largest violation; each fold is solved to a hundredth of it.
-    max_seconds : float, optional
-        Of all folds.
+    limits : Limits
+        `max_seconds` is for all folds together; each fold is solved to a hundredth of `tol`.
     interruption : Interruption, optional
         What a Ctrl-C stops besides.
     check : callable, optional
@@ -128,7 +125,7 @@ def cross_fitted(
     Costs five fits of four fifths of the rows, and kernel values between each row and the support vectors of others.
     """
     folds, peak, began = fold_numbers(codes, n_classes), 0, time.perf_counter()
-    limits = Limits(tol=_TIGHTER * tol, max_seconds=max_seconds)
+    limits = replace(limits, tol=_TIGHTER * limits.tol)
 
     def fit(kept: IndexArray, out: IndexArray) -> FloatArray:
         nonlocal peak
