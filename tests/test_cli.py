@@ -278,7 +278,7 @@ def test_a_machine_that_is_not_optimal_says_what_to_do_on_the_command_line(merce
     fit = ("fit", "patients.csv", "--target", "outcome", "--missing", "drop", "--out", "m")
     status, out, err = mercer(*fit, "--max-seconds", "1e-9")
     assert status == 0
-    advice = "The time limit came before the optimum; the violation says how far its conditions are from holding."
+    advice = "The time limit came before the optimum; the violation says by how much the optimality conditions fail."
     assert advice in " ".join(out.split())
     assert "hint: give it more time with --max-seconds\n" in err
     assert "warm_start" not in out + err

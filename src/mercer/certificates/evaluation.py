@@ -1,4 +1,4 @@
-"""A point of a problem, evaluated over all the training data in float64, apart from any solver."""
+"""The evaluation of a point over all training data in float64, independent of any solver."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mercer.problems import Problem, inner
 
 
 class Conditions(NamedTuple):
-    """Numbers that K beta settles: see native/qp/conditions.hpp."""
+    """Numbers that follow from K beta; see native/qp/conditions.hpp."""
 
     quadratic: float
     linear: float
@@ -37,9 +37,9 @@ class Conditions(NamedTuple):
 
 
 class Known(NamedTuple):
-    """A point that was evaluated, and how far each value may be off.
+    """A point that was evaluated, and a bound on the error of each of its values.
 
-    `doubt` is 0 where kernel values were in double precision.
+    `doubt` is 0 for values from kernel values in double precision.
     """
 
     beta: FloatArray
@@ -55,26 +55,26 @@ class Evaluation:
     values : ndarray of shape (n,)
         K beta: decision values without bias.
     gradient : ndarray of shape (n,)
-        Of the dual objective to be minimised.
+        Gradient of the dual objective, which is minimised.
     multipliers : ndarray of shape (n_groups,)
-        The gradient's level on each group: its mean over the free variables, or else the midpoint of the interval
-        that the optimality conditions leave. A machine with one group has bias b = -multipliers[0]; one with two, of
-        which the second is that of the other side, minus their mean.
+        The level of the gradient on each group: its mean over the free variables; without any, the midpoint of the
+        interval that the optimality conditions allow. A machine with one group has the bias b = -multipliers[0]; with
+        two groups (one for each side), the bias is minus their mean.
     bias : float
-        That of the decision function; 0 for machines without one.
+        The bias of the decision function; 0 for machines without one.
     violation : float
         Largest over the groups of M - m, with M the largest gradient among variables that can shrink and m the
-        smallest among those that can grow (in LIBSVM's notation m(alpha) - M(alpha)); 0 where none is positive.
+        smallest among those that can grow (in LIBSVM's notation m(alpha) - M(alpha)); 0 if none is positive.
     excess : float
-        The same where it is negative too: by how much the conditions hold.
+        The same, but negative if the conditions hold with a margin.
     primal, dual : float
-        Objectives. Their difference, the gap, is in double precision always.
+        Objectives. Their difference, the gap, is always in double precision.
     known : Known, optional
-        From where the evaluation of a point nearby may go on.
+        What the evaluation of a similar point can reuse.
     objective_doubt : float
-        How far both objectives may be off, by the same number: 0 unless support vectors take part by their side.
+        Bound on the error that both objectives have in common; 0 unless screening left support vectors in float32.
     rounding, value_rounding : float
-        Estimates of how far float64 may have put off a decision value or a gradient, and K beta alone.
+        Estimates of the rounding error of decision values and gradients, and of K beta alone.
     """
 
     values: FloatArray
@@ -106,7 +106,7 @@ class Evaluation:
         known: Known | None = None,
         primal: float | None = None,
     ) -> Evaluation:
-        """Return the evaluation of a point, given K beta, what the gradient adds to it, and what follows from both."""
+        """Return the evaluation of a point from K beta, the offset of the gradient, and the conditions."""
         sizes = (float(np.abs(some).max(initial=0.0)) for some in (problem.linear, offset))
         infeasibility = conditions.infeasibility - sum_rounding(problem.start)
         return cls(
@@ -130,19 +130,20 @@ class Evaluation:
 
     @property
     def relative_gap(self) -> float:
-        """(P - D) / max(1, |P|, |D|), or more by what is open of P and D."""
+        """(P - D) / max(1, |P|, |D|), enlarged by the error bound of P and D."""
         return relative_gap(self.primal, self.dual, self.objective_doubt)
 
     @property
     def is_feasible(self) -> bool:
-        """Whether the point is in its box and its sums are right, but for rounding."""
+        """Whether the point is within its bounds and has the right sums, up to rounding."""
         return bool(is_feasible(self.dual_infeasibility, self.mass))
 
     def beats(self, other: Evaluation, *, convex: bool) -> bool:
-        """Whether its point is the better one, whatever rounding has made of it.
+        """Whether this point is better than the other one, beyond rounding.
 
-        A feasible one before others; by the duality gap, which a feasible point that rounding has led astray cannot
-        make small; by the dual objective alone where the problem is not convex, or no primal point is feasible.
+        A feasible point is better than an infeasible one. Else the smaller duality gap is better: rounding cannot make
+        the gap of a feasible point too small. If the problem is not convex, or no primal point is feasible, the larger
+        dual objective is better.
         """
         if self.is_feasible != other.is_feasible:
             return self.is_feasible
@@ -154,18 +155,18 @@ class Evaluation:
         return self.primal - self.dual + doubt < other.primal - other.dual
 
     def objective_rounding(self, problem: Problem) -> float:
-        """Return about how far rounding in float64 puts each objective, and the gap, off; `problem` is the point's."""
+        """Return an estimate of the rounding error of each objective and of the gap; `problem` is the point's."""
         with np.errstate(over="ignore"):  # of huge C: the bound is infinite then
             steepness = problem.steepness(self.values, self.multipliers, self.rounding)
         return float(rounding_of_objectives(self.rounding, self.mass, steepness, self.primal, problem.n))
 
     def relative_gap_rounding(self, problem: Problem) -> float:
-        """Return about how far the relative gap is off because float64 rounds, of the problem whose point it is."""
+        """Return an estimate of the rounding error of the relative gap; `problem` is the point's."""
         return self.objective_rounding(problem) / _scale(self.primal, self.dual, self.objective_doubt)
 
 
 def relative_gap(primal: float, dual: float, doubt: float = 0.0) -> float:
-    """Return (P - D) / max(1, |P|, |D|), or more by what P and D are off; infinite where the point is infeasible."""
+    """Return (P - D) / max(1, |P|, |D|), enlarged by the error of P and D; infinite for an infeasible point."""
     if np.isinf(primal):
         return float("inf")
     return (primal - dual) / _scale(primal, dual, doubt)
@@ -193,7 +194,7 @@ def evaluate(
         Of the same n rows.
     beta : ndarray of shape (n,)
     check : callable, optional
-        Called between pieces of work; what it raises ends the evaluation.
+        Called between parts of work; it may raise, to stop the evaluation.
     solver : SolverValues, optional
         What the solver knows of the point.
     before : Evaluation, optional

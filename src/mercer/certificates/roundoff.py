@@ -1,4 +1,4 @@
-"""How far decision values may be off because float64 rounds, and what that may hide."""
+"""Estimates of the rounding error of decision values, objectives and conditions in float64."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mercer.problems import inner
 Some = TypeVar("Some", float, npt.NDArray[np.float64])
 
 _EPS = float(np.finfo(np.float64).eps)
-_ADDED = 0.25  # units of roundoff for each root of the number of additions: measured are 0.03 on tiles
-_FEASIBLE = 1e-9  # of all coefficients, added up
+_ADDED = 0.25  # units of roundoff per square root of the number of additions (0.03 was measured on tiles)
+_FEASIBLE = 1e-9  # largest infeasibility of a feasible point, as a share of the sum of absolute coefficients
 
 
 def rounding_of(gram: Gram, beta: FloatArray, values: FloatArray) -> float:
-    """Return about how far `values`, which are K beta, may be off, for `beta` of shape (n,) or (n, n_outputs)."""
+    """Return an estimate of the error of `values`, which are K beta, for `beta` of shape (n,) or (n, n_outputs)."""
     if gram.kernel.is_psd:
         lengths = np.sqrt(gram.magnitudes())
         size, terms = float(lengths.max(initial=0.0)), (lengths * beta.T).T
@@ -33,15 +33,15 @@ def rounding_of(gram: Gram, beta: FloatArray, values: FloatArray) -> float:
 
 
 def rounding_error(gram: Gram, size: float, terms: FloatArray, values: FloatArray) -> float:
-    """Return about how far `values` may be off, which are sums of terms, each a kernel value times a coefficient.
+    """Return an estimate of the error of `values`, which are sums of kernel values times coefficients.
 
     Parameters
     ----------
     gram : Gram
     size : float
-        The largest sqrt(k(x_i, x_i)), or 1 where `terms` are coefficients and kernel values are at most 1.
+        The largest sqrt(k(x_i, x_i)); or 1 if `terms` are coefficients and kernel values are at most 1.
     terms : ndarray of shape (n,)
-        sqrt(k(x_j, x_j)) times the coefficient of each row: a term is at most `size` times that.
+        sqrt(k(x_j, x_j)) times the coefficient of each row; a term of the sum is at most `size` times that.
     values : ndarray
     """
     mass, largest = float(np.abs(terms).sum()), float(np.abs(values).max(initial=0.0))
@@ -49,29 +49,29 @@ def rounding_error(gram: Gram, size: float, terms: FloatArray, values: FloatArra
 
 
 def rounding_of_sums(roundoff: float, size: Some, squares: Some, largest: Some, mass: Some, n: Any) -> Any:
-    """Return about how far sums of n terms may be off; of one point, or of several.
+    """Return an estimate of the error of sums of n terms, for one point or for several.
 
     Parameters
     ----------
     roundoff : float
         Relative error of kernel values, in units of roundoff.
     size, squares, mass : float or ndarray
-        A term is at most `size` times a number; of these numbers, the sum of squares and the sum.
+        A term is at most `size` times a number; `squares` and `mass` are the sum of squares and the sum of the numbers.
     largest : float or ndarray
         The largest of the sums.
     n : int or ndarray
 
     Notes
     -----
-    Errors of terms are independent: together they are as large as the root of the sum of their squares, and eight times
-    that leaves room. Errors of n additions are shares of partial sums, which are at most `size` times `mass` (and are
-    half as large where one class comes before the other). Tiles add in at least four lanes.
+    Errors of terms are taken as independent: their sum is about the root of the sum of their squares, times a safety
+    factor of 8. Errors of n additions are proportional to partial sums, which are at most `size` times `mass`. Tiles
+    add in at least four lanes.
     """
     return _EPS * (size * (8.0 * roundoff * squares**0.5 + _ADDED * np.sqrt(n) * mass) + largest)
 
 
 def rounding_of_offsets(linear: Some, offset: Some) -> Some:
-    """Return how far gradients and the bias may be off by what is added to K beta, beside what K beta is off.
+    """Return the error of gradients and the bias from the terms that are added to K beta.
 
     Parameters
     ----------
@@ -87,18 +87,18 @@ def rounding_of_offsets(linear: Some, offset: Some) -> Some:
 
 
 def rounding_of_objectives(rounding: Some, mass: Some, steepness: Some, primal: Some, n: Any) -> Any:
-    """Return how far each of two objectives, and their difference, may be off. Of one point, or of several.
+    """Return an estimate of the error of each objective and of their difference, for one point or for several.
 
     Parameters
     ----------
     rounding : float or ndarray
-        How far decision values may be off.
+        Error of decision values.
     mass : float or ndarray
-        Sum of |beta|: products of beta with decision values and with the linear term are off by so many roundings.
+        Sum of |beta|, which multiplies the error in products of beta with decision values and with the linear term.
     steepness : float or ndarray
-        How much more the loss may charge for each unit that all decision values are off.
+        Largest increase of the loss for each unit of error in all decision values.
     primal : float or ndarray
-        Primal objective, a sum of n charges that are rounded as they are added.
+        Primal objective, a sum of n losses, each rounded when it is added.
     n : int or ndarray
     """
     size = np.where(np.isfinite(primal), np.abs(primal), 0.0)
@@ -106,18 +106,18 @@ def rounding_of_objectives(rounding: Some, mass: Some, steepness: Some, primal: 
 
 
 def is_certain(excess: Some, rounding: Some, tol: float) -> Any:
-    """Return whether rounding cannot have hidden a violation of more than `tol`. Of one point, or of several."""
+    """Return whether a violation of more than `tol` cannot be hidden by rounding, for one point or for several."""
     return (rounding <= tol) | (excess + 2.0 * rounding <= tol)
 
 
 def is_feasible(infeasibility: Some, mass: Some) -> Any:
-    """Return whether coefficients are in their box and their sums right, but for rounding; `mass` is their sizes' sum.
+    """Return whether coefficients are within their bounds and have the right sums, up to rounding.
 
-    Of one point, or of several.
+    `mass` is the sum of absolute coefficients. For one point, or for several.
     """
     return infeasibility <= _FEASIBLE * mass
 
 
 def sum_rounding(start: FloatArray) -> float:
-    """Return how far sums that are given by a point may be off what it was meant to say."""
+    """Return the rounding error of group sums that are defined by the starting point."""
     return 4.0 * _EPS * float(np.abs(start).sum())

@@ -1,4 +1,4 @@
-"""K beta, in double precision wherever it could matter: single precision, with its proved bound, where it does not."""
+"""Screening: K beta in float64 where it can matter, and in float32 where a proved bound shows that it cannot."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from mercer.kernels.base import finite
 from mercer.problems import Problem
 
 _EPS = float(np.finfo(np.float64).eps)
-_FEW_VALUES = 200_000  # below, looking at what is open would take longer than double precision for all
-_HINTED = 0.25  # of the bound known beforehand: the one that comes with the values is closer
-_WITNESSES = 64  # one variable in so many is evaluated twice, to see whether kept values are what they are said to be
-_FEW_FREE = 1 / 3  # of all support vectors: a row in double precision costs twice as much, and half among themselves
-_MOSTLY = 0.8  # of all variables: where so many need double precision, all get it, for it costs about twice as much
+_FEW_VALUES = 200_000  # kernel values; below, double precision for all is faster than screening
+_HINTED = 0.25  # factor on the a priori bound: the bound that comes with the values is tighter
+_WITNESSES = 64  # one variable in so many is evaluated twice, to check the tracked values
+_FEW_FREE = 1 / 3  # share of free support vectors up to which only these are evaluated in double precision
+_MOSTLY = 0.8  # share of variables; if more need double precision, all get it (it costs about twice as much)
 
 
 class Plan(NamedTuple):
-    """How values are to be brought up to date.
+    """How to bring tracked values up to date.
 
     Attributes
     ----------
     n_values : int
-        Kernel values that it takes.
+        Number of kernel values to evaluate.
     followed : ndarray of bool, (n,)
-        Which variables' values are up to date as they are.
+        The variables whose values are up to date already.
     run : callable
-        Returns all values, (n,), those up to date that were wanted; calls its argument between pieces of work.
+        Returns all values, (n,), of which the wanted ones are up to date; it calls its argument between parts of work.
     """
 
     n_values: int
@@ -40,16 +40,16 @@ class Plan(NamedTuple):
 
 
 class TrackedGradient(NamedTuple):
-    """K beta as somebody has kept it up to date, by kernel values in single precision or better.
+    """K beta as a solver has maintained it, from kernel values in single precision or better.
 
     Attributes
     ----------
-    travelled : ndarray of shape (n,)
-        The sizes of all changes of each coefficient that the values have followed, from 0 on, added up.
+    update_sum : ndarray of shape (n,)
+        For each coefficient, the sum of the absolute values of all updates since 0.
     n_terms : int
-        How many products have been added to a value, at most.
+        Largest number of products that were added to a value.
     plan : callable
-        Returns the :class:`Plan` for wanted variables, given as flags, (n,).
+        Returns the :class:`Plan` for the wanted variables, given as a mask, (n,).
     """
 
     update_sum: FloatArray
@@ -88,15 +88,16 @@ def values_of(
     solver: SolverValues,
     by_side: bool,
 ) -> tuple[FloatArray, FloatArray]:
-    """K beta, in double precision wherever it could matter, and how far each value may be off.
+    """K beta, in double precision where it can matter, and a bound on the error of each value.
 
-    Support vectors are evaluated in double precision; with `by_side`, free ones are, and the others where that costs no
-    more. Any other variable takes part only by being on the right side: of the multiplier of its group, and of the best
-    gradient among those that can move the other way. Where its gradient in single precision is further from both than
-    the proved bound, that is settled. All others are evaluated in double precision, until none is open.
+    Support vectors are evaluated in double precision; with `by_side`, only free ones are, unless all cost no more. Any
+    other variable affects the certificate only by the side of its gradient: of the multiplier of its group, and of the
+    best gradient among the variables that can move the other way. If its gradient in single precision is further from
+    both than the proved bound, the side is certain. All others are evaluated in double precision, until every side is
+    certain.
     """
     hint, kept, exact = solver.gradient, solver.tracked, in_double(problem, beta, by_side=False)
-    # Several outputs share their kernel values, and nearly every row is a support vector of some of them.
+    # Several outputs share kernel values, and nearly every row is a support vector of one of them.
     plain = problem.n_outputs > 1 or not problem.loss.settles_by_side(problem)
     if kept is not None and hint is not None and not plain:
         free = in_double(problem, beta, by_side=True)
@@ -121,7 +122,7 @@ def values_of(
 
 
 def in_double(problem: Problem, beta: FloatArray, *, by_side: bool) -> BoolArray:
-    """Which variables are evaluated in double precision whatever side they are on; see :func:`values_of`."""
+    """Mask of the variables that are always evaluated in double precision; see :func:`values_of`."""
     free = (problem.lower < beta) & (beta < problem.upper)
     return free if by_side else free | (beta != 0.0)
 
@@ -136,33 +137,33 @@ def _from_kept(
     kept: TrackedGradient,
     exact: BoolArray,
 ) -> tuple[FloatArray, FloatArray] | None:
-    """What :func:`values_of` returns, with kept values for what is not evaluated in double precision.
+    """What :func:`values_of` returns, with tracked values for variables that need no double precision.
 
-    None where they do not pay, for their bound leaves too many open; or are not what they are said to be. What is open
-    is evaluated anew, in single precision first where its closer bound may do.
+    None if tracked values are not faster, because their bound leaves too many sides uncertain, or if the check of some
+    of them fails. Uncertain values are evaluated again, first in single precision if its tighter bound may suffice.
     """
     doubt, closer = gram.single_precision_bound(kept.update_sum), gram.single_precision_bound(beta)
     if doubt is None or closer is None:
         return None
-    added = np.abs(problem.linear)  # and taken off again
+    added = np.abs(problem.linear)  # and subtracted again
     if problem.ridge is not None:
         added = added + problem.ridge * kept.update_sum
     size = gram.value_bound() * float(kept.update_sum.sum()) + float(added.max(initial=0.0))
     doubt += 2.0 * _EPS * (kept.n_terms + 4) * size
     if not np.isfinite(doubt).all():
         return None
-    witness = np.zeros(problem.n, dtype=bool)  # one of them may have lost what another has not
+    witness = np.zeros(problem.n, dtype=bool)  # spread over all variables, because errors may be in some of them only
     witness[::_WITNESSES] = True
     used = beta != 0.0
     anew = exact | witness | ~_settled(problem, beta, hint, np.where(exact, 0.0, doubt))
     wanted = ~gram.with_repeats(anew) | witness
     plan = kept.plan(wanted)
     n_used, n_exact, n_anew = (int(np.count_nonzero(some)) for some in (used, exact, anew))
-    between = n_used * n_used if exact[used].all() else 0  # half of what is between support vectors
+    between = n_used * n_used if exact[used].all() else 0  # half of the values between support vectors
     if plan.n_values + (n_anew + n_exact) * n_used - between > problem.n * n_used:
         return None
     values = plan.run(check)
-    # Levels are of the solver's gradient so far: what they decide here is asked again in the end.
+    # The levels come from the solver's gradient; what they decide here is decided again at the end.
     gradient = np.where(anew, hint, values + offset)
     anew |= ~_settled(problem, beta, gradient, np.where(exact, 0.0, doubt))
     double = exact | anew & ~_settled(problem, beta, gradient, np.where(exact, 0.0, closer), margin=_HINTED)
@@ -188,7 +189,7 @@ def settle(
     check: Callable[[], None] | None,
     exact: BoolArray,
 ) -> None:
-    """Evaluate values in double, in place, until `exact` has no doubt, and no doubt elsewhere leaves a side open."""
+    """Evaluate values in double precision, in place, until those of `exact` have no error and all sides are certain."""
     while doubt.any():
         matters = exact | ~_settled(problem, beta, values + offset, doubt)
         chosen = np.flatnonzero(gram.with_repeats(matters) & (doubt > 0.0))
@@ -200,7 +201,7 @@ def settle(
 def _settled(
     problem: Problem, beta: FloatArray, gradient: FloatArray, doubt: FloatArray, margin: float = 1.0
 ) -> BoolArray:
-    """Which variables at a bound are on the right side whatever the true gradient is, within `margin` times `doubt`."""
+    """Mask of variables at a bound whose side is certain: for any true gradient within `margin` times `doubt`."""
     bounds = problem.lower, problem.upper
     return find_settled(beta, *bounds, gradient, doubt, margin, problem.groups, problem.n_groups)
 

@@ -1,4 +1,4 @@
-"""How a fit ends: the status that its certificate carries, and the errors and the warning that stand for others."""
+"""How a fit ends: the status of its certificate, and the errors and the warning for other endings."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from mercer._typing import FloatArray
 
 
 class Status(StrEnum):
-    """How a fit ended; :attr:`advice` says what to make of it.
+    """How a fit ended; :attr:`advice` says what it means and what to do.
 
-    Each is its own text: ``Status.OPTIMAL == "optimal"``.
+    A status equals its text: ``Status.OPTIMAL == "optimal"``.
 
     Examples
     --------
@@ -34,20 +34,20 @@ class Status(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether going on would not improve the result."""
+        """Whether more iterations would not improve the result."""
         return self in (Status.OPTIMAL, Status.STATIONARY, Status.STALLED, Status.INFEASIBLE)
 
 
 _ADVICE = {
     Status.OPTIMAL: "The optimality conditions hold to the tolerance asked for.",
-    Status.MAX_ITER: "The limit on iterations came before the optimum; the violation says how far its "
-    "conditions are from holding.",
-    Status.TIME_LIMIT: "The time limit came before the optimum; the violation says how far its "
-    "conditions are from holding.",
-    Status.INTERRUPTED: "The fit was interrupted before the optimum; the violation says how far its "
-    "conditions are from holding.",
-    Status.STALLED: "No progress could be made, or told: rounding in float64 hides what is left, or the problem is too "
-    "badly conditioned for it. Scale the columns if their units differ, ask for a larger tolerance, or lower C, "
+    Status.MAX_ITER: "The limit on iterations came before the optimum; the violation says by how much the "
+    "optimality conditions fail.",
+    Status.TIME_LIMIT: "The time limit came before the optimum; the violation says by how much the "
+    "optimality conditions fail.",
+    Status.INTERRUPTED: "The fit was interrupted before the optimum; the violation says by how much the "
+    "optimality conditions fail.",
+    Status.STALLED: "Progress stopped, or is below what float64 can resolve, because of rounding or because the problem "
+    "is badly conditioned. Scale the columns if their units differ, ask for a larger tolerance, or lower C, "
     "gamma or the degree.",
     Status.STATIONARY: "The kernel is not known to be positive semidefinite: this is a point where the optimality "
     "conditions hold, but there may be better ones.",
@@ -58,7 +58,7 @@ _ADVICE = {
 
 
 class InseparableError(ValueError):
-    """C = inf was asked for, but there is no machine of maximal margin: the status `infeasible`, as an error.
+    """The classes cannot be separated, so there is no machine with C = inf: the status `infeasible`, as an error.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class InseparableError(ValueError):
         self.distance = distance
 
     def __reduce__(self) -> tuple[type[InseparableError], tuple[str, FloatArray, float]]:
-        # Processes of a parallel search pass errors on by pickle, which would call with the message alone.
+        # A parallel search pickles errors; by default, unpickling would pass the message only.
         return type(self), (str(self), self.weights, self.distance)
 
 
@@ -92,6 +92,6 @@ class StoppedError(RuntimeError):
 class IndefiniteKernelWarning(UserWarning):
     """The kernel is not positive semidefinite on the training rows, or not known to be.
 
-    The fit ends all the same, and its certificate says `stationary` at best: `mercer.diagnose` says of a kernel what is
-    known, and `clip`, `flip` and `shift` of `mercer.kernels` repair a matrix of its values.
+    The fit still ends, with the status `stationary` at best. `mercer.diagnose` says what is known about a kernel, and
+    `clip`, `flip` and `shift` of `mercer.kernels` repair a matrix of kernel values.
     """
