@@ -46,8 +46,8 @@ _ADVICE = {
     "optimality conditions fail.",
     Status.INTERRUPTED: "The fit was interrupted before the optimum; the violation says by how much the "
     "optimality conditions fail.",
-    Status.STALLED: "Progress stopped, or is below what float64 can resolve, because of rounding or because the problem "
-    "is badly conditioned. Scale the columns if their units differ, ask for a larger tolerance, or lower C, "
+    Status.STALLED: "Progress stopped, or is below what float64 can resolve, because of rounding or because the "
+    "problem is badly conditioned. Scale the columns if their units differ, ask for a larger tolerance, or lower C, "
     "gamma or the degree.",
     Status.STATIONARY: "The kernel is not known to be positive semidefinite: this is a point where the optimality "
     "conditions hold, but there may be better ones.",
