@@ -102,8 +102,15 @@ def test_the_limit_is_a_ceiling_and_the_account_is_true(name, limit):
 
 @pytest.mark.parametrize("limit", [40, pytest.param(60, marks=pytest.mark.slow)])
 def test_probabilities_keep_to_the_limit(limit):
-    settings = {"C": 1.0, "probability": True, "memory_limit": limit * MEGABYTE}
+    settings = {"C": 1.0, "probability": True, "memory_limit": limit * MEGABYTE, "calibration_values": "leave_one_out"}
     assert peak_of("SVC", 6000, 10, 0.3, **settings)[0] <= limit * MEGABYTE
+
+
+@pytest.mark.parametrize("values", ["leave_one_out", "folds"])
+def test_the_account_has_the_pass_for_probabilities(values):
+    peak, told, _ = peak_of("SVC", 1900, 20, 0.3, C=1.0, probability=True, calibration_values=values)
+    assert peak <= told + 20 * MEGABYTE
+    assert told <= 1.5 * peak + 8 * MEGABYTE
 
 
 def test_several_machines_are_counted_and_a_limit_that_is_too_small_is_exceeded_aloud():

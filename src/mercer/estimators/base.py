@@ -181,6 +181,7 @@ class DualMachine(Iterated, KernelMachine):
     """A machine, or several, whose duals the solvers of :mod:`mercer.solvers` have solved and certified."""
 
     warm_start: bool
+    _held_for_probabilities = 0  # bytes at a time
     _silent = False  # whether somebody else tells how the fit ended
     _search: Interruption | None = None  # what stops the search that the fit is part of, and tells of it
 
@@ -251,8 +252,13 @@ class DualMachine(Iterated, KernelMachine):
 
     @property
     def certificate_(self) -> Certificate:
-        """The certificate of the whole; its `parts` are those of the machines."""
-        return self._solved().certificate
+        """The certificate of the whole; its `parts` are those of the machines.
+
+        Its peak memory is that of the whole fit, the pass for probabilities included.
+        """
+        found = self._solved().certificate
+        held = self._held_for_probabilities
+        return found if held <= found.peak_memory_bytes else replace(found, peak_memory_bytes=held)
 
     @property
     def coef_(self) -> Any:
@@ -353,13 +359,7 @@ class DualMachine(Iterated, KernelMachine):
             return
         if self.verbose:
             _say(str(self.certificate_))
-        if self.memory_limit and (peak := solutions.peak_memory_bytes) > self.memory_limit:
-            warnings.warn(
-                f"memory_limit={self.memory_limit:,} bytes is less than these rows need: the fit held {peak:,} at a "
-                "time. memory_limit=0 asks for as little as goes, without a warning.",
-                UserWarning,
-                stacklevel=depth,
-            )
+        self._warn_of_memory(solutions.peak_memory_bytes, depth=depth + 1)
         if worst_status(solutions.statuses) not in (Status.OPTIMAL, Status.STATIONARY):
             certificate = self.certificate_
             go_on = _GO_ON.get(certificate.status, "")
@@ -369,6 +369,16 @@ class DualMachine(Iterated, KernelMachine):
                 f"(tolerance {certificate.tol:g}), relative duality gap {certificate.relative_gap:.3g}. "
                 + " ".join(part for part in (certificate.status.advice, go_on, hint) if part),
                 ConvergenceWarning,
+                stacklevel=depth,
+            )
+
+    def _warn_of_memory(self, peak: int, *, depth: int) -> None:
+        """Say where the fit held more than it should; `depth` calls below the user's."""
+        if self.memory_limit and peak > self.memory_limit:
+            warnings.warn(
+                f"memory_limit={self.memory_limit:,} bytes is less than these rows need: the fit held {peak:,} at a "
+                "time. memory_limit=0 asks for as little as goes, without a warning.",
+                UserWarning,
                 stacklevel=depth,
             )
 

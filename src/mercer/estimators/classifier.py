@@ -21,7 +21,7 @@ from mercer.gram import CachePolicy, Gram
 from mercer.loo.crammer_singer import joint_left_out
 from mercer.loo.decision_values import left_out as values_without_rows
 from mercer.multiclass import training
-from mercer.multiclass.calibration import FOLDS, LEAVE_ONE_OUT
+from mercer.multiclass.calibration import FOLDS, LEAVE_ONE_OUT, held_by_calibration
 from mercer.multiclass.coefficients import PairCoefficients
 from mercer.multiclass.cross_fitting import cross_fitted
 from mercer.multiclass.prediction import predicted_classes
@@ -144,17 +144,23 @@ class MarginClassifier(HasProbabilities, DualMachine):
         sizes = np.array([labels.rows.size]) if joint else self.machines_.tasks.sizes
         self._choose_values(sizes=sizes, refits=joint, convex=gram.is_convex)
 
+        held = 0
+
         def without_rows(check: Callable[[], None]) -> FloatArray:
+            nonlocal held
             problems, starts = self._followed_problems(penalties)
             parts = [task.rows for task in self.machines_.tasks]
             if joint:
                 return joint_left_out(problems[0], starts[0], gram, check=check)
-            return values_without_rows(
+            raw, _, found = values_without_rows(
                 problems, starts, parts, gram, np.arange(gram.n), name="probability=True", check=check
-            )[0]
+            )
+            held = max((one.peak_memory_bytes for one in found), default=0)
+            return raw
 
         def without_folds(check: Callable[[], None]) -> FloatArray:
-            return cross_fitted(
+            nonlocal held
+            found = cross_fitted(
                 gram,
                 labels.codes[labels.rows],
                 labels.classes.size,
@@ -164,12 +170,16 @@ class MarginClassifier(HasProbabilities, DualMachine):
                 limits=Limits(self.tol, max_seconds=max_seconds).after(time.perf_counter() - began, 0),
                 interruption=Interruption(self._search),
                 check=check,
-            ).raw
+            )
+            held = found.peak_memory_bytes
+            return found.raw
 
         left_out = without_folds if self.calibration_values_ == FOLDS else without_rows
         raw = self._left_out_in_time(left_out, max_seconds, began, depth=depth)
         if raw is not None:
             self._calibrate(self._as_predicted(raw), labels, self.multi_class)
+            self._held_for_probabilities = max(held, held_by_calibration(raw, labels.classes.size))
+            self._warn_of_memory(self._held_for_probabilities, depth=depth + 1)
 
     def _followed_problems(self, penalties: FloatArray) -> tuple[list[Problem], list[FloatArray]]:
         """Problems whose solutions are followed to those without a row, and these solutions."""

@@ -31,7 +31,14 @@ VALUES = (AUTO, LEAVE_ONE_OUT, FOLDS)
 """What `calibration_values` may be."""
 
 _PASSES = {LEAVE_ONE_OUT: "leave-one-out pass", FOLDS: "cross-fitting"}
-_FITTED = ("calibration_", "calibration_values_", "calibration_reason_", "loo_decision_", "cross_fitted_decision_")
+_FITTED = (
+    "calibration_",
+    "calibration_values_",
+    "calibration_reason_",
+    "loo_decision_",
+    "cross_fitted_decision_",
+    "_held_for_probabilities",
+)
 
 # Up to which "auto" leaves out rows one by one.
 _MOST_MACHINES = 45  # the pairs of ten classes

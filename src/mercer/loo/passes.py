@@ -73,6 +73,11 @@ class Passes:
             self.near = np.where(slack > 0.0, slack / reached, 0.0)
             self.distance = np.where(slack > 0.0, slack / self.lengths, 0.0)
             self.stiffness = np.where(slack > 0.0, self.answer / slack, np.inf)
+        chunk = max((piece.size for piece in tableau.chunks(self.others)), default=0)
+        whole = self.others.size if self.kept is not None else chunk
+        # Of variables beside basic ones: what each part has of them, and how basic ones answer.
+        self.lasting_bytes = tableau.held_bytes + self.inverse.nbytes + 16 * tableau.basic.size * whole
+        self.peak_bytes = self.lasting_bytes + 8 * tableau.basic.size * whole  # while these are worked out
         self.drift = tableau.drift() if shares.any() else np.zeros(tableau.basic.size)
 
     def part(self, variables: IndexArray) -> Part:
@@ -141,6 +146,7 @@ class Passes:
             block = chosen[first : first + width]
             block = block[np.argsort(~self.is_basic[block], kind="stable")]
             own, corner = store.of(block, int(self.is_basic[block].sum()))
+            beside = 0 if self.kept is not None and watched.size == self.others.size else 16 * f * watched.size
             own_drift = np.zeros(block.size)
             if self.shares.any():
                 outside = ~self.is_basic[block]
@@ -187,6 +193,7 @@ class Passes:
                 for k in np.flatnonzero(settled).tolist():
                     self.found[int(rows[k])] = float(gradient[k]), int(pivots[k]), float(violation[k])
                 store.add(np.unique(np.concatenate(missing)))
+                self.peak_bytes = max(self.peak_bytes, self.lasting_bytes + beside + 2 * own.nbytes + store.peak_bytes)
                 pending = pending[ends == _NEEDS_ROWS]
                 before_, here, after = self.plan
                 share = (first + block.size - pending.size) / chosen.size
@@ -203,6 +210,7 @@ class _Rows:
         self.slots = np.full(self.f + part.variables.size, -1, dtype=np.int64)
         self.rows = np.zeros((64, self.slots.size))
         self.n_rows = self.n_emptied = 0
+        self.peak_bytes = self.rows.nbytes
 
     def add(self, places: IndexArray) -> None:
         """Keep the rows of variables at these places."""
@@ -214,6 +222,7 @@ class _Rows:
         if last > self.rows.shape[0]:
             grown = np.empty((max(last, 2 * first), self.slots.size))
             grown[:first] = self.rows[:first]
+            self.peak_bytes = max(self.peak_bytes, grown.nbytes + self.rows.nbytes)
             self.rows = grown
         middle = first + int(np.searchsorted(places, self.f))  # places are sorted: the basic ones come first
         self.basic_rows(places[: middle - first], self.rows[first:middle])

@@ -48,6 +48,8 @@ class Full:
     violation : float
     scale : float
         A typical decision value.
+    peak_memory_bytes : int
+        Most that the solver took at a time.
     """
 
     problem: Problem
@@ -57,6 +59,7 @@ class Full:
     level: float
     violation: float
     scale: float
+    peak_memory_bytes: int
 
     @classmethod
     def of(cls, problem: Problem, gram: Gram, start: FloatArray, check: Callable[[], None] = lambda: None) -> Full:
@@ -69,12 +72,22 @@ class Full:
         """
         scale = float(np.abs(problem.linear).max(initial=0.0)) or gram.largest_diagonal
         with blas_threads(problem.n**3 / 3):
-            beta = solved_tightly(problem, gram, start, TIGHT * scale, check)
+            solution = solved_tightly(problem, gram, start, TIGHT * scale, check)
+            beta = solution.beta
             own_gram = gram if problem.rows is None else gram.restrict(problem.rows)
             evaluation = evaluate(problem, own_gram, beta)
             check()
         own_level = level(problem, beta, evaluation.gradient)
-        return cls(problem, gram, beta, evaluation.gradient - own_level, own_level, evaluation.violation, scale)
+        return cls(
+            problem,
+            gram,
+            beta,
+            evaluation.gradient - own_level,
+            own_level,
+            evaluation.violation,
+            scale,
+            solution.peak_memory_bytes,
+        )
 
     @property
     def values(self) -> FloatArray:
@@ -119,6 +132,8 @@ class Followed:
         Largest by which the optimality conditions of a problem without a row are violated.
     is_ended : bool
         Whether `check` ended it before all were found.
+    peak_memory_bytes : int
+        Most that a solver, or factors and rows of tableaus, took at a time.
     """
 
     full: Full
@@ -126,6 +141,7 @@ class Followed:
     pivots: IndexArray
     violation: float
     is_ended: bool
+    peak_memory_bytes: int
 
 
 def follow(
@@ -150,7 +166,7 @@ def follow(
     with blas_threads(problem.n**3 / 3):
         work = _Work(full, check or (lambda: None), tell or (lambda share: None))
         values, pivots, violation = work.run(np.arange(problem.n_rows) if wanted is None else wanted)
-    return Followed(full, values, pivots, violation, work.is_ended)
+    return Followed(full, values, pivots, violation, work.is_ended, work.peak_memory_bytes)
 
 
 class _Work:
@@ -160,6 +176,7 @@ class _Work:
         self.full, self.problem, self.gram = full, full.problem, full.gram
         self.check, self.tell, self.is_ended = check, tell, False
         self.beta, self.gradient = full.beta, full.gradient
+        self.peak_memory_bytes = full.peak_memory_bytes
 
     def run(self, wanted: IndexArray) -> tuple[FloatArray, IndexArray, float]:
         problem, full = self.problem, self.full
@@ -187,7 +204,10 @@ class _Work:
         if tableau is not None:
             try:
                 passes = Passes(problem, self.gram, tableau, shares, TIGHT * full.scale, found, self.check, self.tell)
-                passes.run(support)
+                try:
+                    passes.run(support)
+                finally:
+                    self.peak_memory_bytes = max(self.peak_memory_bytes, passes.peak_bytes)
                 self.refit([variable for variable in support.tolist() if variable not in found], found)
             except Ended:
                 self.is_ended = True

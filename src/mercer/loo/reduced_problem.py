@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._typing import BoolArray, FloatArray, IndexArray
 from mercer.certificates.evaluation import evaluate
-from mercer.certificates.solution import Limits
+from mercer.certificates.solution import Limits, Solution
 from mercer.certificates.status import Status
 from mercer.gram import Gram
 from mercer.loo.monitor import Ended
@@ -91,7 +91,7 @@ def refit(
     smaller, kept = without(problem, row)
     others = np.delete(np.arange(gram.n), row)
     view = gram.restrict(others)
-    found = solved_tightly(smaller, view, beta[kept], tol, check)
+    found = solved_tightly(smaller, view, beta[kept], tol, check).beta
     evaluation = evaluate(smaller, view if smaller.rows is None else view.restrict(smaller.rows), found)
     coefficients = np.zeros(gram.n)
     coefficients[others] = smaller.coefficients(found)
@@ -101,9 +101,9 @@ def refit(
 
 def solved_tightly(
     problem: Problem, gram: Gram, start: FloatArray, tol: float, check: Callable[[], None] = lambda: None
-) -> FloatArray:
+) -> Solution:
     """Solve a problem; `check` is called while the solver works, and what it raises ends that."""
     solution = solve(problem, gram, start=start, limits=Limits(tol=tol), callback=lambda _: check())
     if solution.status is Status.INTERRUPTED:
         raise Ended
-    return solution.beta
+    return solution

@@ -86,6 +86,11 @@ class Tableau:
         made = cls(problem, gram, beta, gradient, basic, size, check, shift, factor, border, corner)
         return made._polished()
 
+    @property
+    def held_bytes(self) -> int:
+        """Of factors; kernel values between basic variables are written where their factor comes."""
+        return int(self._factor.nbytes + self._border.nbytes)
+
     def _polished(self) -> Tableau:
         step = -self.solve(self.gradient[self.basic])
         beta = self.beta.copy()

@@ -26,6 +26,9 @@ CALIBRATIONS = ("sigmoid", "isotonic", "free", "free_isotonic")
 """As estimators name them: a method, bound by what is predicted or free; "free" is the free sigmoid."""
 
 
+_ARRAYS, _ARRAYS_OF_PAIRS = 6, 5  # of the size of decision values, and of matrices of pairs
+
+
 @dataclass(frozen=True)
 class Calibration:
     """What turns decision values of machines for two classes into probabilities of classes.
@@ -117,6 +120,12 @@ def _coupled(positive: FloatArray, n_classes: int) -> FloatArray:
         pairs[:, first, second], pairs[:, second, first] = positive[some], 1.0 - positive[some]
         found[some] = couple(pairs)
     return found
+
+
+def held_by_calibration(raw: FloatArray, n_classes: int) -> int:
+    """Bytes that decision values (n, n_machines), their maps and the probabilities of pairs take at a time, at most."""
+    of_pairs = 0 if n_classes == 2 else min(len(raw) * n_classes**2, NUMBERS_AT_A_TIME)
+    return _ARRAYS * raw.nbytes + _ARRAYS_OF_PAIRS * 8 * of_pairs
 
 
 def told_apart(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
