@@ -1041,18 +1041,18 @@ DAMAGED_KINDS = {
     "rows": (
         "LogisticRegression",
         with_array("support_rows", np.arange(3)),
-        "its support vectors are no training rows, but it names some",
+        "its support vectors are not training rows, but it names some",
     ),
-    "no multipliers": ("GradientKernelSVC", dropping("part_multipliers"), "it has multipliers, or has none"),
+    "no multipliers": ("GradientKernelSVC", dropping("part_multipliers"), "it has multipliers, or lacks them"),
     "multipliers": (
         "KernelRidge",
         with_array("part_multipliers", np.ones(80)),
-        "it has multipliers, or has none, which",
+        "it has multipliers, or lacks them, which",
     ),
     "few multipliers": (
         "GradientKernelSVC",
         with_array("part_multipliers", np.ones(2)),
-        "multipliers are not as many as",
+        "its multipliers and coefficients differ",
     ),
     "second claim": (
         "LeastSquaresSVC",
@@ -1086,7 +1086,7 @@ DAMAGED_KINDS = {
     ),
     "no maps": ("SVC sigmoids", nested("calibration", "maps", []), "ValueError: it should have 1 maps"),
     "map": ("SVC sigmoids", deep(("calibration", "maps", 0, "slope"), -1.0), "ValueError: a slope is negative"),
-    "no number": ("SVC sigmoids", deep(("calibration", "maps", 0, "slope"), "inf"), "ValueError: 'inf' is no number"),
+    "no number": ("SVC sigmoids", deep(("calibration", "maps", 0, "slope"), "inf"), "Error: 'inf' is not a number"),
     "values": ("SVC folds", nested("calibration", "values", "those of x"), "ValueError: it was fitted to 'those of x'"),
     "method": ("SVC sigmoids", nested("calibration", "method", "os.system"), "ValueError: its method is 'os.system'"),
     "violation": ("SVC free", deep(("calibration", "maps", 0, "violation"), -1.0), "ValueError: a slope is negative"),
@@ -1094,7 +1094,7 @@ DAMAGED_KINDS = {
     "time of a seal": (
         "SVC sigmoids",
         sealed_at("0001-01-01T00:00:00+14:00"),
-        "its record of a test part is none: ValueError: '0001-01-01T00:00:00+14:00' is no time of the calendar",
+        "its record of a test part is invalid: ValueError: '0001-01-01T00:00:00+14:00' is no time of the calendar",
     ),
     "zone of a seal": ("SVC sigmoids", sealed_at("2026-01-01T00:00:00"), "is no time with its zone"),
     "falling": (

@@ -146,7 +146,7 @@ def _alignment(K: Any, other: Any, X: Any, n_jobs: int | None, *, centered: bool
     if not np.isfinite(products).all():
         raise ValueError(f"values of {left.what} or {right.what} are too large for sums of their products")
     for side, size, square in zip(sides, sizes, products[1:], strict=True):
-        # The centred matrix of a constant one is not exactly 0, by rounding.
+        # By rounding, a constant matrix is not exactly 0 after centring.
         if square**0.5 <= 16.0 * np.finfo(np.float64).eps * size * n:
             raise ValueError(
                 f"{side.what} must not be {'constant' if centered else 'zero'} on these rows: "

@@ -47,7 +47,7 @@ class Composite(Derived):
 
     @property
     def takes_any_rows(self) -> bool:
-        """Whether functions read the rows in all parts."""
+        """Whether all parts take rows of any kind, because Python functions read them."""
         return all(part.takes_any_rows for part in self.parts)
 
     def lower(self) -> Program | None:

@@ -117,7 +117,7 @@ class Kernel(ABC):
         """Return k(x, x) for each row x of A, (A.n,) in float64, without computing an n × n matrix."""
 
     def magnitudes(self, A: Data) -> FloatArray:
-        """Return, for each row x of A, a scale of the rounding error of k(x, x): eps times it, (A.n,) in float64."""
+        """Return, for each row x of A, the scale of the rounding error of k(x, x): about eps times this, (A.n,)."""
         return np.abs(self.diag(A))
 
     @property
@@ -141,12 +141,12 @@ class Kernel(ABC):
 
     @property
     def calls_function(self) -> bool:
-        """Whether a Python function of two blocks of rows computes it."""
+        """Whether it is computed by a Python function of two blocks of rows."""
         return any(part.calls_function for part in self.parts)
 
     @property
     def takes_any_rows(self) -> bool:
-        """Whether rows may be objects of any kind, because functions that the user gave read all of them."""
+        """Whether rows may be objects of any kind, because only Python functions of the user read them."""
         return False
 
     @property
@@ -420,7 +420,7 @@ def _plain(value: object) -> object:
 
 
 def restored_rows(kernel: Kernel, stored: Any) -> Data:
-    """Return as data what the `stored` attribute of such data has returned, or given kernel values, without checks."""
+    """Return the data whose `stored` attribute (or given kernel values) was `stored`, without checks."""
     if kernel.takes_values:
         return GivenValues(stored)
     if kernel.is_structured:

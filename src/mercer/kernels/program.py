@@ -147,7 +147,7 @@ def interpret(program: Program, tile_of: Callable[[Step], FloatArray]) -> FloatA
     Returns
     -------
     ndarray
-        Kernel values in float64; infinite or NaN where they overflow.
+        Kernel values in float64; infinite or NaN if they overflow.
 
     Raises
     ------

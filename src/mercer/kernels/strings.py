@@ -21,7 +21,7 @@ from mercer.kernels.structured import Counted, StructuredKernel
 from mercer.kernels.words import no_words, word_counts
 
 MAX_PATTERNS = 1000
-"""Largest number of gap patterns of a subsequence within a span; every letter of a string gives so many features."""
+"""Largest number of gap patterns of a subsequence within a span; each letter of a string has a feature per pattern."""
 
 _LEAST_WEIGHT = 1e-145  # least weight decay^length of a subsequence; its square does not underflow in float64
 _MEDIAN_ROWS = 256  # rows; largest sample for the median distance

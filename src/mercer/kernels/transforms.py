@@ -171,7 +171,7 @@ class Normalized(OfOne):
 
     @property
     def takes_any_rows(self) -> bool:
-        """Whether functions read the rows in the kernel."""
+        """Whether the inner kernel takes rows of any kind, because a Python function reads them."""
         return self.kernel.takes_any_rows
 
     def lower(self) -> Program | None:

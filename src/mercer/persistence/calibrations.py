@@ -1,4 +1,4 @@
-"""Maps from decision values to probabilities, in a model file."""
+"""Calibrations (maps from decision values to probabilities) in a model file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mercer.multiclass.probability_maps import Isotonic, Map, Sigmoid
 
 
 def calibration_dict(found: Calibration) -> dict[str, Any]:
-    """A calibration as JSON has it."""
+    """Return a calibration as JSON values."""
     return {
         "method": found.method,
         "free": found.free,
@@ -30,7 +30,7 @@ def _map_dict(one: Map) -> dict[str, Any]:
 
 
 def read_calibration(entry: Any, scheme: str, n_classes: int, n_parts: int) -> Calibration:
-    """Return the calibration that `calibration_dict` described; ValueError, TypeError or KeyError where it is none."""
+    """Return the calibration that `calibration_dict` described; ValueError, TypeError or KeyError if it is invalid."""
     method, free, maps, n_rows = entry["method"], entry["free"], entry["maps"], entry["n_rows"]
     if method not in METHODS or not isinstance(free, bool):
         raise ValueError(f"its method is {method!r}, free {free!r}")
@@ -68,5 +68,5 @@ def _isotonic(entry: Any, free: bool) -> Isotonic:
 
 def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"{value!r} is not a number")
     return float(value)

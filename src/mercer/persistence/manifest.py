@@ -1,4 +1,4 @@
-"""A model as a manifest and arrays, and back: what the members of a model file say."""
+"""Conversion of a model to the manifest and arrays of a model file, and back, with checks of every entry."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from mercer.tables.prediction_kind import MAX_TARGET, Classes, Membership, Predi
 
 FORMAT = "mercer model"
 VERSION = 3
-"""What is written. Versions 1, of classifiers of one kind alone, and 2, of box problems alone, are read too."""
+"""Version that is written. Also read: version 1 (only C-SVC) and version 2 (only box-constrained problems)."""
 
 MAX_COEFFICIENTS = 1 << 31
-"""Most support vectors times machines: their coefficients are one table in predicting, here of 16 GiB."""
+"""Largest number of support vectors times machines; prediction needs their coefficients as one table, here 16 GiB."""
 
 _TEXT, _INTEGER = "text", "integer"
 
 _OF_VERSION_1 = {"classes", "target", "scheme", "C"}
-"""Entries of version 1 that later versions have in other places."""
+"""Entries of version 1 that later versions store elsewhere."""
 
 
 def arrays_of(model: Model) -> dict[str, np.ndarray]:
@@ -67,7 +67,7 @@ def arrays_of(model: Model) -> dict[str, np.ndarray]:
 
 
 def manifest_of(model: Model) -> dict[str, Any]:
-    """Return what a model file says besides arrays, as JSON has it."""
+    """Return the content of a model file except the arrays, as JSON values."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -105,7 +105,7 @@ def _outcome_dict(prediction_kind: PredictionKind) -> dict[str, Any]:
 
 
 def parsed(members: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the manifest and the arrays of what a file holds besides checksums; each is taken out as it is read."""
+    """Return the manifest and the arrays from the members of a file; a member is removed from `members` when read."""
     manifest = json.loads(members.pop(MANIFEST), parse_constant=lambda name: refuse(f"its manifest holds {name}"))
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         refuse(f"its manifest does not say that it is a {FORMAT!r} file")
@@ -121,7 +121,7 @@ def parsed(members: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, np.ndar
 
 
 def _from_version_1(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The manifest as this version writes it: C-SVC with hinge loss and bias was all that there was."""
+    """Return the manifest in the current version; version 1 had only C-SVC with hinge loss and bias."""
     classes = manifest["classes"]
     kept = {name: value for name, value in manifest.items() if name not in _OF_VERSION_1}
     return kept | {
@@ -137,7 +137,7 @@ def _from_version_1(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
-    """Return the model that these describe."""
+    """Return the model that a manifest and arrays describe."""
     model = _model_of(manifest, arrays)
     _refuse_unknown(manifest, manifest_of(model), "its manifest")
     return model
@@ -183,7 +183,7 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
 
 
 def _refuse_unknown(given: Any, known: Any, place: str) -> None:
-    """Refuse entries that no model file has: an entry that is not read is not checked either."""
+    """Refuse unknown entries, because an entry that is not read is not checked."""
     if isinstance(given, dict) and isinstance(known, dict):
         unknown = sorted(given.keys() - known.keys())
         if unknown:
@@ -209,7 +209,7 @@ def _outcome(entry: dict[str, Any]) -> PredictionKind:
         norm = entry["squared_norm"]
         norm = None if norm is None else real(norm, "squared_norm", True)
         return Membership(real(entry["offset"], "offset", True), norm)
-    refuse(f"its outcome is {kind!r}, which is none")
+    refuse(f"its outcome {kind!r} is unknown")
 
 
 def _check_kernel(kernel: Kernel, support: Vectors) -> None:
@@ -241,18 +241,18 @@ def _encoder(entry: dict[str, Any]) -> TableEncoder:
     names = {rule.name for rule in encoder.rules_} | set(encoder.constant_)
     if len(names) != len(encoder.rules_) + len(encoder.constant_):
         refuse("its encoder lists a column twice")
-    # A block that is counted from 1 has no feature 0, which is neither used nor listed among those left out.
+    # A block that is counted from 1 has no feature 0, which is neither used nor listed as constant.
     if encoder.dense_block_ is not None and encoder.dense_block_ > len(names | {"0"}):
         refuse("its encoder has a block of more columns than it lists")
     if encoder.sparse_ is not None and not 0 < encoder.sparse_.scale < math.inf:
-        refuse(f"its encoder's scale is {encoder.sparse_.scale!r}, which is no positive number")
+        refuse(f"its encoder's scale is {encoder.sparse_.scale!r}, which is not a positive number")
     return encoder
 
 
 def _n_vectors(arrays: dict[str, np.ndarray]) -> int:
-    """Number of support vectors that are no training rows, of which the file has no list."""
+    """Return the number of support vectors that are not training rows; the file does not list them."""
     if len(arrays["support_rows"]):
-        refuse("its support vectors are no training rows, but it names some")
+        refuse("its support vectors are not training rows, but it names some")
     return len(arrays["support_indptr"]) - 1 if "support_indptr" in arrays else len(arrays["support_data"])
 
 
@@ -260,7 +260,7 @@ def _seal(entry: Any) -> Seal:
     try:
         return read_seal(entry)
     except (ValueError, TypeError, KeyError) as error:
-        refuse(f"its record of a test part is none: {type(error).__name__}: {error}")
+        refuse(f"its record of a test part is invalid: {type(error).__name__}: {error}")
 
 
 def _calibration(entry: Any, prediction_kind: PredictionKind, machine_spec: MachineSpec) -> Calibration:
@@ -270,12 +270,12 @@ def _calibration(entry: Any, prediction_kind: PredictionKind, machine_spec: Mach
         and prediction_kind.scheme in SCHEMES
     )
     if not calibrated:
-        refuse(f"it has probabilities of decision values, which a {machine_spec.machine} has not")
+        refuse(f"it has probabilities of decision values, which a {machine_spec.machine} does not have")
     assert isinstance(prediction_kind, Classes)
     try:
         return read_calibration(entry, prediction_kind.scheme, len(prediction_kind.labels), prediction_kind.n_parts)
     except (ValueError, TypeError, KeyError) as error:
-        refuse(f"its calibration is none: {type(error).__name__}: {error}")
+        refuse(f"its calibration is invalid: {type(error).__name__}: {error}")
 
 
 def _support(arrays: dict[str, np.ndarray], n: int, p: int) -> np.ndarray | sparse.csr_array:
@@ -302,7 +302,7 @@ def _parts(
     machine_spec: MachineSpec,
     n_support: int,
 ) -> list[Part]:
-    # Read before anything is made for each pair of classes, so that a short file cannot ask for very many.
+    # The entries are read before any array per pair of classes is made, so that a short file cannot use much memory.
     machines = [
         (
             real(entry["bias"], "bias", True),
@@ -315,9 +315,9 @@ def _parts(
     starts, support, beta = arrays["part_starts"], arrays["part_support"], arrays["part_beta"]
     multipliers = arrays.get("part_multipliers")
     if (multipliers is not None) is not machine_spec.has_multipliers:
-        refuse(f"it has multipliers, or has none, which does not fit a {machine_spec.machine}")
+        refuse(f"it has multipliers, or lacks them, which does not fit a {machine_spec.machine}")
     if multipliers is not None and multipliers.shape != beta.shape:
-        refuse("its multipliers are not as many as its coefficients")
+        refuse("its multipliers and coefficients differ in number")
     rising = starts.shape == (n_machines + 1,) and starts[0] == 0 and starts[-1] == len(beta)
     if len(machines) != n_machines or not rising or (np.diff(starts) < 0).any() or support.shape != beta.shape:
         refuse(f"it should hold {n_machines} machines, one for each pair of classes or each class")
@@ -350,7 +350,7 @@ def _half_width(value: object, machine_spec: MachineSpec) -> float | None:
 
 
 def _check_variables(support: np.ndarray, beta: np.ndarray, machine_spec: MachineSpec) -> None:
-    """Rising rows; where a row has two variables, those of the positive ones, and then those of the negative ones."""
+    """Check that rows ascend; for two-sided machines, rows of positive variables first, then rows of negative ones."""
     sides = [support[beta > 0.0], support[beta <= 0.0]] if machine_spec.is_two_sided else [support]
     if any((np.diff(side) <= 0).any() for side in sides):
         refuse("a machine lists a support vector twice")
@@ -361,7 +361,7 @@ def _training(
 ) -> Training:
     class_weight, sample_weight = arrays.get("class_weight"), arrays.get("sample_weight")
     if (class_weight is None) is isinstance(prediction_kind, Classes):
-        refuse("it should hold class weights where there are classes, and none where there are none")
+        refuse("it should hold class weights if there are classes, and no class weights otherwise")
     n_classes = len(prediction_kind.labels) if isinstance(prediction_kind, Classes) else 0
     if class_weight is not None and (class_weight.shape != (n_classes,) or not (class_weight > 0).all()):
         refuse("the class weights must be positive, one weight a class")

@@ -167,7 +167,7 @@ class Model:
         used = np.unique(np.concatenate([part.support for part in parts]))
         where = place[self.support_rows[used]]
         if (where < 0).any():
-            raise ValueError("a machine has support vectors of classes that it does not tell apart")
+            raise ValueError("a machine has support vectors of classes that it does not separate")
         found = np.zeros((rows.size, len(parts)))
         found[where] = beta[used]
         if multipliers is None:

@@ -1,4 +1,4 @@
-"""Models of machines: one fitted on a table, or one that was fitted already, with the rows that it was fitted on."""
+"""Models of machines: a machine is fitted on a table, or was fitted on given arrays."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from mercer.tables.prediction_kind import Classes, Membership, PartTask, Predict
 from mercer.tables.table import Table, TableWarning, as_table, target_column
 
 Dual: TypeAlias = SVC | NuSVC | SVR | NuSVR | QuantileSVR | OneClassSVM | SVDD
-"""Machines that a box problem was solved and certified for."""
+"""Machines that solve and certify a box-constrained problem."""
 
 Machine: TypeAlias = Dual | Other
-"""The machines that a model can be made of: all that classify, estimate or tell strangers."""
+"""The machines that can become a model: classifiers, regressors and novelty detectors."""
 
 _CLASSIFIERS, _NOVELTY = (SVC, NuSVC), (OneClassSVM, SVDD)
 
@@ -51,11 +51,11 @@ def fit_model(
     keep: Iterable[str] = (),
     missing: Missing = "error",
 ) -> Model:
-    """Encode a table, train a machine on it, and keep what predicting and verifying need.
+    """Encode a table, train a machine on it, and return a model with the data for prediction and verification.
 
-    Columns that look like row identifiers or dates are left out, as on the command line. A target of numbers is
-    standardised like columns of numbers, so `epsilon` and `tol` of a regressor are shares of its standard deviation,
-    and `C` is the penalty of one; predictions are in the target's own unit.
+    Columns that look like row identifiers or dates are not used, as on the command line. A target of numbers is
+    standardised like columns of numbers: so `epsilon` and `tol` of a regressor are in units of its standard deviation,
+    and `C` is the penalty of one unit. Predictions are in the unit of the target.
 
     Parameters
     ----------
@@ -64,23 +64,23 @@ def fit_model(
     target : str or None
         Column of classes for classifiers, of numbers for regressors; None for `OneClassSVM` and `SVDD`.
     machine : any machine of mercer
-        The parameters; it is not fitted itself, a copy of it is.
+        Its parameters are used; a copy of it is fitted.
     keep : iterable of str
-        Columns to use although they look like row identifiers or dates.
+        Columns that are used although they look like row identifiers or dates.
 
     Raises
     ------
     TableError
         If the table cannot be used; see `encode_training_rows`.
     ValueError
-        For parameters that the machine refuses, and for a target where there is none, or none where there is one.
+        For parameters that the machine refuses; for a missing target, or a target that the machine does not take.
     TypeError
-        For other machines.
+        If the machine is not one of mercer's.
 
     Warns
     -----
     TableWarning
-        If columns are left out.
+        If columns are not used.
     """
     _check_machine(machine)
     if (target is None) is not isinstance(machine, _NOVELTY):
@@ -93,16 +93,16 @@ def fit_model(
 
 
 def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None) -> Model:
-    """The model of a machine that was fitted on arrays, for instance to save it to a file.
+    """Return the model of a machine that was fitted on arrays, for instance to save it to a file.
 
-    Its columns are called after the features, or "0", "1", ... where these have no names, and its target "y".
+    Its columns have the names of the features, or "0", "1", ... if there are no names. Its target is named "y".
 
     Parameters
     ----------
     machine : any machine of mercer
-        Fitted, with a kernel that is no Python function and not precomputed.
+        A fitted machine whose kernel is not a Python function and not precomputed.
     X, y, sample_weight
-        What it was fitted on; no y for `OneClassSVM` and `SVDD`.
+        The data of the fit; no y for `OneClassSVM` and `SVDD`.
 
     Raises
     ------
@@ -110,15 +110,15 @@ def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None)
         If the rows, targets or weights are not those of the fit (parameters that were set since then play no part), or
         if rows are not numbers: for kernels on strings or sets, on kernel values, and functions of other objects.
     TypeError
-        For other machines.
+        If the machine is not one of mercer's.
     """
     _check_machine(machine)
     check_is_fitted(machine)
     check_rows_are_numbers(machine)
     if not hasattr(machine, "spec_") and not isinstance(machine, RBFNetworkClassifier):
         raise ValueError(
-            "a model remembers its training rows and certificate, and this machine, read from a file, has none: fit it "
-            "again."
+            "a model remembers its training rows and certificate, and this machine, read from a file, lacks them: fit "
+            "it again."
         )
     table = as_table(X if sparse.issparse(X) else np.asarray(X))
     if hasattr(machine, "feature_names_in_"):
@@ -131,7 +131,7 @@ def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None)
         table = Table((*table.names, "y"), (*table.columns, target), table.sparse)
         prediction_kind = Quantity("y") if is_regressor(machine) else Classes.learnt("y", target)
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    # A weight of 0 is absence: such a row is no training row.
+    # A weight of 0 counts as absence: such a row is not a training row.
     rows = np.arange(table.n_rows) if weights is None else np.flatnonzero(weights)
     used = table.take(rows)
     training = TrainingSet(
@@ -172,7 +172,7 @@ def _one_target(y: Any) -> Any:
 
 
 def _model_of(training: TrainingSet, machine: Machine, sample_weight: npt.NDArray[np.float64] | None = None) -> Model:
-    """The model of an estimator that was fitted on these rows with these weights, by what it was fitted with."""
+    """Return the model of an estimator that was fitted on these rows and weights, with the parameters of the fit."""
     by_two = isinstance(machine, _CLASSIFIERS) and machine.machines_.scheme in SCHEMES
     if hasattr(machine, "calibration_") and not by_two:
         raise ValueError(
@@ -182,15 +182,15 @@ def _model_of(training: TrainingSet, machine: Machine, sample_weight: npt.NDArra
     if not isinstance(machine, Dual):
         return _model_of_other(training, machine, sample_weight)
     check_rows_are_numbers(machine)
-    settled, class_weight = _settled(training.prediction_kind, machine)
-    tasks, solutions = settled.tasks(training.truth), _solutions(machine)
+    prediction_kind, class_weight = _fitted_kind(training.prediction_kind, machine)
+    tasks, solutions = prediction_kind.tasks(training.truth), _solutions(machine)
     _check_rows(machine, solutions, tasks, training.X)
     if isinstance(machine, NuSVC) and machine.machines_.leanings is not None:
         raise ValueError(
             "a model cannot hold a NuSVC whose nu was lowered because class_weight made it infeasible: fit it with "
             f"nu={float(machine.nu_.min()):.6g} or less"
         )
-    of_it = replace(training, prediction_kind=settled)
+    of_it = replace(training, prediction_kind=prediction_kind)
     model = of_it.model(machine.spec_, machine.kernel_, solutions, class_weight, sample_weight)
     machine_spec = machine.spec_
     assert isinstance(machine_spec, QuadraticSpec)
@@ -204,7 +204,7 @@ def _model_of(training: TrainingSet, machine: Machine, sample_weight: npt.NDArra
 def _model_of_other(
     training: TrainingSet, machine: Other, sample_weight: npt.NDArray[np.float64] | None = None
 ) -> Model:
-    """The model of a machine that is no solution of a box problem."""
+    """Return the model of a machine that does not solve a box-constrained problem."""
     found, data = trained(machine), as_data(training.X)
     prediction_kind = training.prediction_kind
     if isinstance(prediction_kind, Classes):
@@ -248,8 +248,10 @@ def _model_of_other(
     return model
 
 
-def _settled(prediction_kind: PredictionKind, machine: Dual) -> tuple[PredictionKind, npt.NDArray[np.float64] | None]:
-    """The outcome as a fitted machine settles it, and its class weights, where it has some."""
+def _fitted_kind(
+    prediction_kind: PredictionKind, machine: Dual
+) -> tuple[PredictionKind, npt.NDArray[np.float64] | None]:
+    """Return the prediction kind with the scheme or offset of a fitted machine, and its class weights, if any."""
     if isinstance(machine, _CLASSIFIERS):
         return replace(cast(Classes, prediction_kind), scheme=machine.machines_.scheme), machine.class_weight_
     if isinstance(machine, _NOVELTY):
@@ -272,7 +274,7 @@ def _check_rows(machine: Dual, solutions: list[Solution], tasks: Iterable[PartTa
     if isinstance(machine, _CLASSIFIERS):
         fitted = [(one.rows, one.signs) for one in machine.machines_.tasks]
         asked = [(one.rows, one.targets) for one in tasks]
-        if machine.machines_.scheme == JOINT and len(asked) == 2:  # of which the second says it all
+        if machine.machines_.scheme == JOINT and len(asked) == 2:  # the second one determines the first
             asked = asked[1:]
         if len(fitted) != len(asked) or not all(
             np.array_equal(a, b)
@@ -285,8 +287,8 @@ def _check_rows(machine: Dual, solutions: list[Solution], tasks: Iterable[PartTa
 
 
 def _has_rows(evidence: Evidence, gram: Gram) -> bool:
-    """Whether a fit's rows are these, as far as they are at hand in the same form."""
-    own = None if evidence.idx is None else evidence.idx[: gram.n]  # where rows have two variables, the first of each
+    """Return whether the rows of a fit equal these rows; True if they cannot be compared."""
+    own = None if evidence.idx is None else evidence.idx[: gram.n]  # for rows with two variables, the first of each
     fitted, given = (
         data if idx is None else data.rows(idx) for data, idx in ((evidence.data, own), (gram.data, gram.idx))
     )
@@ -296,7 +298,7 @@ def _has_rows(evidence: Evidence, gram: Gram) -> bool:
 
 
 def _check_problem(solution: Solution, problem: Problem, gram: Gram) -> None:
-    """Refuse targets or weights that are not those of a fit, and rows that are not at hand, as far as can be told."""
+    """Refuse targets, weights or rows that differ from those of the fit, as far as this can be checked."""
     if solution.evidence is not None:
         if not _has_rows(solution.evidence, gram):
             raise ValueError(_OTHERS.format("targets"))
@@ -312,7 +314,7 @@ def _check_problem(solution: Solution, problem: Problem, gram: Gram) -> None:
         slack = Slack.of(solution.certificate.rounding, float(np.abs(beta).sum()), gram)
         if not abs(dual - known) <= AGREEMENT * abs(known) + slack.dual:
             raise ValueError(_OTHERS.format("targets"))
-        # Of several outputs, rows are counted: bounded where none of their variables is free.
+        # With several outputs, rows are counted: a row is bounded if none of its variables is free.
         free = problem.by_output((box[0] < beta) & (beta < box[1])).reshape(-1, problem.n_outputs).any(axis=1)
         used = problem.by_output(beta != 0.0).reshape(-1, problem.n_outputs).any(axis=1)
         n_bounded = np.count_nonzero(used & ~free)
@@ -324,7 +326,7 @@ def _check_problem(solution: Solution, problem: Problem, gram: Gram) -> None:
 
 
 def _dual(problem: Problem, gram: Gram, beta: npt.NDArray[np.float64]) -> float:
-    """The dual objective, from the kernel values between support vectors."""
+    """Return the dual objective, from the kernel values between support vectors."""
     if problem.n_outputs > 1:
         values = gram.matvec(problem.by_output(beta)).ravel()
         return -inner(beta, 0.5 * values + problem.linear)

@@ -1,4 +1,4 @@
-"""Is a model what it says it is? Its certificate, recomputed from the model file and the table."""
+"""Verification of a model: its certificate and calibration are recomputed from the model file and the table."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ from mercer.tables.prediction_kind import Classes, Membership
 from mercer.tables.table import Table, TableError, as_table
 
 ALIKE = 1e-6
-"""Difference up to which a probability counts as the stored one: of three digits that anybody reads, the sixth."""
+"""Difference up to which a recomputed probability counts as equal to the stored one; only three digits matter."""
 
 
 ALIKE_BY_FOLDS = 1e-4
-"""The same for machines trained without a fold, which end within their tolerance and not at float64's limit."""
+"""The same limit for calibration by folds, whose machines are solved only to their tolerance."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What recomputing a certificate from a model and a table found.
+    """The result of recomputing the claims of a model from a table.
 
     Attributes
     ----------
     same_table : bool
-        Whether the training rows are the ones that the model was trained on, cell by cell.
+        Whether the training rows are those of the model's training, cell by cell.
     stored, recomputed : Certificate, LossCertificate or None
-        The model's own, and the one computed anew; None if there was nothing to compute it from, or the machine
-        claims no optimum.
+        The certificate in the model, and the recomputed one. The latter is None if it cannot be computed, or if the
+        machine does not claim an optimum.
     findings : tuple of str
-        What does not agree, a sentence each; empty if all does.
+        A sentence for each disagreement; empty if everything agrees.
     """
 
     same_table: bool
@@ -67,21 +67,21 @@ class Verification:
         return not self.findings
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what a forger has made too large is a finding, and no warning
+@np.errstate(over="ignore", invalid="ignore")  # numbers made too large by manipulation are findings, not warnings
 def verify(model: Model, table: Any) -> Verification:
-    """Recompute what a model claims from its training rows: primal, dual, gap, violation, where it minimises something.
+    """Recompute the claims of a model from its training rows: objectives, gap and violation, encoding, probabilities.
 
-    The rules of the encoding are learnt again from the training rows, so that every number that changes a prediction is
-    checked. Nothing is taken from the training but coefficients and, where they do not determine a dual point,
-    multipliers: kernel values come from plain NumPy in float64 and are summed in longdouble; labels, penalties and
-    features come from the table. Every number that the file claims of a machine is compared with the recomputed one,
-    within the rounding of the recomputation; only what is worse than claimed is a finding. What was asked for (`tol`,
-    `tol_gap`) cannot be recomputed: a status is compared with the tolerances that the file names, which have to be
-    looked at. Of machines that minimise nothing, what they remember is compared with the rows. Probabilities of
-    decision values are fitted again, on those of machines trained without each row, or without its fold.
+    The rules of the encoding are computed again from the training rows, so that every number that affects a prediction
+    is checked. Only coefficients are taken from the model, and multipliers if the coefficients do not determine a dual
+    point. Kernel values are computed by NumPy in float64 and summed in longdouble. Labels, penalties and features come
+    from the table. Every number that the file claims is compared with the recomputed one, within the rounding of the
+    recomputation; only a number that is worse than claimed is a finding. The tolerances of the fit (`tol`, `tol_gap`)
+    cannot be recomputed: a status is compared with the tolerances in the file, which you should inspect. For machines
+    that minimise nothing, the stored state is compared with the rows. Probabilities of decision values are fitted
+    again, on decision values of machines that are trained without each row, or without its fold.
 
-    Takes n times the number of support vectors in kernel values; with probabilities, what the pass of the fit over rows
-    that were left out took besides.
+    The cost is n times the number of support vectors in kernel values. With probabilities, the leave-one-out or
+    cross-fitting pass of the fit is repeated.
     """
     table = as_table(table)
     another = _another_table(model, table)
@@ -93,7 +93,7 @@ def verify(model: Model, table: Any) -> Verification:
         return Verification(True, model.certificate, None, (contradicted,))
     data, truth = as_data(model.encoder.transform(part)), model.prediction_kind.truth(part)
     gram = Gram(model.kernel, data, backend=BlockBackend(model.kernel))
-    engine = Gram(model.kernel, data)  # for how far its values may be off alone: none of them is used
+    engine = Gram(model.kernel, data)  # used only for its rounding bounds, not for its values
     problems = grouped(model.machine_spec, model.prediction_kind.tasks(truth))
     findings, found = model.encoder.disagreements(part) + _check_support(model, data), []
     for (rows, targets), parts in zip(problems, grouped_parts(model), strict=True):
@@ -124,7 +124,7 @@ def _check_dual(
     view: Gram,
     values_of: Gram,
 ) -> tuple[Certificate, list[str]]:
-    """The certificate of the solution of a box problem, and what is not as it is claimed to be."""
+    """Return the certificate of the solution of a box-constrained problem, and a sentence for each disagreement."""
     findings, stored = [], parts[0]
     penalties = model.training.penalties(machine_spec.C, truth)
     problem = machine_spec.problem(targets, penalties[rows], view)
@@ -135,7 +135,7 @@ def _check_dual(
         place[rows] = np.arange(rows.size)
         own = place[model.support_rows[stored.support]]
         if (own < 0).any():
-            findings.append("a machine has support vectors of classes that it does not tell apart")
+            findings.append("a machine has support vectors of classes that it does not separate")
         beta = point_of(problem, own[own >= 0], stored.beta[own >= 0])
     if problem.rows is not None:
         view, values_of = view.restrict(problem.rows), values_of.restrict(problem.rows)
@@ -145,10 +145,9 @@ def _check_dual(
     for part in parts:
         if np.isclose(best, part.bias, rtol=AGREEMENT, atol=AGREEMENT + slack.rounding):
             continue
-        # A fit that was stopped before its bias was known goes on with a rough one, and is certified with that.
-        fixed = (
-            machine_spec.is_whole or not problem.n_groups
-        )  # no objective says anything of the bias of a machine without one
+        # A fit that was stopped early may have only an approximate bias, and its certificate is computed with that.
+        # Without a bias in the machine, the objective does not depend on it.
+        fixed = machine_spec.is_whole or not problem.n_groups
         rough = None if fixed else recompute(problem, view, beta, part.bias)
         if rough is None or not np.isclose(stored.certificate.primal, rough.primal, rtol=AGREEMENT, atol=AGREEMENT):
             findings.append(f"a bias is {part.bias:.9g} in the file and {best:.9g} recomputed")
@@ -170,7 +169,7 @@ def _check_dual(
 
 
 def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> list[str]:
-    """Whether probabilities are those that decision values of machines without each row, or its fold, have."""
+    """Return a finding if probabilities differ from those refitted on leave-one-out or cross-fitted values."""
     claimed, prediction_kind, training = model.calibration, model.prediction_kind, model.training
     if claimed is None:
         return []
@@ -181,7 +180,7 @@ def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> l
     if raw is None or np.isnan(raw).any():
         return ["the probabilities could not be recomputed, for Ctrl-C ended the pass over rows that were left out"]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the violation says it
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the recomputed violation shows it
         found = calibrate(
             raw,
             truth,
@@ -214,7 +213,7 @@ def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> l
 
 
 def _without_rows(model: Model, truth: npt.NDArray[Any], engine: Gram, check: Callable[[], None]) -> FloatArray:
-    """Decision values of each row by machines trained without it."""
+    """Return the leave-one-out decision values of each row."""
     assert isinstance(model.prediction_kind, Classes)
     assert isinstance(model.machine_spec, QuadraticSpec)
     problems, starts, tasks = [], [], model.prediction_kind.tasks(truth)
@@ -229,7 +228,7 @@ def _without_rows(model: Model, truth: npt.NDArray[Any], engine: Gram, check: Ca
 
 
 def _without_folds(model: Model, truth: npt.NDArray[Any], engine: Gram, check: Callable[[], None]) -> FloatArray:
-    """Decision values of each row by machines trained without its fold."""
+    """Return the decision values of each row by machines trained without its fold."""
     machine_spec, divisors = model.machine_spec, np.ones(len(model.parts))
     assert isinstance(model.prediction_kind, Classes)
     assert isinstance(machine_spec, QuadraticSpec)
@@ -254,17 +253,17 @@ def _without_folds(model: Model, truth: npt.NDArray[Any], engine: Gram, check: C
 
 
 def _difference(one: Map, other: Map, values: FloatArray) -> float:
-    """Largest difference between two maps: at these values; of functions through points, anywhere."""
+    """Return the largest difference between two maps: at these values; for isotonic maps, anywhere."""
     at = values
     for found in (one, other):
         if isinstance(found, Isotonic):
-            at = np.concatenate([at, found.values])  # between and beyond, both are linear
+            at = np.concatenate([at, found.values])  # both maps are linear between these points, and constant outside
     here, there = (replace(found, is_bound=False) if isinstance(found, Sigmoid) else found for found in (one, other))
     return float(np.abs(here(at) - there(at)).max())
 
 
 def _check_width(stored: Part, evaluation: Evaluation, slack: Slack) -> list[str]:
-    """Whether the two groups of a machine are as far apart as it says."""
+    """Return a finding if the distance of a machine's two groups differs from the stored width."""
     if stored.half_width is None:
         return []
     found = half_width(evaluation.multipliers)
@@ -283,7 +282,7 @@ def _check_border(
     penalties: FloatArray,
     slack: Slack,
 ) -> list[str]:
-    """Whether the border lies where a machine of one class says, and no more rows are outside than it says."""
+    """Return a finding if the offset of a one-class machine, or its number of rows outside, differs from the claim."""
     lengths = gram.diag()
     size = float(np.abs(lengths).max(initial=0.0)) + abs(claimed.offset)
     room = 4.0 * slack.rounding + AGREEMENT * max(1.0, size)
@@ -308,7 +307,7 @@ def _check_border(
 
 
 def _another_table(model: Model, table: Table) -> str:
-    """Why this is not the table that the model was trained on; "" if it is."""
+    """Return why this is not the table of the model's training; "" if it is."""
     rows = model.training.rows
     if rows.max() >= table.n_rows:
         return f"{_ANOTHER}: it was trained on rows up to number {rows.max() + 1}, and this one has {table.n_rows}"
@@ -325,7 +324,7 @@ _ANOTHER = "this is not the table that the model was trained on"
 
 
 def _check_support(model: Model, data: Vectors) -> list[str]:
-    """Whether the support vectors in the file are the rows that they claim to be."""
+    """Return a finding if the support vectors in the file differ from the training rows at their positions."""
     if model.machine_spec.own_vectors is not None:
         return []
     difference = data.rows(model.support_rows).float64() - model.support_vectors.float64()
