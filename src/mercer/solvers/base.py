@@ -1,4 +1,4 @@
-"""The interface of a solver, and what a callback is told of its progress."""
+"""The interface of a solver, and the progress that a callback gets."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ from mercer.gram import Gram
 from mercer.problems import Problem
 
 DOUBT = 1e-3
-"""Of the tolerance: how far a solver's own values may be off to be taken."""
+"""Largest error of a solver's own values that an evaluation accepts, as a share of the tolerance."""
 
 
 @dataclass
 class State:
-    """What a solver carries between slices of work.
+    """The state of a solver between slices of work.
 
     Attributes
     ----------
     beta, gradient : ndarray of shape (n,)
-        The point, always feasible, and the gradient there as far as the solver keeps it up to date.
+        The point, always feasible, and its gradient as far as the solver updates it.
     n_iter : int
-        Steps so far.
+        Number of steps so far.
     violation : float
         Largest KKT violation by that gradient.
     dual : float
-        Dual objective there.
+        Dual objective of the point.
     peak_bytes : int
-        Most memory that it took at a time for blocks of kernel values and factors.
+        Peak memory of blocks of kernel values and factors.
     stop : callable, optional
-        Asked within a piece of work that is long, which is then left unfinished; it comes after the end of a slice that
-        nobody wants more of. The point is feasible all the same.
+        Called within long parts of work; if it returns True, the part is left unfinished. The point stays feasible.
     claim : ndarray, optional
-        K beta at every row that kernel values are held of, where the solver keeps it up to date.
+        K beta at every row of a matrix in memory, if the solver maintains it.
     finished : bool
-        Whether the solver has nothing left to do at its tolerance, by that gradient.
+        Whether the solver has reached its tolerance, by that gradient.
     """
 
     beta: FloatArray
@@ -56,7 +55,7 @@ StateT = TypeVar("StateT", bound=State)
 
 
 class Solver(ABC, Generic[StateT]):
-    """One algorithm. It never looks at a clock to decide what to compute, only when to pause."""
+    """One algorithm. The clock decides only when it pauses, never what it computes."""
 
     name: str
 
@@ -66,37 +65,37 @@ class Solver(ABC, Generic[StateT]):
 
     @abstractmethod
     def advance(self, state: StateT, seconds: float, max_iter: int) -> None:
-        """Work for about `seconds` and at most up to `max_iter` steps in all (-1: no limit).
+        """Work for about `seconds`, and up to `max_iter` steps in total (-1: no limit).
 
-        Work comes in pieces of some 30 ms at most for native kernels; at least one piece is done.
+        Work is done in parts of at most about 30 ms for native kernels; at least one part is done.
         """
 
     @abstractmethod
     def refresh(self, state: StateT, gradient: FloatArray, tol: float) -> None:
-        """Go on from the true gradient at `state.beta`, to the tolerance `tol`."""
+        """Continue from the true gradient at `state.beta`, to the tolerance `tol`."""
 
     def kept(self, state: StateT) -> TrackedGradient | None:
-        """Return values of K beta that the solver has kept up to date, if it has any, for the certificate."""
+        """Return the values of K beta that the solver maintains, for the certificate; None if it has none."""
         del state
         return None
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told; returning True from it stops the fit.
+    """The progress that a callback gets; the fit stops if the callback returns True.
 
     Attributes
     ----------
     seconds : float
-        Since this machine's solver started.
+        Seconds since the solver of this machine started.
     n_iter : int
-        Steps so far.
+        Number of steps so far.
     violation, dual : float
         KKT violation and dual objective, as the solver sees them.
     tol : float
-        The violation asked for.
+        The violation at which the solver stops.
     stage : str
-        What is being done.
+        The current stage of the fit.
     """
 
     seconds: float

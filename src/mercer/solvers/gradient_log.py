@@ -1,4 +1,4 @@
-"""Moves of coefficients since a gradient was true, so that whoever left can be brought up to date."""
+"""A log of coefficient updates, from which the gradients of shrunken variables are brought up to date."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from mercer.certificates.screening import Plan
 from mercer.gram import Gram
 from mercer.solvers.row_cache import RowCache
 
-_OBJECT_BYTES = 400  # of two arrays and the pair of them, besides what they hold
+_OBJECT_BYTES = 400  # bytes of an entry of the log besides its numbers: two arrays and a tuple
 
 
 @final
 class GradientLog:
-    """Who moved in which round, and whose value has not been followed since which round.
+    """Log of updates per round, and for each shrunken variable the round in which its gradient was last current.
 
     Parameters
     ----------
     gram : Gram
-        Of distinct rows.
+        Gram matrix of the distinct rows.
     rows : ndarray of int64, (n,), optional
-        The row of each of n variables; by default they have one each.
+        The row of each of n variables; by default, variable i has row i.
     beta : ndarray of shape (n,)
         The point whose values are known.
 
@@ -34,12 +34,12 @@ class GradientLog:
     ----------
     beta : ndarray of shape (n,)
         The point after all moves.
-    travelled : ndarray of shape (n,)
-        The sum of the sizes of all moves of each variable, from 0 on.
+    update_sum : ndarray of shape (n,)
+        For each variable, the sum of the absolute values of all updates since 0.
     n_terms : int
-        How many products have been added to a value, at most.
+        Largest number of products that were added to a value.
     bytes_of_moves : int
-        Bytes of what grows from round to round.
+        Bytes of the logged updates.
     """
 
     def __init__(self, gram: Gram, rows: IndexArray | None, beta: FloatArray) -> None:
@@ -47,40 +47,42 @@ class GradientLog:
         self.beta = beta.copy()
         self._moves: list[tuple[IndexArray, FloatArray]] = []
         self.bytes_of_moves = 0
-        self._left = np.full(beta.size, -1, dtype=np.int64)  # before which round; -1 for those who have not
+        self._left = np.full(
+            beta.size, -1, dtype=np.int64
+        )  # round in which a variable was shrunken; -1 if it is active
         self.update_sum = np.abs(beta)
         self.n_terms = int(np.count_nonzero(beta))
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it takes."""
+        """Size of the log in bytes."""
         arrays = self._rows.nbytes + self.beta.nbytes + self._left.nbytes + self.update_sum.nbytes
         return arrays + self.bytes_of_moves
 
     @property
     def n_moves(self) -> int:
-        """How many times coefficients have moved."""
+        """Number of logged updates."""
         return len(self._moves)
 
     def move(self, cols: IndexArray, beta: FloatArray, change: FloatArray) -> None:
-        """Note that the coefficients `cols` have become `beta`, each by a `change`."""
+        """Log that the coefficients `cols` changed by `change` and are now `beta`."""
         self.beta[cols] = beta
-        self._moves.append((cols.copy(), change.copy()))  # what was given has room for more
+        self._moves.append((cols.copy(), change.copy()))  # copies, because the given arrays are views of larger buffers
         self.bytes_of_moves += cols.nbytes + change.nbytes + _OBJECT_BYTES
         add_at(self.update_sum, cols, np.abs(change))
         self.n_terms += cols.size + 1
 
     def leave_out(self, dropped: IndexArray) -> None:
-        """Note whose values are not followed from now on."""
+        """Log that the variables `dropped` are shrunken from now on."""
         self._left[dropped] = len(self._moves)
 
     def plan(
         self, values: FloatArray, beta: FloatArray, wanted: BoolArray, *, single: bool, cache: RowCache | None = None
     ) -> Plan:
-        """Plan how to bring the values of `wanted` variables to the point `beta`, from each as last followed.
+        """Plan how to bring the values of the `wanted` variables up to date at the point `beta`.
 
-        Costs a kernel value for each row and each row that has moved since its value was last followed, but for those
-        that the `cache` has, which is of single precision.
+        For each wanted row, it costs a kernel value for each row that moved since its value was last current, except
+        for rows in the `cache` (single precision).
         """
         assert single or cache is None
         strays = np.flatnonzero(beta != self.beta)
@@ -88,14 +90,18 @@ class GradientLog:
         last = np.where(self._left < 0, len(self._moves), self._left)
         speaker, chosen = self._rows, wanted
         if not self._is_plain:
-            latest = np.argsort(last.astype(np.min_scalar_type(len(moves))), kind="stable")  # small numbers: by radix
-            speaker = np.empty(self._gram.n, dtype=np.int64)  # of a row's variables the one that was followed longest
+            latest = np.argsort(
+                last.astype(np.min_scalar_type(len(moves))), kind="stable"
+            )  # small integers are sorted by radix
+            speaker = np.empty(self._gram.n, dtype=np.int64)  # the variable of each row that was active longest
             speaker[self._rows[latest]] = latest
             chosen = np.zeros(self._gram.n, dtype=bool)
             chosen[self._rows[wanted]] = True
         wanted_rows = np.flatnonzero(chosen)
         since = last[speaker[wanted_rows]]
-        by_age = np.argsort(-since.astype(np.min_scalar_type(-len(moves) - 1)), kind="stable")  # the latest first
+        by_age = np.argsort(
+            -since.astype(np.min_scalar_type(-len(moves) - 1)), kind="stable"
+        )  # the most recently shrunken first
         wanted_rows, since = wanted_rows[by_age], since[by_age]
         edges = [0, *(np.flatnonzero(since[1:] != since[:-1]) + 1).tolist(), since.size] if since.size else [0]
         steps: list[tuple[IndexArray, IndexArray, FloatArray, int]] = []

@@ -27,30 +27,29 @@ if TYPE_CHECKING:
     from mercer._core import Block, VariableTiles
 
 
-# A working set has one in so many rows at least, for every round looks at all: more where margins are soft, and each
-# variable moves but once or twice. It need not have more than so many.
+# A working set has at least one in _SHARE rows, because every round surveys all rows; with soft margins, where a
+# variable moves only once or twice, one in _SHARE_OF_SOFT. _ENOUGH variables are enough in any case.
 _SHARE, _SHARE_OF_SOFT, _ENOUGH = 15, 9, 4096
-_FIRST_SET = 2048  # that it need not exceed before anybody has moved
-_PER_MOVED = 3  # nor this times those that moved in the last round: kernel values of the others were in vain
-_SHRUNK = 0.9  # the share of active variables that shrinking must come below to be worth a new list
-_WORTH_A_LIST = 16  # kernel values for each row: what it takes to name all rows but those of the working set
-_LEAST_COLUMNS = 16  # of all rows in one call, where values are cheap
-_CALLS_IN_ONE = 8  # as many values in such a call as in so many others, for each packs all rows
-_LEDGER_SHARE, _LEDGER_ARRAYS = 1 / 8, 8  # of the room, or so many arrays of length n, at most, for moves made so far
-_MILD = 10.0  # C k(x, x) from which on, itself included, few variables are at bounds in the end
-_REFINES = 0.75  # of the violation, at most, is what single precision leaves from one true gradient to the next
-_THINNED = 8  # one row in so many says where to begin: a sixty-fourth of the kernel values
-_CROWDED = 32  # where one variable in so many is not 0 at the start, and its column is evaluated
-_AGREED = 0.8  # of what the part's solution gains on its start: the least that its rule must gain there
-# Of the violation at the start of the part: a tenth of it is no guide, a hundredth leaves twice the moves.
-_ROUGH = 1e-3
-_SAMPLED, _ROUGH_SAMPLE = 32, 1e-2  # a smaller part, solved less closely, says at little cost
-_MOST_MOVE, _FEW_STEPS_EACH = 7 / 8, 2  # of a set, and for each who moves: from there on a matrix of all pays
-_MOSTLY_FREE = 2 / 3  # whether so many of its support vectors are free that it is not worth more
+_FIRST_SET = 2048  # variables; largest useful working set of the first round
+_PER_MOVED = 3  # largest useful working set, as a multiple of the variables that moved in the last round
+_SHRUNK = 0.9  # the active list is rebuilt if shrinking leaves less than this share of it
+_WORTH_A_LIST = 16  # kernel values a row; evaluating more of them costs more than listing all other rows
+_LEAST_COLUMNS = 16  # columns; fewest in one call over all rows, for cheap kernels
+_CALLS_IN_ONE = 8  # factor on the values of a call over all rows, because each call packs all rows
+_LEDGER_SHARE, _LEDGER_ARRAYS = 1 / 8, 8  # limit of the gradient log: share of the memory, or arrays of length n
+_MILD = 10.0  # C k(x, x); below it, many variables are at bounds in the solution
+_REFINES = 0.75  # single precision continues if it leaves at most this share of the violation
+_THINNED = 8  # one row in so many suggests the starting point, for a sixty-fourth of the kernel values
+_CROWDED = 32  # a starting point is sought if at least one variable in so many is not 0 at the start
+_AGREED = 0.8  # the rule must reach this share of the gain of the part's own solution
+_ROUGH = 1e-3  # tolerance of the part, as a share of its first violation
+_SAMPLED, _ROUGH_SAMPLE = 32, 1e-2  # a cheaper part, one row in 32, tells whether most support vectors are free
+_MOST_MOVE, _FEW_STEPS_EACH = 7 / 8, 2  # share of the set that moved, and steps each, that lead to one matrix of all
+_MOSTLY_FREE = 2 / 3  # share of free support vectors above which a starting point at bounds is not sought
 
 
 def _asks_for_a_start(state: BatchState) -> bool:
-    """Whether a part of the rows may know a better start: many variables are at bounds, or will be."""
+    """Whether to seek a starting point from a part of the rows: many variables are at bounds, or will be."""
     problem = state.problem
     n_moved = np.count_nonzero(problem.start)
     crowded = _CROWDED * n_moved >= problem.n or (n_moved == 0 and state.reach < _MILD)
@@ -69,25 +68,25 @@ class WorkingSetSolver(Solver[BatchState]):
     all over the table, then the worst violators), evaluate K[W, W], solve the problem restricted to W, and update the
     gradient with the columns of the variables that moved.
     On W, pairs move as in sequential minimal optimisation (Platt 1998; second index by second order); where that
-    drags on, an active-set Newton method takes over. Up to 2,048 variables W is everything; beyond, see below.
+    is slow, an active-set Newton method takes over. Up to 2,048 variables, W has all variables; beyond, see below.
 
-    Beyond 300 variables, kernel values are first evaluated in single precision, about twice as fast. They only steer:
-    when the violation has come down to the tolerance, or to the noise that their rounding makes, the driver
-    evaluates the point in float64, and the steps go on from the true gradient, where changes and so noise are small.
-    After the second time, or when a round fails to raise the dual objective, everything is float64; where many
-    variables are free, only once that no longer takes a quarter off the violation.
+    Beyond 300 variables, kernel values are first evaluated in single precision, which is about twice as fast. They only
+    steer the steps. When the violation is at the tolerance, or at the rounding noise, the driver evaluates the point in
+    float64, and the solver continues from the true gradient; changes, and so the noise, are then small. After the
+    second true gradient, or when a round does not raise the dual objective, all values are float64. With many free
+    variables, single precision continues as long as it removes at least a quarter of the violation.
 
-    Where many variables will be at bounds (soft margins, the start of nu machines), an eighth of the rows is solved
-    first, and all variables go to the bounds that its decision values speak for, if that is nearly the part's own
-    solution too: half of the rounds, for a few more kernel values.
+    If many variables will be at bounds (soft margins, the start of nu machines), the problem on an eighth of the rows
+    is solved first. Its decision values suggest a bound for each variable; if the same rule nearly reproduces the
+    part's own solution, all variables start there. This halves the number of rounds.
 
-    Variables at a bound that violate nothing, nor nearly, are left out until the true gradient is known. Once W has
-    room for all that are left, it takes them, and no kernel value is evaluated until then. Where most of a set moves
-    in few steps, to between their bounds or, if values are dear, anywhere, everything is the next one, as long as
-    values are in single precision.
+    Shrinking: variables at a bound whose gradient is clearly on the right side are set aside until the true gradient is
+    known. Once all active variables fit into W, W has all of them, and no other kernel value is needed until then. If
+    most variables of a set move in few steps (and stay free, unless the kernel is expensive), all variables become the
+    next working set, as long as values are in single precision.
 
-    Costs, per round and beyond K[W, W]: a kernel value for each active variable and each that moved. None of them is
-    stored, except where a row costs more to evaluate than to look up: then rows of who moved are kept
+    Cost of a round, besides K[W, W]: a kernel value for each active variable and each variable that moved. They are not
+    stored, unless the kernel is expensive: then rows of moved variables are cached
     (:class:`mercer.solvers.row_cache.RowCache`), and what K[W, W] shares with the last one.
 
     References
@@ -105,11 +104,13 @@ class WorkingSetSolver(Solver[BatchState]):
             beta=beta, gradient=problem.linear.copy(), problem=problem, gram=gram, tol=tol, groups=problem.groups
         )
         state.begins_anew = start is None
-        state.largest_diagonal = gram.largest_diagonal  # a ridge times its own move is about 1, and its rounding little
+        state.largest_diagonal = gram.largest_diagonal  # the rounding of the ridge is small beside it
         state.reach = reach(problem, gram)
         state.ends_exactly = state.takes_everything and 0 < problem.n <= exact_variables(problem)
         state.single = which_single_precision_helps(Problems(problem, [problem.n]), gram)[0]
-        state.single = state.single and not (state.ends_exactly and state.reach < _MILD)  # which is over too soon
+        state.single = state.single and not (
+            state.ends_exactly and state.reach < _MILD
+        )  # a mild exact problem is solved too fast for it to help
         if state.single and not state.takes_everything and gram.should_cache_rows:
             state.cache = RowCache(state.values)
         elif state.single and not state.takes_everything and not gram.kernel_is_expensive:
@@ -140,12 +141,12 @@ class WorkingSetSolver(Solver[BatchState]):
         state.finished = True
 
     def refresh(self, state: BatchState, gradient: FloatArray, tol: float) -> None:
-        """Go on from the true gradient; see :class:`Solver`."""
+        """Continue from the true gradient; see :class:`Solver`."""
         state.tol = tol
         state.finished = False
         state.gradient[:] = gradient
         last, state.true_violation = state.true_violation, _violation_of(state, None)
-        # Where many are free, steps in double precision would be pair steps.
+        # With many free variables there is no Newton step in double precision, so single precision is worth more.
         p, beta = state.problem, state.beta
         many = bool(np.count_nonzero((p.lower < beta) & (beta < p.upper)) > MANY_FREE_PRECISE)
         goes_on = state.n_refreshes + 1 < REFRESHES or (many and state.true_violation <= _REFINES * last)
@@ -153,9 +154,9 @@ class WorkingSetSolver(Solver[BatchState]):
         state.work = self._rounds(state)
 
     def kept(self, state: BatchState) -> TrackedGradient | None:
-        """Return the values that the steps have kept up to date; see :class:`Solver`."""
+        """Return the values that the steps maintain; see :class:`Solver`."""
         gradient_log = state.gradient_log
-        if gradient_log is None or not state.finished:  # in the middle of a round values are those of no point
+        if gradient_log is None or not state.finished:  # within a round, the values belong to no point
             return None
         problem, beta = state.problem, state.beta
         followed = state.gradient - problem.linear
@@ -175,7 +176,7 @@ class WorkingSetSolver(Solver[BatchState]):
         yield from self._rounds(state)
 
     def _place(self, state: BatchState) -> Iterator[None]:
-        """Begin where the machine of a part of the rows would have all, if that pays, and make the gradient true."""
+        """Choose the starting point, perhaps from a part of the rows, and compute its gradient."""
         if state.begins_anew and _asks_for_a_start(state):
             yield from self._guess(state)
         single = state.single and state.begins_anew
@@ -183,7 +184,7 @@ class WorkingSetSolver(Solver[BatchState]):
         state.moved += inner(state.beta, state.beta) if single else 0.0
 
     def _add_moved(self, state: BatchState, gradient: FloatArray, *, single: bool) -> Iterator[None]:
-        """Add what all variables that are not 0 do to gradients."""
+        """Add the contribution of all nonzero variables to the gradient."""
         moved = np.flatnonzero(state.beta != 0.0)
         if moved.size:
             yield from state.gram.accumulate(gradient, moved, state.beta[moved], single=single)
@@ -191,10 +192,10 @@ class WorkingSetSolver(Solver[BatchState]):
                 gradient += state.problem.ridge * state.beta
 
     def _guess(self, state: BatchState) -> Iterator[None]:
-        """Move to the bounds that the decision values of a machine on a part of the rows speak for, if they do.
+        """Start at the bounds that the decision values of a machine on a part of the rows suggest, if that is good.
 
-        They do where the same rule finds most of the part's own dual objective: where many variables are free, or few
-        rows have many others close by, it puts whole neighbourhoods at their bounds.
+        It is good if the same rule reaches most of the part's own dual objective. It fails if many variables are free,
+        or if few rows have many neighbours: then it puts whole neighbourhoods at their bounds.
         """
         problem = state.problem
         if not problem.start.any():
@@ -208,7 +209,7 @@ class WorkingSetSolver(Solver[BatchState]):
         least = yield from _dual_at(part, thinned.start)
         found = yield from _dual_at(part, thinned.vertex(part.gradient, thinned.totals))
         gain = part.dual - least
-        if not (gain > 0.0 and found - least >= _AGREED * gain):  # nor where they are no numbers
+        if not (gain > 0.0 and found - least >= _AGREED * gain):  # also False for NaN
             return
         gradient, used = problem.linear.copy(), np.flatnonzero(part.beta != 0.0)
         yield from state.gram.accumulate(gradient, chosen[used], part.beta[used], single=state.single)
@@ -218,7 +219,8 @@ class WorkingSetSolver(Solver[BatchState]):
     def _part(self, state: BatchState, step: int, rough: float) -> Generator[None, None, tuple[BatchState, IndexArray]]:
         """Solve the problem of every `step`-th row to a share of its first violation; return it, and its variables.
 
-        Who stops meanwhile has its point, in boxes as narrow as they are: where sums are 0, that is feasible.
+        A fit that is stopped meanwhile has this point, scaled to the bounds of the whole problem, which is feasible if
+        the group sums are 0.
         """
         problem = state.problem
         thinned, chosen = problem.thinned(step)
@@ -236,7 +238,7 @@ class WorkingSetSolver(Solver[BatchState]):
             part.tol = rough * part.violation
             yield from self._rounds(part)
 
-        part.work = iter(())  # what is there would keep the part, and the memory of its matrix
+        part.work = iter(())  # its generator would keep the part and its matrix alive
         for _ in solve():
             state.n_iter, state.peak_bytes = part.n_iter, max(state.peak_bytes, part.peak_bytes)
             if not thinned.start.any():
@@ -250,13 +252,13 @@ class WorkingSetSolver(Solver[BatchState]):
         state.dual = -0.5 * inner(state.beta, state.gradient + state.problem.linear)
         while True:
             self._survey(state)
-            # Everything at once is solved in one round; the true gradient then says whether that was enough.
+            # With all variables in W, one round solves the problem; the true gradient then tells whether it did.
             if stuck or (state.violation <= max(0.5 * state.tol, self._noise(state)) and not state.ends_exactly):
                 return
             state.previous = self._everything(state) if state.takes_everything else self._select(state)
             chosen, matrix = (yield from working_matrix(state, state.previous))[:2]
             block = yield from solve_chosen(state, chosen, matrix)
-            del matrix  # the next may take its place, once the block is gone
+            del matrix  # its memory can be reused once the block is gone
             if state.ends_exactly and state.single:
                 del block
                 gradient = state.problem.linear.copy()
@@ -279,10 +281,10 @@ class WorkingSetSolver(Solver[BatchState]):
             del block
 
     def _everything_pays(self, state: BatchState, size: int, n_steps: int) -> bool:
-        """Whether the last set, of this size, says that most variables will move, and soon be at rest between bounds.
+        """Whether the last working set suggests that most variables will move in few steps and become free.
 
-        Where values are dear, those that will be at bounds count, too. Of a part of the rows nobody wants that much;
-        nor where rows have two variables, or some have been left out, or the true gradient has been known since.
+        If the kernel is expensive, variables that move to a bound count too. False for a part of the rows, for rows
+        with two variables, after shrinking, and after the first true gradient.
         """
         n_moved = state.n_moved or 0
         if not (state.single and state.active is None and state.rows is None and state.gradient_log is not None):
@@ -302,7 +304,7 @@ class WorkingSetSolver(Solver[BatchState]):
             state.gradient_log.move(cols, state.beta[cols], weights)
             least = _LEDGER_ARRAYS * state.beta.nbytes
             if state.gradient_log.bytes_of_moves > max(least, _LEDGER_SHARE * state.gram.room):
-                state.gradient_log = None  # who left is evaluated anew in the end
+                state.gradient_log = None  # gradients of shrunken variables are evaluated from scratch at the end
         if state.covers:
             add_at(state.gradient, chosen, _times_changes(state, chosen, moved, weights))
             return moved.size > 0
@@ -323,7 +325,7 @@ class WorkingSetSolver(Solver[BatchState]):
         cols: IndexArray,
         weights: FloatArray,
     ) -> Iterator[None]:
-        """Add what moves make of it to the gradient, in one native call or a few."""
+        """Add the contribution of the moves to the gradient, in one native call or a few."""
         matrix = state.working.values if state.working is not None and _knows(state, chosen, moved) else None
         width = max(_LEAST_COLUMNS, _CALLS_IN_ONE * state.values.values_per_call // state.values.n)
         for first in range(0, cols.size, width):
@@ -336,7 +338,7 @@ class WorkingSetSolver(Solver[BatchState]):
     def _rise_by_rows(
         self, state: BatchState, chosen: IndexArray, moved: IndexArray, cols: IndexArray, weights: FloatArray
     ) -> Iterator[None]:
-        """The same, row by row as they are kept, or as the Gram matrix gives them."""
+        """Add the contribution of the moves to the gradient, from cached rows or by the Gram matrix."""
         rise = state.gradient if state.rows is None else np.zeros(state.values.n)
         rows, own = state.active_rows, state.rows_of(chosen)
         knows = _knows(state, chosen, moved)
@@ -352,11 +354,11 @@ class WorkingSetSolver(Solver[BatchState]):
                 if state.rows is None:
                     add_at(rise, own, own_rise)
                 else:
-                    rise[own] = own_rise  # once, where both variables of a row are in
+                    rise[own] = own_rise  # a row counts once, even if both of its variables are in W
                 rows = without(own, rows, state.values.n)
             yield from state.values.accumulate(rise, state.rows_of(cols), weights, rows=rows, single=state.single)
         if state.rows is not None:
-            # Of rows that are not followed, which have none, too: that is faster than to look for the others.
+            # Rows that are not active have a rise of 0: adding it to all is faster than selecting the others.
             if state.is_doubled:
                 both = state.gradient.reshape(2, -1)
                 both += rise
@@ -364,11 +366,11 @@ class WorkingSetSolver(Solver[BatchState]):
                 state.gradient += rise[state.rows]
 
     def _noise(self, state: BatchState) -> float:
-        """About how far rounding in single precision has put the gradient off since it was last true."""
+        """Estimate of the error of the gradient from single precision, since the last true gradient."""
         return noise(state.largest_diagonal, state.moved) if state.single else 0.0
 
     def _survey(self, state: BatchState) -> None:
-        """Measure the violation, and leave out what is at a bound and violates nothing until the next true gradient."""
+        """Measure the violation, and shrink variables at a bound on the right side until the next true gradient."""
         found, p = state.survey, state.problem
         found.look(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, state.active)
         state.violation, state.n_free = found.violation, found.n_free
@@ -396,9 +398,9 @@ class WorkingSetSolver(Solver[BatchState]):
         state.seen[chosen] = True
         state.holds_all = chosen.size < size
         if state.problem.rows is not None:
-            # The other variable of a row that has one other than 0 violates less, and repeats its kernel values.
+            # If one variable of a row is not 0, the other violates less and has the same kernel values.
             kept = state.survey.without_partners(chosen, state.problem.rows, state.problem.n_rows)
-            # Where the two have sums of their own, that is so once the tube has a width.
+            # If the two belong to different groups, that holds once the tube has a width.
             if state.problem.n_groups == 1 or _violation_of(state, kept) >= INNER_SHARE * state.violation:
                 state.holds_all = state.holds_all and kept.size == chosen.size
                 chosen = kept
@@ -406,20 +408,20 @@ class WorkingSetSolver(Solver[BatchState]):
 
 
 def _dual_at(state: BatchState, point: FloatArray) -> Generator[None, None, float]:
-    """The dual objective at another point than the state's."""
+    """The dual objective at `point`."""
     gradient, used = state.problem.linear.copy(), np.flatnonzero(point != 0.0)
     yield from state.gram.accumulate(gradient, used, point[used], single=state.single)
     return -0.5 * inner(point, gradient + state.problem.linear)
 
 
 def _knows(state: BatchState, chosen: IndexArray, moved: IndexArray) -> bool:
-    """Whether K[W, W] is at hand as it is, without a ridge, and spares enough values to list all other rows."""
+    """Whether K[W, W] has no ridge, and saves enough kernel values to be worth a list of all other rows."""
     spares = state.active_rows is not None or chosen.size * moved.size > _WORTH_A_LIST * state.values.n
     return state.problem.ridge is None and spares
 
 
 def _times_changes(state: BatchState, chosen: IndexArray, moved: IndexArray, changes: FloatArray) -> FloatArray:
-    """The matrix of the working set, with the ridge on its diagonal, times changes of some of its variables."""
+    """The matrix of the working set, with the ridge, times the changes of some of its variables."""
     assert state.working is not None
     rise, matrix = np.zeros(chosen.size), state.working.values[:, : chosen.size]
     combine_rows(state.isa, matrix, moved, None, changes, rise, state.gram.n_threads)

@@ -1,4 +1,4 @@
-"""The state of the batch solver: the problem at hand, and the work in progress."""
+"""The state of the working-set solver."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ class WorkingMatrix(NamedTuple):
     values: RealArray
     """(m, m padded)."""
     whole: RealArray
-    """What these are the front of: of a set that was larger."""
+    """The buffer whose front part these are; an earlier set was larger."""
 
 
 @dataclass
 class BatchState(State):
     """State of :class:`mercer.solvers.WorkingSetSolver`.
 
-    Of n variables `gradient` and `seen` are (n,); `active`, `active_rows` and `previous` are lists of
-    indices, int64.
+    For n variables, `gradient` and `seen` have shape (n,); `active`, `active_rows` and `previous` are int64 indices.
     """
 
     problem: Problem = field(kw_only=True)
@@ -48,39 +47,44 @@ class BatchState(State):
     groups: IndexArray | None = field(kw_only=True)
     work: Iterator[None] = field(default_factory=lambda: iter(()))
     max_iter: int = -1
-    working: WorkingMatrix | None = None  # of the last round; K itself where the working set is everything
-    matrix_bytes: int = 0  # of the largest one so far
-    idle_bytes: int = 0  # of rows that were kept, and whose pages may have found no other user
+    working: WorkingMatrix | None = None  # of the last round; K itself if W has all variables
+    matrix_bytes: int = 0  # bytes of the largest working matrix so far
+    idle_bytes: int = 0  # bytes of a former row cache whose memory may not be reused yet
     cache: RowCache | None = None
-    tiles: VariableTiles | None = None  # for values in single precision, where these are cheap
-    begins_anew: bool = False  # at the problem's own start
-    is_part: bool = False  # of a larger problem, which asks where to begin
-    active: IndexArray | None = None  # variables whose gradient is kept up to date; None for all of them
-    active_rows: IndexArray | None = None  # of `values` that these belong to
-    covers: bool = False  # whether W is all active variables: it stays so until all variables are active again
+    tiles: VariableTiles | None = None  # for single precision, if the kernel is cheap
+    begins_anew: bool = False  # whether there was no starting point
+    is_part: bool = False  # whether it is a part of the rows that suggests a starting point
+    active: IndexArray | None = None  # variables that are not shrunken; None for all
+    active_rows: IndexArray | None = None  # their rows in `values`
+    covers: bool = False  # whether W has all active variables, until shrinking is undone
     single: bool = False  # whether kernel values are evaluated in single precision
-    ends_exactly: bool = False  # at the limit of float64, whatever the tolerance
-    sizes: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # of working sets, in single precision and in double
-    reach: float = math.inf  # C k(x, x): how much one variable can do to a decision value
-    share: int = 1  # one row in so many is in a working set, at least
-    largest_diagonal: float = 0.0  # of |k(x, x)|
+    ends_exactly: bool = False  # whether to solve to the limit of float64, whatever the tolerance
+    sizes: tuple[tuple[int, ...], tuple[int, ...]] = (
+        (),
+        (),
+    )  # sizes of working sets, in single and in double precision
+    reach: float = math.inf  # C max k(x, x): largest effect of one variable on a decision value
+    share: int = 1  # a working set has at least one row in so many
+    largest_diagonal: float = 0.0  # largest |k(x, x)|
     moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
     n_refreshes: int = 0
-    true_violation: float = math.inf  # by the last true gradient
-    n_free: int = 0  # of the active variables
+    true_violation: float = math.inf  # violation by the last true gradient
+    n_free: int = 0  # number of free variables among the active ones
     holds_all: bool = False  # whether the working set holds all free variables and all violators
     drags: bool = False  # whether pair steps have given way to Newton steps
-    at_zero: float = math.inf  # the violation of beta = 0, where that is known
-    previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # working set, as it was chosen
-    n_moved: int | None = None  # in the last round
-    gradient_log: GradientLog | None = None  # until the first true gradient
-    isa: str = field(default_factory=select_isa)  # of the native code
-    survey: Survey = field(default_factory=Survey)  # of this round
-    seen: npt.NDArray[np.bool_] = field(init=False)  # by a working set
-    takes_everything: bool = field(init=False)  # whether the working set is all variables from now on
-    values: Gram = field(init=False)  # of each row once, where some have two variables
-    rows: IndexArray | None = field(init=False)  # of `values` that variables belong to; None where they have one each
-    is_doubled: bool = field(init=False)  # whether these are all rows in order, and again
+    at_zero: float = math.inf  # the violation at beta = 0, if known
+    previous: IndexArray = field(
+        default_factory=lambda: np.zeros(0, dtype=np.int64)
+    )  # the last working set, in the order of selection
+    n_moved: int | None = None  # number of variables that moved in the last round
+    gradient_log: GradientLog | None = None  # None after the first true gradient
+    isa: str = field(default_factory=select_isa)  # instruction set of the native code
+    survey: Survey = field(default_factory=Survey)  # survey of this round
+    seen: npt.NDArray[np.bool_] = field(init=False)  # variables that were in a working set
+    takes_everything: bool = field(init=False)  # whether W has all variables from now on
+    values: Gram = field(init=False)  # Gram matrix of the distinct rows
+    rows: IndexArray | None = field(init=False)  # the row of each variable in `values`; None if variable i has row i
+    is_doubled: bool = field(init=False)  # whether `rows` is 0..n-1 twice
 
     def __post_init__(self) -> None:
         self.seen = np.zeros(self.problem.n, dtype=bool)
@@ -90,15 +94,15 @@ class BatchState(State):
 
     @property
     def n_active(self) -> int:
-        """Number of variables whose gradient is kept up to date."""
+        """Number of active variables, which are not shrunken."""
         return self.problem.n if self.active is None else self.active.size
 
     def rows_of(self, variables: IndexArray) -> IndexArray:
-        """Return which rows of `values` these variables belong to."""
+        """Return the rows of these variables in `values`."""
         return variables if self.rows is None else self.rows[variables]
 
     def go_on(self, *, single: bool) -> None:
-        """Note that the gradient is true, and have values in single precision from now on or in double."""
+        """Continue after a true gradient, with kernel values in single precision or in double."""
         self.gradient_log = None
         self.follow_all()
         self.covers = False
@@ -112,15 +116,14 @@ class BatchState(State):
             self.takes_everything = takes_everything(self.gram)
 
     def follow_all(self) -> None:
-        """Note that all gradients are kept up to date from now on."""
+        """Undo shrinking: all variables are active."""
         self.active = self.active_rows = None
 
     def take_everything(self) -> None:
-        """Have all variables, whose gradients are all up to date, be the working set while values are single.
+        """Make all variables the working set, as long as values are in single precision.
 
-        What they took so far is given up before their matrix comes, or it would be written beside kept rows, whose
-        pages stay. Values come by calls of bounded work, not by one, which Ctrl-C would have to wait for. Beyond 2,048
-        free variables Newton steps come late: no set is left to tell that all violators are in.
+        The row cache and the old matrix are released first, so that their memory is reused for the new matrix. Its
+        values are evaluated by calls of bounded work, so that Ctrl-C is heard.
         """
         self.takes_everything, self.holds_all = True, False
         self.idle_bytes = 0 if self.cache is None else self.cache.nbytes
@@ -128,7 +131,7 @@ class BatchState(State):
         self.gram.arena.release()
 
     def follow(self, kept: IndexArray, dropped: IndexArray) -> None:
-        """Note whose gradient is kept up to date from now on, and whose no longer."""
+        """Shrink: the gradients of `kept` are updated from now on, those of `dropped` are not."""
         self.active = self.active_rows = kept
         if self.gradient_log is not None:
             self.gradient_log.leave_out(dropped)
@@ -136,7 +139,7 @@ class BatchState(State):
             self.active_rows = without(_NOBODY, self.rows[kept], self.values.n)
 
     def count_memory(self, more: int = 0) -> None:
-        """Note what blocks of kernel values take now, and `more` bytes beside them."""
+        """Update the peak memory by the current blocks of kernel values, and `more` bytes."""
         held = self.gram.arena.nbytes + self.idle_bytes
         held += 0 if self.cache is None else self.cache.nbytes
         held += 0 if self.gradient_log is None else self.gradient_log.nbytes
