@@ -394,12 +394,12 @@ def first(**given):
             "classes must be those of the first call, [0, 1], or None, got [0, 1, 2].",
         ),
         (lambda X, y: SVC().fit(X, y).partial_fit(X[:, :2], y), "X has 2 features"),
-        (first(class_weight="balanced"), "of the first batch, which has none of class 2: give a mapping"),
+        (first(class_weight="balanced"), "of the first batch, which has no row of class 2: give a mapping"),
         (
             first(probability=True),
-            "probability=True calibrates on rows of every class, but there is none yet of class 2",
+            "probability=True calibrates on rows of every class, but there is no row yet of class 2",
         ),
-        (first(C=np.inf), "C = inf separates rows of every class, but the first batch has none of class 2:"),
+        (first(C=np.inf), "C = inf separates rows of every class, but the first batch has no row of class 2:"),
         (
             lambda X, y: SVC().partial_fit(X, y, classes=[0, 1], sample_weight=np.zeros(len(y))),
             "sample_weight must be positive in one row at least",

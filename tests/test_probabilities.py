@@ -479,7 +479,9 @@ def test_what_cannot_be():
     X, y = table("three")
     with pytest.raises(AttributeError) as raised:
         _ = RBFNetworkClassifier(machine=LinearSVC()).predict_proba
-    assert "predict_proba is that of the linear machine, and LinearSVC() has none" in str(raised.value.__cause__)
+    assert "predict_proba is that of the linear machine, and LinearSVC() has no predict_proba" in str(
+        raised.value.__cause__
+    )
     for machine in (LeastSquaresSVC(), LeastSquaresClassifier(), KernelPerceptron(), GradientKernelSVC()):
         with pytest.raises(ValueError, match=r"calibration must be one of 'sigmoid', .* got 'platt'"):
             clone(machine).set_params(calibration="platt").fit(X, y)

@@ -1,4 +1,4 @@
-"""scikit-learn's face of the machines: parameters, documentation and validation, no mathematics."""
+"""Estimators with scikit-learn's interface: their parameters, documentation and validation, without mathematics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What estimators with a kernel share: rows in, a Gram matrix, and machines that a solver has certified."""
+"""Base classes of the estimators with a kernel: reading rows, making the Gram matrix, storing certified solutions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _GO_ON = {
 
 
 class KernelMachine(HoldsKernel, BaseEstimator):
-    """An estimator of rows that a kernel compares: numbers, kernel values, strings or sets."""
+    """An estimator with a kernel; its rows are vectors, kernel values, strings or sets."""
 
     kernel: str | Kernel | Callable[[Any, Any], Any]
     degree: int
@@ -75,18 +75,18 @@ class KernelMachine(HoldsKernel, BaseEstimator):
     @classmethod
     @cache
     def _get_param_names(cls) -> list[str]:
-        """Names of the parameters; scikit-learn looks at the signature anew for every clone, a search clones a lot."""
+        """Names of the parameters, cached: scikit-learn would inspect the signature for every clone in a search."""
         return cast(list[str], super()._get_param_names())
 
     def _kernel_asked_for(self) -> Kernel:
-        if not isinstance(self.kernel, Kernel):  # whether or not the kernel has them, as scikit-learn does
+        if not isinstance(self.kernel, Kernel):  # like scikit-learn, check parameters that the kernel does not use too
             whole("degree", self.degree)
             gamma_or_rule(self.gamma, DISTANCE_RULES)
             real("coef0", self.coef0)
         return as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
 
     def _training_rows(self, X: Any, y: Any) -> tuple[Kernel, Data]:
-        """The kernel as it was asked for, and the rows."""
+        """Return the kernel from the parameters, before its rules such as gamma="scale" are applied, and the rows."""
         try:
             spec = self._kernel_asked_for()
         except (TypeError, ValueError) as error:
@@ -107,7 +107,7 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         return spec, data
 
     def _rows_of_classes(self, X: Any, y: Any, sample_weight: Any, class_weight: Any) -> tuple[Kernel, Data, Labels]:
-        """The kernel with its parameters, the rows, and what is told of them."""
+        """Return the kernel with numbers for its parameters, the rows, and their labels and weights."""
         spec, data = self._training_rows(X, y)
         labels = read_labels(y, sample_weight, class_weight, data.n)
         return spec.resolve(data, labels.uneven_weights), data, labels
@@ -120,7 +120,7 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         *,
         keep: CachePolicy = CachePolicy.NONE,
     ) -> Gram:
-        """The Gram matrix of the chosen rows."""
+        """Return the Gram matrix of the chosen rows."""
         gram = Gram(
             kernel,
             data,
@@ -134,7 +134,10 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         return gram if rows.size == data.n else gram.restrict(rows)
 
     def _warn_of_kernel(self, gram: Gram, besides: str = "", *, depth: int) -> None:
-        """Say where the optimum is not proved, `besides` what that means; `depth` calls below the user's."""
+        """Warn if the kernel is not known to be positive semidefinite, so that optimality is not proved.
+
+        `besides` is a further consequence for the message. The user's call is `depth` frames above.
+        """
         if not gram.is_convex:
             warnings.warn(
                 f"{self.kernel_!r} is not known to be positive semidefinite on the training rows ({gram.diagnosis}). "
@@ -146,7 +149,7 @@ class KernelMachine(HoldsKernel, BaseEstimator):
             )
 
     def _check_is_fitted(self) -> None:
-        if "kernel_" not in vars(self):  # scikit-learn takes as long to find out as a small machine to predict
+        if "kernel_" not in vars(self):  # check_is_fitted alone takes as long as a prediction of a small machine
             check_is_fitted(self, "kernel_")
 
     def _new_rows(self, X: Any) -> Data:
@@ -159,15 +162,15 @@ _UNKNOWN = (
     "mercer.kernels.Precomputed(is_psd=True) or Callable(function, is_psd=True). "
 )
 
-_TOLD = 1e-12  # relative asymmetry from which on there is a warning
+_WARNED_ASYMMETRY = 1e-12  # relative to the largest kernel value; a larger asymmetry of the matrix causes a warning
 
 
 def _symmetric(data: Precomputed) -> Precomputed:
-    """The rows of a symmetric matrix, with a warning where the given one was not, by more than its last digits."""
+    """Return the symmetric part of a kernel matrix; warn if the matrix is asymmetric beyond rounding."""
     made = data.symmetric()
     if made is not data:
         apart, largest = 2.0 * float(abs(data.array - made.array).max()), float(abs(made.array).max())
-        if apart > _TOLD * largest:
+        if apart > _WARNED_ASYMMETRY * largest:
             warnings.warn(
                 f"the precomputed kernel matrix is not quite symmetric: K and K.T differ by up to {apart:.3g}, as "
                 "rounding makes them differ. The mean of both is used.",
@@ -178,21 +181,21 @@ def _symmetric(data: Precomputed) -> Precomputed:
 
 
 class DualMachine(Iterated, KernelMachine):
-    """A machine, or several, whose duals the solvers of :mod:`mercer.solvers` have solved and certified."""
+    """One or several machines whose dual problems are solved and certified by :mod:`mercer.solvers`."""
 
     warm_start: bool
-    _held_for_probabilities = 0  # bytes at a time
-    _silent = False  # whether somebody else tells how the fit ended
-    _search: Interruption | None = None  # what stops the search that the fit is part of, and tells of it
+    _held_for_probabilities = 0  # bytes; peak memory of the pass for the probabilities
+    _silent = False  # True if the caller reports how the fit ended, so that the estimator does not warn
+    _search: Interruption | None = None  # the interruption of the search that this fit belongs to
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Have whatever ends a fit early, Ctrl-C while it stores among it, leave the machine as it was before."""
+        """Restore all attributes if the body raises, also if Ctrl-C comes while results are being stored."""
         before = self.__dict__.copy()
         try:
             yield
         except BaseException:
-            self.__dict__ = before  # at once: a second Ctrl-C finds one or the other
+            self.__dict__ = before  # one assignment: a second Ctrl-C cannot leave a mixture of old and new attributes
             raise
 
     def _limits(self) -> Limits:
@@ -209,7 +212,7 @@ class DualMachine(Iterated, KernelMachine):
         data: Data,
         support: npt.NDArray[np.int64],
     ) -> None:
-        """Store machines under scikit-learn's names: their signed coefficients (n_SV, n_machines) and support rows."""
+        """Store the machines in scikit-learn's attributes: signed coefficients (n_SV, n_machines), support vectors."""
         self._solutions = solutions
         self.support_ = support.astype(np.int32 if data.n < 2**31 else np.int64)
         self._hold(coefficients, biases, None if isinstance(data, Precomputed) else data.rows(support))
@@ -217,7 +220,7 @@ class DualMachine(Iterated, KernelMachine):
         self.fit_status_ = 0 if solutions.statuses.count(Status.OPTIMAL) == len(solutions) else 1
 
     def _hold(self, coefficients: Coefficients, biases: npt.NDArray[np.float64], support: Data | None) -> None:
-        """Store what predicts: coefficients (n_SV, n_machines), biases, and support vectors where there are some."""
+        """Store what prediction needs: coefficients (n_SV, n_machines), biases and, unless precomputed, the support."""
         of_pairs = isinstance(coefficients, PairCoefficients)
         self._coefficients = coefficients if of_pairs else np.ascontiguousarray(coefficients)
         self.intercept_ = biases
@@ -228,18 +231,18 @@ class DualMachine(Iterated, KernelMachine):
         )
 
     def _go_on_from(self, last: DualMachine) -> None:
-        """Have the next fit, with `warm_start`, go on from that of another machine on the same rows."""
+        """Copy the solution of a machine on the same rows, from which the next fit with `warm_start` starts."""
         for name in ("_rows", "_codes", "_solutions", "machines_"):
             if name in vars(last):
                 setattr(self, name, getattr(last, name))
 
     def _solved(self) -> Solutions:
-        """The solutions, of which a machine that somebody else has trained has none."""
+        """Return the solutions; raise AttributeError for a machine that was read from a file without them."""
         self._check_is_fitted()
         if not hasattr(self, "_solutions"):
             raise AttributeError(
-                "this machine was not trained here but read from a file that holds what predicts and no more: without "
-                "the training data nobody can tell whether it is the optimum. Call fit to have a machine with a "
+                "this machine was not trained here but read from a file that holds what predicts and no more: whether "
+                "it is the optimum cannot be checked without the training data. Call fit to have a machine with a "
                 "certificate."
             )
         return self._solutions
@@ -252,9 +255,9 @@ class DualMachine(Iterated, KernelMachine):
 
     @property
     def certificate_(self) -> Certificate:
-        """The certificate of the whole; its `parts` are those of the machines.
+        """The certificate of all machines together; its `parts` are the certificates of the single machines.
 
-        Its peak memory is that of the whole fit, the pass for probabilities included.
+        Its peak memory is that of the whole fit, including the pass for the probabilities.
         """
         found = self._solved().certificate
         held = self._held_for_probabilities
@@ -262,7 +265,7 @@ class DualMachine(Iterated, KernelMachine):
 
     @property
     def coef_(self) -> Any:
-        """Normal vectors of the machines, for the linear kernel; read-only, and sparse where the rows are."""
+        """Normal vectors of the machines, for the linear kernel only; read-only, and sparse if the rows are."""
         self._check_is_fitted()
         if not isinstance(self.kernel_, Linear):
             raise AttributeError(
@@ -280,7 +283,7 @@ class DualMachine(Iterated, KernelMachine):
         return normals
 
     def _as_the_rows(self, table: npt.NDArray[np.float64]) -> Any:
-        """Return a table sparse where the support vectors are, with all its values stored, as scikit-learn has it."""
+        """Return the table, sparse if the support vectors are sparse; zeros are stored as in scikit-learn."""
         if not sp.issparse(self.support_vectors_):
             return np.ascontiguousarray(table)
         n, p = table.shape
@@ -289,7 +292,7 @@ class DualMachine(Iterated, KernelMachine):
 
     @property
     def function_(self) -> RKHSFunction | tuple[RKHSFunction, ...]:
-        """The decision function without its bias, or one for each machine."""
+        """The decision function without its bias, or a tuple with one for each machine."""
         self._check_is_fitted()
         support = self._support_rows()
         functions = []
@@ -298,7 +301,7 @@ class DualMachine(Iterated, KernelMachine):
         return functions[0] if len(functions) == 1 else tuple(functions)
 
     def _support_rows(self) -> Data:
-        """The support vectors; kernel values among them are where the certificate has its evidence."""
+        """Return the support vectors, or for a precomputed kernel their rows of the training matrix."""
         if not self.kernel_.takes_values:
             return restored_rows(self.kernel_, self.support_vectors_)
         evidence = self._solved()[0].evidence
@@ -310,7 +313,10 @@ class DualMachine(Iterated, KernelMachine):
         return evidence.data.rows(self.support_)
 
     def _of_rows(self, kernel: Kernel, data: Data) -> Self:
-        """The same machine on new rows as they are, where it was fitted on held values of `kernel` between `data`."""
+        """Return a copy that predicts for rows instead of for stored kernel values.
+
+        The machine was fitted on stored values of `kernel` between the rows of `data`.
+        """
         machine = copy(self)
         machine.kernel = machine.kernel_ = kernel
         kept = data.rows(self.support_)
@@ -321,11 +327,11 @@ class DualMachine(Iterated, KernelMachine):
         return machine
 
     def _raw_decision(self, data: Data) -> npt.NDArray[np.float64]:
-        """Decision values of all machines, (m, n_machines)."""
+        """Return the decision values of all machines, (m, n_machines)."""
         return self._values(data, self.intercept_)
 
     def _values(self, data: Data, biases: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Decision values with these biases, (m, n_machines)."""
+        """Return the decision values with the given biases, (m, n_machines)."""
         if isinstance(data, InMemoryRows) and isinstance(self.kernel_, EvaluatedKernel):
             known = self._known_values(data.own_columns())
             if known is not None:
@@ -337,7 +343,10 @@ class DualMachine(Iterated, KernelMachine):
         return decision_values(self.kernel_, data, support, self._coefficients, biases, n_jobs=self.n_jobs)
 
     def _known_values(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64] | None:
-        """Decision values without bias, (m, n_machines), where solvers have kept those of rows of a held matrix."""
+        """Return the decision values without bias, (m, n_machines), that the solver stored for a matrix in memory.
+
+        None if the solver did not store them.
+        """
         known = self._solutions[0].held_values
         return None if known is None else known[rows, None]
 
@@ -347,7 +356,7 @@ class DualMachine(Iterated, KernelMachine):
         return ", and margins have no geometric meaning"
 
     def _warn(self, gram: Gram, data: Data, *, depth: int) -> None:
-        """Say how it ended; `depth` calls below the user's."""
+        """Warn if the fit is not optimal or used too much memory. The user's call is `depth` frames above."""
         solutions = self._solutions
         if self.verbose:
             _say(f"{solutions[0].solver}: {solutions[0].reason}")
@@ -373,7 +382,7 @@ class DualMachine(Iterated, KernelMachine):
             )
 
     def _warn_of_memory(self, peak: int, *, depth: int) -> None:
-        """Say where the fit held more than it should; `depth` calls below the user's."""
+        """Warn if the fit used more memory than `memory_limit`. The user's call is `depth` frames above."""
         if self.memory_limit and peak > self.memory_limit:
             warnings.warn(
                 f"memory_limit={self.memory_limit:,} bytes is less than these rows need: the fit held {peak:,} at a "
@@ -384,7 +393,7 @@ class DualMachine(Iterated, KernelMachine):
 
 
 class SingleMachine(DualMachine):
-    """One machine of one problem, for all rows: a regressor, or what one class looks like."""
+    """An estimator that solves one problem over all rows: a regressor or a novelty detector."""
 
     spec_: QuadraticSpec
 
@@ -398,11 +407,12 @@ class SingleMachine(DualMachine):
         earlier: Solution | None = None,
         spent: float = 0.0,
     ) -> Data:
-        """Solve the recipe's problem for the rows whose weight is not 0, and keep the machine.
+        """Solve the problem of `machine_spec` for the rows of positive weight, and store the machine.
 
-        `y` is a target for each row, or "no_validation" where there is none. Where the same fit has begun to train on
-        the same rows, `spent` seconds ago, the work of the `earlier` solution counts as this one's. Under a time limit
-        this one also starts there, which takes longer than a start of its own but leaves a machine at any time.
+        `y` holds a target for each row, or is "no_validation" for machines without targets. A fit may train several
+        times: `earlier` is then the last solution on the same rows, and `spent` the seconds since the fit began. The
+        work of `earlier` is added to the work of this solution. With a time limit, training starts at `earlier`: that
+        is slower than a cold start, but a usable solution exists at any time.
         """
         limits, listener = self._limits(), self._listener()
         last = None
@@ -437,7 +447,7 @@ class SingleMachine(DualMachine):
         return data
 
     def _take(self, problem: Problem, solutions: Solutions, data: Data, rows: npt.NDArray[np.int64]) -> None:
-        """Store the trained machine under scikit-learn's names."""
+        """Store the trained machine in scikit-learn's attributes."""
         self._rows, solution = rows, solutions[0]
         coefficients = problem.coefficients(solution.beta)
         used = np.flatnonzero(coefficients)
@@ -457,13 +467,13 @@ class SingleMachine(DualMachine):
         if last.beta.size != problem.n or not np.array_equal(self._rows, rows):
             raise ValueError(
                 "warm_start=True goes on from the last fit and needs the same rows, zero weights and kind of machine; "
-                "set warm_start=False to start anew."
+                "set warm_start=False for a cold start."
             )
         return last
 
 
 def as_scikit_learn_has_it(rows: Any) -> Any:
-    """Return CSR rows as a matrix, unless scikit-learn's configuration asks for arrays; other rows as they are."""
+    """Return CSR rows as `csr_matrix`, or as `csr_array` if scikit-learn is configured so; other rows unchanged."""
     if not sp.issparse(rows) or sklearn.get_config().get("sparse_interface") == "sparray":
         return rows
     return sp.csr_matrix(rows)

@@ -1,4 +1,4 @@
-"""Machines for two classes on every row, put together for several."""
+"""Classifiers that combine two-class machines whose coefficients are nonzero for all rows."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from mercer.multiclass.training import Task, Tasks, class_scores, make_tasks
 
 
 class ByPairs(ByScores, HasProbabilities, EveryRowMachine):
-    """Predictions of machines for two classes each; see :func:`mercer.multiclass.training.make_tasks`."""
+    """A classifier that combines two-class machines; see :func:`mercer.multiclass.training.make_tasks`."""
 
     _scheme: str
 
     def _calibrate_in_time(
         self,
-        left_out: Callable[[int, Task, Gram, Check], FloatArray],
+        loo_values: Callable[[int, Task, Gram, Check], FloatArray],
         learnt: Callable[[Task, Gram, Check], tuple[FloatArray, float]],
         tasks: Tasks,
         labels: Labels,
@@ -36,20 +36,21 @@ class ByPairs(ByScores, HasProbabilities, EveryRowMachine):
         *,
         refits: bool,
     ) -> None:
-        """Fit the map from decision values to probabilities, where time is left.
+        """Fit the map from decision values to probabilities, if the time limit allows.
 
-        `left_out` gets the number of a machine, its task, its Gram matrix and what to call between pieces of work, and
-        returns the decision value of each of the machine's rows by the machine without it. `learnt` gets a task of
-        some of the rows and their Gram matrix, and returns what is learnt of them: coefficients and a bias. `refits`
-        says whether almost every row is left out by learning anew.
+        `loo_values` is called for each machine with its number, its task, its Gram matrix and a function that raises
+        an error when the fit must stop. It returns the leave-one-out decision values of the machine's rows. `learnt`
+        trains a machine on a task and its Gram matrix, and returns coefficients and a bias. `refits` says whether
+        leave-one-out needs a refit for almost every row.
         """
         self._choose_values(sizes=tasks.sizes, refits=refits)
         codes, n_classes = labels.codes[labels.rows], labels.classes.size
 
         def without_rows(check: Check) -> FloatArray:
-            raw = gram.matvec(self._coefficients[labels.rows]) + self._bias  # of rows that a machine does not learn
+            # A machine that was not trained on a row gives the row's decision value as it is.
+            raw = gram.matvec(self._coefficients[labels.rows]) + self._bias
             for number, task in enumerate(tasks):
-                raw[task.rows, number] = left_out(number, task, gram.restrict(task.rows), check)
+                raw[task.rows, number] = loo_values(number, task, gram.restrict(task.rows), check)
             return raw
 
         def without_folds(check: Check) -> FloatArray:
@@ -57,7 +58,7 @@ class ByPairs(ByScores, HasProbabilities, EveryRowMachine):
                 found, biases = np.zeros((gram.n, len(tasks))), np.zeros(len(tasks))
                 for number, task in enumerate(make_tasks(codes[kept], n_classes, self._scheme)):
                     rows = kept[task.rows]
-                    if not rows.size:  # two classes of one row each, both in this fold
+                    if not rows.size:  # both classes have one row each, and these are in this fold
                         continue
                     found[rows, number], biases[number] = learnt(replace(task, rows=rows), gram.restrict(rows), check)
                 return gram.matvec(found, out, check) + biases
@@ -81,14 +82,15 @@ class ByPairs(ByScores, HasProbabilities, EveryRowMachine):
         ndarray of shape (m,) for two classes
             f(x), positive for ``classes_[1]``.
         ndarray of shape (m, n_classes) for more
-            One score a class; the largest wins. One-versus-one: votes, ties broken by confidence.
+            One score for each class; the class with the largest score is predicted. With one-versus-one the scores are
+            votes, and confidence breaks ties.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
         """
         raw = self._values(X)
         return class_scores(raw, self.classes_.size, self._scheme)

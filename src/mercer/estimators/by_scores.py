@@ -1,4 +1,4 @@
-"""What classifiers share that have a score for each class, or one for two."""
+"""Base class of classifiers with one score for each class, or one score for two classes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mercer.multiclass.training import winners
 
 
 class ByScores(ClassifierMixin):
-    """The largest score wins; of two classes the second one, where the score is positive."""
+    """A classifier that predicts the class with the largest score, or for two classes by the sign of one score."""
 
     classes_: npt.NDArray[Any]
     _values: Callable[[Any], FloatArray]
@@ -30,7 +30,7 @@ class ByScores(ClassifierMixin):
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe of shape (m, p)
-            Kernel values (m, n) with ``kernel="precomputed"``.
+            With ``kernel="precomputed"``, the kernel values between these rows and the training rows, (m, n).
 
         Returns
         -------
@@ -41,11 +41,11 @@ class ByScores(ClassifierMixin):
         NotFittedError
             Before `fit`.
         ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
 
         Notes
         -----
-        Costs m n kernel values, or of a linear machine m p multiplications for each output.
+        Costs m n kernel values; for a linear machine, m p multiplications for each output.
         """
         return one_column_for_two(self._values(X))
 
@@ -55,7 +55,7 @@ class ByScores(ClassifierMixin):
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe of shape (m, p)
-            Kernel values (m, n) with ``kernel="precomputed"``.
+            With ``kernel="precomputed"``, the kernel values between these rows and the training rows, (m, n).
 
         Returns
         -------
@@ -67,18 +67,18 @@ class ByScores(ClassifierMixin):
         NotFittedError
             Before `fit`.
         ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
 
         Notes
         -----
-        Costs what `decision_function` does. Of equal decision values, the smaller class wins.
+        Costs as much as `decision_function`. If decision values are equal, the smaller class is predicted.
         """
         scores = self.decision_function(X)
         return self.classes_[winners(scores)]
 
 
 def known_accuracy(decision: FloatArray, codes: npt.NDArray[np.int64], weights: FloatArray) -> float:
-    """Share of rows on the right side, among those that have a decision."""
+    """Return the weighted accuracy over the rows whose decision value is finite; NaN if there is no such row."""
     known = np.isfinite(decision if decision.ndim == 1 else decision.sum(axis=1)) & (weights > 0.0)
     if not known.any():
         return float("nan")

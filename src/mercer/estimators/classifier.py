@@ -1,4 +1,4 @@
-"""What classifiers of support vectors share: labels in, machines for two classes, scores and classes out."""
+"""Base class of the support vector classifiers: it trains the machines for pairs of classes and combines them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mercer.solvers import Interruption, Limits
 
 
 class MarginClassifier(HasProbabilities, DualMachine):
-    """A classifier made of machines for two classes, which share one Gram matrix."""
+    """A classifier that combines machines for two classes (or one joint machine) on one Gram matrix."""
 
     class_weight: str | Mapping[Any, float] | None
     probability: bool | str
@@ -50,9 +50,9 @@ class MarginClassifier(HasProbabilities, DualMachine):
         margin: training.Margin | None = None,
         classes: Any = None,
     ) -> None:
-        """Train machines, whose problems `duals` says how to make; a row's penalty is C times its weights.
+        """Train the machines whose problems `duals` makes; the penalty of a row is C times its weights.
 
-        Where `classes` are named, some of them may have no rows yet.
+        If `classes` are given, some of them may have no rows yet (`partial_fit`).
         """
         began = time.perf_counter()
         self._begin_probabilities()
@@ -65,7 +65,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
         penalties = labels.penalties(C)
 
         kernel = spec.resolve(data, labels.uneven_weights)
-        # The joint machine asks for a row once a class, short or long.
+        # The joint machine reads each row of the Gram matrix once for each class, so caching is worthwhile.
         keep = (
             CachePolicy.NONE
             if classes.size <= 2
@@ -96,7 +96,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
             self._calibrate_in_time(gram, labels, penalties, limits.max_seconds, began)
 
     def _adjusted(self, machines: training.Machines, penalties: npt.NDArray[np.float64]) -> training.Machines:
-        """Return the machines as they shall predict; `penalties` are those of the training rows."""
+        """Return the machines after a correction for prediction (here none); `penalties` are those of the rows."""
         del penalties
         return machines
 
@@ -108,7 +108,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
         return self.machines_.held_values(rows)
 
     def _check_probabilities(self, gram: Gram, labels: Labels) -> None:
-        """Refuse to promise probabilities where there can be none."""
+        """Refuse ``probability=True`` if the kernel or the classes do not allow a calibration."""
         if not self._has_probabilities():
             return
         if not gram.is_convex and self.calibration_values == LEAVE_ONE_OUT:
@@ -120,7 +120,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
         missing = np.setdiff1d(np.arange(labels.classes.size), labels.codes[labels.rows])
         if missing.size:
             raise ValueError(
-                "probability=True calibrates on rows of every class, but there is none yet of class "
+                "probability=True calibrates on rows of every class, but there is no row yet of class "
                 f"{labels.classes[missing].tolist()[0]!r}: set probability=False until there is."
             )
 
@@ -134,12 +134,12 @@ class MarginClassifier(HasProbabilities, DualMachine):
         *,
         depth: int = 4,
     ) -> None:
-        """Fit the map from decision values to probabilities, where there is an optimum and time is left.
+        """Fit the map from decision values to probabilities, if the fit is optimal and the time limit allows.
 
-        The user is `depth` calls above.
+        The user's call is `depth` frames above.
         """
         if not set(self._solutions.statuses) <= {Status.OPTIMAL, Status.STALLED, Status.STATIONARY}:
-            return  # decision values without a row would be of other machines than these
+            return  # leave-one-out values need the optimum
         joint = self.multi_class == training.JOINT
         sizes = np.array([labels.rows.size]) if joint else self.machines_.tasks.sizes
         self._choose_values(sizes=sizes, refits=joint, convex=gram.is_convex)
@@ -182,24 +182,24 @@ class MarginClassifier(HasProbabilities, DualMachine):
             self._warn_of_memory(self._held_for_probabilities, depth=depth + 1)
 
     def _followed_problems(self, penalties: FloatArray) -> tuple[list[Problem], list[FloatArray]]:
-        """Problems whose solutions are followed to those without a row, and these solutions."""
+        """Return the problems and solutions from which the leave-one-out values are computed."""
         del penalties
         found = [(solution.evidence, solution.beta) for solution in self._solutions]
         return [evidence.problem for evidence, _ in found if evidence is not None], [beta for _, beta in found]
 
     @abstractmethod
     def _fold_duals(self) -> training.Duals:
-        """What makes the problems of all rows but a fold, in which a class may have no row."""
+        """Return a function that makes the problems of all rows except a fold; a class may then have no row."""
 
     def _as_predicted(self, raw: FloatArray) -> FloatArray:
-        """Decision values of the followed problems as the machines that predict have them."""
+        """Map decision values of the problems of `_followed_problems` to those of the machines that predict."""
         return raw
 
     def _machine_values(self, X: Any) -> FloatArray:
         return self._raw_decision(self._new_rows(X))
 
     def _check_shape(self, scheme: str) -> None:
-        """Refuse a shape of scores that there is none of."""
+        """Refuse a `decision_function_shape` that the scheme cannot give."""
         check_choice("decision_function_shape", self.decision_function_shape, training.SCHEMES)
         if scheme != "ovo" and self.decision_function_shape == "ovo":
             raise ValueError(
@@ -216,23 +216,23 @@ class MarginClassifier(HasProbabilities, DualMachine):
         if not same or not _are_equal(self._codes, codes):
             raise ValueError(
                 "warm_start=True goes on from the last fit and needs the same rows, labels, zero weights and "
-                "multi_class; set warm_start=False to start anew."
+                "multi_class; set warm_start=False for a cold start."
             )
         return machines
 
     def _take(
         self, machines: training.Machines, data: Data, rows: npt.NDArray[np.int64], codes: npt.NDArray[np.int64]
     ) -> None:
-        """Store the trained machines under scikit-learn's names."""
+        """Store the trained machines in scikit-learn's attributes."""
         self.machines_, self._rows, self._codes = machines, rows, codes
-        chosen, coefficients = machines.support(codes[rows])  # by class, as scikit-learn has them
+        chosen, coefficients = machines.support(codes[rows])  # sorted by class, as in scikit-learn
         self._keep(machines.solutions, coefficients, machines.biases, data, rows[chosen])
         steps = machines.solutions.n_iter
         self.n_iter_ = steps.astype(np.int32 if steps.max() < 2**31 else np.int64)
         self._arrange(machines.scheme, codes[self.support_])
 
     def _arrange(self, scheme: str, support_codes: npt.NDArray[np.int64]) -> None:
-        """Store what follows from the coefficients and from the classes of the support vectors, which are sorted."""
+        """Store `n_support_` and `dual_coef_`; `support_codes` are the classes of the support vectors, in order."""
         self._scheme = scheme
         self.n_support_ = np.bincount(support_codes, minlength=self.classes_.size).astype(np.int32)
         held = self._coefficients
@@ -250,22 +250,22 @@ class MarginClassifier(HasProbabilities, DualMachine):
         ndarray of shape (m,)
             For two classes: f(x), positive for ``classes_[1]``.
         ndarray of shape (m, n_classes)
-            For more: one score a class; the largest wins. One-versus-one: votes, ties broken by confidence.
+            For more classes: one score for each class; the class with the largest score is predicted. With
+            one-versus-one the scores are votes, and confidence breaks ties.
         ndarray of shape (m, n_classes * (n_classes - 1) / 2)
-            With ``decision_function_shape="ovo"``: f of every pair (i, j), i < j, positive for class i.
+            With ``decision_function_shape="ovo"``: f for every pair (i, j) with i < j, positive for class i.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`; or if ``decision_function_shape="ovo"`` is
-            asked of a machine that was fitted with ``multi_class="ovr"`` or ``"joint"``.
+            If `X` holds NaN or infinity, or if its features are not those of `fit`; or if
+            ``decision_function_shape="ovo"`` and the machine was fitted with ``multi_class="ovr"`` or ``"joint"``.
 
         Notes
         -----
-        Costs m * n_SV kernel values, evaluated once for all the machines. scikit-learn's scores of one-versus-one are
-        the same.
+        Costs m * n_SV kernel values, which all machines share. The scores for one-versus-one are those of scikit-learn.
         """
         raw = self._raw_decision(self._new_rows(X))
         self._check_shape(self._scheme)
@@ -289,12 +289,12 @@ class MarginClassifier(HasProbabilities, DualMachine):
         NotFittedError
             Before `fit`.
         ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
 
         Notes
         -----
-        Costs m * n_SV kernel values, in single precision where that settles the class. Ties in votes are broken by
-        confidence, as by scikit-learn with ``break_ties=True``; the smaller class wins a tie in scores.
+        Costs m * n_SV kernel values, in single precision if that proves the class despite rounding. Confidence breaks
+        ties of votes, as in scikit-learn with ``break_ties=True``; if scores are equal, the smaller class is predicted.
         """
         data = self._new_rows(X)
         n_classes, scheme = self.classes_.size, self._scheme

@@ -1,4 +1,4 @@
-"""The border of a share: a number that scores of a given share of the rows, by weight, are below."""
+"""Thresholds for `contamination`: the threshold below which a given share of the rows, by weight, scores."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
 
 @dataclass(frozen=True)
 class Border:
-    """A number between two scores.
+    """A threshold between two scores.
 
     Attributes
     ----------
     score : float
     share : float
-        Of the weight, below it.
+        Share of the total weight that scores below the threshold.
     tied : ndarray of int64
-        Rows that score the same although they are not all equal, where some more of them ought to be below.
+        Different rows with the same score that kept the wanted share from being reached; empty if it was reached.
     """
 
     score: float
@@ -33,12 +33,12 @@ class Border:
 
 
 def border_of(scores: FloatArray, weights: FloatArray, share: float, data: Data) -> Border:
-    """Return what is above the scores of at most this share of the rows, by weight, and of as many as possible."""
+    """Return the largest threshold below which at most this share of the rows scores, by weight."""
     order, ranked, below = _ranked(scores, weights)
     count = int(np.searchsorted(below, _room(share, below), side="right"))
     if count and ranked[count] == ranked[count - 1]:
         alike = np.flatnonzero(ranked == ranked[count])
-        if len(set(_keys(data.rows(order[alike])))) == 1:  # together copies are one row of their weight
+        if len(set(_keys(data.rows(order[alike])))) == 1:  # copies count as one row with the sum of their weights
             count = int(alike[0])
     tied = np.empty(0, dtype=np.int64)
     if count and ranked[count] == ranked[count - 1]:
@@ -54,10 +54,10 @@ def border_of(scores: FloatArray, weights: FloatArray, share: float, data: Data)
 def missing_below(
     scores: FloatArray, weights: FloatArray, share: float, data: Data, border: float, width: float
 ) -> float:
-    """Return which share of the weight ought to be below the border but is on it; 0 where it need not be divided.
+    """Return the share of the weight that is still missing below the border; 0 if no further row fits below it.
 
-    On it are scores from the border up to `width` above, which rounding alone tells apart: that some row, with all its
-    copies, would find room below is asked of each, for their order says nothing.
+    Rows with scores from `border` to `border + width` are on the border: only rounding orders them, so any of them may
+    go below. A row goes below together with its copies, if their weight still fits into the share.
     """
     order, ranked, below = _ranked(scores, weights)
     first, last = np.searchsorted(ranked, border), np.searchsorted(ranked, border + width, side="right")
@@ -75,7 +75,7 @@ def missing_below(
 
 
 def _keys(rows: Data) -> list[Hashable]:
-    """Something for each row that is the same for copies of it alone."""
+    """Return a hashable key for each row; keys are equal exactly for equal rows."""
     if isinstance(rows, ObjectRows):
         return [_key(row) for row in _each(rows.stored)]
     stored = _stored(rows)
@@ -100,7 +100,7 @@ def _each(stored: Any) -> Iterable[Any]:
 
 
 def _key(row: Any) -> Hashable:
-    """The row itself, or its bytes or elements; its identity where nothing tells whether another one is equal."""
+    """Return a key of a Python object: its bytes, its elements or itself; its identity if it cannot be hashed."""
     if isinstance(row, np.ndarray) and not row.dtype.hasobject:
         return row.shape, row.dtype.str, row.tobytes()
     if isinstance(row, (list, tuple, np.ndarray)):
@@ -123,12 +123,12 @@ def _stored(rows: Data) -> Any:
 
 
 def _ranked(scores: FloatArray, weights: FloatArray) -> tuple[IndexArray, FloatArray, FloatArray]:
-    """Rows that have a weight, by score; the scores, and the weight up to each."""
+    """Return the rows of positive weight sorted by score, their scores, and their cumulated weights."""
     order = np.argsort(scores, kind="stable")
     order = order[weights[order] > 0.0]
     return order, scores[order], np.cumsum(weights[order])
 
 
 def _room(share: float, below: FloatArray) -> float:
-    """The weight that has room below a border, but for rounding."""
+    """Return the weight that may lie below the border, with an allowance for rounding."""
     return share * float(below[-1]) * (1.0 + 1e-12)

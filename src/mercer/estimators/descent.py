@@ -26,58 +26,61 @@ from mercer.multiclass import training
 from mercer.solvers import Interruption, Limits, Progress
 from mercer.specs import ForGradientKernelSVC
 
-_LOOKED_AT = 200  # rows: a function that is not symmetric shows it soon
+_SYMMETRY_ROWS = 200  # training rows on which the symmetry of a callable kernel is checked, at most
 
 
 class GradientKernelSVC(Iterated, ByPairs):
-    """Kernel machine with hinge loss that is penalised in its coefficients, trained by gradient steps, certified.
+    """Kernel machine with hinge loss and a penalty on its coefficients, trained by gradient steps and certified.
 
     **Solves** for each pair of classes, y_i = +1 or -1, with h(x) = sum_i s_i alpha_i y_i k(x_i, x) + b,
 
         min  sum_i s_i max(0, 1 - y_i h(x_i)) + penalty/2 sum_i s_i alpha_i^2   s.t. alpha >= 0,
 
-    s_i being the weight of the row times that of its class (1 for all, in textbooks). sum alpha^2 is not ||w||^2: this
-    is another machine than `SVC`, and does not maximise the margin. It is convex for any symmetric function k.
+    where s_i is the weight of the row times the weight of its class (textbooks have s_i = 1). The penalty sum alpha^2
+    differs from the ||w||^2 of `SVC`, so this machine does not maximise the margin. The problem is convex for every
+    symmetric function k.
 
     Parameters
     ----------
     penalty : float, default=1.0
-        > 0 and finite.
+        Weight of the penalty sum alpha^2, > 0 and finite.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}, Kernel or callable, default="rbf"
-        As for :class:`mercer.SVC`; so are `degree`, `gamma`, `coef0`.
+        See :class:`mercer.SVC`, also for `degree`, `gamma` and `coef0`.
     degree : int, default=3
     gamma : {"scale", "auto"} or float, default="scale"
     coef0 : float, default=0.0
     solver : {"accelerated", "descent"}, default="accelerated"
-        "descent" takes the textbook's steps alpha <- max(0, alpha - rate dE/dalpha), b <- b - rate dE/db: to be looked
-        at, for it comes to a small gap very slowly. "accelerated" climbs the dual by Nesterov's method.
+        "descent" takes the textbook's steps alpha <- max(0, alpha - rate dE/dalpha), b <- b - rate dE/db. It is meant
+        for teaching, because it needs very many steps for a small gap. "accelerated" maximises the dual objective by
+        Nesterov's method.
     learning_rate : float, optional
-        The rate of "descent"; by default 1 / (penalty t) in step t.
+        The step size of "descent"; by default 1 / (penalty t) in step t.
     multi_class : {"ovo", "ovr"}, default="ovo"
         One machine for each pair of classes, or one for each class against the rest.
     class_weight : {"balanced"} or dict, optional
     tol : float, default=1e-4
         Largest relative duality gap of a machine.
     max_iter : int, default=100000
-        Most steps of a machine; -1 for no limit.
+        Largest number of steps for each machine; -1 for no limit.
     max_seconds : float, optional
-        Wall-clock limit of the training of all machines; the certificate comes on top.
+        Time limit of the training of all machines, in seconds. The certificate takes additional time.
     memory_limit : int, optional
-        Bytes that the Gram matrix may take; default 1 GiB. A larger one is evaluated anew for each product with it.
+        Largest size of the stored Gram matrix in bytes; default 1 GiB. A larger matrix is not stored: its values are
+        computed again in each product.
     n_jobs : int, optional
-        Threads. None: all processors, or a joblib worker's share of them.
+        Number of threads. None: all processors, or a joblib worker's share of them.
     verbose : int, default=0
-        1 shows progress on stderr every five seconds, 2 all of it.
+        1 writes progress to stderr every five seconds; 2 writes every progress report.
     callback : callable, optional
         As for :class:`mercer.KernelLogisticRegression`.
     probability : bool, default=False
-        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass: for almost
-        every row, a fit that starts near its end.
+        Whether `fit` prepares `predict_proba`: it computes leave-one-out decision values and calibrates on them. Almost
+        every row needs a refit, with a warm start.
     calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
     calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
-        Which decision values the map is fitted to; see :class:`mercer.SVC`.
-        "auto" takes folds for more than 45 machines, and more than 200 rows in one of them.
+        The decision values that the map is fitted to; see :class:`mercer.SVC`.
+        "auto" means "folds" with more than 45 machines, or more than 200 rows for one machine.
 
     Attributes
     ----------
@@ -86,37 +89,40 @@ class GradientKernelSVC(Iterated, ByPairs):
         s_i alpha_i y_i.
     intercept_ : ndarray of shape (n_machines,)
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
-        With ``probability=True``: decision values of each row by machines trained without it, to
-        the tolerance; NaN for rows of weight 0. Class weights and gamma stay those of all rows.
+        With ``probability=True``: leave-one-out decision values, up to the tolerance; NaN for rows of weight 0. Class
+        weights and gamma are those of all rows.
     cross_fitted_decision_ : ndarray of shape (n,) or (n, n_classes)
-        The same, where ``calibration_values_`` is "folds": by machines trained without the row's fold.
+        If ``calibration_values_`` is "folds": decision values by machines that were trained without the row's fold.
     calibration_ : mercer.multiclass.calibration.Calibration
-        With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
+        With ``probability=True``: the map from decision values to probabilities, and the data that it was fitted to.
     calibration_values_, calibration_reason_ : str
-        With ``probability=True``: which decision values `calibration_` was fitted to, and why these.
+        With ``probability=True``: the decision values that `calibration_` was fitted to ("leave_one_out" or "folds"),
+        and the reason for this choice.
     X_fit_ : ndarray or csr_array of shape (n, p)
+        The training rows.
     kernel_ : Kernel
     class_weight_ : ndarray of shape (n_classes,)
     n_iter_ : ndarray of shape (n_machines,)
     certificate_ : LossCertificate
-        Objectives and duality gap, recomputed in float64 apart from the solver; its `violation` is the relative gap.
+        Objectives and duality gap, recomputed in float64 independently of the solver; its `violation` is the relative
+        gap.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
     Raises
     ------
     ValueError
-        In `fit`, for input that the messages name.
+        In `fit`, for invalid parameters or data; the message names the fault.
 
     Warns
     -----
     ConvergenceWarning
-        If a limit or Ctrl-C ended the fit before the tolerance was met. The machine is usable.
+        If a limit or Ctrl-C ended the fit before the tolerance was met. The machine can still predict.
 
     Notes
     -----
-    Costs n² kernel values and 8 n² bytes within `memory_limit`, and two products with the matrix a step, of which there
-    are some hundreds to thousands.
+    Costs n² kernel values, 8 n² bytes (at most `memory_limit`), and two products with the Gram matrix in each step. A
+    fit takes some hundreds to thousands of steps.
 
     References
     ----------
@@ -181,21 +187,22 @@ class GradientKernelSVC(Iterated, ByPairs):
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe of shape (n, p)
-            (n, n) with ``kernel="precomputed"``; strings or sets for kernels on them.
+            The training rows. With ``kernel="precomputed"``, the Gram matrix (n, n); for kernels of strings or sets, a
+            sequence of these.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
-            >= 0; a weight of k is k copies, each with its alpha, 0 leaves a row out.
+            Weights >= 0. A row of weight k counts as k copies, each with its own alpha; a row of weight 0 is ignored.
 
         Returns
         -------
         GradientKernelSVC
-            Itself, fitted.
+            The fitted machine itself.
 
         Raises
         ------
         ValueError
-            For parameters out of their range; for X that holds text, NaN or infinity; for y of another length or of
-            one class; for negative weights; for a function that is not symmetric; and for kernel values that overflow.
+            If a parameter is out of range, `X` holds text, NaN or infinity, `y` has another length than `X` or holds
+            one class only, a weight is negative, a callable kernel is not symmetric, or kernel values overflow.
         """
         limits, listener = self._limits(), self._listener()
         penalty = check_number("penalty", self.penalty, above=0.0, finite=True)
@@ -265,10 +272,10 @@ class GradientKernelSVC(Iterated, ByPairs):
 
 
 def _check_symmetric(kernel: Kernel, data: Data) -> None:
-    """Refuse a function of the user's own that is not symmetric: predictions would not be what was trained."""
+    """Refuse a callable kernel that is not symmetric: prediction and training would use different functions."""
     if not isinstance(kernel, FunctionKernel):
         return
-    few = data.rows(np.arange(min(data.n, _LOOKED_AT)))
+    few = data.rows(np.arange(min(data.n, _SYMMETRY_ROWS)))
     found = Precomputed(kernel.block(few, few)).asymmetry()
     if found is not None:
         i, j, apart = found

@@ -1,4 +1,4 @@
-"""What machines share whose function is a sum over all the training rows."""
+"""Base class of machines without sparsity: their decision function is a sum over all training rows."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from mercer.solvers import Interruption
 
 
 class EveryRowMachine(KernelMachine):
-    """A machine f_t(x) = sum_i beta_it k(x_i, x) + b_t over all the rows that it was trained on."""
+    """A machine with outputs f_t(x) = sum_i beta_it k(x_i, x) + b_t, where i runs over all training rows."""
 
-    _search: Interruption | None = None  # that ends the search which the fit is part of
+    _search: Interruption | None = None  # the interruption of the search that this fit belongs to
 
     def _keep(self, data: Data, rows: IndexArray, beta: FloatArray, bias: FloatArray) -> None:
-        """Store coefficients (n_rows, T) of the chosen rows; those of all others are 0."""
+        """Store the coefficients (n_rows, T) of the chosen rows; the other rows have coefficients 0."""
         coefficients = np.zeros((data.n, beta.shape[1]))
         coefficients[rows] = beta
         self._coefficients, self._bias, self._rows = coefficients, bias, rows
         self.X_fit_ = data.array if isinstance(data, Precomputed) else _stored(data)
 
     def _keep_classes(self, kernel: Kernel, data: Data, labels: Labels, beta: FloatArray, bias: FloatArray) -> None:
-        """Store what a fitted classifier with weights knows."""
+        """Store the fitted attributes of a classifier with class weights."""
         self.kernel_, self.classes_, self.class_weight_ = kernel, labels.classes, labels.class_weight
         self._keep(data, labels.rows, beta, bias)
         self.dual_coef_, self.intercept_ = np.ascontiguousarray(self._coefficients.T), bias
 
     def _values(self, X: Any) -> FloatArray:
-        """Return f of each row and output, (m, T); a ValueError where kernel values overflow."""
+        """Return f for each row and output, (m, T); raise ValueError if kernel values overflow."""
         data = self._new_rows(X)
         if isinstance(data, Precomputed) and isinstance(self.kernel_, (EvaluatedKernel, PrecomputedKernel)):
             return data.values(np.arange(data.p)) @ self._coefficients + self._bias
@@ -59,14 +59,14 @@ class EveryRowMachine(KernelMachine):
         return restored_rows(self.kernel_, self.X_fit_)
 
     def _gram_of_fit(self) -> Gram:
-        """The Gram matrix of the rows that took part."""
+        """Return the Gram matrix of the training rows of positive weight."""
         gram = Gram(self.kernel_, self._fit_rows(), n_jobs=self.n_jobs)
         return gram if self._rows.size == gram.n else gram.restrict(self._rows)
 
     def _raise_when_stopped(self, max_seconds: Any, began: float) -> Callable[[], None]:
-        """Return a function that raises a StoppedError once time is up, or a search that the fit is part of ends.
+        """Return a function that raises StoppedError after the time limit, or when the enclosing search has stopped.
 
-        It is for machines that have nothing to show before their linear system is solved.
+        Machines that solve one linear system use it: they have no usable result before the system is solved.
         """
         seconds, search, name = check_seconds(max_seconds), self._search, type(self).__name__
 

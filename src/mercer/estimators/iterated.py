@@ -1,4 +1,4 @@
-"""What estimators share that iterate: limits and listeners."""
+"""Base class of iterative estimators: their limits and progress reports."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sklearn.utils._param_validation import InvalidParameterError
 from mercer.data.arguments import WHOLE, check_callback, check_number, check_seconds
 from mercer.solvers import Limits, Progress
 
-_PAUSE = 5.0  # seconds between two lines, unless more is asked for
+_PAUSE = 5.0  # seconds between two lines of progress, for verbose=1
 
 
 class Iterated:
     """An estimator with a tolerance, limits, a callback and progress on stderr."""
 
     tol: float
-    tol_gap: float | None = None  # of machines that do not ask
+    tol_gap: float | None = None  # for estimators without this parameter
     max_iter: int
     max_seconds: float | None
     verbose: int
@@ -36,13 +36,13 @@ class Iterated:
         )
 
     def _listener(self) -> Callable[[Progress], object] | None:
-        """What the solver reports to, where anybody listens."""
+        """Return the function that gets progress reports, or None if neither `verbose` nor `callback` is set."""
         check_callback(self.callback)
         return _Reporter(self.verbose, self.callback) if self.verbose or self.callback is not None else None
 
 
 class _Reporter:
-    """Shows progress on stderr, as often as `verbose` says, and passes it on."""
+    """Write progress to stderr, as often as `verbose` asks for, and pass it to the user's callback."""
 
     def __init__(self, verbose: int, callback: Callable[[Progress], object] | None) -> None:
         self._pause = 0.0 if verbose > 1 else _PAUSE if verbose else math.inf

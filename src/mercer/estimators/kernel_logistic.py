@@ -1,4 +1,4 @@
-"""Logistic regression in a kernel's space."""
+"""Kernel logistic regression."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mercer.specs import ForKernelLogisticRegression
 
 
 class KernelLogisticRegression(ByLikelihood, Iterated, EveryRowMachine):
-    """Logistic regression in a kernel's space, by Newton's method with conjugate gradients, certified.
+    """Kernel logistic regression by Newton's method with conjugate gradients, certified.
 
     **Solves** for two classes, y_i = +1 or -1, with f(x) = <w, phi(x)> + b,
 
@@ -28,75 +28,77 @@ class KernelLogisticRegression(ByLikelihood, Iterated, EveryRowMachine):
 
         min  1/(2 v) sum_k ||w_k||^2 + sum_i s_i (ln sum_k exp f_k(x_i) - f_{y_i}(x_i)):
 
-    the most probable w given the labels, under a Gaussian prior of variance v on every coordinate of w. s_i is the
-    weight of the row times that of its class. b has no prior.
+    The minimum is the most probable w given the labels, if every coordinate of w has a Gaussian prior of variance v.
+    s_i is the weight of the row times the weight of its class. b has no prior.
 
     Parameters
     ----------
     prior_variance : float, default=1.0
-        v, > 0 and finite; what C is to `SVC`.
+        The variance v, > 0 and finite. It corresponds to C of `SVC`.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}, Kernel or callable, default="rbf"
-        As for :class:`mercer.SVC`; so are `degree`, `gamma`, `coef0`.
+        See :class:`mercer.SVC`, also for `degree`, `gamma` and `coef0`.
     degree : int, default=3
     gamma : {"scale", "auto"} or float, default="scale"
     coef0 : float, default=0.0
     fit_intercept : bool, default=True
-        Whether there is a b.
+        Whether the machine has a bias b.
     class_weight : {"balanced"} or dict, optional
     tol : float, default=1e-6
-        Largest deviation of a row from its optimality condition v⁻¹ beta_i = -s_i dL_i/df, relative to s_i: it is one
+        Largest violation of a row's optimality condition v⁻¹ beta_i = -s_i dL_i/df, relative to s_i. It has the unit
         of a probability.
     max_iter : int, default=200
-        Most Newton steps; -1 for no limit. Most fits take 5 to 30, those with hardly any penalty some 100.
+        Largest number of Newton steps; -1 for no limit. Most fits take 5 to 30 steps, and about 100 if v is very large.
     max_seconds : float, optional
-        Wall-clock limit of the training; the certificate comes on top.
+        Time limit of the training, in seconds. The certificate takes additional time.
     memory_limit : int, optional
-        Bytes that the Gram matrix may take; default 1 GiB. A larger one is evaluated anew for each product with it.
+        Largest size of the stored Gram matrix in bytes; default 1 GiB. A larger matrix is not stored: its values are
+        computed again in each product.
     n_jobs : int, optional
-        Threads. None: all processors, or a joblib worker's share of them.
+        Number of threads. None: all processors, or a joblib worker's share of them.
     verbose : int, default=0
-        1 shows progress on stderr every five seconds, 2 all of it.
+        1 writes progress to stderr every five seconds; 2 writes every progress report.
     callback : callable, optional
-        Called about every 50 ms with a :class:`mercer.solvers.Progress`, whose `dual` is the objective; returning True
-        stops the fit.
+        Function that is called about every 50 ms with a :class:`mercer.solvers.Progress`, whose `dual` is the
+        objective. If it returns True, the fit stops.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     dual_coef_ : ndarray of shape (1 or n_classes, n)
-        Coefficients of all rows: none is 0 but for rows of weight 0.
+        Coefficients of all training rows. Only rows of weight 0 have coefficients 0.
     intercept_ : ndarray of shape (1 or n_classes,)
     X_fit_ : ndarray or csr_array of shape (n, p)
+        The training rows.
     kernel_ : Kernel
     class_weight_ : ndarray of shape (n_classes,)
     n_iter_ : int
-        Newton steps.
+        Number of Newton steps.
     trace_ : list of TraceRow
         Violation and objective over time.
     certificate_ : LossCertificate
-        Objectives, duality gap and violation, recomputed in float64 apart from the solver.
+        Objectives, duality gap and violation, recomputed in float64 independently of the solver.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
     Raises
     ------
     ValueError
-        In `fit`, for input that the messages name.
+        In `fit`, for invalid parameters or data; the message names the fault.
 
     Warns
     -----
     ConvergenceWarning
-        If a limit, Ctrl-C or rounding ended the fit before the tolerance was met. The machine is usable.
+        If a limit, Ctrl-C or rounding ended the fit before the tolerance was met. The machine can still predict.
     IndefiniteKernelWarning
-        If the kernel is not positive semidefinite on the training rows, or not known to be.
+        If the kernel is not positive semidefinite on the training rows, or is not proved to be.
 
     Notes
     -----
-    Costs n² kernel values and 8 n² bytes within `memory_limit`, and some 5 to 20 Newton steps of some 5 to 100 products
-    with the matrix each; never more than 1000.
+    Costs n² kernel values, 8 n² bytes (at most `memory_limit`), and some 5 to 20 Newton steps. Each step takes some 5
+    to 100 products with the Gram matrix, at most 1000.
 
-    Where the kernel has fewer directions than there are rows (a linear one on few columns), many coefficients give the
-    same machine; these are the only ones that meet the optimality condition of every row.
+    If the Gram matrix is singular (for instance with a linear kernel on few columns), many coefficient vectors give the
+    same decision function. The stored coefficients are the only ones that meet the optimality condition of every row.
 
     References
     ----------
@@ -153,21 +155,22 @@ class KernelLogisticRegression(ByLikelihood, Iterated, EveryRowMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe of shape (n, p)
-            (n, n) with ``kernel="precomputed"``; strings or sets for kernels on them.
+            The training rows. With ``kernel="precomputed"``, the Gram matrix (n, n); for kernels of strings or sets, a
+            sequence of these.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
-            Factors of the loss, >= 0; 0 leaves a row out.
+            Factors of the loss by row, >= 0; a row of weight 0 is ignored.
 
         Returns
         -------
         KernelLogisticRegression
-            Itself, fitted.
+            The fitted machine itself.
 
         Raises
         ------
         ValueError
-            For parameters out of their range; for X that holds text, NaN or infinity; for y of another length or of
-            one class; for negative weights; and for kernel values that overflow.
+            If a parameter is out of range, `X` holds text, NaN or infinity, `y` has another length than `X` or holds
+            one class only, a weight is negative, or kernel values overflow.
         """
         limits, listener = self._limits(), self._listener()
         variance = check_number("prior_variance", self.prior_variance, above=0.0)

@@ -1,4 +1,4 @@
-"""Parameters of kernels as parameters of the estimators that hold them."""
+"""Access to the parameters of a kernel through the parameters of its estimator."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from mercer.kernels import Kernel
 
 
 class HoldsKernel:
-    """Lets scikit-learn's searches reach into a kernel: ``kernel__gamma``, ``kernel__left__kernel__gamma``.
+    """An estimator whose kernel parameters can be set by name: ``kernel__gamma``, ``kernel__left__kernel__gamma``.
 
-    A kernel is a value: the estimator gets another one, and none changes that somebody else may hold. Of a function
-    that is an object with `set_params`, such as a kernel of Gaussian processes, it gets a changed copy.
+    Kernels are immutable: setting a parameter gives the estimator a new kernel. A callable with `set_params`, such as
+    a Gaussian process kernel of scikit-learn, is copied before it is changed.
     """
 
     kernel: Any
@@ -23,12 +23,12 @@ class HoldsKernel:
         return held.takes_values if isinstance(held, Kernel) else isinstance(held, str) and held == "precomputed"
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, those inside of a kernel too.
+        """Set parameters of the estimator and of its kernel.
 
         Parameters
         ----------
         **params : dict
-            By the names that `get_params` gives them.
+            Names as in `get_params`, with their new values.
 
         Returns
         -------
@@ -61,7 +61,7 @@ def _has_parameters(held: Any) -> bool:
 
 
 def _changed(held: Any, values: dict[str, Any]) -> Any:
-    """Another kernel with these parameters."""
+    """Return a copy of the kernel with these parameters."""
     if isinstance(held, Kernel):
         return held.with_params(**values)
     other = deepcopy(held)

@@ -59,7 +59,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
     kernel_params : dict, optional
         Further arguments of a callable kernel.
     n_jobs : int, optional
-        Threads. None: all processors, or a joblib worker's share of them.
+        Number of threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
     max_seconds : float, optional
         Ends `fit` or `path` with a StoppedError, and leaves the machine as it was. Ctrl-C does so with
         KeyboardInterrupt.
@@ -73,7 +73,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
     X_fit_ : ndarray, csr_array or csr_matrix of shape (n, p)
         The training rows; the kernel matrix where that was given.
     kernel_ : Kernel
-        With all its parameters resolved to numbers.
+        The kernel with numbers for all its parameters.
     alpha_ : float or ndarray of shape (n_targets,)
         The penalty used.
     loo_residuals_ : ndarray of shape (n,) or (n, n_targets)
@@ -95,7 +95,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
     UserWarning
         If K + alpha diag(1/s) is singular or indefinite: the coefficients are the least-squares solution of least norm.
     IndefiniteKernelWarning
-        If the kernel is not positive semidefinite on the training rows, or not known to be.
+        If the kernel is not positive semidefinite on the training rows, or is not proved to be.
 
     Notes
     -----
@@ -176,7 +176,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         Returns
         -------
         KernelRidge
-            Itself, fitted.
+            The fitted machine itself.
 
         Raises
         ------
@@ -335,7 +335,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe of shape (m, p)
-            Kernel values (m, n) with ``kernel="precomputed"``.
+            With ``kernel="precomputed"``, the kernel values between these rows and the training rows, (m, n).
 
         Returns
         -------
@@ -347,7 +347,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         NotFittedError
             Before `fit`.
         ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
 
         Notes
         -----

@@ -19,7 +19,7 @@ from mercer.estimators.told import check_sample_weight, has_plain_labels
 _LARGEST_INTEGER = np.iinfo(np.int64).max
 
 
-_NO_CLASS = -1  # number of a row whose class has no row of positive weight
+_NO_CLASS = -1  # class number of the rows whose class has no row of positive weight
 
 
 class Labels(NamedTuple):
@@ -32,7 +32,7 @@ class Labels(NamedTuple):
     codes : ndarray of shape (n,)
         Number of each row's class; -1 if the class has no row of positive weight.
     sample_weight : ndarray of shape (n,)
-        0 also for the rows of a class of weight 0.
+        Weight of each row; 0 also if the weight of its class is 0.
     rows : ndarray
         Indices of the rows of positive weight.
     class_weight : ndarray of shape (n_classes,)
@@ -58,12 +58,12 @@ class Labels(NamedTuple):
         """C times the weights of `rows`; infinity stays infinity."""
         if not isfinite(C):
             return np.full(self.rows.size, C)
-        # In the order of model files, so that bounds are equal to the bit.
+        # Model files multiply in this order; another order would change the last bit of the bounds.
         return C * self.class_weight[self.codes[self.rows]] * self.sample_weight[self.rows]
 
     @property
     def signs(self) -> FloatArray:
-        """One column of -1 and +1 for two classes, positive for the second; else one column a class."""
+        """Targets -1 and +1: one column for two classes, positive for the second, or else one column for each class."""
         if self.classes.size == 2:
             return np.where(self.codes == 1, 1.0, -1.0)[:, None]
         return np.where(self.codes[:, None] == np.arange(self.classes.size), 1.0, -1.0)
@@ -78,8 +78,8 @@ def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int, named: An
     Raises
     ------
     ValueError
-        If `y` holds one class only, or others than are named; if weights are negative; or if fewer than two classes
-        have a row of positive weight.
+        If `y` holds one class only or a class that is not `named`, if a weight is negative, or if fewer than two
+        classes have a row of positive weight.
     """
     if isinstance(y, Labels):
         return y
@@ -119,12 +119,12 @@ def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
     Parameters
     ----------
     y : array-like of shape (n,)
-        Finite and of the right length, as :func:`check_table` has made sure.
+        Labels, already checked to be finite and of the right length by :func:`check_table`.
 
     Raises
     ------
     ValueError
-        If `y` is not a classification target, holds text beside numbers, or one class only.
+        If `y` is not a classification target, mixes text with numbers, or holds one class only.
     """
     labels = y if has_plain_labels(y) else column_or_1d(y, warn=True)
     try:
@@ -134,18 +134,18 @@ def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
         raise ValueError(
             f"y must hold classes of one kind, all numbers or all text, got {' and '.join(kinds)}. Convert them first."
         ) from error
-    if not (has_plain_labels(y) and 2 * classes.size <= y.size):  # else it would warn that there are many classes
+    if not (has_plain_labels(y) and 2 * classes.size <= y.size):  # scikit-learn warns if there are many classes
         _refuse_other_targets(labels)
     if classes.size < 2:
         raise ValueError(
             f"y must hold at least two classes, but holds one class only: {classes.tolist()}. Add rows of another one; "
-            "where there is none, OneClassSVM or SVDD learn what one class looks like."
+            "if there is no other class, OneClassSVM or SVDD learn what one class looks like."
         )
     return classes, codes.astype(np.int64, copy=False)
 
 
 def _numbered(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], IndexArray] | None:
-    """As `np.unique` without sorting, of integers that are near each other; None where they are not."""
+    """Return what `np.unique` returns, without sorting; None unless the labels are integers in a small range."""
     if labels.dtype.kind not in "iu" or not labels.size:
         return None
     least, largest = int(labels.min()), int(labels.max())
@@ -158,12 +158,12 @@ def _numbered(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], IndexArray] |
 
 
 def check_classes(classes: Any) -> npt.NDArray[Any]:
-    """Return the classes that are named for a machine that learns by batches, in sorted order.
+    """Return the `classes` argument of `partial_fit` as a sorted array.
 
     Raises
     ------
     ValueError
-        If they are fewer than two.
+        If there are fewer than two classes.
     """
     named = np.unique(np.asarray(classes))
     if named.size < 2:
@@ -209,8 +209,8 @@ def class_weights(class_weight: Any, classes: npt.NDArray[Any], *, may_be_zero: 
     Raises
     ------
     ValueError
-        If `class_weight` is neither None, "balanced" nor a mapping of classes to finite numbers >= 0 (or > 0); or names
-        classes that `y` does not hold, and not all that it holds.
+        If `class_weight` is neither None, "balanced" nor a mapping of classes to finite numbers >= 0 (or > 0), or if it
+        names a class that `y` lacks while another class of `y` is not named.
     """
     if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
         return np.ones(classes.size)
@@ -220,7 +220,7 @@ def class_weights(class_weight: Any, classes: npt.NDArray[Any], *, may_be_zero: 
         )
     known = classes.tolist()
     unknown = [label for label in class_weight if label not in known]
-    if unknown and any(label not in class_weight for label in known):  # else it is a fold that lacks a class
+    if unknown and any(label not in class_weight for label in known):  # a fold may lack a class: that is no error
         raise ValueError(f"class_weight names classes that y does not hold: {unknown}; y holds {known}.")
     bound: dict[str, Any] = {"at_least": 0.0} if may_be_zero else {"above": 0.0}
     return np.array(
@@ -229,16 +229,16 @@ def class_weights(class_weight: Any, classes: npt.NDArray[Any], *, may_be_zero: 
 
 
 def _balanced(classes: npt.NDArray[Any], codes: IndexArray, weights: FloatArray) -> FloatArray:
-    """Return n / (K n_k) for each class k, in which a row counts as often as its sample weight says."""
+    """Return n / (K n_k) for each of K classes, where n and n_k are sums of sample weights."""
     totals = np.bincount(codes, weights=weights, minlength=classes.size)
     if not totals.all():
         raise ValueError(
-            f"class_weight='balanced' weighs the classes by the rows of the first batch, which has none of class "
+            f"class_weight='balanced' weighs the classes by the rows of the first batch, which has no row of class "
             f"{classes[totals == 0.0].tolist()[0]!r}: give a mapping of classes to weights, or a batch of all."
         )
     return totals.sum() / (classes.size * totals)
 
 
 def one_column_for_two(values: FloatArray) -> FloatArray:
-    """Return decision values as scikit-learn has them: (m,) where there is one column."""
+    """Return decision values in scikit-learn's shape: (m,) instead of (m, 1)."""
     return values[:, 0] if values.shape[1] == 1 else values

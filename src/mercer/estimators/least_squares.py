@@ -1,4 +1,4 @@
-"""The linear least-squares classifier: regression on the labels."""
+"""The linear least-squares classifier: linear regression of the labels."""
 
 from __future__ import annotations
 
@@ -24,26 +24,27 @@ from mercer.specs import ForLeastSquaresClassifier
 
 
 class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
-    """Linear classifier by regression on the labels.
+    """Linear classifier by least-squares regression of the labels.
 
     **Solves** for two classes, y_i = +1 or -1, or else for each class against the rest,
 
         min  alpha/2 ||w||^2 + 1/2 sum_i s_i (y_i - <w, x_i> - b)^2,
 
-    s_i being the weights of the row times that of its class.
+    where s_i is the weight of the row times the weight of its class.
 
     Parameters
     ----------
     alpha : float >= 0, default=0.0
-        Penalty. With 0 and fewer rows than columns, the solution of least norm.
+        Penalty. With ``alpha=0`` and fewer rows than columns, `fit` returns the solution of least norm.
     class_weight : {"balanced"} or dict, optional
     probability : bool, default=False
-        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass in closed form.
+        Whether `fit` prepares `predict_proba`: it computes leave-one-out decision values in closed form and calibrates
+        on them.
     calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
     calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
-        Which decision values the map is fitted to; see :class:`mercer.SVC`.
-        "auto" leaves out rows one by one, for a closed form knows them.
+        The decision values that the map is fitted to; see :class:`mercer.SVC`.
+        "auto" means "leave_one_out", because these values have a closed form.
 
     Attributes
     ----------
@@ -52,15 +53,16 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
     intercept_ : ndarray of shape (1 or n_classes,)
     class_weight_ : ndarray of shape (n_classes,)
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
-        Decision values of each row by machines trained without it, in closed form; NaN for rows of weight 0.
+        Leave-one-out decision values, in closed form; NaN for rows of weight 0.
     loo_score_ : float
-        Accuracy of these, rows counted by their weights.
+        Accuracy of the leave-one-out decisions, weighted by the weights of the rows.
     cross_fitted_decision_ : ndarray of shape (n,) or (n, n_classes)
-        The same, where ``calibration_values_`` is "folds": by machines trained without the row's fold.
+        If ``calibration_values_`` is "folds": decision values by machines that were trained without the row's fold.
     calibration_ : mercer.multiclass.calibration.Calibration
-        With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
+        With ``probability=True``: the map from decision values to probabilities, and the data that it was fitted to.
     calibration_values_, calibration_reason_ : str
-        With ``probability=True``: which decision values `calibration_` was fitted to, and why these.
+        With ``probability=True``: the decision values that `calibration_` was fitted to ("leave_one_out" or "folds"),
+        and the reason for this choice.
     certificate_ : LossCertificate
     n_features_in_, feature_names_in_
         See scikit-learn.
@@ -68,19 +70,19 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
     Raises
     ------
     ValueError
-        In `fit`, for input that the messages name.
+        In `fit`, for invalid parameters or data; the message names the fault.
 
     Warns
     -----
     ConvergenceWarning
-        If rounding hides the optimum, as where columns are of very different sizes. The machine is usable.
+        If rounding hides the optimum, for instance because columns differ much in scale. The machine can still predict.
 
     Notes
     -----
-    Costs some 4 n p min(n, p) multiplications. Sparse rows are made dense, 8 n p bytes; for wide sparse tables use
-    ``LeastSquaresSVC(kernel="linear")``, which takes n² numbers instead.
+    Costs some 4 n p min(n, p) multiplications. Sparse rows are made dense, which takes 8 n p bytes. For wide sparse
+    tables use ``LeastSquaresSVC(kernel="linear")``, which stores n² numbers instead.
 
-    The squared loss also penalises rows that are far on the right side: `SVC` and `LogisticRegression` do not.
+    The squared loss also penalises rows that are far on the correct side; `SVC` and `LogisticRegression` do not.
 
     References
     ----------
@@ -119,18 +121,18 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
         X : array-like, sparse matrix or dataframe of shape (n, p)
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
-            >= 0; 0 leaves a row out.
+            Weights >= 0; a row of weight 0 is ignored.
 
         Returns
         -------
         LeastSquaresClassifier
-            Itself, fitted.
+            The fitted machine itself.
 
         Raises
         ------
         ValueError
-            For a negative alpha; for X that holds text, NaN or infinity; for y of another length or of one class; for
-            negative weights.
+            If `alpha` is negative, `X` holds text, NaN or infinity, `y` has another length than `X` or holds one class
+            only, or a weight is negative.
         """
         alpha = check_number("alpha", self.alpha, at_least=0.0, finite=True)
         self._begin_probabilities()

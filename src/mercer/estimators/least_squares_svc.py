@@ -1,4 +1,4 @@
-"""The least-squares support vector classifier: regression on the labels with a kernel."""
+"""The least-squares support vector classifier: kernel ridge regression of the labels, with a bias."""
 
 from __future__ import annotations
 
@@ -25,61 +25,67 @@ from mercer.specs import ForLeastSquaresSVC
 
 
 class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
-    """Least-squares support vector classifier: a linear system in the place of a quadratic program.
+    """Least-squares support vector classifier: it solves a linear system instead of a quadratic program.
 
     **Solves** for two classes, y_i = +1 or -1, or else for each class against the rest,
 
         min  1/2 ||w||^2 + 1/2 sum_i C_i (y_i - f(x_i))^2,    f(x) = <w, phi(x)> + b,
 
-    by (K + diag(1/C)) beta + 1 b = y, sum_i beta_i = 0, C_i being C times the weights of the row and of its class. The
-    objectives of `certificate_` are those of `KernelRidge` with alpha = 1/C: 1/C times this, summed over the machines.
+    through the linear system (K + diag(1/C_i)) beta + 1 b = y, sum_i beta_i = 0. C_i is C times the weight of the row
+    times the weight of its class. The objectives of `certificate_` are those of `KernelRidge` with alpha = 1/C: the
+    objective above times 1/C, summed over the machines.
 
     Parameters
     ----------
     C : float, default=1.0
         Penalty, > 0 and finite.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}, Kernel or callable, default="rbf"
-        As for :class:`mercer.SVC`; so are `degree`, `gamma`, `coef0`.
+        See :class:`mercer.SVC`, also for `degree`, `gamma` and `coef0`.
     degree : int, default=3
     gamma : {"scale", "auto"} or float, default="scale"
     coef0 : float, default=0.0
     class_weight : {"balanced"} or dict, optional
         Factors of C by class.
     n_jobs : int, optional
-        Threads. None: all processors, or a joblib worker's share of them.
+        Number of threads. None: all processors, or a joblib worker's share of them.
     max_seconds : float, optional
-        Ends `fit` with a StoppedError, and leaves the machine as it was. Ctrl-C does so with KeyboardInterrupt. Where
-        they come during the leave-one-out pass of ``probability=True``, only the probabilities are missing.
+        Time limit in seconds. At the limit `fit` raises StoppedError and leaves the machine unchanged; Ctrl-C does the
+        same with KeyboardInterrupt. During the leave-one-out pass of ``probability=True`` no error is raised: the
+        machine is fitted, without probabilities.
     memory_limit : int, optional
-        Bytes that the linear system may take beside the input. None or 0: no limit.
+        Largest memory of the linear system in bytes, in addition to the input. None or 0: no limit.
     probability : bool, default=False
-        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass in closed form.
+        Whether `fit` prepares `predict_proba`: it computes leave-one-out decision values in closed form and calibrates
+        on them.
     calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
     calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
-        Which decision values the map is fitted to; see :class:`mercer.SVC`.
-        "auto" leaves out rows one by one, for a closed form knows them.
+        The decision values that the map is fitted to; see :class:`mercer.SVC`.
+        "auto" means "leave_one_out", because these values have a closed form.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     dual_coef_ : ndarray of shape (1 or n_classes, n)
-        beta of every machine; 0 for rows of weight 0. It is rarely 0 anywhere else: there are no support vectors.
+        Coefficients beta of every machine; 0 for rows of weight 0. The solution is not sparse: other coefficients are
+        rarely 0.
     intercept_ : ndarray of shape (1 or n_classes,)
     X_fit_ : ndarray or csr_array of shape (n, p)
+        The training rows.
     kernel_ : Kernel
     class_weight_ : ndarray of shape (n_classes,)
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
-        Decision values of each row by machines trained without it, in closed form; computed on first use. NaN for rows
-        of weight 0. Class weights and gamma stay those of all rows.
+        Leave-one-out decision values in closed form, computed on first use; NaN for rows of weight 0. Class weights and
+        gamma are those of all rows.
     loo_score_ : float
-        Accuracy of these, rows counted by their sample weights times class weights.
+        Accuracy of the leave-one-out decisions, weighted by sample weights times class weights.
     cross_fitted_decision_ : ndarray of shape (n,) or (n, n_classes)
-        The same, where ``calibration_values_`` is "folds": by machines trained without the row's fold.
+        If ``calibration_values_`` is "folds": decision values by machines that were trained without the row's fold.
     calibration_ : mercer.multiclass.calibration.Calibration
-        With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
+        With ``probability=True``: the map from decision values to probabilities, and the data that it was fitted to.
     calibration_values_, calibration_reason_ : str
-        With ``probability=True``: which decision values `calibration_` was fitted to, and why these.
+        With ``probability=True``: the decision values that `calibration_` was fitted to ("leave_one_out" or "folds"),
+        and the reason for this choice.
     certificate_ : LossCertificate
     n_features_in_, feature_names_in_
         See scikit-learn.
@@ -87,7 +93,7 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
     Raises
     ------
     ValueError, StoppedError, MemoryError
-        In `fit`, which says when.
+        In `fit`; see there.
 
     Notes
     -----
@@ -139,30 +145,31 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         self.memory_limit = memory_limit
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LeastSquaresSVC:
-        """Solve the system.
+        """Solve the linear system.
 
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe of shape (n, p)
-            (n, n) with ``kernel="precomputed"``; strings or sets for kernels on them.
+            The training rows. With ``kernel="precomputed"``, the Gram matrix (n, n); for kernels of strings or sets, a
+            sequence of these.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
-            Factors of C, >= 0; 0 leaves a row out.
+            Factors of C by row, >= 0; a row of weight 0 is ignored.
 
         Returns
         -------
         LeastSquaresSVC
-            Itself, fitted.
+            The fitted machine itself.
 
         Raises
         ------
         ValueError
-            For parameters out of their range; for X that holds text, NaN or infinity; for y of another length or of
-            one class; for negative weights; and for kernel values that overflow.
+            If a parameter is out of range, `X` holds text, NaN or infinity, `y` has another length than `X` or holds
+            one class only, a weight is negative, or kernel values overflow.
         StoppedError
-            If `max_seconds` came before the linear system was solved.
+            If `max_seconds` passed before the linear system was solved.
         MemoryError
-            If `memory_limit`, or the memory of the system, does not suffice. It says how much is needed.
+            If the system needs more memory than `memory_limit` or than the computer has; the message says how much.
         """
         C = check_number("C", self.C, above=0.0)
         if not np.isfinite(C):
@@ -221,18 +228,18 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
 
     @property
     def certificate_(self) -> LossCertificate:
-        """Objectives, duality gap and residual, recomputed in float64 apart from the solver."""
+        """Objectives, duality gap and residual, recomputed in float64 independently of the solver."""
         check_is_fitted(self, "X_fit_")
         return self._solved.certificate
 
     @property
     def loo_decision_(self) -> FloatArray:
-        """Decision values of machines each trained without its row, in closed form."""
+        """Leave-one-out decision values, in closed form."""
         check_is_fitted(self, "X_fit_")
         return one_column_for_two(self._without_rows())
 
     def _known_without_rows(self, check: Check) -> FloatArray:
-        """Decision values of the rows that took part; an error where there are none of a row."""
+        """Return the leave-one-out values of the rows of positive weight; raise ValueError if one does not exist."""
         raw = self._without_rows(check)[self._labels.rows]
         unknown = np.isnan(raw).any(axis=1)
         if unknown.any():
@@ -243,7 +250,7 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         return raw
 
     def _without_rows(self, check: Check = no_check) -> FloatArray:
-        """Decision values of machines each trained without its row, (n, n_machines)."""
+        """Return the leave-one-out decision values, (n, n_machines)."""
         if not hasattr(self, "_loo"):
             rows = self._labels.rows
             found = np.full(self._coefficients.shape, np.nan)

@@ -1,4 +1,4 @@
-"""What both kinds of logistic regression share: the objective, and probabilities from log-odds."""
+"""Base class of linear and kernel logistic regression: the objective, and probabilities from log-odds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mercer.specs import ForKernelLogisticRegression, ForLogisticRegression
 
 
 class ByLikelihood(ByScores):
-    """Predictions of machines whose decision values are log-odds."""
+    """A classifier whose decision values are log-odds."""
 
     spec_: ForKernelLogisticRegression | ForLogisticRegression
 
@@ -37,7 +37,7 @@ class ByLikelihood(ByScores):
         NotFittedError
             Before `fit`.
         ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
         """
         return super().decision_function(X)
 
@@ -51,18 +51,19 @@ class ByLikelihood(ByScores):
         Returns
         -------
         ndarray of shape (m, n_classes)
-            In the order of `classes_`; every row adds up to 1, and the largest is of the class that `predict` returns.
+            Columns in the order of `classes_`. Every row sums to 1, and the class with the largest probability is the
+            one that `predict` returns.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
 
         Notes
         -----
-        Costs what `decision_function` does.
+        Costs as much as `decision_function`.
         """
         scores = self._values(X)
         return self.spec_.probabilities(scores)
@@ -77,18 +78,18 @@ class ByLikelihood(ByScores):
         Returns
         -------
         ndarray of shape (m, n_classes)
-            In the order of `classes_`. Finite where `predict_proba` is 0 because float64 ends.
+            Columns in the order of `classes_`. The values are finite even if `predict_proba` underflows to 0.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
 
         Notes
         -----
-        Costs what `decision_function` does.
+        Costs as much as `decision_function`.
         """
         scores = self._values(X)
         if scores.shape[1] == 1:
@@ -97,7 +98,7 @@ class ByLikelihood(ByScores):
 
 
 def log_likelihood(labels: Labels, penalty: float, has_bias: bool) -> Objective:
-    """Minus the log-likelihood of the rows that take part, and the penalty."""
+    """Return the objective: minus the log-likelihood of the rows of positive weight, plus the penalty."""
     codes, weights = labels.codes[labels.rows], labels.weights[labels.rows]
     if labels.classes.size == 2:
         return Objective(Logistic(np.where(codes == 1, 1.0, -1.0)), weights, np.array([penalty]), has_bias)

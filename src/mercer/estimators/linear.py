@@ -1,4 +1,4 @@
-"""What machines share that are linear in the columns."""
+"""Base class of machines that are linear in the columns."""
 
 from __future__ import annotations
 

@@ -28,30 +28,31 @@ class LogisticRegression(ByLikelihood, Iterated, LinearMachine):
 
         min  1/(2 alpha) ||w||^2 + sum_i s_i ln(1 + exp(-y_i f(x_i))),
 
-    alpha being `prior_variance`, and for more classes the same with one f_k for each (softmax). s_i is the weight of
-    the row times that of its class. b has no prior.
+    where alpha is `prior_variance`. For more classes, the softmax loss with one f_k for each class is minimised. s_i is
+    the weight of the row times the weight of its class. b has no prior.
 
     Parameters
     ----------
     prior_variance : float, default=1.0
-        Variance of the Gaussian prior on every element of w: what C is to scikit-learn's LogisticRegression. Infinity
-        asks for the maximum of the likelihood.
+        Variance of the Gaussian prior of every element of w. It corresponds to C of scikit-learn's LogisticRegression.
+        Infinity means no prior: `fit` maximises the likelihood.
     solver : {"newton", "gradient"}, default="newton"
-        "gradient" takes steps w <- w - rate (dl/dw + w / alpha), as textbooks have it: to be looked at. On columns of
-        different scales it needs very many.
+        "gradient" takes the textbook's steps w <- w - rate (dl/dw + w / alpha). It is meant for teaching, because it
+        needs very many steps if columns differ in scale.
     learning_rate : float, optional
-        The rate. By default 1 / (a bound on the largest second derivative), with which the objective always falls.
+        The step size of "gradient". By default 1 / (a bound of the largest second derivative), so that every step
+        decreases the objective.
     fit_intercept : bool, default=True
-        Whether there is a b.
+        Whether the machine has a bias b.
     class_weight : {"balanced"} or dict, optional
     tol : float, default=1e-6
-        Largest element of the gradient, relative to the column's size: it is one of a probability.
+        Largest element of the gradient, relative to the size of its column. It has the unit of a probability.
     max_iter : int, default=10000
-        Most steps; -1 for no limit.
+        Largest number of steps; -1 for no limit.
     max_seconds : float, optional
-        Wall-clock limit.
+        Time limit in seconds.
     verbose : int, default=0
-        1 shows progress on stderr every five seconds, 2 all of it.
+        1 writes progress to stderr every five seconds; 2 writes every progress report.
     callback : callable, optional
         As for :class:`mercer.KernelLogisticRegression`.
 
@@ -62,7 +63,7 @@ class LogisticRegression(ByLikelihood, Iterated, LinearMachine):
     intercept_ : ndarray of shape (1 or n_classes,)
     class_weight_ : ndarray of shape (n_classes,)
     n_iter_ : int
-        Steps.
+        Number of steps.
     trace_ : list of TraceRow
         Violation and objective over time.
     certificate_ : LossCertificate
@@ -73,23 +74,24 @@ class LogisticRegression(ByLikelihood, Iterated, LinearMachine):
     Raises
     ------
     ValueError
-        In `fit`, for input that the messages name.
+        In `fit`, for invalid parameters or data; the message names the fault.
 
     Warns
     -----
     ConvergenceWarning
-        If a limit, Ctrl-C or rounding ended the fit before the tolerance was met; and where the likelihood has no
-        maximum, for a hyperplane separates the classes, or some rows of them: no optimum is claimed then.
+        If a limit, Ctrl-C or rounding ended the fit before the tolerance was met. Also if the likelihood has no
+        maximum, because a hyperplane separates the classes or some of their rows; the certificate then claims no
+        optimum.
 
     Notes
     -----
-    A step of Newton's method costs n p² K² / 2 multiplications and some 9 (p K)³ for K classes (K = 1 for two), for
-    some 5 to 15 steps; one of gradient descent n p K. For wide sparse tables
-    ``KernelLogisticRegression(kernel="linear")`` takes n² numbers instead of p².
+    For K classes (K = 1 for two classes), a Newton step costs n p² K² / 2 + 9 (p K)³ multiplications, and a fit takes
+    some 5 to 15 steps. A gradient step costs n p K multiplications. For wide sparse tables use
+    ``KernelLogisticRegression(kernel="linear")``, which stores n² numbers instead of p².
 
     References
     ----------
-    Hastie, Tibshirani & Friedman (2009), section 4.4; Albert & Anderson (1984) for where there is no maximum.
+    Hastie, Tibshirani & Friedman (2009), section 4.4; Albert & Anderson (1984) for likelihoods without a maximum.
 
     Examples
     --------
@@ -136,18 +138,18 @@ class LogisticRegression(ByLikelihood, Iterated, LinearMachine):
         X : array-like, sparse matrix or dataframe of shape (n, p)
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
-            Factors of the loss, >= 0; 0 leaves a row out.
+            Factors of the loss by row, >= 0; a row of weight 0 is ignored.
 
         Returns
         -------
         LogisticRegression
-            Itself, fitted.
+            The fitted machine itself.
 
         Raises
         ------
         ValueError
-            For parameters out of their range; for X that holds text, NaN or infinity; for y of another length or of
-            one class; for negative weights.
+            If a parameter is out of range, `X` holds text, NaN or infinity, `y` has another length than `X` or holds
+            one class only, or a weight is negative.
         """
         limits, listener = self._limits(), self._listener()
         variance = check_number("prior_variance", self.prior_variance, above=0.0)

@@ -1,4 +1,4 @@
-"""Nearest neighbours in a kernel's space."""
+"""Nearest-neighbour classification with the distance of a kernel."""
 
 from __future__ import annotations
 
@@ -24,54 +24,56 @@ PROTOTYPES = ("all", "support_vectors")
 
 
 class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
-    """Majority vote of the nearest rows, by the distance of a kernel's space.
+    """Nearest-neighbour classifier with the distance in the kernel's feature space.
 
-    Of the `n_neighbors` rows with the smallest d(x, z)^2 = k(x, x) + k(z, z) - 2 k(x, z), each votes for its class.
-    With ``prototypes="support_vectors"`` only the support vectors of an `SVC` with the same kernel are remembered. It
-    minimises nothing and claims nothing.
+    The `n_neighbors` rows with the smallest d(x, z)^2 = k(x, x) + k(z, z) - 2 k(x, z) vote for their classes. With
+    ``prototypes="support_vectors"`` only the support vectors of an `SVC` with the same kernel are stored. The
+    classifier solves no optimisation problem, so it has no certificate.
 
     Parameters
     ----------
     n_neighbors : int, default=5
-        How many rows vote; all prototypes where there are fewer.
+        Number of rows that vote. If there are fewer prototypes, all of them vote.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}, Kernel or callable, default="rbf"
-        As for :class:`mercer.SVC`; so are `degree`, `gamma`, `coef0`. The distances of "linear" are Euclidean; those of
-        "rbf" order as these do, so that its votes are the same.
+        See :class:`mercer.SVC`, also for `degree`, `gamma` and `coef0`. "linear" gives Euclidean distances; "rbf" sorts
+        rows in the same order, so both kernels have the same neighbours.
     degree : int, default=3
     gamma : {"scale", "auto"} or float, default="scale"
     coef0 : float, default=0.0
     prototypes : {"all", "support_vectors"}, default="all"
+        Which training rows are stored.
     C : float, default=1.0
-        Of the `SVC` that chooses the prototypes.
+        Penalty of the `SVC` that chooses the prototypes.
     class_weight : {"balanced"} or dict, optional
-        What the vote of a row of each class counts; the choice of prototypes does not depend on it, and where all
-        voters are of one class, neither does the outcome. "balanced" counts the classes of all training rows.
+        Weight of a vote by class. The choice of prototypes does not depend on it. "balanced" uses the class
+        frequencies of all training rows.
     n_jobs : int, optional
-        Threads. None: all processors, or a joblib worker's share of them.
+        Number of threads. None: all processors, or a joblib worker's share of them.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     class_weight_ : ndarray of shape (n_classes,)
     prototype_indices_ : ndarray of shape (n_prototypes,)
-        Which training rows are remembered.
+        Indices of the stored training rows.
     X_fit_ : ndarray or csr_array of shape (n_prototypes, p)
+        The stored rows.
     kernel_ : Kernel
     svc_ : SVC
-        The machine that chose the prototypes; where there was one.
+        The machine that chose the prototypes, with ``prototypes="support_vectors"``.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
     Raises
     ------
     ValueError
-        In `fit`, for input that the messages name.
+        In `fit`, for invalid parameters or data; the message names the fault.
 
     Notes
     -----
-    Columns of different units are to be scaled first, for instance with StandardScaler; the linear kernel on one-hot
-    columns counts differing symbols (Hamming). Dense rows with the linear or Gaussian kernel are searched by
-    scikit-learn's trees; others cost a kernel value for each row and prototype.
+    Scale columns of different units first, for instance with StandardScaler. On one-hot columns the linear kernel
+    counts differing symbols (Hamming distance). For dense rows and a linear or Gaussian kernel, scikit-learn's trees
+    search the neighbours; otherwise a prediction costs a kernel value for each row and prototype.
 
     References
     ----------
@@ -114,24 +116,25 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any) -> KernelNeighborsClassifier:
-        """Remember the rows, or the support vectors among them.
+        """Store the training rows, or their support vectors.
 
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe of shape (n, p)
-            (n, n) with ``kernel="precomputed"``; strings or sets for kernels on them.
+            The training rows. With ``kernel="precomputed"``, the Gram matrix (n, n); for kernels of strings or sets, a
+            sequence of these.
         y : array-like of shape (n,)
 
         Returns
         -------
         KernelNeighborsClassifier
-            Itself, fitted.
+            The fitted machine itself.
 
         Raises
         ------
         ValueError
-            For parameters out of their range; for X that holds text, NaN or infinity; for y of another length or of
-            one class.
+            If a parameter is out of range, `X` holds text, NaN or infinity, or `y` has another length than `X` or holds
+            one class only.
         """
         wanted = check_count("n_neighbors", self.n_neighbors)
         check_whole("n_jobs", self.n_jobs)
@@ -151,7 +154,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         return self
 
     def kneighbors(self, X: Any) -> tuple[FloatArray, IndexArray]:
-        """Return the distances to the nearest prototypes, ascending, and their numbers among the training rows.
+        """Return the distances to the nearest prototypes, in ascending order, and their indices in the training rows.
 
         Parameters
         ----------
@@ -160,7 +163,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         Returns
         -------
         distances : ndarray of shape (m, n_neighbors)
-            NaN for a precomputed kernel, which does not tell k(x, x) of new rows.
+            NaN for a precomputed kernel, because k(x, x) of new rows is unknown.
         indices : ndarray of shape (m, n_neighbors)
 
         Raises
@@ -168,7 +171,7 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         NotFittedError
             Before `fit`.
         ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
         """
         squares, nearest_of = self._nearest(X)
         if isinstance(self.kernel_, PrecomputedKernel):
@@ -176,39 +179,39 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         return np.sqrt(np.maximum(squares, 0.0)), self.prototype_indices_[nearest_of]
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the share of votes of each class, times its weight.
+        """Return each class's share of the votes, weighted by `class_weight_`.
 
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe of shape (m, p)
-            Kernel values (m, n) with ``kernel="precomputed"``.
+            With ``kernel="precomputed"``, the kernel values between these rows and the training rows, (m, n).
 
         Returns
         -------
         ndarray of shape (m, n_classes)
-            In the order of `classes_`; every row adds up to 1.
+            Columns in the order of `classes_`; every row sums to 1.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
 
         Notes
         -----
-        Costs what `kneighbors` does.
+        Costs as much as `kneighbors`.
         """
         _, nearest_of = self._nearest(X)
         return counted_shares(self._codes[nearest_of], self.class_weight_)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the class with most votes, by weight.
+        """Return the class with the largest weighted share of votes.
 
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe of shape (m, p)
-            Kernel values (m, n) with ``kernel="precomputed"``.
+            With ``kernel="precomputed"``, the kernel values between these rows and the training rows, (m, n).
 
         Returns
         -------
@@ -220,11 +223,11 @@ class KernelNeighborsClassifier(ClassifierMixin, KernelMachine):
         NotFittedError
             Before `fit`.
         ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
 
         Notes
         -----
-        Costs what `kneighbors` does. Of classes with as many votes, the smaller one wins.
+        Costs as much as `kneighbors`. If classes have equal votes, the smaller class is predicted.
         """
         shares = self.predict_proba(X)
         return self.classes_[shares.argmax(axis=1)]

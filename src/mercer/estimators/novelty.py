@@ -1,4 +1,4 @@
-"""What machines that describe one class share."""
+"""Base class of novelty detectors, which learn from rows of one class."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from mercer._typing import FloatArray
 from mercer.data import Data, Dense
 from mercer.estimators.base import SingleMachine
 
-_LOOKED_AT, _LEAST_ROWS = 512, 3  # training rows whose scores are compared, at most and at least
-_TOLD_APART = 100.0  # roundings of a score by which the scores of the training rows differ, at least
-_ALIKE = 1e-6  # of k(x, x): squared distance of rows that the kernel hardly tells apart, at most
+_MOST_ROWS, _LEAST_ROWS = 512, 3  # training rows; the scores of so many rows are compared, at most and at least
+_LEAST_SPREAD = 100.0  # error bounds; if the scores differ by less, rounding may decide which rows are outside
+_ALIKE = 1e-6  # times k(x, x); two rows with a smaller squared distance are nearly equal for the kernel
 
 
 class NoveltyDetector(OutlierMixin, SingleMachine):
-    """Scores, an offset, and the verdict by the sign of what is left.
+    """An estimator that predicts whether a row is outside: its score is then below the offset.
 
     Attributes
     ----------
     offset_ : ndarray of shape (1,)
+        Rows with a lower score are outside.
     """
 
     offset_: FloatArray
 
     def score_samples(self, X: Any) -> FloatArray:
-        """Return how much each row is like the training data, (m,); larger is more so.
+        """Return the similarity of each row to the training data; larger values mean more similar.
 
         Parameters
         ----------
@@ -44,7 +45,7 @@ class NoveltyDetector(OutlierMixin, SingleMachine):
         NotFittedError
             Before `fit`.
         ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
 
         Notes
         -----
@@ -53,7 +54,7 @@ class NoveltyDetector(OutlierMixin, SingleMachine):
         return self._scores(self._new_rows(X))
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Return ``score_samples(X) - offset_``, (m,): negative outside.
+        """Return ``score_samples(X) - offset_``; the values of rows outside are negative.
 
         Parameters
         ----------
@@ -71,7 +72,7 @@ class NoveltyDetector(OutlierMixin, SingleMachine):
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
-        """Return +1 for rows inside, -1 for rows outside, (m,).
+        """Return +1 for rows inside and -1 for rows outside.
 
         Parameters
         ----------
@@ -90,30 +91,30 @@ class NoveltyDetector(OutlierMixin, SingleMachine):
 
     @property
     def _rounding(self) -> float:
-        """How far float64 may have put a decision value off."""
+        """Bound of the rounding error of a decision value."""
         certificate = self._solutions[0].certified
         return 0.0 if certificate is None else certificate.rounding
 
     @property
-    def _doubt(self) -> float:
-        """How far below the offset a row on the border may score."""
+    def _border_error(self) -> float:
+        """Bound of how far below the offset a row on the border may score: KKT violation plus rounding."""
         certificate = self._solutions[0].certified
         return 0.0 if certificate is None else certificate.kkt_violation + 2.0 * certificate.rounding
 
-    def _warn_where_rounding_decides(self, data: Data, doubt: float) -> None:
-        """Say so where scores of the training rows differ by little more than rounding, `doubt` for each of them.
+    def _warn_if_rounding_decides(self, data: Data, error_bound: float) -> None:
+        """Warn if the scores of the training rows differ by little more than their rounding `error_bound`.
 
-        Up to 512 rows are looked at, which costs as many kernel values with each support vector. Kernel functions,
-        which are called once in a fit, are not asked again.
+        The scores of up to 512 rows are computed, which costs 512 * n_SV kernel values. Kernels that are Python
+        functions are not checked, so that a fit does not call them a second time.
         """
         certified = self._solutions[0].certified
         if self._silent or certified is None or data.n < _LEAST_ROWS or self.kernel_.calls_function:
             return
-        chosen = np.arange(0, data.n, -(-data.n // _LOOKED_AT))
+        chosen = np.arange(0, data.n, -(-data.n // _MOST_ROWS))
         some = data.rows(chosen)
         spread, evidence = float(np.ptp(self._scores(some))), self._solutions[0].evidence
         is_one_row = isinstance(some, Dense) and not (some.array != some.array[0]).any()
-        if spread > _TOLD_APART * doubt or is_one_row or evidence is None:
+        if spread > _LEAST_SPREAD * error_bound or is_one_row or evidence is None:
             return
         gram = evidence.whole()
         lengths = gram.diag()[chosen]
@@ -122,12 +123,12 @@ class NoveltyDetector(OutlierMixin, SingleMachine):
             return
         warnings.warn(
             f"rounding in float64 decides which rows are outside: scores of the training rows differ by {spread:.2g} "
-            f"only, and each is known to within {doubt:.2g}, because {self.kernel_!r} hardly tells the rows apart. "
-            "Scale the columns, subtract their means, or raise gamma (take a narrower kernel).",
+            f"only, and each is known to within {error_bound:.2g}, because {self.kernel_!r} hardly tells the rows "
+            "apart. Scale the columns, subtract their means, or raise gamma (take a narrower kernel).",
             RuntimeWarning,
             stacklevel=3,
         )
 
     def _scores(self, data: Data) -> FloatArray:
-        """Decision values without bias."""
+        """Return the decision values without bias."""
         return self._values(data, np.zeros(1))[:, 0]

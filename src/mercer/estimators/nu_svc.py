@@ -1,4 +1,4 @@
-"""Support vector classification by shares of rows."""
+"""Support vector classification with the parameter nu."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mercer.solvers import Progress
 
 
 class NuSVC(MarginClassifier):
-    """Support vector classifier whose parameter bounds shares of rows, solved exactly and certified.
+    """Support vector classifier with the parameter nu instead of C, solved exactly and certified.
 
     **Solves** for each pair of classes, with y_i = +1 or -1 and v_i the weight of the row times that of its class,
 
@@ -32,14 +32,14 @@ class NuSVC(MarginClassifier):
         min  1/2 sum_ij alpha_i alpha_j y_i y_j k(x_i, x_j)
         s.t. 0 <= alpha_i <= v_i,   the alpha_i of each class sum to nu/2 sum_i v_i.
 
-    What it predicts by is f / rho, which holds margins against 1: the machine of :class:`SVC` with C = 1 / rho, which
+    The machine predicts with f / rho, whose margin is 1. This is the machine of :class:`SVC` with C = 1 / rho, which
     `C_` holds.
 
     Parameters
     ----------
     nu : float, default=0.5
-        Bounds the share of margin violations from above and that of support vectors from below, by weight. Feasible
-        are 0 < nu <= 2 min(n_1, n_2) / (n_1 + n_2) for every pair of classes, n_k being their weights.
+        Upper bound of the share of margin errors and lower bound of the share of support vectors, by weight. Every pair
+        of classes, with total weights n_1 and n_2, needs 0 < nu <= 2 min(n_1, n_2) / (n_1 + n_2).
     kernel, degree, gamma, coef0
         See :class:`SVC`.
     shrinking, cache_size, probability, break_ties, random_state
@@ -47,53 +47,55 @@ class NuSVC(MarginClassifier):
     tol, verbose, max_iter, decision_function_shape
         See :class:`SVC`.
     class_weight : {"balanced"} or dict, optional
-        How often the rows of each class count, besides their own weights. With "balanced" every nu up to 1 is feasible.
-        Where class weights alone make `nu` infeasible for a pair of classes, that pair takes the largest feasible one,
-        nu_max, and its decision values are moved towards the class that outweighs the other: f becomes
-        (nu_max / nu) f + (1 - nu_max / nu) times that class's sign. A warning says so.
+        Factors of the row weights by class. With "balanced" every nu up to 1 is feasible. If class weights alone make
+        `nu` infeasible for a pair of classes, that pair uses the largest feasible value nu_max, with a warning. Its
+        decision values are then shifted towards the class with the larger weight: f becomes
+        (nu_max / nu) f + (1 - nu_max / nu) times the sign of that class.
     multi_class, tol_gap, max_seconds, memory_limit, warm_start, n_jobs, callback, calibration,
     calibration_values
-        See :class:`SVC`. Without a row, a machine is that of :class:`SVC` with C = 1 / rho, rho being that of all rows.
+        See :class:`SVC`. Leave-one-out values for the calibration come from :class:`SVC` with C = 1 / rho, where rho is
+        that of all rows.
 
     Attributes
     ----------
     dual_coef_, intercept_
-        Of the machines divided by rho, in LIBSVM's layout; see :class:`SVC`.
+        Coefficients and biases divided by rho, in LIBSVM's layout; see :class:`SVC`.
     C_ : ndarray of shape (n_machines,)
-        1 / rho of each machine: the penalty with which :class:`SVC` predicts the same for its two classes, before what
-        a `class_weight` that makes `nu` infeasible moves; NaN where rho is 0. For two classes, ``SVC(C=C_[0])`` with
+        1 / rho of each machine; NaN if rho is 0. With this penalty :class:`SVC` has the same decision values for the
+        two classes, except for the shift that `class_weight` describes. For two classes, this is ``SVC(C=C_[0])`` with
         the same kernel and weights.
     nu_ : ndarray of shape (n_machines,)
-        What nu each machine took: `nu`, or the largest that `class_weight` leaves feasible.
+        The nu of each machine: `nu`, or the largest value that is feasible with `class_weight`.
     solution_, certificate_
-        Of the problem above with `nu_`, before the division; see :class:`SVC`.
+        Solution and certificate of the problem above with `nu_`, before the division by rho; see :class:`SVC`.
     classes_, support_, support_vectors_, n_support_, coef_, kernel_, function_, class_weight_, n_iter_, fit_status_,
-    recipe_, shape_fit_, machines_, loo_decision_, cross_fitted_decision_, calibration_, calibration_values_,
+    spec_, shape_fit_, machines_, loo_decision_, cross_fitted_decision_, calibration_, calibration_values_,
     calibration_reason_, n_features_in_, feature_names_in_
         See :class:`SVC`.
 
     Raises
     ------
     ValueError
-        In `fit`, for input that the messages name.
+        In `fit`, for invalid parameters or data; the message names the fault.
 
     Warns
     -----
     ConvergenceWarning
-        As :class:`SVC`; and where rho is 0, because `nu` is so small that weighted means of the classes coincide. Such
-        a machine is left as it is, and separates nothing.
+        As for :class:`SVC`; also if rho is 0, which means that `nu` is too small for the classes to be separated. Such
+        a machine is not divided by rho, and does not separate the classes.
     UserWarning
-        Where `class_weight` makes `nu` infeasible, naming what is feasible.
+        If `class_weight` makes `nu` infeasible; the message names the largest feasible value.
     IndefiniteKernelWarning
         See :class:`SVC`.
 
     Notes
     -----
-    Differs from scikit-learn's NuSVC as :class:`SVC` from its SVC; and `class_weight` is not ignored. Decision 8 of
-    the documentation says why an infeasible nu is lowered where class weights alone make it so, and only there.
+    Differs from scikit-learn's NuSVC as :class:`SVC` differs from scikit-learn's SVC. In addition, `class_weight` is
+    not ignored. Decision 8 of the documentation explains why an infeasible nu is lowered only if class weights alone
+    make it infeasible.
 
-    Costs what :class:`SVC` with C = 1 / rho costs on the same rows: between n * n_SV and, at small nu, some
-    twenty times as many kernel values.
+    Costs as much as :class:`SVC` with C = 1 / rho on the same rows: between n * n_SV kernel values and, for small nu,
+    some twenty times as many.
 
     References
     ----------
@@ -109,7 +111,7 @@ class NuSVC(MarginClassifier):
     >>> str(machine.certificate_.status), round(machine.score(X, y), 3)
     ('optimal', 0.987)
 
-    Of two classes, :class:`SVC` predicts the same:
+    For two classes, :class:`SVC` with ``C_`` predicts the same:
 
     >>> from mercer import SVC
     >>> machine = NuSVC(nu=0.1, tol=1e-6).fit(X[:100], y[:100])
@@ -179,19 +181,19 @@ class NuSVC(MarginClassifier):
         X : array-like, sparse matrix or dataframe of shape (n, p), or sequence of n strings, lists of tokens or sets
             See :meth:`SVC.fit`.
         y : array-like of shape (n,)
-            Labels of any kind that can be sorted.
+            Class labels of any type that can be sorted.
         sample_weight : array-like of shape (n,), optional
-            How often each row counts, >= 0; 0 leaves it out.
+            How often each row counts, >= 0; a row of weight 0 is ignored.
 
         Returns
         -------
         NuSVC
-            Itself, fitted.
+            The fitted machine itself.
 
         Raises
         ------
         ValueError
-            Where `nu` is infeasible, naming what is feasible; and as :meth:`SVC.fit`.
+            If `nu` is infeasible (the message names the largest feasible value), and as in :meth:`SVC.fit`.
         """
         with self._all_or_nothing():
             nu = check_share("nu", self.nu, 1.0)
@@ -203,11 +205,11 @@ class NuSVC(MarginClassifier):
             self.spec_ = specs.ForNuSVC(nu=nu)
             margins, rhos = self.machines_.margins, [problems.half_width(one.multipliers) for one in self._solutions]
             assert margins is not None
-            self.C_ = np.where(margins == rhos, 1.0 / margins, np.nan)  # margins are 1 where rho is 0
+            self.C_ = np.where(margins == rhos, 1.0 / margins, np.nan)  # margins are 1 if rho is 0
             return self
 
     def _may_be_lowered(self, nu: float, labels: Labels) -> bool:
-        """Whether class weights alone make `nu` infeasible, if anything does."""
+        """Return whether `nu` is feasible without class weights; only then may it be lowered."""
         if self.class_weight is None:
             return False
         counts = np.bincount(labels.codes[labels.rows], weights=labels.sample_weight[labels.rows])
@@ -216,7 +218,7 @@ class NuSVC(MarginClassifier):
         return nu <= problems.largest_nu(counts.min(), counts.max())
 
     def _adjusted(self, machines: Machines, penalties: FloatArray) -> Machines:
-        """Move the machines whose nu was lowered towards the class that outweighs the other."""
+        """Shift the decision values of machines with a lowered nu towards the class with the larger weight."""
         sides = np.array(
             [
                 [penalties[task.rows][task.signs > 0.0].sum(), penalties[task.rows][task.signs < 0.0].sum()]
@@ -225,14 +227,14 @@ class NuSVC(MarginClassifier):
         )
         most = np.array([problems.largest_nu(one, other) for one, other in sides.tolist()])
         self.nu_ = np.minimum(self.nu, most)
-        lowered = self.nu > most * (1.0 + 1e-9)  # what rounding of the weights' sums leaves is none
+        lowered = self.nu > most * (1.0 + 1e-9)  # sums of weights have rounding errors
         if not lowered.any():
             return machines
         warnings.warn(
             f"nu={self.nu:g} is infeasible with this class_weight: it must be > 0 and at most {most.min():.6g}, twice "
             f"the share of the smaller class by weight. {np.count_nonzero(lowered)} of {most.size} machines took the "
             "largest feasible nu, and their decision values are moved towards the class that outweighs the other "
-            "(nu_ holds what each took). Use a smaller nu, or class weights that differ less.",
+            "(nu_ holds the nu of each machine). Use a smaller nu, or class weights that differ less.",
             UserWarning,
             stacklevel=4,
         )
@@ -240,7 +242,7 @@ class NuSVC(MarginClassifier):
         return replace(machines, leanings=np.where(lowered, heavier * (1.0 - most / self.nu), 0.0))
 
     def _followed_problems(self, penalties: FloatArray) -> tuple[list[problems.Problem], list[FloatArray]]:
-        """Those of the C-SVC with C = 1 / rho, whose solutions are these divided by rho."""
+        """Return the problems of :class:`SVC` with C = 1 / rho, and their solutions: these divided by rho."""
         margins = self.machines_.margins
         assert margins is not None
         scaled = list(zip(self.machines_.tasks, self._solutions, margins, strict=True))

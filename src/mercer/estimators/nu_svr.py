@@ -1,4 +1,4 @@
-"""Support vector regression whose tube is as wide as a share of rows makes it."""
+"""Support vector regression with the parameter nu instead of a tube width."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mercer.solvers import Progress
 
 
 class NuSVR(VectorRegressor):
-    """Support vector regression that finds the width of its tube. Solved exactly and certified.
+    """Support vector regression that finds the width of its tube from nu, solved exactly and certified.
 
     **Solves**
 
         min  1/2 ||w||^2 + sum_i C_i (nu epsilon + max(0, |y_i - f(x_i)| - epsilon)),    f(x) = <w, phi(x)> + b,
 
-    over w, b and epsilon >= 0, C_i being C times the weight of the row, through the dual
+    over w, b and epsilon >= 0, where C_i is C times the weight of the row, through the dual
 
         max  y' (alpha - alpha*) - 1/2 (alpha - alpha*)' K (alpha - alpha*)
         s.t. 0 <= alpha_i, alpha*_i <= C_i,   sum_i alpha_i = sum_i alpha*_i = nu/2 sum_i C_i.
@@ -28,13 +28,13 @@ class NuSVR(VectorRegressor):
     Parameters
     ----------
     nu : float, default=0.5
-        Bounds the share of rows outside the tube from above, and that of support vectors from below; 0 < nu <= 1.
+        Upper bound of the share of rows outside the tube, and lower bound of the share of support vectors; 0 < nu <= 1.
     C : float, default=1.0
-        Penalty of a unit of deviation beyond the tube, > 0. scikit-learn's problem is the same.
+        Penalty of a unit of deviation beyond the tube, > 0, as in scikit-learn.
     kernel, degree, gamma, coef0
         See :class:`SVC`.
     shrinking, cache_size
-        Without effect; accepted for programs written for scikit-learn.
+        These have no effect. They are accepted so that programs written for scikit-learn run unchanged.
     tol, verbose, max_iter, tol_gap, max_seconds, memory_limit, warm_start, n_jobs, callback
         See :class:`SVC`.
 
@@ -44,13 +44,13 @@ class NuSVR(VectorRegressor):
         Half of the width of the tube.
     dual_coef_, intercept_, support_, support_vectors_, n_support_, coef_, kernel_, function_, n_iter_
         See :class:`SVR`.
-    fit_status_, recipe_, shape_fit_, solution_, certificate_, n_features_in_, feature_names_in_
+    fit_status_, spec_, shape_fit_, solution_, certificate_, n_features_in_, feature_names_in_
         See :class:`SVR`.
 
     Raises
     ------
     ValueError
-        In `fit`, for input that the messages name.
+        In `fit`, for invalid parameters or data; the message names the fault.
 
     Warns
     -----
@@ -59,10 +59,11 @@ class NuSVR(VectorRegressor):
 
     Notes
     -----
-    Differs from scikit-learn's NuSVR as :class:`SVR` from its SVR; it tells the width that it has found.
+    Differs from scikit-learn's NuSVR as :class:`SVR` differs from scikit-learn's SVR. In addition, `epsilon_` holds the
+    width that was found.
 
-    Costs more than :class:`SVR` with the width that it finds: between n * n_SV and, at large C, some fifty times as
-    many kernel values; the two variables of a row share them.
+    Costs more than :class:`SVR` with the same width: between n * n_SV kernel values and, for large C, some fifty times
+    as many. The two dual variables of a row share their kernel values.
 
     References
     ----------
@@ -129,12 +130,12 @@ class NuSVR(VectorRegressor):
         y : array-like of shape (n,)
             Targets, finite numbers.
         sample_weight : array-like of shape (n,), optional
-            Factors of C, >= 0; 0 leaves a row out.
+            Factors of C by row, >= 0; a row of weight 0 is ignored.
 
         Returns
         -------
         NuSVR
-            Itself, fitted.
+            The fitted machine itself.
 
         Raises
         ------

@@ -18,15 +18,15 @@ from mercer.estimators.told import check_sample_weight
 from mercer.kernels import Gamma, Kernel
 from mercer.solvers import Progress
 
-_MOST_TRIES = 10  # of a larger nu, in longer and longer steps: up to nu = 1, where no row need be on the border
-_NEAR_ZERO = 1e-6  # of k(x, x), a kernel value that leaves rows to themselves
-_SAME = 1e-12  # of k(x, x), what tells no rows apart
+_MOST_TRIES = 10  # retrainings with a larger nu, at most; the steps grow up to nu = 1, where the border can be empty
+_NEAR_ZERO = 1e-6  # times k(x, x); for smaller kernel values, different rows hardly influence each other
+_SAME = 1e-12  # times k(x, x); rows whose kernel value differs from k(x, x) by less are equal for the kernel
 
 
 class OneClassSVM(NoveltyDetector):
-    """One-class support vector machine: a region that holds most of the data. Solved exactly and certified.
+    """One-class support vector machine: a region that holds most of the data, solved exactly and certified.
 
-    **Solves**, v_i being the weight of a row,
+    **Solves**, where v_i is the weight of a row,
 
         min  1/2 ||w||^2 + sum_i v_i max(0, rho - <w, phi(x_i)>) - nu rho sum_i v_i
 
@@ -39,70 +39,71 @@ class OneClassSVM(NoveltyDetector):
     kernel, degree, gamma, coef0, tol
         See :class:`SVC`.
     nu : float, default=0.5
-        Bounds the share of training rows outside from above, and that of support vectors from below; 0 < nu <= 1.
+        Upper bound of the share of training rows outside, and lower bound of the share of support vectors; 0 < nu <= 1.
     shrinking, cache_size
-        Without effect; accepted for programs written for scikit-learn.
+        These have no effect. They are accepted so that programs written for scikit-learn run unchanged.
     verbose, max_iter
         See :class:`SVC`.
     contamination : float, optional
-        Takes the place of `nu`, 0 < contamination <= 0.5, and is honoured: of the training rows, by weight, this share
-        is outside and no more, down to the last row that fits. Rows that score the same share their side: equal rows,
-        rows that lie alike to all others, and with an extreme gamma many more. Fewer are then outside; where it is for
-        gamma, a warning says so.
+        Share of the training rows, by weight, that shall be outside; 0 < contamination <= 0.5. It replaces `nu`. As
+        many rows are outside as fit into this share, exactly. Rows with equal scores are on the same side: equal rows,
+        rows in symmetric positions, and many more rows if gamma is extreme. Fewer rows are then outside; if gamma is
+        the reason, a warning is given.
     tol_gap : float or None, default=1e-3
-        Largest relative duality gap, besides `tol`. That alone leaves one of up to a tenth where gamma is large: sums
-        of few kernel values are small, and `tol` is not.
+        Largest relative duality gap, in addition to `tol`. If gamma is large, decision values are small compared with
+        `tol`, so that `tol` alone allows relative gaps of up to 0.1.
     max_seconds, memory_limit, warm_start, n_jobs, callback
         See :class:`SVC`.
 
     Attributes
     ----------
     nu_ : float
-        `nu`; with `contamination`, that of the machine that honours it.
+        The nu of the machine: the parameter `nu`, or with `contamination` the value that was found.
     offset_ : ndarray of shape (1,)
-        rho, less what the optimality conditions leave open, so that no more than `nu` of the training rows are outside;
-        with `contamination`, on the border between two training rows.
+        rho minus the KKT violation and the rounding error, so that at most a share `nu` of the training rows is
+        outside. With `contamination`, a threshold between the scores of two training rows.
     intercept_ : ndarray of shape (1,)
-        -offset_.
+        ``-offset_``.
     dual_coef_ : ndarray of shape (1, n_SV)
-        beta.
-    support_, support_vectors_, n_support_, coef_, kernel_, function_, n_iter_, fit_status_, recipe_,
+        Coefficients beta of the support vectors.
+    support_, support_vectors_, n_support_, coef_, kernel_, function_, n_iter_, fit_status_, spec_,
     shape_fit_
         See :class:`SVR`.
     solution_, certificate_
-        See :class:`SVR`; of the machine before `contamination` moved its offset. Seconds, iterations and kernel values
-        are those of all its trainings together, and so is `n_iter_`.
+        See :class:`SVR`. They describe the machine before `contamination` moved its offset. Their seconds, iterations
+        and kernel values, and `n_iter_`, are sums over all trainings.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
     Raises
     ------
     ValueError
-        In `fit`, for input that the messages name.
+        In `fit`, for invalid parameters or data; the message names the fault.
 
     Warns
     -----
     RuntimeWarning
-        If scores of the training rows differ by little more than rounding, which then decides who is outside.
+        If the scores of the training rows differ by little more than rounding errors, so that rounding decides which
+        rows are outside.
     ConvergenceWarning, IndefiniteKernelWarning
         See :class:`SVC`.
     UserWarning
-        Where `contamination` is not reached because the kernel, too narrow or too wide, has different rows score the
-        same. It names both shares.
+        If `contamination` is not reached because the kernel is too narrow or too wide and gives different rows the same
+        score. The message names both shares.
 
     Notes
     -----
-    Differs from scikit-learn's: `contamination`; a weight of 0 is absence, a weight of k is k copies, also for
-    gamma="scale"; negative weights are errors.
+    Differs from scikit-learn's OneClassSVM: there is `contamination`; a row of weight 0 is ignored, and a row of weight
+    k counts as k copies, also for gamma="scale"; negative weights are errors.
 
-    At the optimum many rows lie on the border, and count as inside: of the training rows less than nu n are outside. No
-    offset divides rows that score the same. So `contamination` starts from nu = contamination, and where the share
-    ends among rows on the border, to the tolerance, it trains again with a nu that is larger by the share of rows
-    that are missing outside or a multiple of it, up to 10 times. Each time costs n * n_SV kernel values besides the
-    training. `max_seconds` is for all trainings together, `max_iter` for each.
+    At the optimum many rows lie on the border and count as inside, so that fewer than nu n training rows are outside.
+    No offset separates rows with equal scores. `contamination` therefore trains first with nu = contamination. If too
+    few rows are outside because of rows on the border, it trains again with a larger nu, up to 10 times; nu grows by
+    multiples of the missing share. Each time costs n * n_SV kernel values in addition to the training. `max_seconds`
+    limits all trainings together, `max_iter` limits each training.
 
-    A training costs some 2 to 10 times n * n_SV kernel values, nu n rows at least being support vectors; up to 2,048
-    rows, no less than n * n.
+    A training costs some 2 to 10 times n * n_SV kernel values, where n_SV >= nu n. With up to 2,048 rows it costs at
+    least n * n kernel values.
 
     References
     ----------
@@ -167,18 +168,18 @@ class OneClassSVM(NoveltyDetector):
             See :meth:`SVC.fit`.
         y : ignored
         sample_weight : array-like of shape (n,), optional
-            How often each row counts, >= 0; 0 leaves it out.
+            How often each row counts, >= 0; a row of weight 0 is ignored.
 
         Returns
         -------
         OneClassSVM
-            Itself, fitted.
+            The fitted machine itself.
 
         Raises
         ------
         ValueError
-            For parameters out of their range; for X that holds text, NaN or infinity; for negative weights; and for
-            kernel values that overflow.
+            If a parameter is out of range, `X` holds text, NaN or infinity, a weight is negative, or kernel values
+            overflow.
         """
         del y
         with self._all_or_nothing():
@@ -187,12 +188,14 @@ class OneClassSVM(NoveltyDetector):
             machine_spec = specs.ForOneClassSVM(nu=nu if share is None else share, contamination=share or 0.0)
             began = time.perf_counter()
             data = self._train(X, "no_validation", sample_weight, machine_spec)
-            self.intercept_ += self._doubt
+            self.intercept_ += self._border_error
             if share is not None:
                 weights = check_sample_weight(sample_weight, data.n)
                 for times in range(1, _MOST_TRIES + 1):
                     scores = self._scores(data)
-                    missing = missing_below(scores, weights, share, data, -float(self.intercept_[0]), 2.0 * self._doubt)
+                    missing = missing_below(
+                        scores, weights, share, data, -float(self.intercept_[0]), 2.0 * self._border_error
+                    )
                     if not missing or self.fit_status_ or machine_spec.nu == 1.0:
                         break
                     machine_spec = replace(machine_spec, nu=min(1.0, machine_spec.nu + times * missing))
@@ -200,17 +203,17 @@ class OneClassSVM(NoveltyDetector):
                     self._train(
                         X, "no_validation", sample_weight, machine_spec, earlier=self._solutions[0], spent=spent
                     )
-                    self.intercept_ += self._doubt
+                    self.intercept_ += self._border_error
                 border = border_of(self._scores(data), weights, share, data)
                 self.intercept_ = np.array([-border.score])
             self.nu_, self.offset_ = machine_spec.nu, -self.intercept_
             has_ties = share is not None and border.tied.size > 0 and not self._silent
             if not (has_ties and self._warn_of_ties(border, share or 0.0)):
-                self._warn_where_rounding_decides(data, self._rounding)
+                self._warn_if_rounding_decides(data, self._rounding)
             return self
 
     def _warn_of_ties(self, border: Border, share: float) -> bool:
-        """Say that fewer rows are outside than `share` asks for, where the kernel is why; return whether it is."""
+        """Warn if the kernel is the reason that fewer rows than `share` are outside; return whether it is."""
         evidence = self._solutions[0].evidence
         assert evidence is not None
         gram = evidence.whole()

@@ -1,4 +1,4 @@
-"""What estimators alone are told: penalties, quantiles, and what has a meaning in scikit-learn and none here."""
+"""Checks of parameters that only estimators have: penalties, quantiles, and parameters without effect."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_finite_penalty(C: Any) -> float:
 
 
 def check_penalty(C: Any) -> float:
-    """Return C as a float; infinity is the maximal-margin machine.
+    """Return C as a float; infinity is allowed and means a hard margin.
 
     Raises
     ------
@@ -52,12 +52,12 @@ def check_quantile(quantile: Any) -> float:
 
 
 def check_without_effect(estimator: Any) -> None:
-    """Refuse what scikit-learn would refuse of the parameters that have no meaning here, where there are such.
+    """Check those parameters of the estimator that have no effect here, in the way scikit-learn checks them.
 
     Raises
     ------
     InvalidParameterError
-        If one is out of its range.
+        If a parameter is out of its range.
     """
     given = vars(estimator)
     for name in ("shrinking", "break_ties"):
@@ -73,13 +73,13 @@ def check_without_effect(estimator: Any) -> None:
                 f"random_state must be None, an integer >= 0 or a RandomState, got {given['random_state']!r}."
             ) from error
     probability = given.get("probability", False)
-    if isinstance(probability, str) and probability == "deprecated":  # scikit-learn's default says False
+    if isinstance(probability, str) and probability == "deprecated":  # scikit-learn's default, which means False
         return
     check_flag("probability", probability)
 
 
 def check_verbose(verbose: Any) -> None:
-    """Refuse what is no level of verbosity.
+    """Check the parameter `verbose`.
 
     Raises
     ------

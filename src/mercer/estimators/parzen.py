@@ -21,46 +21,49 @@ from mercer.specs import ForParzenClassifier
 
 
 class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
-    """Kernel density classifier: every row speaks for its class, with alpha_i = 1.
+    """Kernel density classifier: a class's score is the sum of the kernel values with its rows.
 
-    The score of class k is sum_i s_i k(x_i, x) over its rows, s_i being the weight of the row times that of its class;
-    the largest one wins. For two classes, h(x) = sum_i s_i y_i k(x_i, x). With the Gaussian kernel these are Parzen's
-    density estimates times the classes' frequencies. It minimises nothing and claims nothing.
+    The score of class k is sum_i s_i k(x_i, x) over its rows, where s_i is the weight of the row times the weight of
+    its class. The class with the largest score is predicted. For two classes, h(x) = sum_i s_i y_i k(x_i, x). With the
+    Gaussian kernel, the scores are Parzen's density estimates times the class frequencies. The classifier solves no
+    optimisation problem, so it has no certificate.
 
     Parameters
     ----------
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}, Kernel or callable, default="rbf"
-        As for :class:`mercer.SVC`; so are `degree`, `gamma`, `coef0`.
+        See :class:`mercer.SVC`, also for `degree`, `gamma` and `coef0`.
     degree : int, default=3
     gamma : {"scale", "auto"} or float, default="scale"
     coef0 : float, default=0.0
     class_weight : {"balanced"} or dict, optional
-        "balanced" compares mean kernel values in the place of their sums.
+        Factors of the row weights by class. "balanced" compares means of kernel values instead of sums.
     n_jobs : int, optional
-        Threads. None: all processors, or a joblib worker's share of them.
+        Number of threads. None: all processors, or a joblib worker's share of them.
     probability : bool, default=False
-        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass in closed form: a
-        row's score without what it says itself. That takes n² kernel values.
+        Whether `fit` prepares `predict_proba`: it computes leave-one-out decision values and calibrates on them. The
+        leave-one-out value of a row is its score without its own kernel value. This costs n² kernel values.
     calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
     calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
-        Which decision values the map is fitted to; see :class:`mercer.SVC`.
-        "auto" leaves out rows one by one, for a closed form knows them.
+        The decision values that the map is fitted to; see :class:`mercer.SVC`.
+        "auto" means "leave_one_out", because these values have a closed form.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     class_weight_ : ndarray of shape (n_classes,)
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
-        With ``probability=True``: decision values of each row by machines trained without it; NaN
-        for rows of weight 0. Class weights and gamma stay those of all rows.
+        With ``probability=True``: leave-one-out decision values; NaN for rows of weight 0. Class weights and gamma are
+        those of all rows.
     cross_fitted_decision_ : ndarray of shape (n,) or (n, n_classes)
-        The same, where ``calibration_values_`` is "folds": by machines trained without the row's fold.
+        If ``calibration_values_`` is "folds": decision values by machines that were trained without the row's fold.
     calibration_ : mercer.multiclass.calibration.Calibration
-        With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
+        With ``probability=True``: the map from decision values to probabilities, and the data that it was fitted to.
     calibration_values_, calibration_reason_ : str
-        With ``probability=True``: which decision values `calibration_` was fitted to, and why these.
+        With ``probability=True``: the decision values that `calibration_` was fitted to ("leave_one_out" or "folds"),
+        and the reason for this choice.
     X_fit_ : ndarray or csr_array of shape (n, p)
+        The training rows.
     kernel_ : Kernel
     n_features_in_, feature_names_in_
         See scikit-learn.
@@ -68,12 +71,12 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
     Raises
     ------
     ValueError
-        In `fit`, for input that the messages name.
+        In `fit`, for invalid parameters or data; the message names the fault.
 
     Notes
     -----
-    `fit` evaluates nothing, unless there shall be probabilities; a prediction costs n kernel values. It is what a
-    support vector machine improves upon: all coefficients equal, no support vectors.
+    `fit` evaluates no kernel values, unless ``probability=True``. A prediction costs n kernel values for each row. All
+    coefficients have the size of the weights: unlike in a support vector machine, they are not optimised.
 
     References
     ----------
@@ -113,26 +116,27 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
         self.calibration_values = calibration_values
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ParzenClassifier:
-        """Remember the rows.
+        """Store the training rows.
 
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe of shape (n, p)
-            (n, n) with ``kernel="precomputed"``; strings or sets for kernels on them.
+            The training rows. With ``kernel="precomputed"``, the Gram matrix (n, n); for kernels of strings or sets, a
+            sequence of these.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
-            >= 0; 0 leaves a row out.
+            Weights >= 0; a row of weight 0 is ignored.
 
         Returns
         -------
         ParzenClassifier
-            Itself, fitted.
+            The fitted machine itself.
 
         Raises
         ------
         ValueError
-            For parameters out of their range; for X that holds text, NaN or infinity; for y of another length or of
-            one class; for negative weights.
+            If a parameter is out of range, `X` holds text, NaN or infinity, `y` has another length than `X` or holds
+            one class only, or a weight is negative.
         """
         check_whole("n_jobs", self.n_jobs)
         self._begin_probabilities()

@@ -1,4 +1,4 @@
-"""The perceptron, with a kernel or with a normal vector."""
+"""The perceptron, in its dual form with a kernel or in its primal form with a normal vector."""
 
 from __future__ import annotations
 
@@ -26,75 +26,78 @@ FORMS = ("dual", "primal")
 
 
 class KernelPerceptron(ByPairs):
-    """The (batch) perceptron, in its dual form, with a kernel, or its primal one.
+    """The perceptron, in its dual form with a kernel or in its primal form.
 
-    Starting from f = 0, the rows are gone through in their order; where y_i f(x_i) <= 0, a mistake, y_i k(x_i, .) is
-    added to f. That is repeated until a pass has no mistake, or `max_passes` are over. There is no bias;
-    ``kernel=Linear() + 1`` has one.
+    The function starts at f = 0, and each pass visits the rows in their order. A row with y_i f(x_i) <= 0 is a mistake:
+    y_i k(x_i, .) is added to f. The passes end when one makes no mistake, or after `max_passes`. There is no bias;
+    ``kernel=Linear() + 1`` adds one.
 
-    It minimises nothing, so there is no certificate, and rows have no weights: copies of a row are gone through one
-    after the other, which no longer step is equal to. But `separated_` is true in float64.
+    The perceptron solves no optimisation problem, so it has no certificate. Rows have no weights, because visiting
+    copies of a row one after the other does not equal one longer step. `separated_` is correct despite rounding.
 
     Parameters
     ----------
     max_passes : int, default=1000
-        Most passes over the rows, >= 1. Where classes cannot be separated, there is always a mistake.
+        Largest number of passes over the rows, >= 1. If the classes cannot be separated, every pass makes a mistake.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}, Kernel or callable, default="linear"
-        As for :class:`mercer.SVC`; so are `degree`, `gamma`, `coef0`.
+        See :class:`mercer.SVC`, also for `degree`, `gamma` and `coef0`.
     degree : int, default=3
     gamma : {"scale", "auto"} or float, default="scale"
     coef0 : float, default=0.0
     form : {"dual", "primal"}, default="dual"
-        Whether the counts alpha or, with the linear kernel, the vector w is kept. Both make the same mistakes.
+        "dual" stores the counts alpha of mistakes; "primal" stores the normal vector w and needs the linear kernel.
+        Both make the same mistakes.
     multi_class : {"ovo", "ovr"}, default="ovo"
         One machine for each pair of classes, or one for each class against the rest.
     max_seconds : float, optional
-        Wall-clock limit, of all machines together.
+        Time limit of all machines together, in seconds.
     memory_limit : int, optional
-        Bytes that kept rows of the Gram matrix may take; default 1 GiB.
+        Largest size of the row cache in bytes; default 1 GiB.
     n_jobs : int, optional
-        Threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
+        Number of threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
     callback : callable, optional
-        Called about every 50 ms with a :class:`mercer.solvers.Progress`: `n_iter` is the number of mistakes,
-        `violation` the number of rows of a pass that were wrong at the last one, `dual` the perceptron criterion.
-        Returning True stops the fit.
+        Function that is called about every 50 ms with a :class:`mercer.solvers.Progress`: `n_iter` is the number of
+        mistakes, `violation` the number of mistakes in a pass, and `dual` the perceptron criterion. If it returns True,
+        the fit stops.
     probability : bool, default=False
-        Whether `fit` makes `predict_proba` ready, by a leave-one-out pass: rows that never were
-        a mistake have changed nothing, and without each of the others all is learnt anew.
+        Whether `fit` prepares `predict_proba`: it computes leave-one-out decision values and calibrates on them. Every
+        row that was a mistake at least once needs a refit.
     calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
     calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
-        Which decision values the map is fitted to; see :class:`mercer.SVC`.
-        "auto" takes folds for more than 45 machines, and more than 2,000 rows in one of them.
+        The decision values that the map is fitted to; see :class:`mercer.SVC`.
+        "auto" means "folds" with more than 45 machines, or more than 2,000 rows for one machine.
     class_weight : {"balanced"} or dict, optional
-        How far a mistake of each class moves f: by its weight times y_i k(x_i, .), as scikit-learn's Perceptron has it.
-        Where the classes can be separated, they still are.
+        Step size by class: a mistake adds the weight of its class times y_i k(x_i, .) to f, as in scikit-learn's
+        Perceptron. Separable classes are separated with any class weights.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     alpha_ : ndarray of shape (n_machines, n)
-        How often each row was a mistake.
+        Number of mistakes on each row.
     dual_coef_ : ndarray of shape (n_machines, n)
         alpha_i y_i, times the weight of the class.
     class_weight_ : ndarray of shape (n_classes,)
     coef_ : ndarray of shape (n_machines, p)
-        Normal vectors; in the primal form.
+        Normal vectors, with ``form="primal"``.
     n_mistakes_, n_passes_ : ndarray of shape (n_machines,)
-        Mistakes k, and passes made.
+        Number of mistakes, and number of passes.
     criterion_ : ndarray of shape (n_machines,)
         The perceptron criterion at the end: sum of -y f(x) over the rows with y f(x) <= 0, by class weight.
     separated_ : ndarray of bool of shape (n_machines,)
         Whether every training row has y f(x) > 0.
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
-        With ``probability=True``: decision values of each row by machines trained without it.
+        With ``probability=True``: leave-one-out decision values.
     cross_fitted_decision_ : ndarray of shape (n,) or (n, n_classes)
-        The same, where ``calibration_values_`` is "folds": by machines trained without the row's fold.
+        If ``calibration_values_`` is "folds": decision values by machines that were trained without the row's fold.
     calibration_ : mercer.multiclass.calibration.Calibration
-        With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
+        With ``probability=True``: the map from decision values to probabilities, and the data that it was fitted to.
     calibration_values_, calibration_reason_ : str
-        With ``probability=True``: which decision values `calibration_` was fitted to, and why these.
+        With ``probability=True``: the decision values that `calibration_` was fitted to ("leave_one_out" or "folds"),
+        and the reason for this choice.
     X_fit_ : ndarray or csr_array of shape (n, p)
+        The training rows.
     kernel_ : Kernel
     n_features_in_, feature_names_in_
         See scikit-learn.
@@ -102,24 +105,25 @@ class KernelPerceptron(ByPairs):
     Raises
     ------
     ValueError
-        In `fit`, for input that the messages name.
+        In `fit`, for invalid parameters or data; the message names the fault.
 
     Warns
     -----
     ConvergenceWarning
-        If `max_passes` were over and the classes are not separated; or if the time limit, the callback or Ctrl-C ended
-        the fit before. The machine is usable.
+        If the classes are not separated after `max_passes`, or if the time limit, the callback or Ctrl-C ended the fit
+        earlier. The machine can still predict.
 
     Notes
     -----
-    The last f is kept, whatever it is. Where nothing separates the classes, f circles without end: it is then no better
-    after 1000 passes than after 50, and where it ends is chance.
+    The fitted machine is the last f. If the classes cannot be separated, f does not converge: it is no better after
+    1000 passes than after 50.
 
-    Without a row that never was a mistake, the same mistakes are made: its leave-one-out decision value is the one that
-    it has. Another row costs as many additions as the fit; those of all are made together.
+    A row that was never a mistake did not change f: its leave-one-out decision value is its decision value. Every other
+    row costs as many additions as the fit.
 
-    Costs n kernel values a mistake, of which there are at most (R / M)² for rows of length at most R that a hyperplane
-    through the origin separates with distance M; with class weights, times the square of the largest over the smallest.
+    Costs n kernel values for each mistake. If all rows have norms of at most R and a hyperplane through the origin
+    separates the classes with distance M, there are at most (R / M)² mistakes. With class weights, the bound is
+    multiplied by the square of the largest over the smallest class weight.
 
     References
     ----------
@@ -172,29 +176,30 @@ class KernelPerceptron(ByPairs):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # Where nothing separates the classes, as in scikit-learn's checks of accuracy, the last vector is chance.
+        # The classes of scikit-learn's accuracy checks cannot be separated, so that the last vector is arbitrary.
         tags.classifier_tags.poor_score = True
         return tags
 
     def fit(self, X: Any, y: Any) -> KernelPerceptron:
-        """Go through the rows until there are no mistakes.
+        """Make passes over the rows until one has no mistakes.
 
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe of shape (n, p)
-            (n, n) with ``kernel="precomputed"``; strings or sets for kernels on them.
+            The training rows. With ``kernel="precomputed"``, the Gram matrix (n, n); for kernels of strings or sets, a
+            sequence of these.
         y : array-like of shape (n,)
 
         Returns
         -------
         KernelPerceptron
-            Itself, fitted.
+            The fitted machine itself.
 
         Raises
         ------
         ValueError
-            For parameters out of their range; for X that holds text, NaN or infinity; for y of another length or of
-            one class; and for kernel values that overflow.
+            If a parameter is out of range, `X` holds text, NaN or infinity, `y` has another length than `X` or holds
+            one class only, or kernel values overflow.
         """
         passes = check_count("max_passes", self.max_passes)
         seconds = check_seconds(self.max_seconds)
@@ -246,7 +251,7 @@ class KernelPerceptron(ByPairs):
         if stopped:
             warnings.warn(
                 f"KernelPerceptron ended as `{stopped[0]}` after {int(self.n_mistakes_.sum())} mistakes, before its "
-                "passes were over: the machine is usable.",
+                "passes were over: the machine can still predict.",
                 ConvergenceWarning,
                 stacklevel=2,
             )

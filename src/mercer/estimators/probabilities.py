@@ -196,7 +196,7 @@ class HasProbabilities(ClassifierMixin):
         NotFittedError
             Before `fit`, or where it was with ``probability=False`` or came to no end.
         ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
 
         Notes
         -----

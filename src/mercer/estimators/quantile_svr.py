@@ -1,4 +1,4 @@
-"""Quantiles by support vector regression."""
+"""Quantile regression with a kernel."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from mercer.solvers import Progress
 
 
 class QuantileSVR(VectorRegressor):
-    """Kernel quantile regression by the pinball loss. Solved exactly and certified.
+    """Kernel quantile regression with the pinball loss, solved exactly and certified.
 
-    **Solves**, with r_i = y_i - f(x_i) and q the quantile,
+    **Solves**, with residuals r_i = y_i - f(x_i) and the quantile q,
 
         min  1/2 ||w||^2 + sum_i C_i max(q r_i, (q - 1) r_i),    f(x) = <w, phi(x)> + b,
 
-    C_i being C times the weight of the row, through the dual
+    where C_i is C times the weight of the row, through the dual
 
         max  y' beta - 1/2 beta' K beta   s.t.  C_i (q - 1) <= beta_i <= C_i q,   sum_i beta_i = 0.
 
     Parameters
     ----------
     quantile : float, default=0.5
-        q, 0 < q < 1. Of the training rows no more than this share, by weight, is below f, and no more than 1 - q above,
-        by more than ``certificate_.kkt_violation``, at most `tol`, and rounding: many rows lie on f, to the tolerance.
+        The quantile q, 0 < q < 1. At most a share q of the training rows, by weight, lies below f, and at most 1 - q
+        lies above f. Rows within ``certificate_.kkt_violation`` (at most `tol`) plus rounding of f count as neither.
     C : float, default=1.0
         Penalty of a unit of loss, > 0.
     kernel, degree, gamma, coef0, tol
@@ -39,13 +39,13 @@ class QuantileSVR(VectorRegressor):
     ----------
     dual_coef_, intercept_, support_, support_vectors_, n_support_, coef_, kernel_, function_, n_iter_
         See :class:`SVR`.
-    fit_status_, recipe_, shape_fit_, solution_, certificate_, n_features_in_, feature_names_in_
-        See :class:`SVR`. All rows are support vectors but for some that f goes through.
+    fit_status_, spec_, shape_fit_, solution_, certificate_, n_features_in_, feature_names_in_
+        See :class:`SVR`. All rows are support vectors, except some rows with f(x_i) = y_i.
 
     Raises
     ------
     ValueError
-        In `fit`, for input that the messages name.
+        In `fit`, for invalid parameters or data; the message names the fault.
 
     Warns
     -----
@@ -54,11 +54,10 @@ class QuantileSVR(VectorRegressor):
 
     Notes
     -----
-    scikit-learn has the linear machine with another penalty (`QuantileRegressor`), and none with a kernel. With
-    q = 1/2 it is :class:`SVR` with epsilon = 0 and half of its C. Curves of several quantiles, each fitted by itself,
-    may cross.
+    scikit-learn has only a linear quantile regression, with an L1 penalty (`QuantileRegressor`). With q = 1/2, this
+    machine is :class:`SVR` with epsilon = 0 and C / 2. Quantiles are fitted independently, so their curves may cross.
 
-    Costs some n * n kernel values.
+    Costs about n * n kernel values.
 
     References
     ----------
@@ -119,12 +118,12 @@ class QuantileSVR(VectorRegressor):
         y : array-like of shape (n,)
             Targets, finite numbers.
         sample_weight : array-like of shape (n,), optional
-            Factors of C, >= 0; 0 leaves a row out.
+            Factors of C by row, >= 0; a row of weight 0 is ignored.
 
         Returns
         -------
         QuantileSVR
-            Itself, fitted.
+            The fitted machine itself.
 
         Raises
         ------

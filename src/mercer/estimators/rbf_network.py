@@ -1,4 +1,4 @@
-"""A radial basis function network: Gaussian bumps around centres, and a linear machine on them."""
+"""A radial basis function network: Gaussian functions around centres, and a linear machine on their values."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _has_probabilities(network: RBFNetworkClassifier) -> bool:
     machine = network.machine
     if machine is not None and not hasattr(machine, "predict_proba"):
         raise AttributeError(
-            f"predict_proba is that of the linear machine, and {machine!r} has none: take LogisticRegression(), or a "
-            "machine of this library with probability=True."
+            f"predict_proba is that of the linear machine, and {machine!r} has no predict_proba: take "
+            "LogisticRegression(), or a machine of this library with probability=True."
         )
     return True
 
@@ -41,32 +41,32 @@ def _has_probabilities(network: RBFNetworkClassifier) -> bool:
 class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
     """Radial basis function network: a linear machine on exp(-gamma |x - c_j|^2), the columns of `GaussianBasis`.
 
-    **Solves**, once the centres c_j are found, what its linear machine does on phi_j(x) = exp(-gamma |x - c_j|^2); by
-    default, with v its `prior_variance` and for two classes,
+    **Solves**, for fixed centres c_j, the problem of its linear machine on phi_j(x) = exp(-gamma |x - c_j|^2). By
+    default, for two classes and with v the `prior_variance`, that is
 
         min  1/(2 v) ||w||^2 + sum_i s_i ln(1 + exp(-y_i (<w, phi(x_i)> + b))),
 
-    s_i being the weight of the row times that of its class.
+    where s_i is the weight of the row times the weight of its class.
 
     Parameters
     ----------
     n_components : int, default=100
-        Most centres to be found; there are no more than distinct rows.
+        Largest number of centres. There are never more centres than distinct rows.
     centers : {"kmeans", "random"} or array-like of shape (m, p), default="kmeans"
-        The centres themselves, or how they are found: those of a k-means clustering, or distinct rows at random.
+        The centres, or how they are found: by k-means clustering, or as distinct rows at random.
     gamma : float >= 0, "scale" or "auto", default="scale"
-        As for :class:`mercer.RBF`.
+        See :class:`mercer.RBF`.
     machine : classifier, optional
-        The linear machine; a copy of it is fitted. :class:`mercer.LogisticRegression` by default. Its probabilities are
-        the network's: of a machine with ``probability=True``, calibrated on exact leave-one-out decision values, with
-        the centres of all rows.
+        The linear machine, of which a clone is fitted; :class:`mercer.LogisticRegression` by default. The network's
+        probabilities are those of this machine. A machine with ``probability=True`` calibrates on exact leave-one-out
+        decision values, with the centres of all rows.
     class_weight : {"balanced"} or dict, optional
-        Factors of the weights of rows, as for :class:`mercer.SVC`. The machine gets them as weights of rows, besides
-        class weights of its own.
+        Factors of the row weights by class, as for :class:`mercer.SVC`. The linear machine gets them as sample weights,
+        in addition to its own class weights.
     random_state : int, RandomState instance or None, default=0
-        Makes the choice of centres repeatable.
+        Seed of the choice of centres.
     n_jobs : int, optional
-        Threads of the columns' evaluation.
+        Number of threads for the evaluation of the columns.
 
     Attributes
     ----------
@@ -74,22 +74,22 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
     class_weight_ : ndarray of shape (n_classes,)
     centers_ : ndarray of shape (m, p)
     kernel_ : RBF
-        With gamma as a number.
+        The Gaussian kernel, with a number for gamma.
     machine_ : classifier
-        The fitted one. Its certificate, where it has one, is that of the weights given the centres: the whole network
-        is no convex problem.
+        The fitted linear machine. Its certificate, if it has one, holds for fixed centres: the problem of centres and
+        weights together is not convex.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
     Raises
     ------
     ValueError
-        In `fit`, for input that the messages name.
+        In `fit`, for invalid parameters or data; the message names the fault.
 
     Notes
     -----
-    The centres are found on the distinct rows, each with the sum of its weights, so that a weight of k is k copies.
-    Sparse rows are made dense for that, 8 n p bytes.
+    The centres are found from the distinct rows, each with the sum of its weights, so that a row of weight k counts as
+    k copies. Sparse rows are made dense for this, which takes 8 n p bytes.
 
     References
     ----------
@@ -136,18 +136,18 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
         X : array-like, sparse matrix or dataframe of shape (n, p)
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
-            >= 0; 0 leaves a row out.
+            Weights >= 0; a row of weight 0 is ignored.
 
         Returns
         -------
         RBFNetworkClassifier
-            Itself, fitted.
+            The fitted machine itself.
 
         Raises
         ------
         ValueError
-            For parameters out of their range; for X that holds text, NaN or infinity; for y of another length or of
-            one class; for negative weights.
+            If a parameter is out of range, `X` holds text, NaN or infinity, `y` has another length than `X` or holds
+            one class only, or a weight is negative.
         """
         spec = RBF(gamma=gamma_or_rule(self.gamma))
         check_whole("n_jobs", self.n_jobs)
@@ -212,11 +212,11 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
         NotFittedError
             Before `fit`.
         ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
 
         Notes
         -----
-        Costs a kernel value for each row and centre, and what the linear machine takes.
+        Costs a kernel value for each row and centre, and the prediction of the linear machine.
         """
         columns = self._new_columns(X)
         return np.asarray(self.machine_.predict(columns))
@@ -232,18 +232,18 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (m,) for two classes, positive for ``classes_[1]``; (m, n_classes) for more
-            Or what the machine makes of more classes.
+            Another linear machine may return another shape for more than two classes.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
 
         Notes
         -----
-        Costs a kernel value for each row and centre. There where `machine` has it.
+        Costs a kernel value for each row and centre. The method exists only if `machine` has it.
         """
         columns = self._new_columns(X)
         return np.asarray(self.machine_.decision_function(columns))
@@ -259,18 +259,18 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (m, n_classes)
-            In the order of `classes_`.
+            Columns in the order of `classes_`.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
 
         Notes
         -----
-        Costs a kernel value for each row and centre. There where `machine` has it.
+        Costs a kernel value for each row and centre. The method exists only if `machine` has it.
         """
         columns = self._new_columns(X)
         return np.asarray(self.machine_.predict_proba(columns))

@@ -1,4 +1,4 @@
-"""What support vector regressors share."""
+"""Base class of the support vector regressors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mercer.estimators.base import SingleMachine
 
 
 class VectorRegressor(RegressorMixin, SingleMachine):
-    """What regressors with support vectors share: `predict`."""
+    """A support vector regressor: `predict` returns the decision function."""
 
     def predict(self, X: Any) -> npt.NDArray[np.float64]:
         """Return f(x) for each row.
@@ -30,7 +30,7 @@ class VectorRegressor(RegressorMixin, SingleMachine):
         NotFittedError
             Before `fit`.
         ValueError
-            If `X` holds NaN or infinity, or other features than in `fit`.
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
 
         Notes
         -----

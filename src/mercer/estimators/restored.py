@@ -1,4 +1,4 @@
-"""Estimators that were not fitted but made of what predicts: support vectors, coefficients and biases."""
+"""Estimators that are restored from support vectors, coefficients and biases, without a fit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Single = TypeVar("Single", bound=SingleMachine)
 Classifier = TypeVar("Classifier", bound=MarginClassifier)
 
 Support = Vectors | IndexArray
-"""Support vectors, or for a precomputed kernel the training rows that they are, (n_SV,)."""
+"""Support vectors, or for a precomputed kernel their indices in the training rows, (n_SV,)."""
 
 
 def restored_machine(
@@ -27,8 +27,7 @@ def restored_machine(
 ) -> Single:
     """Return the machine f(x) = sum_i coefficients[i] k(s_i, x) + bias, with attributes as after `fit`.
 
-    It has no `support_` (but for a precomputed kernel) and nothing that only a fit can know: no solution, no
-    certificate.
+    It has no solution and no certificate, and `support_` only for a precomputed kernel.
     """
     _hold(machine, kernel, support, n_features, coefficients[:, None], np.array([bias]))
     if isinstance(machine, NoveltyDetector):
@@ -46,9 +45,9 @@ def restored_classifier(
     classes: npt.NDArray[Any],
     codes: IndexArray,
 ) -> Classifier:
-    """Return the classifier by pairs of classes with these coefficients; see `make_tasks`.
+    """Return the one-versus-one classifier with these coefficients; see `make_tasks` for the order of the pairs.
 
-    `codes` are the classes of the support vectors, which must be sorted by them.
+    `codes` are the class numbers of the support vectors, which must be sorted by class.
     """
     machine.classes_ = classes
     _hold(machine, kernel, support, n_features, coefficients, biases)

@@ -1,4 +1,4 @@
-"""Rows that a fitted machine takes back, and rows that it learns besides."""
+"""Removing training rows from a fitted machine (`forget`), and adding rows to it (`partial_fit`)."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from mercer.solvers.incremental import Solved, solve_incremental
 
 @dataclass(frozen=True, eq=False)
 class RowsHeld:
-    """The training rows of a machine, once it has taken some back or learned some besides.
+    """The training rows of a machine, and what the next exact update needs.
 
     Attributes
     ----------
     data : Data
     targets : ndarray of shape (n,)
-        Numbers of classes, or targets.
+        Class numbers, or targets of a regression.
     weights : ndarray of shape (n,)
     evaluations : list of Evaluation or None
-        Of each of its machines, from which the next ones go on.
+        For each two-class machine, the evaluation at its solution, where the next update starts.
     gram : Gram or None
-        Of the rows of positive weight; None once pickled.
+        Gram matrix of the rows of positive weight; None after pickling.
     """
 
     data: Data
@@ -49,20 +49,20 @@ class RowsHeld:
 
     @property
     def rows(self) -> IndexArray:
-        """Those of positive weight."""
+        """Indices of the rows of positive weight."""
         return np.flatnonzero(self.weights > 0.0)
 
     def without(self, gone: IndexArray) -> tuple[RowsHeld, IndexArray]:
-        """Return the others, and which of these each of them is."""
+        """Return the rows that remain after the removal of `gone`, and their indices in these rows."""
         kept = np.setdiff1d(np.arange(self.data.n), gone)
         data = self.data.rows(kept)
-        if isinstance(data, Precomputed):  # values against the rows that are left
+        if isinstance(data, Precomputed):  # only kernel values with the remaining rows are kept
             data = Precomputed(data.array[:, kept])
         data.names = self.data.names
         return replace(self, data=data, targets=self.targets[kept], weights=self.weights[kept]), kept
 
     def followed_by(self, data: Data, targets: npt.NDArray[Any], weights: FloatArray) -> tuple[RowsHeld, IndexArray]:
-        """Return these rows and then others, and which of these each of them is: -1 for the others."""
+        """Return these rows followed by new ones, and for each row its index in these rows: -1 for a new row."""
         together = self.data.followed_by(data)
         together.names = self.data.names
         more = replace(
@@ -78,10 +78,11 @@ class RowsHeld:
 
 
 class Change(NamedTuple):
-    """What a machine has to be solved anew for.
+    """A change of the training rows, for which the machine must be updated.
 
-    `last` are the rows until now, `held` those from now on, `gram` the latter of positive weight; `origin` says which
-    of the former's each of these is, -1 for new ones.
+    `last` are the rows before the change, `held` the rows after it, and `gram` is the Gram matrix of those rows of
+    `held` that have a positive weight. `origin` holds the index of each of these rows among the rows of `last` with
+    positive weight, or -1 for a new row. `began` is the time at which the update began.
     """
 
     last: RowsHeld
@@ -92,53 +93,53 @@ class Change(NamedTuple):
 
 
 class ChangesRows(DualMachine):
-    """A machine that goes on from its solution when rows are taken from it or given to it."""
+    """A machine whose training rows can be changed after `fit`, with exact incremental and decremental updates."""
 
     _held: RowsHeld
 
     def forget(self, rows: Any) -> Self:
-        """Take training rows back: the machine is then the one that the other rows train.
+        """Remove training rows: the machine is then the one that the remaining rows train.
 
-        The known solution is followed to that without the rows, and certified over all the others. Of the rows nothing
-        stays but what was estimated from them. See docs/concepts/changing_rows.md.
+        The solution is updated to the solution without the rows, and certified over all remaining rows. See
+        docs/concepts/changing_rows.md.
 
         Parameters
         ----------
         rows : array-like of int, or of bool of shape (n,)
-            Which rows, as indices into those that the machine holds: of `fit`, less those forgotten since, the rest
-            counted anew from 0 in their order, followed by those of each `partial_fit`.
+            Indices of the rows, or a mask. The rows are numbered from 0 in their order: first the rows of `fit`, then
+            those of each `partial_fit`. After `forget`, the remaining rows are numbered from 0 again.
 
         Returns
         -------
         self
-            Its attributes are those of a fit to the other rows: `support_` counts them anew. Parameters of the problem
-            are those of the last `fit` (``spec_``), and what it estimated from its rows stays as it is: a `gamma`
-            such as "scale" (``kernel_``), balanced class weights (``class_weight_``). Tolerances and limits are those
-            that are set now.
+            The attributes are those of a fit to the remaining rows, and `support_` uses their new numbers. The problem
+            keeps the parameters of the last `fit` (``spec_``). Values estimated from its rows do not change: a `gamma`
+            such as "scale" (``kernel_``) and balanced class weights (``class_weight_``). Tolerances and limits are the
+            current parameters.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            If `rows` are no such indices; if no row would be left, or none of a class; or if the training rows are not
-            at hand: a machine that was pickled before it forgot or learned any rows, or trained on values that a
-            search held. The machine is as it was.
+            If `rows` are not valid indices, or if no row (or no row of a class) would remain. Also if the training rows
+            are not available: the machine was pickled before the first `forget` or `partial_fit`, or a search trained
+            it on stored kernel values. The machine is then unchanged.
 
         Warns
         -----
         ConvergenceWarning
-            If a limit, Ctrl-C or rounding came before the tolerance. The rows are gone, and the certificate says how
-            far the machine is from the optimum.
+            If a limit, Ctrl-C or rounding ended the update before the tolerance was met. The rows are removed, and the
+            certificate says how far the machine is from the optimum.
 
         Notes
         -----
-        The first call reads the rows where `fit` was given them, so they must not have been changed; it keeps a copy
-        of those that are left, here and in what is pickled from then on (`fit` lets go of them).
+        The first call reads the arrays that were given to `fit`, so they must not have been changed since. From then on
+        the machine keeps a copy of the remaining rows, and pickles it; the next `fit` drops the copy.
 
-        Costs, for each machine that the rows took part in, n kernel values for each row and each coefficient that
-        moves, two or three times; f^3 multiplications for f free support vectors; the first time, n times the number
-        of support vectors besides. With ``probability=True`` a leave-one-out pass besides.
+        Costs, for each machine that was trained on the rows: two or three times n kernel values for each removed row
+        and each coefficient that changes, and f^3 multiplications for f free support vectors. The first call costs
+        n * n_SV kernel values more. ``probability=True`` adds a leave-one-out pass.
         """
         held = self._rows_held()
         gone = _checked_rows(rows, held.data.n)
@@ -156,9 +157,9 @@ class ChangesRows(DualMachine):
         return self
 
     def _with_more(
-        self, X: Any, y: Any, sample_weight: Any, told: Callable[[Any], npt.NDArray[Any]]
+        self, X: Any, y: Any, sample_weight: Any, read_targets: Callable[[Any], npt.NDArray[Any]]
     ) -> tuple[RowsHeld, RowsHeld, IndexArray, float]:
-        """What :meth:`_change` takes, for rows to learn; `told` makes numbers of y."""
+        """Return the arguments of :meth:`_change` for added rows; `read_targets` converts y to numbers."""
         began = time.perf_counter()
         held = self._rows_held()
         if isinstance(held.data, Precomputed):
@@ -167,23 +168,23 @@ class ChangesRows(DualMachine):
                 "rows that it holds are not in X. Fit it to the larger matrix, or give the kernel itself."
             )
         data = check_rows(self, X, self.kernel_, reset=False, y=y)
-        later, origin = held.followed_by(data, told(y), check_sample_weight(sample_weight, data.n))
+        later, origin = held.followed_by(data, read_targets(y), check_sample_weight(sample_weight, data.n))
         return held, later, origin, began
 
     def _own_rows(self, X: Any, y: Any) -> Data:
-        """A copy of the rows of a first batch."""
+        """Return a copy of the rows of the first batch."""
         _, data = self._training_rows(X, y)
         own = data.rows(np.arange(data.n))
         own.names = data.names
         return own
 
     def _keep_rows(self) -> Self:
-        """Keep the rows of `fit` as those of a machine that goes on."""
+        """Store the rows of `fit` for later updates."""
         self._held = self._rows_held()
         return self
 
     def _rows_held(self) -> RowsHeld:
-        """The training rows: those kept, or those of `fit`."""
+        """Return the stored training rows, or those of `fit`; raise ValueError if they are not available."""
         self._check_is_fitted()
         held: RowsHeld | None = self.__dict__.get("_held")
         if held is None:
@@ -195,7 +196,7 @@ class ChangesRows(DualMachine):
                     "search on kernel values. Fit it again; once forget or partial_fit has been called, pickling keeps "
                     "the rows."
                 )
-            targets, weights = self._told()
+            targets, weights = self._fit_targets()
             nothing: list[Evaluation | None] = [None] * len(solutions)
             held = RowsHeld(evidence.data, targets, weights, nothing, evidence.whole())
             if held.rows.size < held.data.n and held.gram is not None:
@@ -205,24 +206,27 @@ class ChangesRows(DualMachine):
         return held
 
     def _change(self, held: RowsHeld, later: RowsHeld, origin: IndexArray, began: float) -> None:
-        """Solve for the rows `later`, of which each is the one of `held` that `origin` says, and keep the machine."""
+        """Update the machine from the rows `held` to the rows `later`.
+
+        `origin` holds the index of each row of `later` in `held`, or -1 for a new row.
+        """
         with self._all_or_nothing():
             gram = self._gram(self.kernel_, later.data, later.rows)
             place = np.full(held.data.n, -1, dtype=np.int64)
             place[held.rows] = np.arange(held.rows.size)
             of = origin[later.rows]
             change = Change(held, later, gram, np.where(of >= 0, place[of], -1), began)
-            evaluations = self._solve_anew(change)
+            evaluations = self._solve_change(change)
             drop_record(self)
             self._held = replace(later, gram=gram, evaluations=evaluations)
-            if isinstance(later.data, Precomputed):  # what it predicts from are values against the rows that are left
+            if isinstance(later.data, Precomputed):  # new rows must bring kernel values with the remaining rows only
                 self.n_features_in_ = later.data.n
                 if hasattr(self, "feature_names_in_"):
                     self.feature_names_in_: npt.NDArray[Any] = self.feature_names_in_[origin]
             self._warn(gram, later.data, depth=4)
-            self._settle(change)
+            self._finish_change(change)
 
-    def _solve_nearby(
+    def _solve_incremental(
         self,
         change: Change,
         last: Iterable[tuple[Problem, IndexArray]],
@@ -230,7 +234,7 @@ class ChangesRows(DualMachine):
         limits: Limits,
         listener: Any,
     ) -> tuple[Solutions, list[Evaluation | None]]:
-        """Solve machines that were, and are, of these problems on these rows."""
+        """Update the solutions of the problems `last` to those of the problems `now`, each with its row numbers."""
         found: list[Solved] = []
         last_gram = change.last.gram
         assert last_gram is not None
@@ -256,28 +260,28 @@ class ChangesRows(DualMachine):
         return Solutions.of([one.solution for one in found]), [one.evaluation for one in found]
 
     @abstractmethod
-    def _told(self) -> tuple[npt.NDArray[Any], FloatArray]:
-        """Targets and weights that `fit` was given."""
+    def _fit_targets(self) -> tuple[npt.NDArray[Any], FloatArray]:
+        """Return the targets (or class numbers) and the weights of the rows of `fit`."""
 
     @abstractmethod
     def _check_left(self, held: RowsHeld, later: RowsHeld) -> None:
-        """Refuse rows to be left that train no machine."""
+        """Raise ValueError if no machine can be trained on the remaining rows."""
 
     @abstractmethod
-    def _solve_anew(self, change: Change) -> list[Evaluation | None]:
-        """Solve for the changed rows and keep the machine; nothing is stored before all is solved."""
+    def _solve_change(self, change: Change) -> list[Evaluation | None]:
+        """Solve for the changed rows, and store the machine after all problems are solved."""
 
-    def _settle(self, change: Change) -> None:
-        """Do what comes after the machine."""
+    def _finish_change(self, change: Change) -> None:
+        """Do what follows the update, such as a calibration (here nothing)."""
 
 
 def _checked_rows(rows: Any, n: int) -> IndexArray:
-    """Indices of different rows, from a list or a mask.
+    """Return sorted indices of distinct rows, from a list of indices or from a mask.
 
     Raises
     ------
     ValueError
-        If they are anything else.
+        If `rows` is neither a list of distinct valid indices nor a mask.
     """
     asked = np.asarray(rows)
     if asked.dtype == bool and asked.shape == (n,):

@@ -30,153 +30,159 @@ class SVC(ChangesRows, MarginClassifier):
 
         min  1/2 ||w||^2 + sum_i C_i max(0, 1 - y_i f(x_i)),    f(x) = <w, phi(x)> + b,
 
-    C_i being C times the weights of the row and of its class, through its dual
+    where C_i is C times the weight of the row times the weight of its class, through the dual
 
         max  sum_i alpha_i - 1/2 sum_ij alpha_i alpha_j y_i y_j k(x_i, x_j)
         s.t. 0 <= alpha_i <= C_i,   sum_i alpha_i y_i = 0;
 
-    with squared hinge loss, less sum_i alpha_i^2 / (4 C_i) and without upper bounds; without a bias, without the sum.
+    With squared hinge loss the dual has the additional term - sum_i alpha_i^2 / (4 C_i) and no upper bounds. Without a
+    bias it has no equality constraint.
 
     Parameters
     ----------
     C : float, default=1.0
-        Penalty of a unit of hinge loss, > 0. Infinity asks for the machine of maximal margin.
+        Penalty of a unit of hinge loss, > 0. Infinity gives the hard margin.
     kernel : str, Kernel or callable, default="rbf"
-        "linear", "poly", "rbf", "sigmoid", "precomputed", or another of :data:`mercer.kernels.NAMES`. Parameters of a
-        kernel object are parameters of the machine, ``kernel__gamma``.
-        A callable gets two blocks of rows and returns the matrix of kernel values between them. With
-        "precomputed", X is the matrix of kernel values: (n, n) in `fit`, (m, n) in `predict`.
+        "linear", "poly", "rbf", "sigmoid", "precomputed", or another name of :data:`mercer.kernels.NAMES`. The
+        parameters of a kernel object are also parameters of the machine, such as ``kernel__gamma``. A callable gets two
+        blocks of rows and returns the matrix of kernel values between them. With "precomputed", `X` is the matrix of
+        kernel values: (n, n) in `fit`, (m, n) in `predict`.
     degree : int, default=3
-        Of the polynomial kernel.
+        Degree of the polynomial kernel.
     gamma : {"scale", "auto", "median", "sigest"} or float, default="scale"
-        "scale" is 1 / (n_features * X.var()), with sample weights counted as repetition; "auto" is 1 / n_features.
-        For "rbf", also "median", 1 / (median squared distance of different rows), and "sigest", which is kernlab's:
-        see :class:`mercer.RBF`. ``kernel_.reasons`` says what was found and from what.
+        "scale" is 1 / (n_features * X.var()), where a row of sample weight k counts as k copies; "auto" is
+        1 / n_features. For "rbf", "median" is 1 / (median squared distance of different rows), and "sigest" is the rule
+        of kernlab; see :class:`mercer.RBF`. ``kernel_.reasons`` explains the value that was found.
     coef0 : float, default=0.0
-        Of the polynomial and sigmoid kernels.
+        Constant of the polynomial and sigmoid kernels.
     shrinking, cache_size
-        Without effect; accepted, and checked, for programs written for scikit-learn. `memory_limit` is what bounds
-        the memory of kernel values here.
+        These have no effect. They are accepted and checked so that programs written for scikit-learn run unchanged.
+        `memory_limit` bounds the memory of kernel values.
     probability : bool, default=False
         Whether `fit` makes `predict_proba` ready, by a map from decision values of rows that were left out of training:
-        see `calibration_values`. Nothing is drawn.
+        see `calibration_values`. It uses no random numbers.
     tol : float, default=1e-3
-        Largest violation of the optimality conditions, in the sense of LIBSVM.
+        Largest violation of the optimality conditions (KKT), as LIBSVM measures it.
     class_weight : {"balanced"} or dict, optional
-        Factors of C by class. "balanced" is n / (n_classes * n_k), in which rows count by their sample weights.
+        Factors of C by class. "balanced" is n / (n_classes * n_k), where n and n_k are sums of sample weights.
     verbose : int, default=False
-        1 says on stderr which solver and backend were chosen and why, how far it is every five seconds, and how it
-        ended; 2 shows all progress.
+        1 writes to stderr which solver and backend were chosen and why, the progress every five seconds, and how the
+        fit ended; 2 writes every progress report.
     max_iter : int, default=-1
-        Most steps of the solver on one machine; -1 for no limit.
+        Largest number of solver steps for each machine; -1 for no limit.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
-        Scores by class, or the decision values of all pairs, which takes ``multi_class="ovo"``.
+        Whether `decision_function` returns one score for each class, or the decision values of all pairs of classes.
+        "ovo" needs ``multi_class="ovo"``.
     break_ties, random_state
-        Without effect; accepted, and checked, for programs written for scikit-learn. Ties always go by confidence.
+        These have no effect. They are accepted and checked so that programs written for scikit-learn run unchanged.
+        Confidence always breaks ties.
     multi_class : {"ovo", "ovr", "joint"}, default="ovo"
-        One machine for each pair of classes, one for each class against the rest, or one for all classes with one slack
-        a row (see Notes).
+        "ovo" trains one machine for each pair of classes, "ovr" one for each class against the rest, and "joint" one
+        machine for all classes with one slack for each row (see Notes).
     loss : {"hinge", "squared_hinge"}, default="hinge"
-        What C is the penalty of: max(0, 1 - y_i f(x_i)) or its square.
+        The loss that C multiplies: max(0, 1 - y_i f(x_i)), or its square.
     fit_intercept : bool, default=True
-        Whether machines for two classes have a bias b. Add 1 to the kernel for one that is penalised like the other
-        coefficients.
+        Whether machines for two classes have a bias b. For a bias that is penalised like the other coefficients, add 1
+        to the kernel instead.
     tol_gap : float, optional
-        Largest relative duality gap, besides `tol`.
+        Largest relative duality gap, in addition to `tol`.
     max_seconds : float, optional
-        Wall-clock limit of the training; the certificate comes on top.
+        Time limit of the training, in seconds. The certificate takes additional time.
     memory_limit : int, optional
-        Bytes that everything beyond the input may take together: kept rows of the Gram matrix, the matrix of a working
-        set, factors, other forms of the input, arrays of length n, and 16 MiB that the system's allocator keeps. The
-        least that a fit needs (a working set of 512 rows, some 10 MB) is taken in any case, with a warning where that
-        is more, unless the limit is 0. Default 1 GiB, of which few fits take a quarter. What is free has no say, for it
-        would decide how a fit proceeds.
+        Largest memory of the fit in bytes, in addition to the input; default 1 GiB. It includes the row cache, the
+        matrix of the working set, its factors, encodings of the input, arrays of length n, and 16 MiB for the system's
+        allocator. A fit always takes the minimum that it needs: a working set of 512 rows, some 10 MB. If that exceeds
+        the limit a warning is given, unless the limit is 0. The free memory of the computer is ignored, so that results
+        do not depend on it.
     warm_start : bool, default=False
-        Whether `fit` goes on from the last solution, which must be of the same rows and labels.
+        Whether `fit` starts at the last solution, which must belong to the same rows and labels.
     n_jobs : int, optional
-        Threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
+        Number of threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
     callback : callable, optional
-        Called about every 50 ms with a :class:`mercer.solvers.Progress`; returning True stops the fit.
+        Function that is called about every 50 ms with a :class:`mercer.solvers.Progress`. If it returns True, the fit
+        stops.
     calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
         The map from decision values to probabilities. The first two have P(f = 0) = 1/2 and count rows by their class
         weights too, so that the predicted class has the largest probability; the others, a sigmoid and isotonic
         regression, estimate the classes' shares among rows as they are. docs/concepts/probabilities.md compares them.
     calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
-        Which decision values the map is fitted to: of machines without the row, which are exact but cost more with many
-        machines; or without its fold, of five that nothing random makes. "auto" takes folds for more than 45 machines
-        (pairs of classes), more than 2,000 rows in one of them (200 where `multi_class` is "joint"), and kernels that
-        are not known to be positive semidefinite.
+        The decision values that the map is fitted to. "leave_one_out" takes values by machines without the row: they
+        are exact, but expensive with many machines. "folds" takes values by machines without the row's fold; there are
+        five folds, without randomness. "auto" means "folds" with more than 45 machines (pairs of classes), with more
+        than 2,000 rows for one machine (200 if `multi_class` is "joint"), and for kernels that are not known to be
+        positive semidefinite.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     support_ : ndarray of shape (n_SV,)
-        Indices of the support vectors, by class.
+        Indices of the support vectors in the training rows, sorted by class.
     support_vectors_ : ndarray or csr_matrix of shape (n_SV, n_features)
-        Sparse where X was: a csr_array where ``sklearn.set_config(sparse_interface="sparray")`` asks for it. Empty for
-        a precomputed kernel; an array of objects, of shape (n_SV,), where rows are strings or sets.
+        Sparse if `X` was sparse (a csr_array after ``sklearn.set_config(sparse_interface="sparray")``). Empty for a
+        precomputed kernel. If rows are strings or sets, an array of objects of shape (n_SV,).
     n_support_ : ndarray of shape (n_classes,)
         Number of support vectors of each class.
     dual_coef_ : ndarray or csr_matrix of shape (n_classes - 1, n_SV) or (n_classes, n_SV)
-        Signed coefficients, in LIBSVM's layout for one-versus-one; a row for each class for one-versus-rest and joint.
-        Sparse where X was, with all its values stored.
+        Signed dual coefficients: in LIBSVM's layout for one-versus-one, and with one row for each class for
+        one-versus-rest and joint. Sparse, with zeros stored, if `X` was sparse.
     intercept_ : ndarray of shape (n_machines,)
+        Biases of the machines.
     coef_ : ndarray or csr_matrix of shape (n_machines, n_features)
-        Normal vectors; for the linear kernel only. Read-only, sparse where X was.
+        Normal vectors w, for the linear kernel only. They are read-only, and sparse if `X` was.
     kernel_ : Kernel
-        With all its parameters resolved to numbers.
+        The kernel with numbers for all its parameters.
     function_ : RKHSFunction or tuple of RKHSFunction
         The decision function without its bias, one for each machine: ``function_(X) + intercept_`` are the decision
         values, and ``function_.norm ** 2`` is the ||w||^2 of the certificate.
     C_ : float
-        That of the fit, whatever `C` is set to since.
+        The C that `fit` used; setting `C` later does not change it.
     class_weight_ : ndarray of shape (n_classes,)
     n_iter_ : ndarray of shape (n_machines,)
-        Steps of the solver.
+        Number of solver steps of each machine.
     fit_status_ : int
-        0 if the result is certified optimal, else 1.
-    recipe_ : Recipe
-        What was solved: parameters as they were in `fit`, whatever they are set to since.
+        0 if all machines are certified optimal, else 1.
+    spec_ : MachineSpec
+        The solved problem, with the parameter values that `fit` used; setting a parameter later does not change it.
     shape_fit_ : tuple of int
     machines_ : Machines
-        The machines for two classes: which rows and classes each tells apart (`tasks`), and its solution.
+        The machines for two classes: the classes and rows of each (`tasks`), and its solution.
     solution_ : Solution or tuple of Solution
-        Dual coefficients over all rows, trace and status; one for each machine.
+        Dual coefficients over all training rows, trace and status, for each machine.
     certificate_ : Certificate
-        Primal and dual objective, duality gap and violation, recomputed in float64 apart from the solver; the
-        two objectives, where gap and violation did without, when it is first read, at half of the kernel values
-        between support vectors. It refers to the training data (it does not copy them) so that
-        ``certificate_.verify()`` can compute it again; pickling leaves them behind. Reading it changes nothing:
-        it is of the machine as it predicts. ``certificate_.examples()`` lists the training examples: their KKT
-        cases, slacks and categories (outside the margin, on it, violating it, misclassified), and the `margin`
-        2 / ||w||; one listing for each machine.
+        Primal and dual objective, duality gap and KKT violation, recomputed in float64 independently of the solver. If
+        the gap and the violation did not need the objectives, these are computed on first use, from half of the kernel
+        values between support vectors. ``certificate_.verify()`` computes the certificate again from the training data,
+        which it refers to without a copy and does not pickle. ``certificate_.examples()`` lists the training examples
+        of each machine: their KKT cases, slacks and categories (outside the margin, on it, violating it,
+        misclassified), and the `margin` 2 / ||w||.
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
-        With ``probability=True``, where ``calibration_values_`` is "leave_one_out": decision values of each row by
-        machines trained without it, as scores of classes; NaN for rows of weight 0.
+        With ``probability=True``, if ``calibration_values_`` is "leave_one_out": leave-one-out decision values, as
+        scores of classes; NaN for rows of weight 0.
     cross_fitted_decision_ : ndarray of shape (n,) or (n, n_classes)
-        The same, where ``calibration_values_`` is "folds": by machines trained without the row's fold.
+        If ``calibration_values_`` is "folds": decision values by machines that were trained without the row's fold.
     calibration_ : mercer.multiclass.calibration.Calibration
-        With ``probability=True``: the map from decision values to probabilities, and what it was fitted on.
+        With ``probability=True``: the map from decision values to probabilities, and the data that it was fitted to.
     calibration_values_, calibration_reason_ : str
-        With ``probability=True``: which decision values `calibration_` was fitted to, and why these.
+        With ``probability=True``: the decision values that `calibration_` was fitted to ("leave_one_out" or "folds"),
+        and the reason for this choice.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
     Raises
     ------
     ValueError
-        In `fit`, for input that the messages name.
+        In `fit`, for invalid parameters or data; the message names the fault.
     InseparableError
         If C is infinite and the classes cannot be separated.
 
     Warns
     -----
     ConvergenceWarning
-        If a limit, Ctrl-C or rounding ended the fit before the tolerance was met. The machine is usable.
+        If a limit, Ctrl-C or rounding ended the fit before the tolerance was met. The machine can still predict.
     IndefiniteKernelWarning
-        If the kernel is not positive semidefinite on the training rows, or not known to be.
+        If the kernel is not positive semidefinite on the training rows, or is not proved to be.
     UserWarning
-        If the fit held more than `memory_limit`, where one was given other than 0.
+        If the fit needed more memory than `memory_limit`, unless that is 0.
 
     Notes
     -----
@@ -184,18 +190,19 @@ class SVC(ChangesRows, MarginClassifier):
 
         min  1/2 sum_k ||w_k||^2 + sum_i C_i max_k (1[k != y_i] + f_k(x_i) - f_{y_i}(x_i)),   f_k(x) = <w_k, phi(x)>,
 
-    which has no biases, whatever `fit_intercept` is: add 1 to the kernel for penalised ones. With two classes it is the
-    machine without a bias, with 2 C. `dual_coef_` has a row for each class, `intercept_` is 0 and `solution_` a single
-    one. It needs a finite C and the hinge.
+    It has no biases, whatever `fit_intercept` is; add 1 to the kernel for penalised biases. With two classes it equals
+    the machine without a bias and with penalty 2 C. `dual_coef_` has one row for each class, `intercept_` is 0, and
+    `solution_` is a single solution. It needs a finite C and the hinge loss.
 
     Ctrl-C ends a fit in the main thread within about 0.2 s and leaves a fitted machine whose certificate says how
     far it is from the optimum; a second Ctrl-C skips the certificate.
 
-    Differs from scikit-learn's SVC: `predict` is always the largest of `decision_function` (ties in votes are broken
-    by confidence); a weight of 0 is absence, a weight of k is k copies, also for gamma="scale"; negative weights are
-    errors; a fit ends; float32 stays float32. All differences stand in docs/concepts/drop_in.md.
+    Differs from scikit-learn's SVC: `predict` always returns the class with the largest `decision_function` (confidence
+    breaks ties of votes); a row of weight 0 is ignored, and a row of weight k counts as k copies, also for
+    gamma="scale"; negative weights are errors; every fit ends; float32 rows are not converted.
+    docs/concepts/drop_in.md lists all differences.
 
-    Costs between n * n_SV and some ten times as many kernel values; memory O(n) beyond the input for large n.
+    Costs between n * n_SV and some ten times as many kernel values. For large n, the memory beyond the input is O(n).
 
     References
     ----------
@@ -278,33 +285,34 @@ class SVC(ChangesRows, MarginClassifier):
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe of shape (n, p), or sequence of n strings, lists of tokens or sets
-            Consumed as it is where it is float32 or float64, dense or CSR; other types are converted. Kernels such as
-            :class:`mercer.kernels.Spectrum` take strings (a list, an array, a column of a table) or lists or sets.
+            Training rows. Dense and CSR arrays of float32 or float64 are used without a copy; other types are
+            converted. Kernels such as :class:`mercer.kernels.Spectrum` take strings (a list, an array or a column of a
+            table), lists or sets.
         y : array-like of shape (n,)
-            Labels of any kind that can be sorted.
+            Class labels of any type that can be sorted.
         sample_weight : array-like of shape (n,), optional
-            Factors of C, >= 0; 0 leaves a row out. A class whose rows are all left out, or whose class weight is 0, is
-            absent: `classes_` does not hold it.
+            Factors of C by row, >= 0; a row of weight 0 is ignored. If all rows of a class have weight 0, or its class
+            weight is 0, `classes_` does not contain the class.
 
         Returns
         -------
         SVC
-            Itself, fitted.
+            The fitted machine itself.
 
         Raises
         ------
         ValueError
-            For parameters out of their range; for X that holds text, NaN or infinity; for y of another length, with
-            NaN or of one class only; for negative weights; and for kernel values that overflow.
+            If a parameter is out of range, `X` holds text, NaN or infinity, `y` has another length than `X`, holds NaN
+            or holds one class only, a weight is negative, or kernel values overflow.
         InseparableError
             If C is infinite and the classes cannot be separated.
 
         Notes
         -----
-        Costs between n * n_SV and some ten times as many kernel values for each machine, and memory for O(n) numbers
-        and a block of at most 7,680 rows and columns beyond the input, less with a small `memory_limit`; with long rows
-        also for 128 MB of kernel values, and as much as the input takes. For a kernel without a proof that it is
-        positive semidefinite, up to 2,000 rows, n² kernel values and n³/3 multiplications more.
+        Costs between n * n_SV and some ten times as many kernel values for each machine. The memory beyond the input is
+        O(n) numbers and a block of at most 7,680 rows and columns, or less with a small `memory_limit`. If rows are
+        long, it is up to 128 MB of kernel values and a copy of the input more. If a kernel is not proved to be positive
+        semidefinite and there are up to 2,000 rows, a check costs n² kernel values and n³/3 multiplications more.
         """
         with self._all_or_nothing():
             C, machine_spec = self._asked()
@@ -314,7 +322,7 @@ class SVC(ChangesRows, MarginClassifier):
             return self
 
     def _asked(self) -> tuple[float, specs.ForSVC]:
-        """The penalty and what else makes the problem, where all that is asked for exists."""
+        """Check the parameters, and return the penalty and the specification of the problem."""
         C = check_penalty(self.C)
         if self.multi_class == training.JOINT:
             self._check_joint(C)
@@ -329,39 +337,40 @@ class SVC(ChangesRows, MarginClassifier):
         self.__dict__.pop("_held", None)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> SVC:
-        """Train on more rows: the machine is then the one that all rows train that it was given.
+        """Add training rows: the machine is then the one that all rows together train.
 
-        The known solution is followed to that with the rows, and certified over all of them: unlike with machines that
-        learn by stochastic descent, the order of batches and their sizes do not matter. See
+        The solution is updated to the solution with the new rows, and certified over all rows. Unlike with stochastic
+        gradient descent, the result does not depend on the order and the sizes of the batches. See
         docs/concepts/changing_rows.md.
 
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe of shape (m, p), or sequence of m strings, lists of tokens or sets
-            See :meth:`fit`; copied.
+            The new rows, as in :meth:`fit`. They are copied.
         y : array-like of shape (m,)
         classes : array-like of shape (n_classes,), optional
-            All classes that there will be; needed at the first call, unless `fit` came before, and optional later.
-            While a class has no rows, machines that tell it from a class with rows are f = 1 or f = -1 in favour of the
-            latter (without a bias, and in the joint machine, what the rows of the others train).
+            All classes of all batches. Needed at the first call unless `fit` was called before; optional later. As long
+            as a class has no rows, a machine for it and a class with rows has constant decision values: f = 1 or
+            f = -1, in favour of the class with rows. (A machine without a bias, and the joint machine, are trained on
+            the rows that exist.)
         sample_weight : array-like of shape (m,), optional
             See :meth:`fit`.
 
         Returns
         -------
         SVC
-            Itself. What stays as it is, and what limits do, see :meth:`forget`: a `gamma` such as "scale" and balanced
-            class weights are those of the first batch.
+            The updated machine itself. :meth:`forget` explains which values do not change: a `gamma` such as "scale"
+            and balanced class weights are those of the first batch.
 
         Raises
         ------
         ValueError
-            As in :meth:`fit`; if `classes` are needed or others than before; if `y` holds other classes; if the first
-            batch lacks a class and class weights are balanced, C is infinite or probabilities are asked for; for
-            precomputed kernels, from the second call; if the training rows are not at hand, see :meth:`forget`. The
-            machine is as it was.
+            As in :meth:`fit`. Also if `classes` is missing at the first call or differs later; if `y` holds a class
+            that is not in `classes`; if the first batch lacks a class and class weights are balanced, C is infinite or
+            ``probability=True``; for precomputed kernels, from the second call; and if the training rows are not
+            available, see :meth:`forget`. The machine is then unchanged.
         InseparableError
-            If C is infinite and the classes cannot be separated any more. The machine is as it was.
+            If C is infinite and the classes can no longer be separated. The machine is then unchanged.
 
         Warns
         -----
@@ -370,7 +379,7 @@ class SVC(ChangesRows, MarginClassifier):
 
         Notes
         -----
-        Costs what :meth:`forget` does. The rows are kept, and pickled with the machine.
+        Costs as much as :meth:`forget`. The machine keeps the rows, and pickles them.
         """
         if not hasattr(self, "kernel_"):
             if classes is None:
@@ -378,7 +387,7 @@ class SVC(ChangesRows, MarginClassifier):
             C, machine_spec = self._asked()
             if np.isinf(C) and np.setdiff1d(classes, y).size:
                 raise ValueError(
-                    "C = inf separates rows of every class, but the first batch has none of class "
+                    "C = inf separates rows of every class, but the first batch has no row of class "
                     f"{np.setdiff1d(classes, y).tolist()[0]!r}: set a finite C, or begin with all classes."
                 )
             duals = partial(problems.c_svc_each, squared=machine_spec.squared, bias=machine_spec.bias, one_sided=True)
@@ -394,7 +403,7 @@ class SVC(ChangesRows, MarginClassifier):
         self._change(*self._with_more(X, y, sample_weight, partial(class_numbers, classes=self.classes_)))
         return self
 
-    def _told(self) -> tuple[Any, Any]:
+    def _fit_targets(self) -> tuple[Any, Any]:
         return self._codes, np.ones(self._codes.size) if self._weights is None else self._weights
 
     def _check_left(self, held: RowsHeld, later: RowsHeld) -> None:
@@ -409,7 +418,7 @@ class SVC(ChangesRows, MarginClassifier):
         return Labels(self.classes_, held.targets, held.weights, held.rows, self.class_weight_)
 
     def _problems(self, held: RowsHeld) -> tuple[training.Tasks, list[tuple[Problem, Any]]]:
-        """The machines for rows that may lack a class: their tasks, and their problems with the rows of each."""
+        """Return the tasks of the machines, and the problem and row numbers of each; classes may lack rows."""
         labels, machine_spec = self._labels(held), self.spec_
         codes, penalties = labels.codes[labels.rows], labels.penalties(machine_spec.C)
         tasks = training.make_tasks(codes, self.classes_.size, self.machines_.scheme)
@@ -425,19 +434,19 @@ class SVC(ChangesRows, MarginClassifier):
         )
         return tasks, [(problem, task.rows) for problem, task in zip(whole, tasks, strict=True)]
 
-    def _solve_anew(self, change: Change) -> list[Evaluation | None]:
+    def _solve_change(self, change: Change) -> list[Evaluation | None]:
         limits, listener = self._limits(), self._listener()
         held = change.held
         self._check_probabilities(change.gram, self._labels(held))
         tasks, now = self._problems(held)
-        solutions, evaluations = self._solve_nearby(change, self._problems(change.last)[1], now, limits, listener)
+        solutions, evaluations = self._solve_incremental(change, self._problems(change.last)[1], now, limits, listener)
         machines = training.Machines(self.machines_.scheme, self.classes_.size, tasks, solutions, held.rows.size)
         self._begin_probabilities()
         self._weights = held.weights
         self._take(machines, held.data, held.rows, held.targets)
         return evaluations
 
-    def _settle(self, change: Change) -> None:
+    def _finish_change(self, change: Change) -> None:
         if self._has_probabilities():
             labels = self._labels(change.held)
             seconds = self._limits().max_seconds
@@ -450,7 +459,7 @@ class SVC(ChangesRows, MarginClassifier):
         return partial(problems.c_svc_each, squared=squared, bias=bias, one_sided=True)
 
     def _check_joint(self, C: float) -> None:
-        """Refuse what the joint machine does not have."""
+        """Refuse parameters that the joint machine does not support."""
         if self.loss == "squared_hinge":
             raise ValueError("multi_class='joint' has one slack a row, not squared: set loss='hinge'.")
         if np.isinf(C):

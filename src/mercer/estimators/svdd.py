@@ -16,79 +16,81 @@ from mercer.gram.backends import InMemoryRows
 from mercer.kernels import Gamma, Kernel, Linear
 from mercer.solvers import Progress
 
-_SAME = 1e-9  # relative differences of k(x, x) that count as rounding
+_SAME = 1e-9  # relative to the largest k(x, x); smaller differences between values k(x, x) count as rounding errors
 
 
 class SVDD(NoveltyDetector):
-    """Support vector data description: the smallest ball, in feature space, that leaves few rows outside.
+    """Support vector data description: the smallest ball in feature space that leaves few rows outside.
 
-    **Solves** over the centre c and R^2
+    **Solves**, over the centre c and R^2,
 
         min  R^2 + sum_i C_i max(0, ||phi(x_i) - c||^2 - R^2),
 
-    C_i being C times the weight of the row, through the dual
+    where C_i is C times the weight of the row, through the dual
 
         max  sum_i beta_i k(x_i, x_i) - beta' K beta   s.t.  0 <= beta_i <= C_i,   sum_i beta_i = 1.
 
-    With C >= 1 no row is outside: that is the minimal enclosing ball. With C = 1 / (nu n) and a kernel whose k(x, x) is
-    the same for all x it is :class:`OneClassSVM`.
+    With C >= 1 no row is outside, and the ball is the minimal enclosing ball. With C = 1 / (nu n) and a kernel whose
+    k(x, x) is equal for all x, the machine is that of :class:`OneClassSVM`.
 
     Parameters
     ----------
     C : float, default=1.0
-        Penalty of a unit of squared distance outside the ball, > 0, may be infinite. The penalties of all rows must sum
-        to 1 at least.
+        Penalty of a unit of squared distance outside the ball, > 0; infinity is allowed. The penalties of all rows must
+        sum to at least 1.
     kernel, degree, gamma, coef0, tol
         See :class:`SVC`.
     tol_gap : float or None, default=1e-3
-        Largest relative duality gap, besides `tol`, which alone says little of a ball where coefficients are small.
+        Largest relative duality gap, in addition to `tol`. If coefficients are small, `tol` alone is a weak criterion.
     verbose, max_iter, max_seconds, memory_limit, warm_start, n_jobs, callback
         See :class:`SVC`.
 
     Attributes
     ----------
     radius_ : float
-        R, and what the optimality conditions leave open: rows on the border are inside.
+        The radius R, enlarged by the KKT violation and the rounding error so that rows on the border are inside.
     offset_ : ndarray of shape (1,)
-        -R^2: scores are minus squared distances from the centre.
+        -R^2; scores are minus the squared distances from the centre.
     squared_norm_ : float
-        ||c||^2.
+        The squared norm ||c||^2 of the centre.
     function_ : RKHSFunction
-        The centre c, a function of the kernel's space.
+        The centre c, as a function in the kernel's space.
     center_ : ndarray of shape (n_features,)
-        The centre; for the linear kernel only.
+        The centre c, for the linear kernel only.
     dual_coef_ : ndarray of shape (1, n_SV)
-        beta: the weights of the rows in the centre.
+        Coefficients beta: the centre is the sum of beta_i phi(x_i).
     intercept_ : ndarray of shape (1,)
-        b of the dual problem, (R^2 - ||c||^2) / 2.
-    support_, support_vectors_, n_support_, coef_, kernel_, n_iter_, fit_status_, recipe_,
+        The bias b of the dual problem, (R^2 - ||c||^2) / 2.
+    support_, support_vectors_, n_support_, coef_, kernel_, n_iter_, fit_status_, spec_,
     shape_fit_
         See :class:`SVR`.
     solution_, certificate_
-        See :class:`SVR`; its objectives are half of those above.
+        See :class:`SVR`. The objectives are half of those above.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
     Raises
     ------
     ValueError
-        In `fit`, for input that the messages name.
+        In `fit`, for invalid parameters or data; the message names the fault.
 
     Warns
     -----
     RuntimeWarning
-        If scores of the training rows differ by little more than rounding, which then decides who is outside.
+        If the scores of the training rows differ by little more than rounding errors, so that rounding decides which
+        rows are outside.
     ConvergenceWarning, IndefiniteKernelWarning
         See :class:`SVC`.
 
     Notes
     -----
-    `tol` bounds the violation in half squared distances: a row inside the ball may be outside by 2 tol.
+    `tol` bounds the KKT violation in units of half squared distances, so squared distances of rows on the border are
+    accurate to 2 tol.
 
-    With a precomputed kernel, new rows have no k(x, x): it is taken to be that of the training rows, which must be the
-    same for all of them.
+    With a precomputed kernel, k(x, x) of new rows is unknown. It is assumed to be that of the training rows, which must
+    be equal for all of them.
 
-    Costs what :class:`OneClassSVM` costs with as many support vectors; few rows carry the ball where C is large.
+    Costs as much as :class:`OneClassSVM` with as many support vectors. If C is large, there are few support vectors.
 
     References
     ----------
@@ -144,18 +146,18 @@ class SVDD(NoveltyDetector):
             See :meth:`SVC.fit`.
         y : ignored
         sample_weight : array-like of shape (n,), optional
-            Factors of C, >= 0; 0 leaves a row out.
+            Factors of C by row, >= 0; a row of weight 0 is ignored.
 
         Returns
         -------
         SVDD
-            Itself, fitted.
+            The fitted machine itself.
 
         Raises
         ------
         ValueError
-            For parameters out of their range; for penalties that sum to less than 1; for X that holds text, NaN or
-            infinity; for negative weights; and for kernel values that overflow.
+            If a parameter is out of range, the penalties sum to less than 1, `X` holds text, NaN or infinity, a weight
+            is negative, or kernel values overflow.
         """
         del y
         with self._all_or_nothing():
@@ -163,14 +165,14 @@ class SVDD(NoveltyDetector):
             evidence = self._solutions[0].evidence
             assert evidence is not None
             lengths = -2.0 * evidence.problem.linear
-            self.intercept_ += self._doubt
+            self.intercept_ += self._border_error
             self._length = float(lengths[0]) if np.ptp(lengths) <= _SAME * lengths.max() else None
             certificate = self.certificate_
-            # D = 1/2 (sum beta k(x, x) - ||c||^2), and so ||c||^2 = sum beta k(x, x) - 2 D.
+            # The dual objective is D = 1/2 (sum beta k(x, x) - ||c||^2), so ||c||^2 = sum beta k(x, x) - 2 D.
             self.squared_norm_ = float(self._solutions[0].beta @ lengths) - 2.0 * certificate.dual
             squared = self.squared_norm_ + 2.0 * float(self.intercept_[0])
             self.radius_, self.offset_ = max(0.0, squared) ** 0.5, np.array([-squared])
-            self._warn_where_rounding_decides(data, 2.0 * self._rounding)
+            self._warn_if_rounding_decides(data, 2.0 * self._rounding)
             return self
 
     @property
@@ -185,7 +187,7 @@ class SVDD(NoveltyDetector):
         return self.coef_[0]
 
     def _scores(self, data: Data) -> FloatArray:
-        """Minus squared distances from the centre."""
+        """Return minus the squared distances from the centre."""
         if isinstance(data, InMemoryRows) or not isinstance(data, Precomputed):
             lengths: FloatArray | float = self.kernel_.diag(data)
         elif self._length is None:

@@ -23,18 +23,18 @@ _LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
 
 class SVR(ChangesRows, VectorRegressor):
-    """Support vector regression: deviations within a tube cost nothing. Solved exactly and certified.
+    """Support vector regression with the epsilon-insensitive loss, solved exactly and certified.
 
     **Solves**
 
         min  1/2 ||w||^2 + sum_i C_i max(0, |y_i - f(x_i)| - epsilon),    f(x) = <w, phi(x)> + b,
 
-    C_i being C times the weight of the row, or with the squares of what is beyond the tube, through the dual
+    where C_i is C times the weight of the row, or with the squares of these losses, through the dual
 
         max  y' beta - epsilon sum_i |beta_i| - 1/2 beta' K beta
         s.t. |beta_i| <= C_i,   sum_i beta_i = 0;
 
-    with squares, less sum_i beta_i^2 / (4 C_i) and without the box.
+    With squares the dual has the additional term - sum_i beta_i^2 / (4 C_i) and no bounds.
 
     Parameters
     ----------
@@ -43,53 +43,55 @@ class SVR(ChangesRows, VectorRegressor):
     C : float, default=1.0
         Penalty of a unit of deviation beyond the tube, > 0.
     epsilon : float, default=0.1
-        Half of the width of the tube, >= 0, in units of y. 0 gives least absolute deviations, or with squares the
-        least-squares support vector machine.
+        Half of the width of the tube, >= 0, in units of y. With 0 the losses are absolute deviations, or with squares
+        those of the least-squares support vector machine.
     shrinking, cache_size
-        Without effect; accepted for programs written for scikit-learn.
+        These have no effect. They are accepted so that programs written for scikit-learn run unchanged.
     verbose, max_iter
         See :class:`SVC`.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
+        The loss that C multiplies: max(0, |y_i - f(x_i)| - epsilon), or its square.
     fit_intercept : bool, default=True
-        Whether there is a bias b.
+        Whether the machine has a bias b.
     tol_gap, max_seconds, memory_limit, warm_start, n_jobs, callback
         See :class:`SVC`.
 
     Attributes
     ----------
     support_ : ndarray of shape (n_SV,)
-        Indices of the support vectors.
+        Indices of the support vectors in the training rows.
     support_vectors_ : ndarray or csr_matrix of shape (n_SV, n_features)
-        Sparse where X was: a csr_array where ``sklearn.set_config(sparse_interface="sparray")`` asks for it. Empty for
-        a precomputed kernel.
+        Sparse if `X` was sparse (a csr_array after ``sklearn.set_config(sparse_interface="sparray")``). Empty for a
+        precomputed kernel.
     n_support_ : ndarray of shape (1,)
     dual_coef_ : ndarray or csr_matrix of shape (1, n_SV)
-        beta, signed: positive where the machine is below the target. Sparse where X was, with all its values stored.
+        Signed dual coefficients beta, positive if f(x_i) is below the target. Sparse, with zeros stored, if `X` was
+        sparse.
     intercept_ : ndarray of shape (1,)
     coef_ : ndarray or csr_matrix of shape (1, n_features)
-        Normal vector; for the linear kernel only. Read-only, sparse where X was.
+        The normal vector w, for the linear kernel only. It is read-only, and sparse if `X` was.
     kernel_ : Kernel
-        With all its parameters resolved to numbers.
+        The kernel with numbers for all its parameters.
     function_ : RKHSFunction
-        f without its bias.
+        The decision function f without its bias.
     n_iter_ : int
-        Steps of the solver.
+        Number of solver steps.
     fit_status_ : int
-        0 if the result is certified optimal, else 1.
-    recipe_ : Recipe
-        What was solved: parameters as they were in `fit`, whatever they are set to since.
+        0 if all machines are certified optimal, else 1.
+    spec_ : MachineSpec
+        The solved problem, with the parameter values that `fit` used; setting a parameter later does not change it.
     shape_fit_ : tuple of int
     solution_ : Solution
         Two dual variables for each row, trace and status.
     certificate_ : Certificate
-        Objectives, duality gap and violation, recomputed in float64 apart from the solver.
+        Objectives, duality gap and violation, recomputed in float64 independently of the solver.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
     Raises
     ------
     ValueError
-        In `fit`, for input that the messages name.
+        In `fit`, for invalid parameters or data; the message names the fault.
 
     Warns
     -----
@@ -98,10 +100,10 @@ class SVR(ChangesRows, VectorRegressor):
 
     Notes
     -----
-    Differs from scikit-learn's SVR: a weight of 0 is absence, a weight of k is k copies, also for gamma="scale";
-    negative weights are errors; a fit ends.
+    Differs from scikit-learn's SVR: a row of weight 0 is ignored, and a row of weight k counts as k copies, also for
+    gamma="scale"; negative weights are errors; every fit ends.
 
-    Costs what :class:`SVC` costs on as many rows: the two variables of a row share its kernel values.
+    Costs as much as :class:`SVC` on as many rows: the two dual variables of a row share its kernel values.
 
     References
     ----------
@@ -170,20 +172,20 @@ class SVR(ChangesRows, VectorRegressor):
         y : array-like of shape (n,)
             Targets, finite numbers.
         sample_weight : array-like of shape (n,), optional
-            Factors of C, >= 0; 0 leaves a row out.
+            Factors of C by row, >= 0; a row of weight 0 is ignored.
 
         Returns
         -------
         SVR
-            Itself, fitted.
+            The fitted machine itself.
 
         Raises
         ------
         ValueError
-            For parameters out of their range; for X or y that hold text, NaN or infinity; for y of another length or
-            with several columns; for negative weights; and for kernel values that overflow.
+            If a parameter is out of range, `X` or `y` holds text, NaN or infinity, `y` has another length than `X` or
+            several columns, a weight is negative, or kernel values overflow.
         TypeError
-            For y that holds dates or times.
+            If `y` holds dates or times.
         """
         with self._all_or_nothing():
             self._train(X, y, sample_weight, self._asked())
@@ -191,21 +193,21 @@ class SVR(ChangesRows, VectorRegressor):
             return self
 
     def _asked(self) -> specs.ForSVR:
-        """What makes the problem, where all that is asked for exists."""
+        """Check the parameters, and return the specification of the problem."""
         C, epsilon = check_finite_penalty(self.C), check_number("epsilon", self.epsilon, at_least=0.0, finite=True)
         squared = check_choice("loss", self.loss, _LOSSES) == "squared_epsilon_insensitive"
         return specs.ForSVR(C=C, epsilon=epsilon, squared=squared, bias=bool(self.fit_intercept))
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVR:
-        """Train on more rows: the machine is then the one that all rows train that it was given.
+        """Add training rows: the machine is then the one that all rows together train.
 
-        The known solution is followed to that with the rows, and certified over all of them: the order of batches and
-        their sizes do not matter. See docs/concepts/changing_rows.md.
+        The solution is updated to the solution with the new rows, and certified over all rows. The result does not
+        depend on the order and the sizes of the batches. See docs/concepts/changing_rows.md.
 
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe of shape (m, p), or sequence of m strings, lists of tokens or sets
-            See :meth:`fit`; copied.
+            The new rows, as in :meth:`fit`. They are copied.
         y : array-like of shape (m,)
         sample_weight : array-like of shape (m,), optional
             See :meth:`fit`.
@@ -213,14 +215,14 @@ class SVR(ChangesRows, VectorRegressor):
         Returns
         -------
         SVR
-            Itself. What stays as it is, and what limits do, see :meth:`forget`: a `gamma` such as "scale" is that of
-            the first batch.
+            The updated machine itself. :meth:`forget` explains which values do not change: a `gamma` such as "scale" is
+            that of the first batch.
 
         Raises
         ------
         ValueError
-            As in :meth:`fit`; for precomputed kernels, from the second call; if the training rows are not at hand, see
-            :meth:`forget`. The machine is as it was.
+            As in :meth:`fit`; for precomputed kernels, from the second call; and if the training rows are not
+            available, see :meth:`forget`. The machine is then unchanged.
 
         Warns
         -----
@@ -229,7 +231,7 @@ class SVR(ChangesRows, VectorRegressor):
 
         Notes
         -----
-        Costs what :meth:`forget` does. The rows are kept, and pickled with the machine.
+        Costs as much as :meth:`forget`. The machine keeps the rows, and pickles them.
         """
         if not hasattr(self, "kernel_"):
             with self._all_or_nothing():
@@ -238,21 +240,21 @@ class SVR(ChangesRows, VectorRegressor):
         self._change(*self._with_more(X, y, sample_weight, check_targets))
         return self
 
-    def _told(self) -> tuple[Any, Any]:
+    def _fit_targets(self) -> tuple[Any, Any]:
         return self._targets, np.ones(self._targets.size) if self._weights is None else self._weights
 
     def _check_left(self, held: RowsHeld, later: RowsHeld) -> None:
-        """Any rows train a regressor."""
+        """Accept any remaining rows: a regressor can be trained on them."""
 
     def _problem(self, held: RowsHeld, gram: Gram) -> tuple[Problem, Any]:
         rows = held.rows
         return self.spec_.problem(held.targets[rows], self.spec_.C * held.weights[rows], gram), np.arange(rows.size)
 
-    def _solve_anew(self, change: Change) -> list[Evaluation | None]:
+    def _solve_change(self, change: Change) -> list[Evaluation | None]:
         limits, listener = self._limits(), self._listener()
         held = change.held
         last, now = self._problem(change.last, change.gram), self._problem(held, change.gram)
-        solutions, evaluations = self._solve_nearby(change, [last], [now], limits, listener)
+        solutions, evaluations = self._solve_incremental(change, [last], [now], limits, listener)
         self._targets, self._weights = held.targets, held.weights
         self._take(now[0], solutions, held.data, held.rows)
         return evaluations

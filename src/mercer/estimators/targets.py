@@ -1,4 +1,4 @@
-"""Targets of regression, from what a user passes."""
+"""Validation of the targets of a regression."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mercer._typing import FloatArray
 
 
 def check_targets(y: Any) -> FloatArray:
-    """Return the targets of a regression, one finite number a row.
+    """Return the targets of a regression, one finite number for each row.
 
     Raises
     ------
     ValueError
-        If `y` holds several targets a row, text, NaN or infinity.
+        If `y` has several columns, or holds text, NaN or infinity.
     """
     targets = column_or_1d(y, warn=True).astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(targets))
@@ -26,11 +26,11 @@ def check_targets(y: Any) -> FloatArray:
 
 
 def check_columns_of_targets(y: Any) -> FloatArray:
-    """Return the targets of one regression or of several, in float64, (n,) or (n, T) as they are.
+    """Return the targets of one or T regressions in float64, of shape (n,) or (n, T) as given.
 
     Raises
     ------
     ValueError
-        If they are not finite numbers, one or T for each row.
+        If `y` has another number of dimensions, or holds text, NaN or infinity.
     """
     return check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")

@@ -1,4 +1,4 @@
-"""What a machine is told of each row, class or number, and weight: what none can learn from is refused by row."""
+"""Validation of targets and sample weights; error messages name the first invalid row."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _WEIGHTS = "sample_weight must hold finite numbers >= 0 (0 leaves a row out)"
 
 
 def refuse_targets(estimator: BaseEstimator, y: Any) -> None:
-    """Refuse what scikit-learn's checks refuse without saying where it is and what to do, or let pass as numbers.
+    """Refuse invalid targets, with messages that name the row; scikit-learn's checks do not, or accept the targets.
 
     Raises
     ------
     ValueError
-        If `y` misses values or hides some by a mask, has several columns where the machine learns one, or holds text
-        where it learns numbers.
+        If `y` has missing or masked values, several columns although the estimator learns one target, or text although
+        it is a regressor.
     TypeError
-        If it holds dates or times where the machine learns numbers, which would count as so many of some unit.
+        If `y` holds dates or times and the estimator is a regressor; NumPy would convert them to counts of a time unit.
     """
     refuse_mask(y, "y")
     values = np.asarray(None if isinstance(y, str) else y)
@@ -49,12 +49,12 @@ def refuse_targets(estimator: BaseEstimator, y: Any) -> None:
 
 
 def has_plain_labels(y: Any) -> bool:
-    """Whether these are an array of integers, of which all that scikit-learn would find out is known."""
+    """Return whether `y` is a one-dimensional array of integers, which needs none of scikit-learn's checks."""
     return type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "iu"
 
 
 def has_plain_targets(y: Any) -> bool:
-    """Whether that is so of labels or targets: an array of integers, or of finite floats of usual size."""
+    """Return whether `y` is a one-dimensional array of integers or finite floats, which needs no further checks."""
     if has_plain_labels(y):
         return True
     is_plain = type(y) is np.ndarray and y.ndim == 1 and y.dtype in FLOATS
@@ -62,12 +62,12 @@ def has_plain_targets(y: Any) -> bool:
 
 
 def check_sample_weight(sample_weight: Any, n: int) -> FloatArray:
-    """Return one weight a row, all ones for None.
+    """Return one weight for each row; all weights are 1 for None.
 
     Raises
     ------
     ValueError, TypeError
-        If there is not one finite nonnegative number for each row.
+        If `sample_weight` is neither one finite number >= 0 nor one for each row.
     """
     if sample_weight is None:
         return np.ones(n)
@@ -92,7 +92,7 @@ def check_sample_weight(sample_weight: Any, n: int) -> FloatArray:
 
 
 def _no_number(sample_weight: Any) -> str:
-    """The first weight that is no number, and its row, where there is one for each row."""
+    """Return a text that names the first weight that is not a number, and its row if there is a weight for each row."""
     cells = np.asarray(sample_weight, dtype=object)
     for row, weight in enumerate(cells.tolist() if cells.ndim == 1 else []):
         try:
@@ -121,21 +121,21 @@ def _refuse_gaps(rows: Any) -> None:
 
 def _refuse_dates(rows: Any) -> None:
     kinds = [str(rows.dtype)] if rows.dtype.kind in "mM" else []
-    if rows.dtype.kind == "O":  # those with a time zone among them
+    if rows.dtype.kind == "O":  # dates with a time zone are objects
         kinds = [type(value).__name__ for row in rows.tolist() for value in row if _is_date(value)]
     if kinds:
         message = f"y must hold numbers, got dates or times ({kinds[0]}). Derive numbers from them first."
-        raise np.exceptions.DTypePromotionError(message)  # as NumPy has it, and scikit-learn's KernelRidge with it
+        raise np.exceptions.DTypePromotionError(message)  # the error of NumPy, and so of scikit-learn's KernelRidge
 
 
 def _is_date(value: Any) -> bool:
-    """Whether it is a date, a time or a span of time, of Python, NumPy or data frames, and known."""
+    """Return whether `value` is a known date, time or time span, of Python, NumPy or a data frame."""
     is_one = isinstance(value, _DATES) or type(value).__name__ == "Period"
     return is_one and not _is_missing(value)
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether it is None, NaN, or what data frames put in such a place."""
+    """Return whether `value` is None, NaN, or the missing value of a data frame."""
     if isinstance(value, float):
         return value != value
     return value is None or type(value).__name__ in ("NAType", "NaTType")
