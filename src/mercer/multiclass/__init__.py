@@ -1,1 +1,1 @@
-"""Several classes from machines for two: pairs, coupling, decision values, calibration and thresholds."""
+"""Classification with several classes: pairs of classes, coupling, decision values, calibration and thresholds."""

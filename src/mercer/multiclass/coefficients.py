@@ -1,4 +1,4 @@
-"""Coefficients of several machines over the same vectors: a table, or, of pairs of classes, LIBSVM's layout of one."""
+"""Coefficients of several machines over the same vectors: a dense table, or LIBSVM's layout for pairs of classes."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import numpy.typing as npt
 from mercer._typing import FloatArray, IndexArray
 from mercer.multiclass.pairs import class_pairs, pairs_with, place_among_others
 
-_FEW_MACHINES = 10  # that a value is multiplied by in no time
+_FEW_MACHINES = 10  # machines; with fewer, a dense table is as fast as groups by class
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class PairCoefficients:
-    """Signed coefficients in LIBSVM's layout: of k (k - 1) / 2 machines, k - 1 numbers a support vector.
+    """Signed coefficients of k (k - 1) / 2 machines in LIBSVM's layout: k - 1 numbers for each support vector.
 
     Attributes
     ----------
     table : ndarray of shape (n, k - 1)
-        A row for each support vector, those of a class one after the other: its coefficients against each of the
-        others, in order.
+        One row for each support vector, sorted by class: its coefficients in the machines against the other classes,
+        in the order of these classes.
     counts : ndarray of int64 of shape (k,)
-        Rows of each class.
+        Number of rows of each class.
     vectors : ndarray of int64 of shape (n,), optional
-        Which vector each row is of; by default they are in this order.
+        Index of the vector of each row; by default 0, 1, ..., n - 1.
     n_vectors : int, optional
-        How many there are; by default as many as rows.
+        Number of vectors; by default n.
     """
 
     table: FloatArray
@@ -41,13 +41,13 @@ class PairCoefficients:
 
     @classmethod
     def of_entries(cls, entries: Entries, n_classes: int) -> PairCoefficients:
-        """Return those that are listed one by one, each vector with the class that its machines share.
+        """Return the listed coefficients in this layout. The class of a vector is the one that its machines share.
 
-        A vector whose machines share no class has a row in the table for each of several.
+        If its machines share no class, the vector has several rows in the table.
         """
         vectors, machines, values, n_vectors, _ = entries
         first, second = class_pairs(n_classes)[machines].T
-        by_sign = np.where(values > 0.0, first, second)  # of a vector in one machine alone
+        by_sign = np.where(values > 0.0, first, second)  # decides the class of a vector in a single machine
         votes = np.zeros((n_vectors, n_classes))
         for classes, vote in ((first, 1.0), (second, 1.0), (by_sign, 0.25)):
             np.add.at(votes, (vectors, classes), vote)
@@ -65,18 +65,18 @@ class PairCoefficients:
         return self.counts.size * (self.counts.size - 1) // 2
 
     def changed(self, change: Callable[[FloatArray, IndexArray], FloatArray]) -> PairCoefficients:
-        """Return what `change` makes of coefficients (n_vectors, n_chosen) of chosen machines (n_chosen,)."""
+        """Return coefficients changed by a function of the table and of the machine number of each entry."""
         machines = pairs_with(self.counts.size).repeat(self.counts, axis=0)
         return replace(self, table=change(self.table, machines))
 
     def of_rows(self, kept: npt.NDArray[np.bool_]) -> PairCoefficients:
-        """Return chosen rows of the table, whose vectors are in order, as if there were no others."""
+        """Return the coefficients of the chosen rows only; the vectors must be in their default order."""
         assert self.vectors is None
         classes = np.arange(self.counts.size).repeat(self.counts)
         return PairCoefficients(self.table[kept], np.bincount(classes[kept], minlength=self.counts.size))
 
     def groups(self) -> list[Group]:
-        """Return the vectors of each class that has some, with the machines that they are in."""
+        """Return a group for each class with vectors: its vectors, and the machines that use the class."""
         rows = np.arange(len(self.table)) if self.vectors is None else self.vectors
         edges = pairwise(accumulate(self.counts.tolist(), initial=0))
         return [
@@ -86,7 +86,7 @@ class PairCoefficients:
         ]
 
     def whole(self) -> FloatArray:
-        """Return all coefficients, (n_vectors, n_machines), most of them 0."""
+        """Return a dense table of all coefficients, (n_vectors, n_machines); most of them are 0."""
         found = np.zeros((len(self.table) if self.n_vectors is None else self.n_vectors, self.n_machines))
         for group in self.groups():
             assert group.vectors is not None
@@ -94,7 +94,7 @@ class PairCoefficients:
         return found
 
     def columns(self) -> Iterator[tuple[IndexArray, FloatArray]]:
-        """The vectors of each machine and their coefficients, some of which may be 0."""
+        """Yield, for each machine, its vectors and their coefficients; some of these may be 0."""
         rows = np.arange(len(self.table)) if self.vectors is None else self.vectors
         edges = list(accumulate(self.counts.tolist(), initial=0))
         for i, j in class_pairs(self.counts.size).tolist():
@@ -104,12 +104,12 @@ class PairCoefficients:
 
 
 class Entries(NamedTuple):
-    """Coefficients that are listed one by one; what is listed twice adds up.
+    """A list of single coefficients; coefficients with the same vector and machine are added.
 
     Attributes
     ----------
     vectors, machines, values : ndarray of shape (n_entries,)
-        Which vector has what coefficient in which machine.
+        Index of the vector, index of the machine, and coefficient of each entry.
     n_vectors, n_machines : int
     """
 
@@ -120,27 +120,27 @@ class Entries(NamedTuple):
     n_machines: int
 
     def table(self) -> FloatArray:
-        """Return all of them, (n_vectors, n_machines)."""
+        """Return a dense table of all coefficients, (n_vectors, n_machines)."""
         found = np.zeros((self.n_vectors, self.n_machines))
         np.add.at(found, (self.vectors, self.machines), self.values)
         return found
 
 
 Coefficients: TypeAlias = FloatArray | PairCoefficients
-"""Of several machines over the same vectors: (n_vectors, n_machines), or those of pairs of classes."""
+"""Coefficients of several machines over the same vectors: a dense table (n_vectors, n_machines), or LIBSVM's layout."""
 
 
 class Group(NamedTuple):
-    """Support vectors that are in the same machines.
+    """Support vectors that the same machines use.
 
     Attributes
     ----------
     vectors : ndarray of int64 of shape (n_vectors,), or None
-        Which; None for all of them.
+        Indices of the vectors; None for all vectors.
     machines : ndarray of int64 of shape (n_machines,), or slice
     coefficients : ndarray of shape (n_vectors, n_machines)
     owner : int, optional
-        The class that they are of.
+        The class of the vectors, if they have one class.
     """
 
     vectors: IndexArray | None
@@ -150,12 +150,12 @@ class Group(NamedTuple):
 
 
 def table_of(coefficients: Coefficients) -> FloatArray:
-    """Return all of them, (n_vectors, n_machines)."""
+    """Return a dense table of all coefficients, (n_vectors, n_machines)."""
     return coefficients.whole() if isinstance(coefficients, PairCoefficients) else coefficients
 
 
 def groups_of(coefficients: Coefficients) -> list[Group]:
-    """Return the support vectors in groups: by class where there are many pairs, else all of them."""
+    """Return the support vectors in groups: by class if there are many pairs of classes, or else in one group."""
     if not isinstance(coefficients, PairCoefficients):
         return [Group(None, slice(None), coefficients)]
     if coefficients.n_machines < _FEW_MACHINES:
@@ -164,7 +164,7 @@ def groups_of(coefficients: Coefficients) -> list[Group]:
 
 
 def columns_of(coefficients: Coefficients) -> Iterator[tuple[IndexArray, FloatArray]]:
-    """The vectors of each machine, and their coefficients other than 0."""
+    """Yield, for each machine, the vectors with nonzero coefficients, and these coefficients."""
     if isinstance(coefficients, PairCoefficients):
         columns = coefficients.columns()
     else:
@@ -175,10 +175,10 @@ def columns_of(coefficients: Coefficients) -> Iterator[tuple[IndexArray, FloatAr
 
 
 def summed(groups: list[Group], product: Callable[[Group], FloatArray], n_rows: int, n_machines: int) -> FloatArray:
-    """Add up what groups make of each machine's values, (n_rows, n_machines)."""
+    """Return the sum of `product` over the groups, (n_rows, n_machines)."""
     if len(groups) == 1 and groups[0].vectors is None:
         return product(groups[0])
-    sums = np.zeros((n_machines, n_rows))  # whole machines in memory
+    sums = np.zeros((n_machines, n_rows))  # transposed, so that each machine's values are contiguous
     for one in groups:
         sums[one.machines] += product(one).T
     return sums.T

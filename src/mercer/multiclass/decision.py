@@ -1,4 +1,4 @@
-"""Decision values of trained machines at new rows, from their support vectors alone."""
+"""Decision values of trained machines for new rows."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def decision_values(
     Parameters
     ----------
     kernel : Kernel
-        Resolved.
+        Kernel with numbers for all its parameters.
     data : Data
         The m rows.
     support : Data
         The support vectors of all machines.
     coefficients : ndarray of shape (n_support, n_machines), or PairCoefficients
-        Signed; 0 where a vector is no support vector of a machine.
+        Signed coefficients; 0 if a vector is not a support vector of the machine.
     biases : ndarray of shape (n_machines,)
     n_jobs : int, optional
-        Threads; see :func:`mercer.gram.threads.n_threads`.
+        Number of threads; see :func:`mercer.gram.threads.n_threads`.
 
     Returns
     -------
@@ -48,10 +48,10 @@ def decision_values(
 
     Notes
     -----
-    Costs m times n_support kernel values, evaluated once for all machines; each is multiplied by the coefficients of
-    the machines that its vector is in, which of pairs of k > 4 classes are k - 1.
+    Costs m times n_support kernel values, which all machines share. Each is multiplied by the coefficients of the
+    machines that use its vector: with one-versus-one and k > 4 classes, these are k - 1 machines.
     """
-    if not support.n:  # a fit that was stopped before its first step
+    if not support.n:  # the fit was stopped before its first step
         return np.tile(biases, (data.n, 1))
     backend, _ = select_backend(kernel, support, n_jobs=n_jobs)
     rows = data.like(support)

@@ -1,4 +1,4 @@
-"""Pairs of classes (i, j), i < j, in the order in which their machines stand: (0, 1), (0, 2), ..., (1, 2), ..."""
+"""Pairs of classes (i, j), i < j, in the order of their machines: (0, 1), (0, 2), ..., (1, 2), ..."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def class_pairs(n_classes: int) -> IndexArray:
 
 
 def pairs_with(n_classes: int) -> IndexArray:
-    """Return which pairs each class is in, (n_classes, n_classes - 1), by the other class.
+    """Return, for each class, the numbers of its pairs with every other class, (n_classes, n_classes - 1).
 
     Examples
     --------
@@ -41,7 +41,7 @@ def pairs_with(n_classes: int) -> IndexArray:
 
 
 def place_among_others(own: IndexArray, other: IndexArray) -> IndexArray:
-    """Return where another class stands in the order of all but a class itself.
+    """Return the position of the class `other` in the sorted list of all classes except `own`.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def place_among_others(own: IndexArray, other: IndexArray) -> IndexArray:
 
 
 def against_later(by_pair: FloatArray, n_classes: int) -> Iterator[FloatArray]:
-    """For each class but the last: what pairs with the classes after it have, of what all have, (n_pairs, m).
+    """Yield, for each class i except the last, the part of `by_pair` (n_pairs, m) for the pairs (i, j) with j > i.
 
     Examples
     --------

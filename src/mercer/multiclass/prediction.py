@@ -1,4 +1,4 @@
-"""Classes of new rows: from single precision where that settles them, else from double."""
+"""Classes of new rows, from decision values in single precision if an error bound proves them, or else in double."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from mercer.multiclass.decision import decision_values
 from mercer.multiclass.pairs import against_later
 from mercer.multiclass.training import class_scores, winners
 
-_FEW_VALUES = 1_000_000  # kernel values, below which it is not worth looking at what is open
-_LEAST_ROWS, _AT_A_TIME = 128, 500_000  # rows, and decision values, that are looked at together: they stay in caches
-_ROOM = 1e-9  # of the bound, and of the largest value there could be: decision values in double are rounded too
-_NOBODY = np.zeros(0, dtype=np.int64)
+_FEW_VALUES = 1_000_000  # kernel values; with fewer, everything is computed in double precision
+_LEAST_ROWS, _AT_A_TIME = 128, 500_000  # least rows of a block, and decision values of a block that fit the caches
+_ALLOWANCE = 1e-9  # relative to the error bound and to the largest value: rounding of decision values in double
+_NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
 def predicted_classes(
@@ -32,7 +32,7 @@ def predicted_classes(
     scheme: str,
     n_jobs: int | None = None,
 ) -> IndexArray:
-    """Return the winning class of each row: the one that decision values in double precision have win.
+    """Return the predicted class of each row: the class with the largest score in double precision.
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ def predicted_classes(
 
     Notes
     -----
-    Decision values are evaluated in single precision, with a proved bound on their error. Rows whose class they leave
-    open, because a sign or an order could be another one, are evaluated again in double.
+    Decision values are computed in single precision, with a proved bound of their error. If that error could change the
+    class of a row, the row is computed again in double precision.
     """
     if data.n * support.n < _FEW_VALUES:
         values = decision_values(kernel, data, support, coefficients, biases, n_jobs=n_jobs)
@@ -64,24 +64,25 @@ def predicted_classes(
         return winners(class_scores(values, n_classes, scheme))
 
     def in_single(chosen: IndexArray) -> tuple[IndexArray, npt.NDArray[np.bool_]]:
-        doubts = np.zeros((n_classes, chosen.size))
+        error_bounds = np.zeros((n_classes, chosen.size))
 
         def product(one: Group) -> FloatArray:
             found = backend.matvec_bounded(rows, chosen, support, one.vectors, one.coefficients)
             assert found is not None
-            doubts[slice(None) if one.owner is None else one.owner] = found[1] * (0.5 if one.owner is None else 1.0)
+            own = slice(None) if one.owner is None else one.owner
+            error_bounds[own] = found[1] * (0.5 if one.owner is None else 1.0)
             return found[0]
 
         raw = summed(groups, product, chosen.size, n_machines) + biases
-        doubts *= 1.0 + _ROOM
-        doubts += 0.5 * _ROOM * max(raw.max(initial=0.0), -raw.min(initial=0.0))
-        with np.errstate(invalid="ignore"):  # of rows that are open
-            return winners(class_scores(raw, n_classes, scheme)), _is_open(raw, doubts, n_classes, scheme)
+        error_bounds *= 1.0 + _ALLOWANCE
+        error_bounds += 0.5 * _ALLOWANCE * max(raw.max(initial=0.0), -raw.min(initial=0.0))
+        with np.errstate(invalid="ignore"):  # NaN marks rows that are computed in double precision
+            return winners(class_scores(raw, n_classes, scheme)), _is_open(raw, error_bounds, n_classes, scheme)
 
     winning, is_open = np.empty(data.n, dtype=np.int64), np.ones(data.n, dtype=bool)
     height = max(_LEAST_ROWS, _AT_A_TIME // n_machines)
     first = groups[0]
-    if backend.matvec_bounded(rows, _NOBODY, support, first.vectors, first.coefficients) is not None:
+    if backend.matvec_bounded(rows, _NO_ROWS, support, first.vectors, first.coefficients) is not None:
         for chosen in _parts(np.arange(data.n), height):
             winning[chosen], is_open[chosen] = in_single(chosen)
     for chosen in _parts(np.flatnonzero(is_open), height):
@@ -93,22 +94,22 @@ def _parts(rows: IndexArray, height: int) -> list[IndexArray]:
     return [rows[first : first + height] for first in range(0, rows.size, height)]
 
 
-def _is_open(raw: FloatArray, doubts: FloatArray, n_classes: int, scheme: str) -> npt.NDArray[np.bool_]:
-    """Whether errors could change a row's class; NaN is open.
+def _is_open(raw: FloatArray, error_bounds: FloatArray, n_classes: int, scheme: str) -> npt.NDArray[np.bool_]:
+    """Return whether the errors of the decision values could change the class of each row; True for NaN.
 
-    A machine that tells two classes apart is off by what `doubts`, (n_classes, m), says of both of them together; a
-    score of a class by twice what it says of the class.
+    `error_bounds` has shape (n_classes, m). The error of a machine for two classes is at most the sum of the bounds of
+    both classes; the error of a class's score is at most twice its bound.
     """
     if scheme != "ovo" and n_classes > 2:
         second, first = np.partition(raw, -2, axis=1)[:, -2:].T
-        return ~(first - second > 4.0 * doubts.max(axis=0))
+        return ~(first - second > 4.0 * error_bounds.max(axis=0))
     if n_classes == 2:
-        return ~(np.abs(raw[:, 0]) > doubts.sum(axis=0))
-    # A class has won where it has more votes for certain than any other could have; ties are for confidence to break.
+        return ~(np.abs(raw[:, 0]) > error_bounds.sum(axis=0))
+    # A class is certain if its least number of votes exceeds the most votes of every other class.
     least, most = np.zeros((2, n_classes, raw.shape[0]))
     for i, values in enumerate(against_later(raw.T, n_classes)):
-        doubt = doubts[i] + doubts[i + 1 :]
-        won, lost = values > doubt, values < -doubt
+        error_bound = error_bounds[i] + error_bounds[i + 1 :]
+        won, lost = values > error_bound, values < -error_bound
         least[i] += np.count_nonzero(won, axis=0)
         least[i + 1 :] += lost
         most[i] += np.count_nonzero(~lost, axis=0)

@@ -1,4 +1,4 @@
-"""A threshold for decision values, moved after training along the ROC curve."""
+"""Choice of a threshold for decision values after training, along the ROC curve."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy.typing as npt
 from mercer._typing import FloatArray
 from mercer.multiclass.probability_maps import checked_weights
 
-_ROUNDED = 1e-12  # of a sum of weights: a goal missed by less is met
+_ROUNDED = 1e-12  # relative to a sum of weights; a goal that is missed by less counts as met
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """A threshold and what it does to the rows that it was chosen on.
+    """A threshold, and the numbers of correct and wrong decisions on the rows that it was chosen on.
 
     Attributes
     ----------
     value : float
-        Rows with larger decision values are positive; -inf: all are, inf: none is.
+        Rows with larger decision values are predicted positive. With -inf all rows are positive, with inf no row is.
     true_positive, false_positive, true_negative, false_negative : float
         Numbers of rows, by weight.
     """
@@ -34,21 +34,21 @@ class Threshold:
 
     @property
     def precision(self) -> float:
-        """Share of rows that are positive among those found so; NaN if there are none."""
+        """Share of truly positive rows among the rows predicted positive; NaN if no row is predicted positive."""
         return _share(self.true_positive, self.false_positive)
 
     @property
     def recall(self) -> float:
-        """Share of rows found positive among those that are."""
+        """Share of rows predicted positive among the truly positive rows."""
         return _share(self.true_positive, self.false_negative)
 
     @property
     def false_positive_rate(self) -> float:
-        """Share of rows found positive among those that are not."""
+        """Share of rows predicted positive among the truly negative rows."""
         return _share(self.false_positive, self.true_negative)
 
     def cost(self, false_positive: float, false_negative: float) -> float:
-        """What the errors cost in all, at these prices of one."""
+        """Return the total cost of the errors, given the cost of each false positive and false negative."""
         return false_positive * self.false_positive + false_negative * self.false_negative
 
 
@@ -66,43 +66,47 @@ def tune_threshold(
     recall: float | None = None,
     false_positive_rate: float | None = None,
 ) -> Threshold:
-    """Choose the threshold that meets one goal best.
+    """Choose the best threshold for one goal.
 
     Parameters
     ----------
     values : array-like of shape (n,)
         Decision values of rows that the machine was not trained on, such as leave-one-out values.
     positive : array-like of bool of shape (n,)
-        With both kinds.
+        Whether each row is truly positive; both values must occur.
     weights : array-like of shape (n,), optional
         How often each row counts, >= 0. Default 1.
     costs : (float, float), optional
-        What a false positive and a false negative cost, >= 0: the least cost is sought.
+        Cost of a false positive and of a false negative, >= 0. The threshold minimises the total cost.
     precision : float, optional
-        At least this one, in (0, 1]; of these the largest recall, then the largest precision.
+        Least precision, in (0, 1]. Among the thresholds that reach it, the one with the largest recall is chosen, then
+        the largest precision.
     recall : float, optional
-        At least this one, in (0, 1]; of these the largest precision, then the largest recall.
+        Least recall, in (0, 1]. Among the thresholds that reach it, the one with the largest precision is chosen, then
+        the largest recall.
     false_positive_rate : float, optional
-        At most this one, in [0, 1]; of these the largest recall, then the lowest rate.
+        Largest false positive rate, in [0, 1]. Among the thresholds within it, the one with the largest recall is
+        chosen, then the lowest rate.
 
     Returns
     -------
     Threshold
-        0, where that serves as well; else in the middle between two values, of equally good ones the one nearest to 0.
+        A threshold in the middle between two values. Among equally good thresholds, it is the one nearest to 0, and 0
+        itself if possible.
 
     Raises
     ------
     ValueError
-        If not exactly one goal is given, one is out of its range or a precision cannot be reached; for arrays that do
-        not fit together, rows of one kind only, values that are not finite, and weights that are negative or all 0.
+        If not exactly one goal is given, a goal is out of its range, or a precision cannot be reached. Also if the
+        arrays have different shapes, all rows are of one kind, a value is not finite, or weights are negative or all 0.
 
     Notes
     -----
-    Rows with equal values fall on the same side. The figures are of the rows that the threshold was chosen on, and so
-    somewhat better than those to come.
+    Rows with equal values are on the same side. The counts are those of the rows that the threshold was chosen on, so
+    they are somewhat optimistic for new rows.
 
-    scikit-learn's TunedThresholdClassifierCV refits the machine for that, and tries 100 thresholds by default; this
-    tries all that differ. Costs n log n.
+    scikit-learn's TunedThresholdClassifierCV refits the machine and tries 100 thresholds by default; this function
+    tries all different thresholds without a refit. Costs O(n log n).
 
     Examples
     --------
@@ -139,7 +143,7 @@ def tune_threshold(
 
 @dataclass(frozen=True, eq=False)
 class _Curve:
-    """The ROC curve: weights of the true and of the false among rows found positive, at all thresholds, falling."""
+    """The ROC curve: total weights of true and false positives at all thresholds, from the largest threshold down."""
 
     thresholds: FloatArray
     true: FloatArray
@@ -182,20 +186,20 @@ class _Curve:
 
     @property
     def found(self) -> npt.NDArray[np.bool_]:
-        """Where some row is found positive."""
+        """Whether at least one row is predicted positive, for each threshold."""
         return self.true + self.false > 0.0
 
     @property
     def precision(self) -> FloatArray:
-        """Precision, 0 where nothing is found."""
+        """Precision at each threshold; 0 if no row is predicted positive."""
         return self.true / np.where(self.found, self.true + self.false, 1.0)
 
     def cost(self, false_positive: float, false_negative: float) -> FloatArray:
-        """Cost of all errors at each threshold."""
+        """Return the total cost of the errors at each threshold."""
         return false_positive * self.false + false_negative * (self.true[-1] - self.true)
 
     def best(self, *goals: FloatArray, met: npt.NDArray[np.bool_] | None = None) -> Threshold:
-        """The threshold with the largest goals, the first one first, among those where the condition is met."""
+        """Return the threshold with the lexicographically largest `goals` among the thresholds in `met`."""
         left = np.arange(self.thresholds.size) if met is None else np.flatnonzero(met)
         for goal in goals:
             most = goal[left].max()
@@ -208,11 +212,11 @@ class _Curve:
 
 
 def _between(lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return numbers t with lower <= t < upper: 0 where that is one, else the middle."""
+    """Return numbers t with lower <= t < upper: 0 if possible, or else the middle."""
     open_below, open_above = np.isinf(lower), np.isinf(upper)
     with np.errstate(invalid="ignore"):
         middle = 0.5 * lower + 0.5 * upper
-    middle = np.where(middle < upper, middle, lower)  # of neighbours among the floats
+    middle = np.where(middle < upper, middle, lower)  # the middle of adjacent floats may round to the upper one
     middle = np.where(open_above, np.inf, np.where(open_below, -np.inf, middle))
     return np.where((lower <= 0.0) & (upper > 0.0), 0.0, middle)
 

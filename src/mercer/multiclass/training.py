@@ -1,4 +1,4 @@
-"""More than two classes, by machines for two that share one Gram matrix, or by one for all."""
+"""Training for several classes: machines for two classes that share one Gram matrix, or one joint machine."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from mercer.solvers import Interruption, Limits, solve_each
 from mercer.solvers.base import Callback
 
 SCHEMES = ("ovo", "ovr")
-"""Of machines for two classes."""
+"""Schemes that combine machines for two classes."""
 
 JOINT = "joint"
-"""Of one machine for all classes."""
+"""The scheme with one machine for all classes."""
 
-_MOST_PAIRS = 250_000  # of classes: so many machines, of 6 rows a class, take 2 s and a gigabyte
+_MOST_PAIRS = 250_000  # pairs of classes; so many machines take about a gigabyte of memory
 
 Duals = Callable[[FloatArray, FloatArray, IndexArray], Problems]
-"""Makes the problems of machines for two classes, of signs and penalties one after the other, and numbers of rows."""
+"""Makes the problems of machines for two classes from concatenated signs, concatenated penalties and row counts."""
 
 Margin = Callable[[FloatArray], float]
-"""What a machine is to be divided by so that margins are held against 1, by its multipliers."""
+"""Computes from a machine's multipliers the margin by which it is divided."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class Task:
     positive : int
         The class with sign +1.
     negative : int or None
-        The class with sign -1; None where it is all the others.
+        The class with sign -1; None for all other classes.
     """
 
     rows: IndexArray
@@ -59,20 +59,20 @@ class Task:
 
 @final
 class Tasks(Sequence[Task]):
-    """Machines for two classes, their rows one after the other; each task is made when it is asked for.
+    """The tasks of all machines, stored in concatenated arrays; a `Task` object is made on access.
 
     Attributes
     ----------
     parts : list of ndarray of int64
-        Sets of rows; a machine's are those of one or two of them, one after the other.
+        Sets of rows. The rows of a machine are one of these sets, or two of them concatenated.
     pairs : ndarray of int64 of shape (n_machines, 2)
-        Which; the second is -1 where one is all.
+        Indices into `parts` for each machine; the second is -1 if the machine has one set.
     classes : list of pairs of int or None
-        The positive and the negative class of each.
+        The positive and the negative class of each machine.
     sizes : ndarray of int64 of shape (n_machines,)
-        Numbers of rows.
+        Number of rows of each machine.
     rows, signs : ndarray
-        Of all machines.
+        Rows and signs of all machines, concatenated.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Tasks(Sequence[Task]):
         signs: FloatArray,
     ) -> None:
         self.parts, self.pairs, self.classes, self.signs = parts, pairs, classes, signs
-        counts = np.array([*(part.size for part in parts), 0])  # the last one is none
+        counts = np.array([*(part.size for part in parts), 0])  # index -1 selects the 0 at the end
         first, second = pairs.T
         self.sizes = counts[first] + counts[second]
         self.rows = np.concatenate([parts[k] for k in pairs.ravel().tolist() if k >= 0])
@@ -98,11 +98,12 @@ class Tasks(Sequence[Task]):
 
 
 def make_tasks(codes: IndexArray, n_classes: int, scheme: str) -> Tasks:
-    """Reduce a problem of several classes to problems of two.
+    """Reduce a problem of several classes to problems of two classes.
 
-    Two classes make one machine, with +1 for class 1. More make, by one-versus-one ("ovo"), a machine for each pair
-    (i, j), i < j, with +1 for class i, on the rows of class i and then those of class j; by one-versus-rest ("ovr"), a
-    machine for each class, on all rows. The joint machine ("joint") tells apart what the latter do, in one problem.
+    Two classes need one machine, with +1 for class 1. For more classes, one-versus-one ("ovo") makes a machine for each
+    pair (i, j), i < j, with +1 for class i, on the rows of class i followed by those of class j. One-versus-rest
+    ("ovr") makes a machine for each class, on all rows. The joint machine ("joint") has the tasks of "ovr" but solves
+    them in one problem.
     """
     if n_classes > 2 and scheme == "ovo":
         n_pairs = n_classes * (n_classes - 1) // 2
@@ -129,28 +130,28 @@ def class_rows(codes: IndexArray, n_classes: int) -> list[IndexArray]:
 
 
 def _order_by_class(codes: IndexArray, n_classes: int) -> IndexArray:
-    """By class, in order within each."""
-    return codes.astype(np.min_scalar_type(n_classes)).argsort(kind="stable")  # short: by radix
+    """Return the row numbers sorted by class; rows of a class stay in their order."""
+    return codes.astype(np.min_scalar_type(n_classes)).argsort(kind="stable")  # NumPy sorts short integers by radix
 
 
 @dataclass(frozen=True, eq=False)
 class Machines:
-    """Trained machines for two classes that together tell several apart, or the joint machine.
+    """Trained machines for two classes that together make a classifier, or the joint machine.
 
     Attributes
     ----------
     scheme : {"ovo", "ovr", "joint"}
     n_classes : int
     tasks : Tasks
-        What each column of decision values tells apart.
+        The classes and rows behind each column of decision values.
     solutions : Solutions
-        One for each task; of the joint machine, a single one.
+        One solution for each task; a single solution for the joint machine.
     n : int
         Number of training rows.
     margins : ndarray of shape (n_machines,), optional
-        What every machine is divided by; None where solutions are the machines.
+        The margin by which every machine is divided; None for no division.
     leanings : ndarray of shape (n_machines,), optional
-        How far every machine is moved towards a constant, t in (-1, 1): f becomes (1 - |t|) f + t.
+        Shift t in (-1, 1) of every machine: f becomes (1 - |t|) f + t.
     """
 
     scheme: str
@@ -177,18 +178,18 @@ class Machines:
         return by_class if self.n_classes > 2 else by_class[:, 1:] - by_class[:, :1]
 
     def support(self, codes: IndexArray | None = None) -> tuple[IndexArray, Coefficients]:
-        """Return the rows with a coefficient other than 0, in order or by class, and these coefficients.
+        """Return the rows with nonzero coefficients, and these coefficients.
 
         Parameters
         ----------
         codes : ndarray of int64 of shape (n,), optional
-            The class of each row, by which they are sorted; where machines are for pairs, they are in any case.
+            The class of each row. If given, the rows are sorted by class; with one-versus-one they always are.
 
         Returns
         -------
         rows : ndarray of int64 of shape (n_SV,)
         coefficients : ndarray of shape (n_SV, n_machines), or PairCoefficients
-            Signed, of every decision value.
+            Signed coefficients of every decision value.
         """
         if self.scheme == JOINT:
             of_all = self._joint_coefficients
@@ -214,7 +215,10 @@ class Machines:
     def _support_of_pairs(
         self, used: IndexArray, of_used: IndexArray, is_support: npt.NDArray[np.bool_]
     ) -> tuple[IndexArray, PairCoefficients]:
-        """The same where each part is a class: of variables other than 0, and the rows that they are of."""
+        """Return what :meth:`support` does for one-versus-one.
+
+        `used` are the variables with nonzero values, and `of_used` are their rows.
+        """
         by_class = [part[is_support[part]] for part in self.tasks.parts]
         rows, counts = np.concatenate(by_class), np.array([part.size for part in by_class])
         places = np.empty(self.n, dtype=np.int64)
@@ -238,7 +242,10 @@ class Machines:
         return np.arange(len(self.tasks)).repeat(self.tasks.sizes)[variables]
 
     def held_values(self, rows: IndexArray) -> FloatArray | None:
-        """Decision values without biases at rows of a held matrix, (m, n_machines), where solvers have kept them."""
+        """Return the decision values without biases, (m, n_machines), that solvers stored for a matrix in memory.
+
+        None if a solver did not store them.
+        """
         if self.solutions.held is not None:
             return self._as_they_predict(self.solutions.held.values[:, rows].T)
         columns = [solution.held_values for solution in self.solutions]
@@ -246,7 +253,7 @@ class Machines:
         return self._as_they_predict(np.column_stack(known)) if len(known) == len(self.tasks) else None
 
     def _as_they_predict(self, linear: FloatArray, machines: IndexArray | slice = slice(None)) -> FloatArray:
-        """What is linear in each machine that solves a problem, for those that predict."""
+        """Apply `margins` and `leanings` to coefficients or to decision values without biases."""
         linear = linear if self.margins is None else linear / self.margins[machines]
         return linear if self.leanings is None else linear * (1.0 - np.abs(self.leanings[machines]))
 
@@ -261,7 +268,7 @@ class Machines:
 
     @property
     def certificate(self) -> Certificate:
-        """Certificate of the whole."""
+        """Certificate of all machines together."""
         return self.solutions.certificate
 
     def scores(self, raw: FloatArray) -> FloatArray:
@@ -288,32 +295,33 @@ def train(
     Parameters
     ----------
     gram : Gram
-        Of the n training rows. One that keeps rows evaluates shared kernel values once; see :class:`mercer.gram.Gram`.
+        Gram matrix of the n training rows. With a row cache, kernel values that machines share are computed once; see
+        :class:`mercer.gram.Gram`.
     codes : array-like of int of shape (n,)
-        Class of each row, 0 .. n_classes - 1, all present.
+        Class of each row, 0 .. n_classes - 1; every class must occur.
     C : float or array-like of shape (n,)
         Penalty of each row.
     scheme : {"ovo", "ovr", "joint"}
         See :func:`make_tasks`.
     duals : callable, optional
-        Makes the problems of machines for two classes; by default those of C-SVC.
+        Makes the problems of machines for two classes; by default the problems of C-SVC.
     margin : callable, optional
-        What each machine is divided by; by default they are what solves their problems.
+        Computes the margin by which each machine is divided; by default machines are not divided.
     limits : Limits, optional
-        `max_seconds` and `max_iter` are for all machines together and for each machine, respectively.
+        `max_seconds` limits all machines together, `max_iter` limits each machine.
     warm_start : Machines, optional
-        Of the same rows and classes, for other values of C or kernel parameters.
+        Machines for the same rows and classes, trained with other values of C or kernel parameters.
     callback : callable, optional
         See :func:`mercer.solvers.solve`.
     interruption : Interruption, optional
-        Entered by the caller, where one Ctrl-C shall stop more than this.
+        An interruption that the caller has entered, so that one Ctrl-C can stop more than this training.
 
     Returns
     -------
     Machines
-        All of them, even when the time limit or Ctrl-C ended the training early: the machines after that take no step
-        and cost no kernel values. They are what they started from, all coefficients 0 or the warm start (whose
-        certificate does cost its kernel values, once), and their certificates say how far from the optimum that is.
+        All machines, also if the time limit or Ctrl-C ended the training early. The remaining machines then take no
+        step: their coefficients are 0 or those of the warm start, and their certificates say how far they are from the
+        optimum. Only the certificate of a warm start costs kernel values.
 
     Raises
     ------
@@ -324,9 +332,9 @@ def train(
 
     Notes
     -----
-    The machines are independent of each other and of their order; see :func:`mercer.solvers.solve` for what each
-    costs. Of a kernel without a proof, the whole Gram matrix is looked at first, up to 2,000 rows: where it is
-    positive semidefinite, so are those of all class pairs.
+    The machines do not depend on each other or on their order; see :func:`mercer.solvers.solve` for the cost of each.
+    If the kernel is not proved to be positive semidefinite, the whole Gram matrix is checked first, up to 2,000 rows:
+    if it is positive semidefinite, so are the Gram matrices of all class pairs.
     """
     labels = np.asarray(codes, dtype=np.int64)
     penalties = np.empty(labels.shape)
@@ -354,7 +362,7 @@ def train(
 
 
 def _margins(margin: Margin, solutions: Solutions) -> FloatArray:
-    """What to divide each machine by: its margin, or 1 where rounding cannot tell that from 0."""
+    """Return the divisor of each machine: its margin, or 1 if the margin is 0 up to rounding."""
     found = np.array([margin(solution.multipliers) for solution in solutions])
     roundings = [0.0 if one.certified is None else one.certified.rounding for one in solutions]
     empty = ~np.array(list(map(has_width, found.tolist(), roundings)))
@@ -369,11 +377,11 @@ def _margins(margin: Margin, solutions: Solutions) -> FloatArray:
 
 
 def class_scores(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
-    """Turn decision values of machines for two classes into one score a class; the largest score wins.
+    """Turn decision values of the machines into one score for each class; the class with the largest score wins.
 
-    One-versus-rest and joint: the decision values themselves. One-versus-one: votes, with ties broken by confidence: to
-    a class's number of won pairs comes the sum s of its decision values, squeezed to s / (3 (|s| + 1)), which is less
-    than half a vote. Two classes have one column, positive for class 1.
+    For one-versus-rest and joint, the scores are the decision values. For one-versus-one, they are votes plus a
+    confidence that breaks ties: s / (3 (|s| + 1)), where s is the sum of the class's decision values. The confidence is
+    less than half a vote. Two classes have one column, positive for class 1.
 
     Parameters
     ----------
@@ -393,13 +401,13 @@ def class_scores(raw: FloatArray, n_classes: int, scheme: str) -> FloatArray:
         won = values > 0.0
         votes[i] += np.count_nonzero(won, axis=0)
         votes[i + 1 :] += ~won
-        confidence[i] += np.add.accumulate(values, axis=0)[-1]  # in order, whatever rows are beside
+        confidence[i] += np.add.accumulate(values, axis=0)[-1]  # this sum does not depend on the other rows
         confidence[i + 1 :] -= values
     return np.ascontiguousarray((votes + confidence / (3.0 * (np.abs(confidence) + 1.0))).T)
 
 
 def winners(scores: FloatArray) -> IndexArray:
-    """Return the class with the largest score of each row, the smaller one at a tie."""
+    """Return the class with the largest score of each row; the smaller class if scores are equal."""
     if scores.ndim == 1:
         return (scores > 0.0).astype(np.int64)
     return np.argmax(scores, axis=1).astype(np.int64)
