@@ -1,8 +1,8 @@
-"""What a machine was asked for, as a value: its parameters, and what they make of targets and weights.
+"""Specifications of machines: the parameters of a fitted machine, and the problem that they define.
 
-Machines of three kinds: whose dual is a quadratic problem with bounds (`duals`), that minimise another loss (`losses`),
-and that minimise nothing (`memories`). A new machine is one class here: what a model file holds of it, how it predicts
-and how `verify` proves it again follow.
+There are three kinds of machines: those whose dual is a quadratic problem with bounds (`quadratic`), those that
+minimise another loss (`losses`), and those that solve no optimisation problem (`instance_based`). A new machine is one
+class here; from it follow the content of its model file, its prediction and its verification.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ RECIPES: dict[str, type[MachineSpec]] = {
 
 
 def from_dict(entry: Any) -> MachineSpec:
-    """The recipe that `to_dict` described; ValueError, TypeError or KeyError where it describes none."""
+    """Return the specification that `to_dict` wrote; raise ValueError, TypeError or KeyError if `entry` is invalid."""
     machine_spec = RECIPES[entry["type"]]
     wanted = {field.name: field.type for field in fields(machine_spec)}
     if entry.keys() != wanted.keys() | {"type"}:
@@ -57,7 +57,7 @@ def from_dict(entry: Any) -> MachineSpec:
 
 
 def _value(value: Any, kind: Any) -> Any:
-    """A number of JSON as a float, other things as they are."""
+    """Return a JSON number or "inf" as a float if the field is a float; return other values unchanged."""
     if kind != "float" or isinstance(value, bool) or not isinstance(value, (int, float)):
         return math.inf if value == "inf" and kind == "float" else value
     return float(value)

@@ -1,4 +1,4 @@
-"""What every machine's recipe has: its parameters, checked, and what kind of machine they make."""
+"""The base class of specifications: checked parameters, and the properties of the machine."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from mercer.multiclass.decision import decision_values
 BY_PAIRS_OR_CLASSES: tuple[str, ...] = ("ovo", "ovr")
 BY_CLASSES: tuple[str, ...] = ("ovr",)
 JOINTLY: tuple[str, ...] = ("joint",)
-"""Schemes of several classes that a machine may have."""
+"""Schemes for several classes that a machine may have."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """What was found for one problem: f_t(x) = sum_j beta_jt k(v_j, x) + bias_t.
+    """The solution of one problem: f_t(x) = sum_j beta_jt k(v_j, x) + bias_t.
 
     Attributes
     ----------
     beta : ndarray of shape (n, T)
-        Of the problem's n rows; of m vectors, (m, T), where a machine has vectors of its own.
+        Coefficients of the problem's n rows; of shape (m, T) if the machine has m own vectors.
     bias : ndarray of shape (T,)
     vectors : Vectors or None
-        A machine's own, where they are no training rows.
+        The machine's own vectors, if they are not the training rows.
     multipliers : ndarray of shape (n,) or None
-        A dual point, where `beta` does not tell it.
+        The dual point, if `beta` does not determine it.
     """
 
     beta: FloatArray
@@ -43,28 +43,28 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class MachineSpec(ABC):
-    """What a machine was asked for, as a value that a model file holds.
+    """The specification of a machine: its name and its parameters, as a model file stores them.
 
-    Parameters are checked when one is made, for a model file may hold anything.
+    The parameters are checked on creation, because a model file may hold invalid values.
     """
 
     machine: ClassVar[str]
-    """Name in model files: of the estimator, where it has but one kind of machine."""
+    """Name in model files: the estimator's name, unless the estimator has several kinds of machines."""
 
     answers: ClassVar[str] = "classes"
-    """Kind of outcome."""
+    """Kind of prediction: "classes", "quantity" or "membership"."""
 
     schemes: ClassVar[tuple[str, ...]] = BY_CLASSES
-    """Of several classes."""
+    """Schemes for several classes."""
 
     claims: ClassVar[type | None] = None
-    """What a machine claims to be, as a value that can be recomputed."""
+    """Type of the claim (for instance a certificate) that a model file stores and verification recomputes."""
 
     is_whole: ClassVar[bool] = True
-    """Whether all parts are the outputs of one problem, whose claim stands with the first; else each has its own."""
+    """Whether all parts are outputs of one problem and share the claim that is stored with the first part."""
 
     is_scaled: ClassVar[bool] = False
-    """Whether the solution is divided by a margin that it finds, to give the machine."""
+    """Whether the machine is the solution divided by its margin."""
 
     has_width: ClassVar[bool] = False
     """Whether a part has a `half_width`."""
@@ -73,7 +73,7 @@ class MachineSpec(ABC):
     """Whether a part has `multipliers`."""
 
     is_sum: ClassVar[bool] = True
-    """Whether values are sums of kernel values."""
+    """Whether decision values are weighted sums of kernel values."""
 
     endless: ClassVar[tuple[str, ...]] = ()
     """Parameters that may be infinite."""
@@ -93,12 +93,12 @@ class MachineSpec(ABC):
 
     @property
     def is_two_sided(self) -> bool:
-        """Whether a row has two variables, one of each sign."""
+        """Whether a row has two dual variables, one of each sign."""
         return False
 
     @property
     def own_vectors(self) -> type[Kernel] | None:
-        """The kernel of a machine whose vectors are no training rows; None where they are."""
+        """The kernel type of a machine with vectors of its own; None if the vectors are training rows."""
         return None
 
     def values(
@@ -108,11 +108,11 @@ class MachineSpec(ABC):
         return decision_values(kernel, data, vectors, coefficients, biases)
 
     def probabilities(self, values: FloatArray) -> FloatArray | None:
-        """Return the probability of each class, of values of the parts; None where the machine knows none."""
+        """Return the class probabilities from the values of the parts; None if the machine has no probabilities."""
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """The machine's name and its parameters."""
+        """Return the machine's name and its parameters."""
         return {"type": self.machine} | asdict(self)
 
 
@@ -129,4 +129,4 @@ _RANGES = {
     "quantile": (_TINY, math.nextafter(1.0, 0.0)),
     "n_neighbors": (1, 2**63 - 1),
 }
-"""Least and largest value of each parameter that is a number."""
+"""Least and largest value of each numeric parameter."""

@@ -1,4 +1,4 @@
-"""Machines that minimise nothing: parameters, and what there is to check of them."""
+"""Specifications of machines that solve no optimisation problem, and how they are checked."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from mercer.specs.base import BY_PAIRS_OR_CLASSES, MachineSpec, Point
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceBasedSpec(MachineSpec):
-    """What a machine remembers of its rows."""
+    """The specification of an instance-based machine: its coefficients follow from the rows without optimisation."""
 
     checked: ClassVar[str]
-    """What there is to check, in words."""
+    """What `check` checks, as a phrase for messages."""
 
     @abstractmethod
     def check(
         self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, claim: Separation | None
     ) -> tuple[Separation | None, list[str]]:
-        """Return what the machine may claim, and what is not as it should be, a sentence each.
+        """Return the recomputed claim, and one sentence for each error that was found.
 
         Parameters
         ----------
         targets : ndarray of shape (n, T)
             Signs of classes.
         weights : ndarray of shape (n,)
-            All positive.
+            Weights of the rows, all positive.
         gram : Gram
-            Of the n rows.
+            Gram matrix of the n rows.
         point : Point
         claim : Separation or None
-            What it does claim.
+            The claim in the model file.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForKernelPerceptron(InstanceBasedSpec):
-    """How often each row was a mistake, times the weight of its class."""
+    """The perceptron: a coefficient is the number of mistakes on the row, times the weight of its class."""
 
     machine = "KernelPerceptron"
     checked = "the counts of mistakes, the perceptron criterion and whether the classes are separated"
@@ -60,7 +60,7 @@ class ForKernelPerceptron(InstanceBasedSpec):
     def check(
         self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, claim: Separation | None
     ) -> tuple[Separation | None, list[str]]:
-        """Count the mistakes, and look whether the classes are separated; see :class:`InstanceBasedSpec`."""
+        """Recompute the mistakes, the criterion and the separation; see :class:`InstanceBasedSpec`."""
         assert claim is not None
         y, beta = targets[:, 0], point.beta[:, 0]
         counts = beta * y / weights
@@ -90,7 +90,7 @@ class ForKernelPerceptron(InstanceBasedSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class ForParzenClassifier(InstanceBasedSpec):
-    """Every row speaks for its class, with its weight."""
+    """The kernel density classifier: the coefficient of a row is its weight, in the column of its class."""
 
     machine = "ParzenClassifier"
     checked = "the rows and their weights"
@@ -99,13 +99,13 @@ class ForParzenClassifier(InstanceBasedSpec):
         self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point, claim: Separation | None
     ) -> tuple[Separation | None, list[str]]:
         """Compare the coefficients with the weights; see :class:`InstanceBasedSpec`."""
-        same = np.allclose(point.beta, _spoken(targets) * weights[:, None], rtol=1e-12, atol=0.0)
+        same = np.allclose(point.beta, _unit_votes(targets) * weights[:, None], rtol=1e-12, atol=0.0)
         return None, [] if same and not point.bias.any() else ["the coefficients are not the weights of the rows"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForKernelNeighborsClassifier(InstanceBasedSpec):
-    """The nearest rows vote, each for its class with the class's weight; of all rows, or of some."""
+    """The nearest-neighbour classifier: the nearest stored rows vote for their classes with the class weights."""
 
     machine = "KernelNeighborsClassifier"
     checked = "the rows that vote, and their classes and weights"
@@ -116,7 +116,7 @@ class ForKernelNeighborsClassifier(InstanceBasedSpec):
     def values(
         self, kernel: Kernel, data: Vectors, vectors: Vectors, coefficients: Coefficients, biases: FloatArray
     ) -> FloatArray:
-        """Return the share of votes of each class; for two, by how much the second one's is larger."""
+        """Return the share of votes of each class; for two classes, the second share minus the first."""
         table = table_of(coefficients)
         several = table.shape[1] > 1
         codes = table.argmax(axis=1) if several else (table[:, 0] > 0.0).astype(np.int64)
@@ -133,15 +133,15 @@ class ForKernelNeighborsClassifier(InstanceBasedSpec):
     ) -> tuple[Separation | None, list[str]]:
         """Compare the votes with the classes and their weights; see :class:`InstanceBasedSpec`."""
         votes = point.beta.any(axis=1)
-        same = np.allclose(point.beta[votes], (_spoken(targets) * weights[:, None])[votes], rtol=1e-12, atol=0.0)
+        same = np.allclose(point.beta[votes], (_unit_votes(targets) * weights[:, None])[votes], rtol=1e-12, atol=0.0)
         findings = [] if same and not point.bias.any() else ["the votes are not the weights of the rows' classes"]
         if self.every_row and not votes.all():
             findings.append("the file says that every row votes, and some do not")
         return None, findings
 
 
-def _spoken(signs: FloatArray) -> FloatArray:
-    """What a row of weight 1 says: its sign for two classes, 1 for its own of several."""
+def _unit_votes(signs: FloatArray) -> FloatArray:
+    """Return the coefficients of rows of weight 1: the sign for two classes, or 1 in the column of the row's class."""
     return signs if signs.shape[1] == 1 else np.maximum(0.0, signs)
 
 

@@ -1,4 +1,4 @@
-"""Machines that minimise a loss of their own: parameters, and what their certificate is about."""
+"""Specifications of machines that minimise another loss, and the evidence for their certificates."""
 
 from __future__ import annotations
 
@@ -24,61 +24,61 @@ from mercer.specs.base import BY_PAIRS_OR_CLASSES, MachineSpec, Point
 
 @dataclass(frozen=True, kw_only=True)
 class LossSpec(MachineSpec):
-    """What a machine was asked to minimise."""
+    """The specification of a machine with a loss function."""
 
     claims = LossCertificate
 
     @abstractmethod
     def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
-        """Return what the certificate of a point is about.
+        """Return the evidence from which the certificate of a point is computed.
 
         Parameters
         ----------
         targets : ndarray of shape (n, T)
             Signs of classes, or numbers.
         weights : ndarray of shape (n,)
-            All positive.
+            Weights of the rows, all positive.
         gram : Gram
-            Of the n rows.
+            Gram matrix of the n rows.
         point : Point
 
         Raises
         ------
         ValueError
-            If the point is none of this machine.
+            If the point is not feasible for this machine.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class KernelLoss(LossSpec):
-    """A smooth loss, minimised in a kernel's space."""
+    """A smooth loss of a function in the kernel's space."""
 
     @abstractmethod
     def objective(self, targets: FloatArray, weights: FloatArray) -> Objective:
-        """Return what is minimised; see :meth:`evidence`."""
+        """Return the objective; see :meth:`evidence` for the arguments."""
 
     def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
-        """Return what the certificate of a point is about; see :class:`LossSpec`."""
+        """Return the evidence for the certificate of a point; see :class:`LossSpec`."""
         return KernelEvidence.of(self.objective(targets, weights), gram, point.beta, point.bias, convex=gram.is_convex)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearLoss(KernelLoss):
-    """A smooth loss, minimised over w: of the rows themselves, or of kernel values at centres (an RBF network).
+    """A smooth loss, minimised over a normal vector w, on the rows or on kernel values at centres (an RBF network).
 
-    The vectors of the first are the w of its outputs, so that f_t(x) = 1 k(w_t, x) + b_t with the linear kernel; those
-    of the second its centres.
+    Without a network the vectors are the normal vectors w_t of the outputs: f_t(x) = 1 k(w_t, x) + b_t with the linear
+    kernel. In a network the vectors are the centres.
     """
 
     network: bool = False
 
     @property
     def own_vectors(self) -> type[Kernel]:
-        """The kernel, whose vectors are no training rows."""
+        """The kernel type; the vectors are not the training rows."""
         return RBF if self.network else Linear
 
     def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
-        """Return what the certificate of a point is about; see :class:`LossSpec`."""
+        """Return the evidence for the certificate of a point; see :class:`LossSpec`."""
         assert point.vectors is not None
         data = gram.data
         vectors = point.vectors.like(data)
@@ -92,16 +92,17 @@ class LinearLoss(KernelLoss):
 
 
 def _likelihood(targets: FloatArray, weights: FloatArray, variance: float, has_bias: bool) -> Objective:
-    """Minus the log-likelihood, and a Gaussian prior on w."""
+    """Return the objective: minus the log-likelihood, with a Gaussian prior of w."""
     n_outputs = targets.shape[1]
     loss = Logistic(targets[:, 0]) if n_outputs == 1 else Softmax(targets.argmax(axis=1))
     return Objective(loss, weights, np.full(n_outputs, 1.0 / variance), has_bias)
 
 
 def _class_probabilities(log_odds: FloatArray) -> FloatArray:
-    """Probabilities of classes, of one column of log-odds or of a score a class; the largest is of the largest score.
+    """Return the class probabilities from one column of log-odds, or from one score for each class.
 
-    Log-odds have more digits than probabilities near 1/2: where these tie, the last digit says which class leads.
+    The class with the largest score gets the largest probability. Near 1/2, different log-odds can round to equal
+    probabilities; the last digit is then adjusted.
     """
     if log_odds.shape[1] == 1:
         scores = log_odds[:, 0]
@@ -113,39 +114,39 @@ def _class_probabilities(log_odds: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class ForKernelRidge(KernelLoss):
-    """Squared loss of numbers, without a bias."""
+    """Squared loss of numeric targets, without a bias."""
 
     machine = "KernelRidge"
     answers = "quantity"
     alpha: float
 
     def objective(self, targets: FloatArray, weights: FloatArray) -> Objective:
-        """Return what is minimised; see :class:`KernelLoss`."""
+        """Return the objective; see :class:`KernelLoss`."""
         return Objective(Squared(targets), weights, np.full(targets.shape[1], self.alpha), False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForLeastSquaresSVC(KernelLoss):
-    """Squared loss of signs, with a bias."""
+    """Squared loss of the signs of the classes, with a bias."""
 
     machine = "LeastSquaresSVC"
     C: float
 
     def objective(self, targets: FloatArray, weights: FloatArray) -> Objective:
-        """Return what is minimised; see :class:`KernelLoss`."""
+        """Return the objective; see :class:`KernelLoss`."""
         return Objective(Squared(targets), weights, np.full(targets.shape[1], 1.0 / self.C), True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForKernelLogisticRegression(KernelLoss):
-    """Minus the log-likelihood, in a kernel's space."""
+    """Minus the log-likelihood of a function in the kernel's space."""
 
     machine = "KernelLogisticRegression"
     prior_variance: float
     bias: bool = True
 
     def objective(self, targets: FloatArray, weights: FloatArray) -> Objective:
-        """Return what is minimised; see :class:`KernelLoss`."""
+        """Return the objective; see :class:`KernelLoss`."""
         return _likelihood(targets, weights, self.prior_variance, self.bias)
 
     def probabilities(self, values: FloatArray) -> FloatArray:
@@ -155,7 +156,7 @@ class ForKernelLogisticRegression(KernelLoss):
 
 @dataclass(frozen=True, kw_only=True)
 class ForLogisticRegression(LinearLoss):
-    """Minus the log-likelihood, in w."""
+    """Minus the log-likelihood of a linear function."""
 
     machine = "LogisticRegression"
     endless = ("prior_variance",)
@@ -163,7 +164,7 @@ class ForLogisticRegression(LinearLoss):
     bias: bool = True
 
     def objective(self, targets: FloatArray, weights: FloatArray) -> Objective:
-        """Return what is minimised; see :class:`KernelLoss`."""
+        """Return the objective; see :class:`KernelLoss`."""
         return _likelihood(targets, weights, self.prior_variance, self.bias)
 
     def probabilities(self, values: FloatArray) -> FloatArray:
@@ -173,13 +174,13 @@ class ForLogisticRegression(LinearLoss):
 
 @dataclass(frozen=True, kw_only=True)
 class ForLeastSquaresClassifier(LinearLoss):
-    """Squared loss of signs, in w, with a bias."""
+    """Squared loss of the signs of the classes, for a linear function with a bias."""
 
     machine = "LeastSquaresClassifier"
     alpha: float
 
     def objective(self, targets: FloatArray, weights: FloatArray) -> Objective:
-        """Return what is minimised; see :class:`KernelLoss`."""
+        """Return the objective; see :class:`KernelLoss`."""
         return Objective(Squared(targets), weights, np.full(targets.shape[1], self.alpha), True)
 
 
@@ -194,7 +195,7 @@ class ForGradientKernelSVC(LossSpec):
     penalty: float
 
     def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
-        """Return what the certificate of a point is about; see :class:`LossSpec`."""
+        """Return the evidence for the certificate of a point; see :class:`LossSpec`."""
         y, multipliers = targets[:, 0], point.multipliers
         assert multipliers is not None
         alpha = point.beta[:, 0] * y / weights
@@ -208,4 +209,4 @@ class ForGradientKernelSVC(LossSpec):
         return descent.CoefficientEvidence(*rows, y, weights, self.penalty, at, gram.n_threads, gram.memory_limit)
 
 
-_ROOM = 1e-9  # of the multipliers: more than rounding of their sum, less than any digit of a gap that is shown
+_ROOM = 1e-9  # relative to the multipliers; allows for rounding, and is too small to change the printed gap

@@ -1,4 +1,4 @@
-"""Machines whose dual is a quadratic problem with bounds: parameters, and the problem that they make of targets."""
+"""Specifications of machines whose dual is a quadratic problem with bounds."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mercer.specs.base import BY_PAIRS_OR_CLASSES, JOINTLY, MachineSpec
 
 @dataclass(frozen=True, kw_only=True)
 class QuadraticSpec(MachineSpec):
-    """What a machine was asked to solve; one of several classes solves it for each part."""
+    """The specification of a machine with a quadratic dual problem; with several classes, each part has a problem."""
 
     claims = Certificate
     is_whole = False
     schemes = BY_PAIRS_OR_CLASSES
 
     C: float = 1.0
-    """Penalty of a row of weight 1, where the machine has one."""
+    """Penalty of a row of weight 1, if the machine has a penalty."""
 
     @abstractmethod
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
@@ -31,17 +31,17 @@ class QuadraticSpec(MachineSpec):
         Parameters
         ----------
         targets : ndarray of shape (n,)
-            Signs of classes, or numbers; of no account where there is no target. Of a machine that is whole, (n, T).
+            Signs of classes, or numbers; ignored if the machine has no targets. Of shape (n, T) if `is_whole`.
         penalties : ndarray of shape (n,)
             C times the weights of the rows.
         gram : Gram
-            Of these rows.
+            Gram matrix of these rows.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForSVC(QuadraticSpec):
-    """Hinge loss, or its square; with or without a bias."""
+    """Hinge loss or its square, with or without a bias."""
 
     machine = "SVC"
     endless = ("C",)
@@ -55,7 +55,7 @@ class ForSVC(QuadraticSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class ForJointSVC(QuadraticSpec):
-    """Hinge loss of the class that comes closest, of all classes in one problem: ``SVC(multi_class="joint")``."""
+    """The joint machine of all classes (Crammer and Singer), ``SVC(multi_class="joint")``."""
 
     machine = "JointSVC"
     schemes = JOINTLY
@@ -68,7 +68,7 @@ class ForJointSVC(QuadraticSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class ForNuSVC(QuadraticSpec):
-    """Hinge loss against a margin that is found; the solution is divided by it to give the machine."""
+    """Hinge loss with a variable margin rho; the machine is the solution divided by rho."""
 
     machine = "NuSVC"
     has_width = True
@@ -82,7 +82,7 @@ class ForNuSVC(QuadraticSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class ForSVR(QuadraticSpec):
-    """Epsilon-insensitive loss, or its square; with or without a bias."""
+    """Epsilon-insensitive loss or its square, with or without a bias."""
 
     machine = "SVR"
     answers = "quantity"
@@ -92,7 +92,7 @@ class ForSVR(QuadraticSpec):
 
     @property
     def is_two_sided(self) -> bool:
-        """Whether a row has two variables, one of each sign."""
+        """Whether a row has two dual variables, one of each sign."""
         return self.epsilon > 0.0
 
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
@@ -103,7 +103,7 @@ class ForSVR(QuadraticSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class ForNuSVR(QuadraticSpec):
-    """Epsilon-insensitive loss whose epsilon is found."""
+    """Epsilon-insensitive loss whose epsilon is a variable of the problem."""
 
     machine = "NuSVR"
     answers = "quantity"
@@ -112,7 +112,7 @@ class ForNuSVR(QuadraticSpec):
 
     @property
     def is_two_sided(self) -> bool:
-        """Whether a row has two variables, one of each sign."""
+        """Whether a row has two dual variables, one of each sign."""
         return True
 
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
@@ -122,7 +122,7 @@ class ForNuSVR(QuadraticSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class ForQuantileSVR(QuadraticSpec):
-    """Pinball loss."""
+    """Pinball loss of quantile regression."""
 
     machine = "QuantileSVR"
     answers = "quantity"
@@ -135,7 +135,7 @@ class ForQuantileSVR(QuadraticSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class ForOneClassSVM(QuadraticSpec):
-    """A half-space that holds most of the rows; with `contamination`, all but that share, down to the last row."""
+    """A half-space that contains most of the rows; with `contamination`, all rows except exactly this share."""
 
     machine = "OneClassSVM"
     answers = "membership"
