@@ -59,8 +59,8 @@ class SVC(ChangesRows, MarginClassifier):
         These have no effect. They are accepted and checked so that programs written for scikit-learn run unchanged.
         `memory_limit` bounds the memory of kernel values.
     probability : bool, default=False
-        Whether `fit` makes `predict_proba` ready, by a map from decision values of rows that were left out of training:
-        see `calibration_values`. It uses no random numbers.
+        Whether `fit` prepares `predict_proba`: it calibrates on decision values of rows by machines that were not
+        trained on them, see `calibration_values`. It uses no random numbers.
     tol : float, default=1e-3
         Largest violation of the optimality conditions (KKT), as LIBSVM measures it.
     class_weight : {"balanced"} or dict, optional

@@ -1,4 +1,4 @@
-"""Columns of `cv_results_`, as scikit-learn has them."""
+"""Columns of `cv_results_` in scikit-learn's format."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 from scipy.stats import rankdata
 
 _ABSENT = object()
-"""Of a setting without a parameter that others have."""
+"""Marks a parameter that a setting does not have."""
 
 
 def columns(settings: list[dict[str, Any]]) -> dict[str, Any]:
-    """The columns of parameters, and `params`."""
+    """Return the parameter columns, and `params`."""
     names = dict.fromkeys(name for setting in settings for name in setting)
     found = {f"param_{name}": _column([setting.get(name, _ABSENT) for setting in settings]) for name in names}
     return {**found, "params": settings}
 
 
 def _column(values: list[Any]) -> Any:
-    """A column of `cv_results_`, masked where a setting has no such parameter; of numbers where all are such."""
+    """Return a masked column of parameter values; it is numeric if all values are numbers."""
     mask = [value is _ABSENT for value in values]
     known = [value for value in values if value is not _ABSENT]
     numeric = all(isinstance(value, Real) and not isinstance(value, bool) for value in known)
@@ -32,6 +32,6 @@ def _column(values: list[Any]) -> Any:
 
 
 def ranks(means: Any) -> Any:
-    """Ranks, the largest mean first; what has none comes last."""
+    """Return the ranks of the mean scores; the largest mean has rank 1, and NaN comes last."""
     known = np.where(np.isnan(means), -np.inf, means)
     return rankdata(-known, method="min").astype(np.int32)

@@ -1,4 +1,4 @@
-"""The rows of the folds of a table, as the machines of a search see them."""
+"""The rows of each fold in the form that the machines of a search take."""
 
 from __future__ import annotations
 
@@ -24,16 +24,28 @@ from mercer.estimators.rows import check_rows
 from mercer.model_selection.folds import rows_for
 from mercer.model_selection.search.pipelines import machine_of, steps_of
 
-_ROUNDED = 1e3  # times the precision of numbers: what a transformer that computes them another way may change
+_ROUNDED = 1e3  # machine epsilons, relative to the largest value: allowed difference of two results of a transformer
 
 
 @dataclass(frozen=True)
 class Rows:
-    """All rows of a fold as its machine sees them, which of them are for training and which are asked, and as given.
+    """All rows of a fold after preprocessing.
 
-    Columns may have `names`. Matrices have the rows in `order`: those of a class side by side, where machines for two
-    of several look at no others. What comes before the machine may treat rows that it was fitted on
-    differently when it sees them again: `again` tells whether it does not.
+    Attributes
+    ----------
+    data : Data
+        Training and test rows as the machine takes them.
+    train, test : ndarray of int64
+        Indices of the training rows and of the test rows in `data`.
+    given : (test rows, training rows)
+        The same rows before preprocessing.
+    names : ndarray of str, optional
+        Names of the columns.
+    order : ndarray of int64, optional
+        Order of the rows in matrices of kernel values. With one-versus-one it is by class, so that the rows of a
+        machine are contiguous.
+    again : callable
+        Returns whether the preprocessing steps, applied again to their training rows, give the same rows.
     """
 
     data: Data
@@ -46,11 +58,11 @@ class Rows:
 
     @property
     def asked(self) -> Data | None:
-        """Those that are asked; None where the machine, or what comes before it, refuses them."""
+        """The test rows; None if the machine or a step before it refuses them."""
         return None if self.given[0] is None else self.data.rows(self.test)
 
     def which(self, X: Any) -> Data | None:
-        """Return the rows that `X`, as it was given, is here; None where it is neither all asked nor all trained on."""
+        """Return the preprocessed rows of `X`; None unless `X` holds exactly the test rows or the training rows."""
         asked, trained_on = self.given
         if _same(X, asked):
             return self.asked
@@ -58,7 +70,7 @@ class Rows:
 
 
 class Folds:
-    """The folds of a table: rows, targets and what else `fit` gets, each looked at once.
+    """The folds of a table: rows, targets and fit parameters, each validated once.
 
     Parameters
     ----------
@@ -66,7 +78,7 @@ class Folds:
     splits : sequence of (train, test)
         Row indices of each fold.
     fit_params : mapping
-        What `fit` gets besides; what has an element for each row is split.
+        Further parameters of `fit`; parameters with one element for each row are split by folds.
     """
 
     def __init__(
@@ -84,15 +96,15 @@ class Folds:
 
     @property
     def n(self) -> int:
-        """Rows of the table."""
+        """Number of rows of the table."""
         return int(self.X.shape[0]) if hasattr(self.X, "shape") else len(self.X)
 
     def n_train(self, number: int) -> int:
-        """Rows for training."""
+        """Return the number of training rows of a fold."""
         return len(self._splits[number][0])
 
     def targets(self, number: int) -> tuple[Any, ...]:
-        """Those of the training rows, if there are any."""
+        """Return the targets of the training rows in a tuple, which is empty if there are no targets."""
         if self._y is None:
             return ()
         if number not in self._known_targets:
@@ -100,20 +112,20 @@ class Folds:
         return (self._known_targets[number],)
 
     def params_of(self, number: int) -> dict[str, Any]:
-        """What `fit` gets besides, of something that may have an element for each row what is for training."""
+        """Return the further parameters of `fit`, restricted to the training rows."""
         return {name: self._part(value, number) for name, value in self.params.items()}
 
     def given(self, estimator: Any, number: int) -> Any:
-        """The training rows as scikit-learn gives them to an estimator."""
+        """Return the training rows as scikit-learn passes them to an estimator."""
         train, _ = self._splits[number]
         return self._given(estimator, train, train)
 
     def before(self, number: int) -> Pipeline | None:
-        """The fitted steps before the machine, where :meth:`rows` has met some."""
+        """Return the fitted steps before the machine; None if :meth:`rows` has fitted no steps."""
         return self._before.get(number)
 
     def rows(self, estimator: Any, number: int) -> Rows:
-        """The rows of a fold, looked at once; after what a pipeline does to them, once for each fold."""
+        """Return the rows of a fold. Validation is done once; preprocessing steps are fitted once for each fold."""
         train, test = self._splits[number]
         machine = machine_of(estimator)
         spec = machine._kernel_asked_for()
@@ -134,7 +146,7 @@ class Folds:
                 _check_feature_names(asking, seen, reset=True)
                 try:
                     data = check_rows(clone(machine), _stacked(seen, before.transform(given[0])), spec, reset=True)
-                except Exception:  # the fit may be none the worse for it: who asks for these rows is told
+                except Exception:  # the fit does not need the test rows; a scorer that needs them gets the error
                     given = None, given[1]
                 if given[0] is None:
                     data = check_rows(clone(machine), seen, spec, reset=True)
@@ -152,7 +164,7 @@ class Folds:
             return found
 
     def _by_class(self, machine: DualMachine, rows: IndexArray) -> IndexArray | None:
-        """An order of these rows, class by class; None where no machine looks at two of several classes."""
+        """Return an order of these rows by class; None unless one-versus-one trains machines on several classes."""
         labels = np.asarray(self._y)
         in_pairs = isinstance(machine, MarginClassifier) and machine.multi_class == "ovo"
         if not in_pairs or labels.ndim != 1 or labels.dtype.kind not in "biufU" or np.unique(labels).size <= 2:
@@ -160,30 +172,30 @@ class Folds:
         return np.argsort(labels[rows], kind="stable")
 
     def _part(self, value: Any, number: int) -> Any:
-        """What belongs to the training rows, of something that may have an element for each row."""
+        """Return the elements of the training rows if `value` has one element for each row, or else `value`."""
         whole = hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping)) and len(value) == self.n
         return _safe_indexing(value, self._splits[number][0]) if whole else value
 
     def _given(self, estimator: Any, rows: IndexArray, train: IndexArray) -> Any:
-        """Some rows as scikit-learn gives them to an estimator that is fitted on the rows `train`."""
+        """Return the rows as scikit-learn passes them to an estimator that is fitted on the rows `train`."""
         return rows_for(estimator, self.X, rows, train)
 
 
 def row_numbers(rows: Any) -> IndexArray:
-    """The rows of a part, where a splitter may name them by their numbers or by a mask."""
+    """Return row numbers, from row numbers or a mask."""
     chosen = np.asarray(rows)
     return np.flatnonzero(chosen) if chosen.dtype == bool else chosen
 
 
 def _stacked(first: Any, second: Any) -> Any:
-    """Rows of what a transformer returned, and then those of what it returned for others."""
+    """Stack two results of a transformer vertically."""
     if sparse.issparse(first):
         return sparse.vstack([first, second], format="csr")
     return np.concatenate([np.asarray(first), np.asarray(second)])
 
 
 def _near(first: Any, second: Any) -> bool:
-    """Whether two results of a transformer are the same up to rounding."""
+    """Return whether two results of a transformer are equal up to rounding."""
     one, other = (rows if sparse.issparse(rows) else np.asarray(rows) for rows in (first, second))
     if one.shape != other.shape or one.dtype.kind != "f" or other.dtype.kind != "f":
         return not sparse.issparse(one) and np.array_equal(one, other)
@@ -193,12 +205,12 @@ def _near(first: Any, second: Any) -> bool:
 
 
 def _same(X: Any, table: Any) -> bool:
-    """Whether both hold the same rows; False where that takes longer to find out than to do without."""
+    """Return whether both tables hold the same rows; False if the comparison would be too slow."""
     if X is table:
         return True
     if type(X) is not type(table) or getattr(X, "shape", None) != getattr(table, "shape", 0):
         return False
-    if isinstance(X, np.ndarray) and X.dtype.hasobject:  # elements that may not say whether they are equal
+    if isinstance(X, np.ndarray) and X.dtype.hasobject:  # objects may not support ==
         return all(one is other for one, other in zip(X.ravel(), table.ravel(), strict=True))
     if isinstance(X, np.ndarray):
         return X.dtype == table.dtype and (
@@ -213,6 +225,6 @@ def _same(X: Any, table: Any) -> bool:
 
 
 def _same_bits(X: npt.NDArray[Any], table: npt.NDArray[Any]) -> bool:
-    """Whether numbers are the same to the bit, which takes a tenth of the time of comparing them as numbers."""
+    """Return whether arrays are equal bit by bit, which is faster to check than numeric equality."""
     plain = X.dtype.kind in "fiu" and X.flags.c_contiguous and table.flags.c_contiguous
     return plain and np.array_equal(X.view(np.uint8), table.view(np.uint8))

@@ -1,4 +1,4 @@
-"""Values to search over, by a rule of thumb."""
+"""A grid of values for C and gamma, by a rule of thumb."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from sklearn.utils import check_array
 
 from mercer.data import Vectors, as_data
 
-_DOUBLINGS = 6
-_ROWS_AT_A_TIME = 512  # of a block of distances
-_LEAST, _LARGEST = 1e-150, 1e150  # of distances, for their squares to be numbers
+_DOUBLINGS = 6  # doublings of the width of the Gaussian kernel
+_ROWS_AT_A_TIME = 512  # rows in a block of distances
+_LEAST, _LARGEST = 1e-150, 1e150  # range of distances whose squares neither underflow nor overflow
 
 
 def rule_of_thumb_grid(X: Any) -> dict[str, list[float]]:
-    """Return the values of C and gamma that a rule of thumb tries for a Gaussian kernel.
+    """Return values of C and gamma for a grid search with a Gaussian kernel, by a rule of thumb.
 
-    C from 1e-5 to 1e5 by factors of 10, and the width from s to 64 s by doubling, in k(x, z) = exp(-|x - z|² / width²),
-    s being the smallest distance of two different rows.
+    C goes from 1e-5 to 1e5 by factors of 10. The width of k(x, z) = exp(-|x - z|² / width²) goes from s to 64 s by
+    factors of 2, where s is the smallest distance of two different rows.
 
     Parameters
     ----------
@@ -28,21 +28,23 @@ def rule_of_thumb_grid(X: Any) -> dict[str, list[float]]:
     Returns
     -------
     dict
-        Values of ``C`` (11) and ``gamma`` (7, falling), for :class:`mercer.KernelSearchCV` or GridSearchCV.
+        11 values of ``C`` and 7 values of ``gamma`` (descending), for :class:`mercer.KernelSearchCV` or GridSearchCV.
 
     Raises
     ------
     ValueError
-        If fewer than two rows differ, or their distances have no squares; if X holds NaN or infinity.
+        If all rows are equal, the square of the smallest distance is out of range, or `X` holds NaN or infinity.
 
     Notes
     -----
-    gamma is 1 / width². The smallest distance depends on two rows alone: the more rows, the smaller it is, until all of
-    the 7 are too large. ``KernelSearchCV(gamma="zoom")`` starts from the spread of all rows.
+    gamma is 1 / width². The smallest distance depends on two rows only and decreases with the number of rows. With very
+    many rows, all 7 values of gamma are too large; ``KernelSearchCV(gamma="zoom")`` starts from the spread of all rows
+    instead.
 
-    Costs n² p / 2 multiplications. Rounding does not hide the closest pair: all that it leaves open are compared anew.
+    Costs n² p / 2 multiplications. The smallest distance is found despite rounding: all pairs that could be closest,
+    by an error bound, are compared again.
 
-    The hold-out of half the rows that goes with the rule is scikit-learn's ``ShuffleSplit(1, test_size=0.5)``.
+    The rule is used with a hold-out of half of the rows, scikit-learn's ``ShuffleSplit(1, test_size=0.5)``.
 
     Examples
     --------
@@ -63,26 +65,28 @@ def rule_of_thumb_grid(X: Any) -> dict[str, list[float]]:
 
 
 def _smallest_distance(data: Vectors) -> float:
-    """The smallest distance that is not 0."""
+    """Return the smallest nonzero distance of two rows."""
     rows: Any = data.float64()
-    size = np.ldexp(1.0, int(np.frexp(float(abs(rows).max()))[1]) - 1)  # a power of two: dividing by it rounds nothing
+    size = np.ldexp(1.0, int(np.frexp(float(abs(rows).max()))[1]) - 1)  # a power of two, so that dividing is exact
     rows = rows[_first_of_each(rows)] / size
     n, p = rows.shape
     if n < 2:
-        raise ValueError("X must have two rows at least that differ, for there is no distance otherwise but 0.")
+        raise ValueError("X must have two rows at least that differ, for otherwise all distances are 0.")
     squares = as_data(rows).sq_norms()
-    rounding = 4.0 * (p + 8) * np.finfo(np.float64).eps * squares  # of |x|² + |z|² - 2 x'z, at most the sum of both
+    rounding = (
+        4.0 * (p + 8) * np.finfo(np.float64).eps * squares
+    )  # the error of |x|² + |z|² - 2 x'z is at most the sum of both rows' bounds
     least, candidates = np.inf, []
     for first in range(0, n, _ROWS_AT_A_TIME):
         part = slice(first, min(first + _ROWS_AT_A_TIME, n))
         products = rows[part] @ rows[first:].T
         products = products.toarray() if hasattr(products, "toarray") else products
         found = squares[part, None] + squares[None, first:] - 2.0 * products
-        doubt = rounding[part, None] + rounding[None, first:]
+        error_bound = rounding[part, None] + rounding[None, first:]
         later = np.arange(first, n)[None, :] > np.arange(part.start, part.stop)[:, None]
-        least = min(least, float(np.where(later, found + doubt, np.inf).min()))
-        i, j = np.nonzero(later & (found - doubt <= least))
-        candidates.append(np.column_stack([i + first, j + first, (found - doubt)[i, j]]))
+        least = min(least, float(np.where(later, found + error_bound, np.inf).min()))
+        i, j = np.nonzero(later & (found - error_bound <= least))
+        candidates.append(np.column_stack([i + first, j + first, (found - error_bound)[i, j]]))
     pairs = np.concatenate(candidates)
     i, j = pairs[pairs[:, 2] <= least, :2].astype(np.int64).T
     pieces = np.array_split(np.arange(i.size), 1 + i.size // 4096)
@@ -90,7 +94,7 @@ def _smallest_distance(data: Vectors) -> float:
 
 
 def _first_of_each(rows: Any) -> npt.NDArray[np.int64]:
-    """The first of each set of equal rows."""
+    """Return the index of the first row of each set of equal rows."""
     if not hasattr(rows, "indptr"):
         return np.sort(np.unique(rows + 0.0, axis=0, return_index=True)[1])
     seen: dict[bytes, int] = {}

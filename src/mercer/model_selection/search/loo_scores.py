@@ -1,4 +1,4 @@
-"""A machine that answers for each of its own rows as it would without it: a search by exact leave-one-out scores it."""
+"""Scores of a search by exact leave-one-out, with an estimator that returns its leave-one-out predictions."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from mercer.model_selection.search.pipelines import machine_of, path_of
 from mercer.solvers.progress import most_steps
 
 LEAVE_ONE_OUT = "leave_one_out"
-"""In the place of splits."""
+"""Value of `cv` that asks for exact leave-one-out."""
 
 HELD = (
     "exact leave-one-out: settings share nothing; kernel parameters that depend on rows, balanced class weights and "
     "what comes before the machine are those of all rows"
 )
-"""What is shared, and what the scores are of."""
+"""Text of `reason_`: what the fits share, and what the scores mean."""
 
 _NO_PROBABILITIES = (
     f'with cv="{LEAVE_ONE_OUT}" scores are of predictions and decision values: there are no probabilities, for their '
@@ -39,15 +39,15 @@ _NO_PROBABILITIES = (
 
 
 def refuse_besides(estimator: Any, fit_params: Mapping[str, Any], scorers: Any, *, return_train_score: bool) -> None:
-    """Refuse what a pass cannot give, or would have to drop.
+    """Refuse searches that exact leave-one-out does not support.
 
     Raises
     ------
     TypeError
         If the machine has no exact leave-one-out.
     ValueError
-        If scores of training rows or of probabilities are asked for; for parameters of fit other than the machine's
-        sample weights.
+        If training scores or scores of probabilities are requested, or if `fit` gets parameters other than the
+        machine's sample weights.
     """
     require_followed(machine_of(estimator))
     if return_train_score:
@@ -67,9 +67,9 @@ def refuse_besides(estimator: Any, fit_params: Mapping[str, Any], scorers: Any, 
 
 
 class WithoutRows(BaseEstimator):
-    """Passes for `estimator`, and once fitted says of each of its rows what the machine without it says.
+    """Stands in for `estimator`; after `fit` it returns the leave-one-out prediction of each training row.
 
-    A pipeline's steps are fitted to all rows, and its machine leaves rows of theirs out.
+    In a pipeline, the steps before the machine are fitted to all rows, and leave-one-out applies to the machine only.
     """
 
     def __init__(self, estimator: Any, what: str, allowance: Allowance) -> None:
@@ -82,22 +82,22 @@ class WithoutRows(BaseEstimator):
         return get_tags(self.estimator)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Those of the estimator."""
+        """Return the parameters of the estimator."""
         return dict(self.estimator.get_params(deep=deep))
 
     def set_params(self, **params: Any) -> WithoutRows:
-        """Set those of the estimator."""
+        """Set parameters of the estimator."""
         self.estimator.set_params(**params)
         return self
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> WithoutRows:
-        """Leave every row out."""
+        """Compute the leave-one-out values of all rows."""
         rows, machine = X, self.estimator
         while isinstance(machine, Pipeline):
             if len(machine.steps) > 1:
                 rows = clone(machine[:-1]).fit_transform(rows, y)
             machine = machine.steps[-1][1]
-        weights = next(iter(params.values()), None)  # see `refuse_besides`
+        weights = next(iter(params.values()), None)  # `refuse_besides` admits sample weights only
         found = self._pass(clone(machine), rows, y, weights)
         if found.stopped and self.allowance.stopped:
             raise StoppedError(f"the search was stopped ({found.stopped}) in a leave-one-out pass")
@@ -132,36 +132,36 @@ class WithoutRows(BaseEstimator):
             machine.memory_limit = allowance.memory_limit
         rest = None if left is None else max(0.0, left - (time.perf_counter() - began))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # how each setting ended is told with the results
+            warnings.simplefilter("ignore", ConvergenceWarning)  # `cv_results_` reports how each setting ended
             return leave_one_out(
                 machine, rows, y, sample_weight=weights, what=self.what, max_seconds=rest, callback=ends
             )
 
     @property
     def ended(self) -> tuple[Status, float]:
-        """How the pass ended, and how far the machines without a row are from their optimality conditions."""
+        """Status of the pass, and the largest KKT violation of the machines without a row."""
         violation = self._found.violation
         return Status.OPTIMAL if violation <= self._tol else Status.STALLED, violation
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """What is predicted for each row by the machine without it."""
+        """Return the leave-one-out prediction of each row."""
         return self._of(X, self._found.predicted)
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
-        """Decision value of each row by the machine without it."""
+        """Return the leave-one-out decision value of each row."""
         if is_regressor(self.estimator):
             raise AttributeError("a regressor has no decision values.")
         return self._of(X, self._found.decision)
 
     @property
     def predict_proba(self) -> Any:
-        """None: `refuse_besides` cannot see what functions of the user's will ask for."""
+        """Raise AttributeError; `refuse_besides` cannot see what a scoring function will call."""
         raise AttributeError(f"{_NO_PROBABILITIES}: give folds, as by cv=5.")
 
     predict_log_proba = predict_proba
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of right predictions, or R²."""
+        """Return the accuracy, or R² for a regressor."""
         of = r2_score if is_regressor(self.estimator) else accuracy_score
         return float(of(y, self.predict(X), sample_weight=sample_weight))
 

@@ -1,4 +1,4 @@
-"""Paths of settings, and how far each fold has come along them."""
+"""Paths: sequences of settings that differ in penalties only, and the progress of each fold along a path."""
 
 from __future__ import annotations
 
@@ -18,20 +18,24 @@ from mercer.model_selection.search.shared_matrices import Matrices, Memory
 
 @dataclass(frozen=True)
 class FoldFit:
-    """A fit on the training rows of one fold, or why there is none.
+    """A fit on the training rows of one fold, or the error that prevented it.
 
     Attributes
     ----------
     made : callable or None
-        Returns the estimator that predicts for any rows: its support vectors are copied if somebody asks it.
+        Returns the estimator that predicts for any rows. It is made only when needed, because support vectors are
+        copied.
     machine : estimator or None
-        The same on the rows of the fold, or what ends the pipeline: it may tell how the fit ended.
+        The fitted machine (the last step of a pipeline), which predicts for preprocessed rows of the fold and knows how
+        the fit ended.
     rows : Rows or None
-        Those of the fold as `machine` takes them, where that costs less than to ask `fitted`.
+        The preprocessed rows of the fold, if predicting with `machine` is faster than with `fitted`.
     reason : str
-        What it shared with others, and why not more; "" where it failed.
+        What the fit shared with other fits, and why not more; "" if the fit failed.
     error : Exception or None
+        The error that the fit raised.
     seconds : float
+        Duration of the fit.
     """
 
     made: Callable[[], Any] | None
@@ -43,12 +47,15 @@ class FoldFit:
 
     @lazy_property
     def fitted(self) -> Any:
-        """What predicts for any rows; None where the fit failed."""
+        """The estimator that predicts for any rows; None if the fit failed."""
         return None if self.made is None else self.made()
 
 
 class Path:
-    """Estimators that differ in penalties alone, why their fits share nothing, if so, and else what they share."""
+    """Estimators that differ in penalties only, with the matrices that their fits share.
+
+    `why_not` is the reason why their fits share nothing, or "".
+    """
 
     def __init__(self, estimators: Sequence[Any], why_not: str, n_folds: int, memory: Memory) -> None:
         self.estimators, self.why_not, self._memory = estimators, why_not, memory
@@ -58,41 +65,42 @@ class Path:
 
     @property
     def shares(self) -> bool:
-        """Whether its fits share what they can."""
+        """Whether the fits share kernel values or solutions."""
         return not self.why_not
 
     def made(self, place: int) -> list[FoldFit]:
-        """Wait for the fits of one estimator on all folds, and keep them no longer."""
+        """Wait for the fits of one estimator on all folds, return them, and drop the references to them."""
         folds = [fit.result() for fit in self.fits[place]]
         self.fits[place].clear()
         return folds
 
     def matrices(self, fold: int | None) -> Matrices:
-        """Those of one fold, or of all."""
+        """Return the matrices of one fold, or with None the matrices that all folds share."""
         with self._lock:
             return self._matrices.setdefault(fold, Matrices(self._memory))
 
 
 @dataclass(frozen=True)
 class FoldInputs:
-    """What all fits of one fold along a path have in common.
+    """The inputs that all fits of one fold along a path have in common.
 
     Attributes
     ----------
     rows : Rows
-    told : tuple
-        What `fit` gets beside the rows: targets, if there are any, looked at where they are labels.
+    targets : tuple
+        The targets in a tuple, already validated if they are labels; empty if there are no targets.
     weights : array-like or None
+        Sample weights.
     kernel : Kernel
-        With numbers for its rules.
+        Kernel with numbers for all its parameters.
     by_folds : bool
-        Whether it, or what comes before the machine, depends on the fold.
+        Whether the kernel or the preprocessing depends on the fold.
     size : float
-        Of the kernel's largest value between a row and itself.
+        Largest absolute kernel value of a row with itself.
     """
 
     rows: Rows
-    told: tuple[Any, ...]
+    targets: tuple[Any, ...]
     weights: Any
     kernel: Kernel
     by_folds: bool
@@ -101,23 +109,24 @@ class FoldInputs:
 
 @dataclass
 class FoldState:
-    """How far one fold has come along a path."""
+    """The progress of one fold along a path."""
 
     path: Path
     number: int
-    place: int = 0  # of the next estimator
+    place: int = 0  # position of the next estimator on the path
     fold_inputs: FoldInputs | None = None
     last: DualMachine | None = None
-    in_single: bool = True  # whether single precision has been enough
+    in_single: bool = True  # whether single precision has been sufficient so far
 
 
 QueueItem = tuple[int, float, int, FoldState]
-"""The next fit of a fold: when its turn is, less than 0 by the seconds of the one before, the fold. The least is first.
+"""The next fit of a fold: its turn, minus the seconds of the fold's last fit, the fold's number, and its state.
 
-So those that take longest are begun first, and the last ones, with which a thread may be left alone, are short.
+The smallest item is taken first. Within a turn the longest fits therefore start first, so that threads are idle for a
+short time only at the end.
 """
 
 
 def all_or_none(folds: list[FoldFit]) -> list[FoldFit]:
-    """Fits that the search has not been stopped before."""
+    """Return the fits of all folds, or an empty list if the search was stopped before all were finished."""
     return [] if any(isinstance(fold.error, StoppedError) for fold in folds) else folds

@@ -1,4 +1,4 @@
-"""What a pipeline is made of: the machine that ends it, and the steps before it."""
+"""Access to the parts of a pipeline: the machine at its end, and the steps before it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from sklearn.pipeline import Pipeline
 
 
 def machine_of(estimator: Any) -> Any:
-    """The estimator, or what ends the pipeline that it is."""
+    """Return the last step of a pipeline, or the estimator itself if it is not a pipeline."""
     return machine_of(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
 
 
 def path_of(estimator: Any) -> str:
-    """What the names of the machine's parameters begin with: "svc__" in a pipeline that a step "svc" ends."""
+    """Return the prefix of the machine's parameter names, such as "svc__" if the last step is called "svc"."""
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
         return f"{name}__{path_of(last)}"
@@ -23,7 +23,7 @@ def path_of(estimator: Any) -> str:
 
 
 def steps_of(estimator: Any) -> list[Any]:
-    """The steps of a pipeline, with those of the pipeline that ends it; an estimator alone is one step."""
+    """Return all steps of a pipeline, including the steps of nested pipelines at its end."""
     if not isinstance(estimator, Pipeline):
         return [estimator]
     *before, (_, last) = estimator.steps
@@ -31,7 +31,7 @@ def steps_of(estimator: Any) -> list[Any]:
 
 
 def rebuilt(estimator: Any, steps: Iterator[Any]) -> Any:
-    """A pipeline of other steps, those of :func:`steps_of` one after the other."""
+    """Return a copy of the pipeline with other steps, given in the order of :func:`steps_of`."""
     if not isinstance(estimator, Pipeline):
         return next(steps)
     *before, (name, last) = estimator.steps
@@ -41,7 +41,7 @@ def rebuilt(estimator: Any, steps: Iterator[Any]) -> Any:
 
 
 def remembers(estimator: Any) -> bool:
-    """Whether a pipeline, or one in it, does more than its steps."""
+    """Return whether a pipeline, or a nested one, has a cache, transforms inputs or is a subclass."""
     if not isinstance(estimator, Pipeline):
         return False
     more = type(estimator) is not Pipeline or estimator.memory is not None

@@ -1,4 +1,4 @@
-"""A search that tries every setting on some folds, and goes on with those that may still be best."""
+"""Racing: every setting is tried on some folds, and only settings that may still be best are tried on further folds."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
 BOUND, STATISTICS = "bound", "statistics"
 
-_LEVEL = 0.05  # of errors by statistics, in a look
+_LEVEL = 0.05  # significance level of the statistical comparison, for each look
 
 
 class Race:
-    """Does what :class:`PrefittedSearchCV` does, look by look: each has more folds, and fewer settings.
+    """Runs :class:`PrefittedSearchCV` in looks: each look has further folds and fewer settings.
 
     Parameters
     ----------
     search : Search
     fits_on : callable
-        Makes the fits of some splits.
+        Returns the fits for given splits.
     candidates, heads, splits, routed
         See :class:`PrefittedSearchCV`.
     metric : str
-        The score that says what is best.
+        Name of the score that decides which setting is best.
     largest : float or None
-        What none of these is above, where that is known.
+        Upper bound of this score, if one is known.
     """
 
     def __init__(
@@ -66,31 +66,31 @@ class Race:
         self._stopped = ""
         self._reasons: dict[str, None] = {}
         self._failed: list[Exception] = []
-        self._columns: list[str] = []  # of scikit-learn's results, in its order
-        self._scores: dict[str, FloatArray] = {}  # by what stands behind "split0_"
-        self._times: dict[str, FloatArray] = {}  # sum and sum of squares
-        self._n_done = np.zeros(n, dtype=np.int64)  # folds of each setting
+        self._columns: list[str] = []  # names of the columns of scikit-learn's results, in its order
+        self._scores: dict[str, FloatArray] = {}  # scores of all splits, by the column name without "split0_"
+        self._times: dict[str, FloatArray] = {}  # sum and sum of squares over the folds, for each setting
+        self._n_done = np.zeros(n, dtype=np.int64)  # number of finished folds of each setting
         self._left = np.full(n, "", dtype=object)
         self._status = np.full(n, "", dtype=object)
         self._violation = np.full(n, np.nan)
 
     @property
     def stopped(self) -> str:
-        """Why some settings were not tried to the end although they might have been best, or ""."""
+        """Why some settings that could still be best were not finished, or ""."""
         return self._stopped if self._open.any() else ""
 
     @property
     def reason(self) -> str:
-        """What fits have shared, and why not more."""
+        """What the fits shared, and why not more."""
         return "; later: ".join(self._reasons)
 
     @property
     def _open(self) -> npt.NDArray[np.bool_]:
-        """Settings that have folds before them."""
+        """Settings that are neither finished nor dropped."""
         return np.asarray((self._n_done < len(self.splits)) & (self._left == ""))
 
     def fit(self, X: Any, y: Any) -> None:
-        """Try all settings on the first folds, and those that are left on more of them."""
+        """Try all settings on the first folds, and the remaining settings on further folds."""
         n_folds = len(self.splits)
         for first, last in looks(n_folds):
             self._try(np.flatnonzero(self._open), first, last, X, y)
@@ -101,12 +101,12 @@ class Race:
                 self._try(np.array([leader]), last, n_folds, X, y)
             if self._stopped:
                 return
-            self._leave(last)
+            self._drop(last)
             if not self._open.any():
                 return
 
     def _try(self, places: npt.NDArray[np.int64], first: int, last: int, X: Any, y: Any) -> None:
-        """Have some settings tried on some folds, and keep what they scored."""
+        """Try some settings on some folds, and store their scores."""
         splits = self.splits[first:last]
         fits = self.fits_on(splits)
         candidates, heads = [self.candidates[k] for k in places], [self.heads[k] for k in places]
@@ -132,7 +132,7 @@ class Race:
         self._keep(walk.results_of_all(), places, first, last)
 
     def _keep(self, results: dict[str, Any], places: npt.NDArray[np.int64], first: int, last: int) -> None:
-        own = np.flatnonzero(np.isfinite(results["mean_fit_time"]))  # those that the walk came to
+        own = np.flatnonzero(np.isfinite(results["mean_fit_time"]))  # settings that were tried before a stop
         places, n = places[own], last - first
         if not self._columns:
             self._columns = list(results)
@@ -155,12 +155,12 @@ class Race:
             self._violation[place] = np.fmax(self._violation[place], ended[1])
 
     def _leader(self, n_folds: int) -> int | None:
-        """The setting that is best on the first folds, of those that have not been left."""
+        """Return the setting with the best mean score on the first folds, among those that were not dropped."""
         scores = np.where(self._left == "", self._scores[f"test_{self.metric}"][:, :n_folds].mean(axis=1), np.nan)
         return None if np.isnan(scores).all() else int(np.nanargmax(scores))
 
-    def _leave(self, n_done: int) -> None:
-        """Go on without those that cannot be best, or hardly will be."""
+    def _drop(self, n_done: int) -> None:
+        """Drop the settings that cannot be best, or that are statistically unlikely to be best."""
         scores, places = self._scores[f"test_{self.metric}"], np.flatnonzero(self._open)
         finished = np.flatnonzero(self._n_done == len(self.splits))
         means = scores[finished].mean(axis=1)
@@ -178,13 +178,13 @@ class Race:
             self._left[places[hardly & (self._left[places] == "")]] = STATISTICS
 
     def warn(self) -> None:
-        """Tell what failed, and what is missing."""
+        """Warn of failed fits and of unfinished settings."""
         if self._failed:
             message = f"all fits of a look failed, the first one with: {self._failed[0]}"
             warnings.warn(message, FitFailedWarning, stacklevel=users_level())
         if self.stopped:
             n_done, n = int(np.sum(self._n_done == len(self.splits))), len(self.candidates)
-            scored = "" if n_done else f"; those that there are have been scored on {self._n_done.max()} folds"
+            scored = "" if n_done else f"; the scores are means of {self._n_done.max()} folds"
             warnings.warn(
                 f"the search was stopped ({self.stopped}): {n_done} of {n} settings were finished; the others have no "
                 f"score{scored}.",
@@ -192,7 +192,7 @@ class Race:
             )
 
     def results_of_all(self) -> dict[str, Any]:
-        """`cv_results_` in the order of the grid; what was left, or not tried to the end, has no mean score."""
+        """Return `cv_results_` in the order of the grid; dropped and unfinished settings have no mean score."""
         most = int(self._n_done.max())
         whole = self._n_done == most
         results: dict[str, Any] = {}
@@ -232,7 +232,7 @@ def rules_of_race(search: Search, scorers: Any, metric: Any) -> tuple[str, float
     Raises
     ------
     ValueError
-        Where no single score says what is best; where a bound is asked for and the largest score is not known.
+        If no single score decides, or if ``early_stopping="bound"`` and no upper bound is known.
     """
     check_choice("early_stopping", search.early_stopping, (BOUND, STATISTICS))
     if callable(search.refit):
@@ -252,20 +252,20 @@ def rules_of_race(search: Search, scorers: Any, metric: Any) -> tuple[str, float
             f'early_stopping="bound" needs a score whose largest value is known, got scoring={search.scoring!r}: take '
             f'a score of scikit-learn that has one, or early_stopping="statistics", which proves nothing.'
         )
-    given = search.error_score  # to a fit that fails
+    given = search.error_score  # the score of a failed fit may exceed the bound
     if largest is not None and isinstance(given, Real) and not np.isnan(float(given)):
         largest = max(largest, float(given))
     return metric, largest
 
 
 def _size(rows: Any) -> int:
-    """How many rows there are, where they may be named by a mask."""
+    """Return the number of rows, given as row numbers or as a mask."""
     chosen = np.asarray(rows)
     return int(chosen.sum()) if chosen.dtype == bool else chosen.size
 
 
 def _is_worse(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Whether a fit ended worse than another: not at an optimum, or farther from its conditions."""
+    """Return whether the first fit ended worse: not optimal while the other is, or with a larger violation."""
     if not one[0] or not other[0]:
         return bool(one[0])
     not_optimal = [ended[0] != str(Status.OPTIMAL) for ended in (one, other)]

@@ -1,4 +1,4 @@
-"""Which settings of a search need no further folds: those that cannot be best, and those that hardly will be."""
+"""Rules that drop settings of a search after some folds: by a bound of the score, or by statistics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.stats import studentized_range
 
 from mercer._typing import BoolArray, FloatArray
 
-_ROUNDED = 1e-9  # of a mean score: no setting is left because of the order of a sum
+_ROUNDED = 1e-9  # relative to a mean score; no setting is dropped because of rounding errors
 
 _AT_MOST_1 = frozenset(
     f"{name}_score"
@@ -21,7 +21,7 @@ _AT_MOST_1 = frozenset(
         "recall", "roc_auc", "top_k_accuracy",
     )
 ) | {"matthews_corrcoef"}  # fmt: skip
-"""Scores of scikit-learn that none is above 1, of shares, not of counts."""
+"""Scores of scikit-learn with the largest value 1 (unless they count rows, as with normalize=False)."""
 
 _SHARES = frozenset(
     f"{name}_score"
@@ -29,14 +29,14 @@ _SHARES = frozenset(
         "accuracy", "average_precision", "f1", "fbeta", "jaccard", "precision", "recall", "roc_auc", "top_k_accuracy",
     )
 )  # fmt: skip
-"""Those of them that none is below 0."""
+"""Scores of scikit-learn between 0 and 1."""
 
 _LOSSES = ("_error", "_loss", "_deviance", "negative_likelihood_ratio")
-"""Names of what scikit-learn has that none is below 0 end so."""
+"""Endings of the names of scikit-learn's losses that are never below 0."""
 
 
 def looks(n_folds: int) -> list[tuple[int, int]]:
-    """The folds of each look at a race, as first and last one: two, and then as many again until there are no more.
+    """Return the folds of each look as ranges (first, last): two folds, then as many again as before, to the end.
 
     Examples
     --------
@@ -50,12 +50,12 @@ def looks(n_folds: int) -> list[tuple[int, int]]:
 
 
 def largest_score(scorer: Any) -> float | None:
-    """What no score of a scorer of scikit-learn is above; None where that is not known.
+    """Return an upper bound of the scores of a scikit-learn scorer; None if no bound is known.
 
     Parameters
     ----------
     scorer : object
-        As `sklearn.metrics.check_scoring` returns it for a name: it has a function and a sign.
+        A scorer as `sklearn.metrics.check_scoring` returns it for a name, with a score function and a sign.
     """
     function, sign = getattr(scorer, "_score_func", None), getattr(scorer, "_sign", 0)
     if not getattr(function, "__module__", "").startswith("sklearn.metrics"):
@@ -68,60 +68,59 @@ def largest_score(scorer: Any) -> float | None:
 
 
 def is_share(scorer: Any) -> bool:
-    """Whether every score of a scorer of scikit-learn is known to lie between 0 and 1."""
+    """Return whether all scores of a scikit-learn scorer are known to lie between 0 and 1."""
     name = getattr(getattr(scorer, "_score_func", None), "__name__", "")
     adjusted = getattr(scorer, "_kwargs", {}).get("adjusted", False)
     return largest_score(scorer) == 1.0 and (name in _SHARES or (name == "balanced_accuracy_score" and not adjusted))
 
 
 def cannot_be_best(scores: FloatArray, n_folds: int, best: float, largest: float) -> BoolArray:
-    """Return which settings no scores on the other folds make best.
+    """Return which settings cannot be best, whatever they score on the remaining folds.
 
     Parameters
     ----------
     scores : ndarray of shape (n, k)
-        Of each setting on the first k folds.
+        Scores of the settings on the first k folds.
     n_folds : int >= k
     best : float
-        Mean score of a setting over all folds; NaN where there is none.
+        Mean score of a setting that is finished on all folds; NaN if there is no such setting.
     largest : float
-        What no score is above.
+        Upper bound of the scores.
 
     Returns
     -------
     ndarray of bool of shape (n,)
-        True where even `largest` on every other fold leaves the mean below `best`: whatever the folds are, the setting
-        is not best. A setting without a score on some fold has no mean.
+        True if the mean stays below `best` even with the score `largest` on every remaining fold. Also True for a
+        setting with a NaN score, because it has no mean.
     """
     most = (scores.sum(axis=1) + (n_folds - scores.shape[1]) * largest) / n_folds
     return ~(most >= best - _ROUNDED * max(1.0, abs(best))) & np.isfinite(best)
 
 
 def hardly_best(scores: FloatArray, leader: FloatArray, n_train: float, n_test: float, level: float) -> BoolArray:
-    """Return which settings are behind another one by more than chance explains. It is no proof: folds may tell more.
+    """Return which settings score significantly worse than the leader. This is no proof: further folds may differ.
 
-    **Says** that score = setting + fold + rest, with a rest of variance s², the mean square of what a two-way analysis
-    of variance leaves, with (n − 1)(k − 1) degrees of freedom; settings that score the same on every fold count as one,
-    for they do not tell n times what chance does. A setting's mean then has the variance s² (1/k + n_test/n_train),
-    corrected for training sets that overlap, and a difference of two is put to Tukey's studentised range of n, at the
-    level: the leader may have been chosen as the best on these very folds.
+    **Model**: score = setting + fold + residual. The residual variance s² is the mean square of a two-way analysis of
+    variance, with (n − 1)(k − 1) degrees of freedom; settings with equal scores on all folds count once. The mean of a
+    setting then has the variance s² (1/k + n_test/n_train), which is corrected for overlapping training sets. The
+    differences from the leader are tested with Tukey's studentised range of n means, because the leader may have been
+    chosen as the best on the same folds.
 
     Parameters
     ----------
     scores : ndarray of shape (n, k)
-        Of each setting on k folds.
+        Scores of the settings on k folds.
     leader : ndarray of shape (k,)
-        Of the one that they are compared with, on the same folds.
+        Scores of the leader on the same folds.
     n_train, n_test : float > 0
-        Rows to train on and to test on, in a fold.
+        Number of training rows and of test rows of a fold.
     level : float
-        Probability with which any setting that is as good as the leader may be among those that are named, where the
-        scores are as said.
+        Probability, under the model, that a setting as good as the leader is named.
 
     Returns
     -------
     ndarray of bool of shape (n,)
-        None where scores are additive to the last digit, so that nothing tells what chance does.
+        All False if the residuals are 0 up to rounding, because the variance is then unknown.
 
     References
     ----------
@@ -139,13 +138,13 @@ def hardly_best(scores: FloatArray, leader: FloatArray, n_train: float, n_test: 
     return np.asarray(leader.mean() - scores.mean(axis=1) > _usual_range(level, n, degrees) * width)
 
 
-@cache  # it takes a quarter of a second
+@cache  # SciPy needs about a quarter of a second
 def _usual_range(level: float, n: int, degrees: int) -> float:
-    """What the range of n means, in units of their deviation, is above with this probability."""
+    """Return the upper quantile, at this level, of the studentised range of n means."""
     return float(studentized_range.ppf(1.0 - level, n, degrees))
 
 
 def _distinct(scores: FloatArray) -> FloatArray:
-    """Rows that are not the same to rounding, once each: hopeless settings predict one class, and score alike."""
+    """Return the rows that differ by more than rounding, each once; bad settings often have equal scores."""
     unit = _ROUNDED * (float(np.abs(scores).max(initial=0.0)) or 1.0)
     return scores[np.unique(np.round(scores / unit), axis=0, return_index=True)[1]]

@@ -1,4 +1,4 @@
-"""Fits that have been made, scored by scikit-learn as if it had made them itself."""
+"""Scoring by scikit-learn of fits that were made beforehand."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from mercer.solvers.progress import CostEstimate, Progress
 if TYPE_CHECKING:
     from mercer.data import Data
 
-_TOGETHER = 4  # settings that are scored together: scikit-learn puts all results together anew each time
-_ASKED_BY = ("predict", "decision_function", "score", "score_samples")  # what machines know of rows of their fold
+_TOGETHER = 4  # settings in one call of scikit-learn, which builds its results again in each call
+_ASKED_BY = ("predict", "decision_function", "score", "score_samples")  # methods that accept preprocessed rows
 _ASKED = (*_ASKED_BY, "predict_proba", "predict_log_proba")
 
 
 class PrefittedSearchCV(BaseSearchCV):
-    """scikit-learn's own search, whose fits have been made before it asks for them: it splits, scores and averages.
+    """scikit-learn's search, with fits that were made beforehand: scikit-learn splits, scores and averages.
 
     Attributes
     ----------
     by_number : bool
-        Whether scorers hand rows on to the machine and no more, so that their numbers do in the place of copies.
+        Whether scorers only pass the rows on to the machine, so that row numbers can replace copies of the rows.
     """
 
     def __init__(
@@ -74,18 +74,20 @@ class PrefittedSearchCV(BaseSearchCV):
             error_score=search.error_score,
             return_train_score=search.return_train_score,
         )
-        self.routed = Bunch(estimator=routed.estimator, scorer=routed.scorer, splitter=Bunch(split={}))  # they are made
+        self.routed = Bunch(
+            estimator=routed.estimator, scorer=routed.scorer, splitter=Bunch(split={})
+        )  # the splits are given
         self._path = path_of(search.estimator)
         self._made: Iterator[FoldFit] = iter(())
         self._summaries: dict[int, _Summary] = {}  # by place in the grid
         self._scored: list[int] = []
         self._errors: list[Exception] = []
-        self._where = ""  # the first of them came from
+        self._where = ""  # traceback of the first error
 
     def _asks_training_rows(self) -> bool:
-        """Whether somebody looks at the rows to train on, that scikit-learn copies for each fit.
+        """Return whether scikit-learn needs the training rows, which it copies for each fit.
 
-        Where rows are kernel values, they say which columns the others have.
+        It needs them for training scores, and for kernel values to choose the columns of the test rows.
         """
         of_kernels = {kernel: place for place, (kernel, _) in enumerate(self.heads)}
         makes = (self._estimator(place) for place in of_kernels.values())
@@ -93,15 +95,15 @@ class PrefittedSearchCV(BaseSearchCV):
 
     @lazy_property
     def tags(self) -> Any:
-        """What scikit-learn asks of every fit where rows go by number: those of no setting are kernel values."""
+        """scikit-learn's tags of all estimators, if `by_number`: the rows of no setting are kernel values."""
         return get_tags(self._estimator(0))
 
     def fit(self, X: Any, y: Any = None) -> PrefittedSearchCV:
-        """Go through the grid; see :class:`BaseSearchCV`."""
+        """Run the search over the grid; see :class:`BaseSearchCV`."""
         self.table = X
         if self.by_number:
             X = np.arange(_num_samples(X))
-            if not get_config()["array_api_dispatch"]:  # where scikit-learn goes by what arrays are
+            if not get_config()["array_api_dispatch"]:  # with array API dispatch scikit-learn needs real arrays
                 X, y = _Taken(X), _Taken(y) if isinstance(y, np.ndarray) else y
         super().fit(X, y)
         return self
@@ -134,7 +136,7 @@ class PrefittedSearchCV(BaseSearchCV):
         estimate: CostEstimate,
         evaluate_candidates: Callable[..., Any],
     ) -> None:
-        """Tell of some settings of a path as they are finished, and score them; nothing of the fits is kept."""
+        """Wait for some settings of a path, report their progress, and score them; the fits are then dropped."""
         made: dict[int, list[FoldFit]] = {}
         for place in part:
             if folds := next(fits, []):
@@ -163,16 +165,16 @@ class PrefittedSearchCV(BaseSearchCV):
 
     @property
     def stopped(self) -> str:
-        """Why some settings were not tried, or ""."""
+        """Why some settings were not tried, or "" if all were."""
         return self.fits.stopped if len(self._summaries) < len(self.candidates) else ""
 
     @property
     def reason(self) -> str:
-        """What fits have shared, and why not more."""
+        """What the fits shared, and why not more."""
         return HELD if isinstance(self._asked, WithoutRows) else self.fits.reason
 
     def warn(self) -> None:
-        """Tell what failed that scikit-learn has not told, and what is missing."""
+        """Warn of failures that scikit-learn did not see, and of unfinished settings."""
         self.warn_of_failures()
         if self.stopped:
             warnings.warn(
@@ -182,29 +184,29 @@ class PrefittedSearchCV(BaseSearchCV):
             )
 
     def warn_of_failures(self) -> None:
-        """Tell of settings of which every fit failed, which scikit-learn has not seen."""
+        """Warn of settings whose fits all failed; scikit-learn does not see them."""
         if len(self._scored) < len(self._summaries):
             message = f"{len(self._errors)} fits failed, the first one with: {self._errors[0]}"
             warnings.warn(message, FitFailedWarning, stacklevel=users_level())
 
     def next_fit(self) -> FoldFit:
-        """The next fit: settings come in the order in which they are evaluated, and the folds of each in theirs."""
+        """Return the next fit, in the order in which scikit-learn evaluates settings and folds."""
         return next(self._made)
 
     def _paths(self) -> list[list[int]]:
-        """Places in the grid, by kernel and gamma; C ascends along each, for solutions to follow it."""
+        """Return paths of grid positions with equal kernel and gamma; C ascends along each path for warm starts."""
         paths: dict[tuple[int, int], list[int]] = {}
         for place, head in enumerate(self.heads):
             paths.setdefault(head, []).append(place)
         return [sorted(path, key=self._penalties) for path in paths.values()]
 
     def _penalties(self, place: int) -> tuple[float, ...]:
-        """What a path goes along; what is no number is the machine's to refuse."""
+        """Return the sort key of a setting on its path; values that are not numbers count as 0 and fail in the fit."""
         values = (self.candidates[place].get(self._path + name) for name in ("nu", "epsilon", "C"))
         return tuple(float(value) if isinstance(value, Real) else 0.0 for value in values)
 
     def _tell(self, estimate: CostEstimate, place: int) -> None:
-        """Tell how far the search is, if somebody listens and it goes on."""
+        """Report the progress of the search to stderr and to the callback, unless the search was stopped."""
         if self.fits.stopped or (not self.search.verbose and self.search.callback is None):
             return
         setting = {name.removeprefix(self._path): value for name, value in self.candidates[place].items()}
@@ -228,7 +230,7 @@ class PrefittedSearchCV(BaseSearchCV):
             self.fits.stop()
 
     def results_of_all(self) -> dict[str, Any]:
-        """`cv_results_` in the order of the grid; what was not tried has no score."""
+        """Return `cv_results_` in the order of the grid; settings that were not tried have no score."""
         found, n = self.cv_results_, len(self.candidates)
         summaries = [self._summaries.get(place, _NOTHING) for place in range(n)]
         results: dict[str, Any] = {
@@ -249,7 +251,7 @@ class PrefittedSearchCV(BaseSearchCV):
         return results
 
     def _of_failures(self, name: str) -> float:
-        """What scikit-learn has in a column where every fit of a path has failed."""
+        """Return the value that scikit-learn would store in a column for a setting whose fits all failed."""
         if name.endswith("_time"):
             return 0.0
         score = np.nan if self.error_score == "raise" else float(self.error_score)
@@ -257,7 +259,7 @@ class PrefittedSearchCV(BaseSearchCV):
 
 
 def users_level() -> int:
-    """Which `stacklevel` a warning has here that is to point at the line which called this library."""
+    """Return the `stacklevel` with which a warning points to the line that called this library."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("mercer."):
         level, frame = level + 1, frame.f_back
@@ -265,13 +267,13 @@ def users_level() -> int:
 
 
 def _are_named(scoring: Any) -> bool:
-    """Whether all scorers are scikit-learn's own, given by their names, or the estimator's."""
+    """Return whether all scorers are scikit-learn's named scorers or the estimator's own score."""
     named = [scoring] if scoring is None or isinstance(scoring, str) else scoring
     return isinstance(named, list | tuple | set) and all(one is None or isinstance(one, str) for one in named)
 
 
 class _Taken:
-    """An array that passes for a frame: of these scikit-learn takes rows, of others it asks first what they are."""
+    """An array with the interface of a data frame, from which scikit-learn takes rows without further checks."""
 
     iloc = None
 
@@ -283,7 +285,7 @@ class _Taken:
 
 
 class _Summary(NamedTuple):
-    """How the fits of one setting went."""
+    """Times, status and KKT violation of the fits of one setting."""
 
     mean_seconds: float
     std_seconds: float
@@ -304,7 +306,7 @@ class _Summary(NamedTuple):
 
 
 def _end_of(machine: Any) -> tuple[Status, float] | None:
-    """How a fit ended, and how far its machine is from its optimality conditions; None where nothing tells."""
+    """Return the status and the KKT violation of a fitted machine; None if the machine has no certificate."""
     if isinstance(machine, WithoutRows):
         return machine.ended
     if isinstance(machine, DualMachine):
@@ -318,9 +320,10 @@ _NOTHING = _Summary(np.nan, np.nan, "", np.nan)
 
 
 class _Cell(BaseEstimator):
-    """Stands for one fit that has been made already, where scikit-learn fits a clone and has a scorer ask it.
+    """A stand-in for one fit that was made beforehand; scikit-learn clones, fits and scores it.
 
-    Once fitted it passes for that fit: to `isinstance` and `check_is_fitted`, and in copies, clones and pickles.
+    After `fit` it behaves like the fitted estimator: for `isinstance` and `check_is_fitted`, and when it is copied,
+    cloned or pickled.
     """
 
     def __init__(self, estimator: Any, walk: PrefittedSearchCV) -> None:
@@ -329,10 +332,10 @@ class _Cell(BaseEstimator):
 
     @lazy_property
     def estimator(self) -> Any:
-        """What is fitted, for those who ask: scikit-learn makes a cell for each fit and most are asked for no more."""
+        """The unfitted estimator, made on first use: most cells never need it."""
         return clone(self._like).set_params(**self._params)
 
-    @property  # type: ignore[misc]  # isinstance asks for it
+    @property  # type: ignore[misc]  # used by isinstance
     def __class__(self) -> type:
         return type(self._like) if "_fold" in vars(self) else _Cell
 
@@ -395,18 +398,18 @@ class _Cell(BaseEstimator):
                     return share
             return known(rows, *args, **params)
 
-        ask.__name__ = name  # scikit-learn goes by it
+        ask.__name__ = name  # scikit-learn reads the name
         return ask
 
 
 def _share_right(machine: Any, rows: Data, y: Any) -> float | None:
-    """Accuracy, to the bit, without what scikit-learn looks at; None where that might refuse `y`."""
+    """Return the accuracy without scikit-learn's checks of `y`; None if these checks might refuse `y`."""
     if type(machine).score is not ClassifierMixin.score or not isinstance(y, np.ndarray):
         return None
     classes = machine.classes_
     if y.ndim != 1 or y.dtype != classes.dtype or y.dtype.kind not in "biufU":
         return None
-    if y.dtype.kind == "f" and not np.isin(y, classes).all():  # others may be no classes
+    if y.dtype.kind == "f" and not np.isin(y, classes).all():  # other floats may not be class labels
         return None
     return float(np.mean(machine.predict(rows) == y))
 
@@ -416,7 +419,7 @@ def _in_short(value: Any) -> str:
 
 
 def _let_go(error: BaseException | None) -> None:
-    """Free what an error has seen: matrices, that would live as long as it does."""
+    """Drop the tracebacks of an error, whose frames would keep matrices in memory."""
     while error is not None:
         error.__traceback__ = None
         error = error.__cause__ or error.__context__

@@ -1,4 +1,4 @@
-"""Fits of one machine, at many settings, on the folds of one table: kernel values and solutions go from fit to fit."""
+"""Fits of one machine with many settings on the folds of one table; the fits share kernel values and solutions."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _LIMITS = ("callback", "max_seconds", "max_iter")
 
 
 class SharedFits:
-    """Fits an estimator at one setting after the other, on all folds, as scikit-learn's search would.
+    """Fits an estimator with one setting after the other on all folds, as scikit-learn's search would.
 
-    A machine of this library, alone or at the end of a pipeline, is fitted on a matrix of kernel values that is
-    evaluated once for all settings that differ in penalties alone, and for all folds where their rows and kernels are
-    the same. (In a pipeline each fold has its own: what comes before the machine is fitted on its training rows.) It is
-    in single precision as long as what its rounding is likely to make is below the tolerance, and below a thousandth of
-    what decision values differ by; then in double. Each machine starts from the one before on the same fold. Where the
-    matrix does not fit the memory limit, and for any other estimator, each fit is what it would be without a search.
+    A machine of this library, alone or at the end of a pipeline, is fitted on a matrix of kernel values. The matrix is
+    computed once for all settings that differ in penalties only, and for all folds if rows and kernels are the same.
+    (In a pipeline each fold has its own matrix, because the preceding steps are fitted on its training rows.) The
+    matrix is in single precision as long as the likely rounding error of decision values is below the tolerance and
+    below a thousandth of their range; then it is in double precision. Each machine has a warm start from the previous
+    one on the same fold. If the matrix exceeds the memory limit, and for other estimators, fits share no matrix.
 
     Parameters
     ----------
@@ -86,12 +86,12 @@ class SharedFits:
 
     @property
     def n_at_a_time(self) -> int:
-        """Folds that are trained at a time."""
+        """Number of folds that are trained at the same time."""
         return self._n_threads if self._shares else 1
 
     @property
     def reason(self) -> str:
-        """What fits have shared, and why not more."""
+        """What the fits shared, and why not more."""
         first, *others = self._reasons or [""]
         return "; for other fits: ".join([f"for some fits: {first}", *others]) if others else first
 
@@ -101,7 +101,7 @@ class SharedFits:
 
     @property
     def stopped(self) -> str:
-        """Why the search shall go no further, or ""."""
+        """Why the search must stop, or ""."""
         return self._allowance.stopped
 
     def run(self, paths: Iterable[Sequence[Any]]) -> Generator[list[FoldFit], None, None]:
@@ -110,15 +110,15 @@ class SharedFits:
         Parameters
         ----------
         paths : iterable of sequences of estimators
-            Those of a sequence differ in penalties alone. Each fold goes along it by itself, and none goes on to the
-            next estimator while another waits for its turn: but for those that the threads would be left with in the
-            end, were all folds to come there together. These are a step ahead.
+            The estimators of a sequence differ in penalties only. All folds are fitted with one estimator before any
+            fold is fitted with the next one. The exception are some folds that run one estimator ahead, so that the
+            number of fits at the end is a multiple of the number of threads.
 
         Yields
         ------
         list of FoldFit
-            For each estimator in order, those of all folds, as soon as they are there; none where the search was
-            stopped before that. No more come from sequences that it was stopped before.
+            For each estimator in order, the fits of all folds when they are finished; an empty list if the search was
+            stopped before. After a stop, no further sequences are started.
         """
         n_folds, memory, ready = len(self._folds), Memory(self._limit), PriorityQueue[QueueItem]()
         pool = ThreadPoolExecutor(self._n_threads, initializer=partial(set_config, **get_config()))
@@ -145,16 +145,16 @@ class SharedFits:
             if path.shares:
                 made = path.made(place)
             else:
-                # In a thread of its own, that Ctrl-C does not reach: it is the search that is to end.
+                # Ctrl-C reaches the main thread only: it then ends the search and not the fit in the other thread.
                 courses = [FoldState(path, fold) for fold in range(len(self._folds))]
                 made = [pool.submit(self._fit_fold, fold_state, estimator).result() for fold_state in courses]
             self._reasons.update(dict.fromkeys(fold.reason for fold in made if fold.error is None))
             yield all_or_none(made)
 
     def _take_turn(self, ready: PriorityQueue[QueueItem]) -> None:
-        """Make the first fit, in the order of the search, of those that wait for nothing.
+        """Make the first fit of the queue; wait if the queue is empty.
 
-        There are as many turns as fits: where nothing is ready, a fit is under way whose fold has more before it.
+        This is called once for each fit. If the queue is empty, another fit is running whose fold has further fits.
         """
         _, _, fold, fold_state = ready.get()
         place, fits, seconds = fold_state.place, fold_state.path.fits, 0.0
@@ -163,14 +163,14 @@ class SharedFits:
             fit = self._fit_fold(fold_state, fold_state.path.estimators[place])
             seconds = fit.seconds
             fits[place][fold].set_result(fit)
-        except BaseException as error:  # such as SystemExit: it is for who waits for the fit
+        except BaseException as error:  # the thread that waits for the fit raises the error, for instance SystemExit
             fits[place][fold].set_exception(error)
         finally:
             if fold_state.place < len(fits):
                 ready.put((self._turn_of(fold_state.place, fold), -seconds, fold, fold_state))
 
     def _turn_of(self, place: int, fold: int) -> int:
-        """When it is the turn of a fold's fit at some place of a path."""
+        """Return the turn of a fold's fit at a position of the path: the position, or one less for folds ahead."""
         n_folds = len(self._folds)
         return place - (fold >= n_folds - n_folds % self._n_threads)
 
@@ -180,8 +180,8 @@ class SharedFits:
             self._check()
             fit = self._shared if fold_state.path.shares else self._alone
             made, machine, rows, reason = fit(estimator, fold_state)
-            self._check()  # a fit that was stopped is no result
-        except Exception as error:  # whatever it is, it is the result of this fit
+            self._check()  # the result of a stopped fit is not used
+        except Exception as error:  # any error is the result of this fit
             return FoldFit(None, None, None, "", error, time.perf_counter() - began)
         return FoldFit(made, machine, rows, reason, None, time.perf_counter() - began)
 
@@ -202,16 +202,16 @@ class SharedFits:
         fitted = estimator.fit(folds.given(estimator, number), *folds.targets(number), **folds.params_of(number))
         machine = machine_of(fitted)
         if isinstance(machine, DualMachine | EveryRowMachine):
-            machine._search = None  # it is over, but others may fit the machine
+            machine._search = None  # later fits of the machine do not belong to this search
         for name, value in own.items():
             setattr(machine, name, value)
         return lambda: fitted, machine, None, fold_state.path.why_not
 
     def _shared(self, estimator: Any, fold_state: FoldState) -> tuple[Callable[[], Any], DualMachine, Rows, str]:
         if machine_of(estimator).callback is not None:
-            estimator = clone(estimator)  # each fit has a callback of its own, that may keep count
+            estimator = clone(estimator)  # each fit needs its own callback, which may have a state
         given: DualMachine = machine_of(estimator)
-        fold_inputs = fold_state.fold_inputs = fold_state.fold_inputs or self._material(estimator, fold_state.number)
+        fold_inputs = fold_state.fold_inputs = fold_state.fold_inputs or self._inputs_of(estimator, fold_state.number)
         kernel, rows = fold_inputs.kernel, fold_inputs.rows
         machine, reason = None, ""
         for held, shares in self._ways_of(fold_state, fold_inputs):
@@ -222,15 +222,15 @@ class SharedFits:
             )
             in_single = isinstance(held, InMemoryRows) and held.whole.dtype == np.float32
             try:
-                machine.fit(used.data.rows(used.train), *fold_inputs.told, sample_weight=fold_inputs.weights)
+                machine.fit(used.data.rows(used.train), *fold_inputs.targets, sample_weight=fold_inputs.weights)
             except InseparableError:
                 if not in_single:
                     raise
-                fold_state.in_single = False  # rounded values may hide the margin
+                fold_state.in_single = False  # rounding errors may hide a small margin
                 continue
             if not isinstance(held, InMemoryRows) or not in_single:
                 break
-            stalled = Status.STALLED in machine._solved().statuses  # rounded values may be no kernel's
+            stalled = Status.STALLED in machine._solved().statuses  # a rounded matrix may be indefinite
             if not stalled and not rounding_shows(machine, fold_inputs.size, used.data):
                 break
             fold_state.in_single, fold_state.last = False, machine
@@ -238,21 +238,22 @@ class SharedFits:
         machine._search, fold_state.last = None, machine
         return partial(self._for_any_rows, estimator, machine, kernel, rows, fold_state.number), machine, used, reason
 
-    def _material(self, estimator: Any, number: int) -> FoldInputs:
+    def _inputs_of(self, estimator: Any, number: int) -> FoldInputs:
         rows, machine = self._folds.rows(estimator, number), machine_of(estimator)
-        told = self._folds.targets(number)
+        targets = self._folds.targets(number)
         weights = next(iter(self._folds.params_of(number).values()), None)
         spec = machine._kernel_asked_for()
         checked = None if weights is None else check_sample_weight(weights, rows.train.size)
-        if told and isinstance(machine, MarginClassifier):
-            labels = read_labels(told[0], weights, machine.class_weight, rows.train.size)
-            told, checked = (labels,), labels.uneven_weights
+        if targets and isinstance(machine, MarginClassifier):
+            labels = read_labels(targets[0], weights, machine.class_weight, rows.train.size)
+            targets, checked = (labels,), labels.uneven_weights
         kernel = spec.resolve(rows.data.rows(rows.train), checked)
         by_folds = estimator is not machine or kernel != spec
-        return FoldInputs(rows, told, weights, kernel, by_folds, float(np.abs(kernel.diag(rows.data)).max(initial=0.0)))
+        size = float(np.abs(kernel.diag(rows.data)).max(initial=0.0))
+        return FoldInputs(rows, targets, weights, kernel, by_folds, size)
 
     def _for_any_rows(self, estimator: Any, machine: DualMachine, kernel: Kernel, rows: Rows, number: int) -> Any:
-        """The estimator as it would be without a search."""
+        """Return the fitted estimator as a fit without a search would leave it."""
         estimator, fitted = clone(estimator), machine
         if isinstance(machine.kernel_, EvaluatedKernel) and not kernel.takes_values:
             fitted = machine._of_rows(kernel, rows.data.rows(rows.train))
@@ -268,10 +269,10 @@ class SharedFits:
         return fitted
 
     def _ways_of(self, fold_state: FoldState, fold_inputs: FoldInputs) -> Iterator[tuple[Precomputed | None, str]]:
-        """Kernel values between all rows of the fold, in single precision, then in double; None where there are none.
+        """Yield matrices of kernel values to fit on: in single precision, then in double, then None for no matrix.
 
-        With each goes what a fit on it shares. Folds share one matrix where the rows are the same and the kernel
-        depends on no rows; else each has its own.
+        Each comes with a text that says what the fits share. Folds share one matrix if their rows are the same and the
+        kernel does not depend on the rows; otherwise each fold has its own.
         """
         kernel, rows, by_folds = fold_inputs.kernel, fold_inputs.rows, fold_inputs.by_folds
         if kernel.takes_values:
@@ -280,7 +281,7 @@ class SharedFits:
         share = len(self._folds) if by_folds else 1
         kept = fold_state.path.matrices(fold_state.number if by_folds else None)
         n_jobs = 1 if by_folds else self._n_threads
-        # Where a kernel is indefinite, rounding decides which of its stationary points is found.
+        # With an indefinite kernel, rounding could change which stationary point is found.
         single = kernel.is_psd and holds(fold_inputs.size)
         beyond = []
         for dtype in (np.float32, np.float64) if single and fold_state.in_single else (np.float64,):
@@ -292,26 +293,28 @@ class SharedFits:
         yield None, why_values_are_not(kernel, share, beyond[0], self._limit)
 
     def _bound(self, machine: Iterated, number: int) -> None:
-        """Have a fit end when its time, or that of the search, is over."""
+        """Set the step limit and the time limit of a fit."""
         if machine.max_iter == -1 and isinstance(machine, DualMachine):
             machine.max_iter = most_steps(self._folds.n_train(number))
         limits = [seconds for seconds in (machine.max_seconds, self._allowance.seconds_left()) if seconds is not None]
         machine.max_seconds = min(limits, default=None)
 
     def _go_on(self, machine: DualMachine, fold_state: FoldState, kernel: Kernel) -> DualMachine:
-        """Set the machine up for the search, with the last solution on this fold where it is one to start from."""
+        """Prepare the machine for the search, with a warm start from the fold's last solution if possible."""
         machine.kernel, machine.n_jobs, machine.warm_start, machine.verbose = kernel, 1, True, 0
         self._bound(machine, fold_state.number)
-        machine._silent = True  # how each fit ended is told with the results
+        machine._silent = True  # `cv_results_` reports how each fit ended
         machine._search = self._ends
         last = fold_state.last
-        if last is not None and kernel.is_psd and _are_near(last, machine):  # of an indefinite one the start decides
+        if (
+            last is not None and kernel.is_psd and _are_near(last, machine)
+        ):  # with an indefinite kernel the result depends on the start
             machine._go_on_from(last)
         return machine
 
 
 class _Stop:
-    """Ends a fit when the search is to end; asked every 50 ms."""
+    """A callback that ends a fit when the search must end; it is called about every 50 ms."""
 
     def __init__(self, search: Interruption, also: Callable[[Progress], object] | None) -> None:
         self._search, self._also = search, also
@@ -323,5 +326,5 @@ class _Stop:
 
 
 def _are_near(last: DualMachine, machine: DualMachine) -> bool:
-    """Whether the solution of one machine of a path is one to start from for another."""
+    """Return whether the solution of `last` is a useful warm start for `machine`."""
     return last.kernel == machine.kernel and getattr(last, "epsilon", None) == getattr(machine, "epsilon", None)

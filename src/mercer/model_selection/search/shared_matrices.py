@@ -1,4 +1,4 @@
-"""Matrices of kernel values that fits share, and their memory."""
+"""Matrices of kernel values that fits share, and the memory that they reuse."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mercer.model_selection.search.fold_rows import Rows
 
 
 class Memory:
-    """What matrices that are gone have left behind: to touch fresh memory takes longer than to fill it.
+    """Memory of released matrices, kept for reuse because first access to new memory is slow.
 
     Parameters
     ----------
     most : int
-        Bytes beyond which what nobody needs now is given up for a matrix of another size.
+        Bytes; if a new matrix would exceed them, unused memory of other sizes is released.
     """
 
     def __init__(self, most: int) -> None:
@@ -30,7 +30,7 @@ class Memory:
         self._lock = Lock()
 
     def square(self, n: int, dtype: type[np.floating]) -> npt.NDArray[np.floating]:
-        """Return an uninitialised matrix, whose memory comes back when nothing refers to it any more."""
+        """Return an uninitialised matrix, whose memory is reused after the last reference to it is gone."""
         wanted = n * n * np.dtype(dtype).itemsize
         with self._lock:
             idle = self._idle.setdefault(wanted, [])
@@ -48,7 +48,7 @@ class Memory:
 
 
 class Matrices:
-    """The matrix of one kernel's values, in single precision and, where some fold needs it, in double."""
+    """The matrix of one kernel's values, in single precision and, if a fold needs it, in double precision."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -57,13 +57,13 @@ class Matrices:
 
     @staticmethod
     def bytes_of(dtype: type[np.floating], n: int, *, after_single: bool = True) -> int:
-        """What they take, for n rows, once the one in this precision is there."""
+        """Return the bytes of the matrices of n rows, including the matrix in this precision."""
         return n * n * (4 if dtype is np.float32 else 12 if after_single else 8)
 
     def of(
         self, kernel: Kernel, rows: Rows, dtype: type[np.floating], n_jobs: int, check: Callable[[], None]
     ) -> InMemoryRows:
-        """The values between all rows; who comes second waits for who evaluates them."""
+        """Return the kernel values between all rows; a second thread waits until the first has computed them."""
         with self._lock:
             if dtype not in self._by_dtype:
                 matrix = self._memory.square(rows.data.n, dtype)

@@ -1,4 +1,4 @@
-"""Which fits of a search share anything, in words, and why others do not."""
+"""Texts that say what the fits of a search share, or why they share nothing."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mercer.kernels import Kernel
 from mercer.model_selection.search.pipelines import machine_of, path_of, remembers
 
 SHARING = (SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM, SVDD)
-"""Machines whose fits share what they can; a class made from one of them may do anything with its rows."""
+"""Machines whose fits share kernel values and solutions. Subclasses do not, because they may change the rows."""
 
 
 def why_nothing_is_shared(estimator: Any, X: Any, fit_params: Mapping[str, Any]) -> str:
-    """Why fits share nothing; "" where they share what they can."""
+    """Return why the fits of this estimator share nothing, or "" if they can share."""
     machine = machine_of(estimator)
     if type(machine) not in SHARING:
         return _why_not(type(machine))
@@ -36,7 +36,7 @@ def why_nothing_is_shared(estimator: Any, X: Any, fit_params: Mapping[str, Any])
 
 
 def what_is_shared(kernel: Kernel, *, by_folds: bool) -> str:
-    """What fits on matrices share: one for all folds, or one for each."""
+    """Return what fits on matrices share; with `by_folds` each fold has its own matrix."""
     what = "kernel values and solutions" if kernel.is_psd else "kernel values"
     return (
         f"penalties share {what}, and each fold has a matrix of its own"
@@ -46,7 +46,7 @@ def what_is_shared(kernel: Kernel, *, by_folds: bool) -> str:
 
 
 def why_values_are_not(kernel: Kernel, n_matrices: int, n_bytes: int, limit: int) -> str:
-    """What fits share whose kernel values, of so many bytes a matrix, are beyond the limit."""
+    """Return what fits share if their matrices, of `n_bytes` each, exceed the memory limit."""
     matrices = "a matrix" if n_matrices == 1 else f"{n_matrices} matrices"
     only = ", only solutions are" if kernel.is_psd else ""
     are = "is" if n_matrices == 1 else "are"
@@ -63,7 +63,7 @@ def _why_not(kind: type) -> str:
 
 
 def _named(kind: type) -> str:
-    """A class with the module that it is imported from."""
+    """Return the name of a class with its public module."""
     if kind.__module__.startswith("mercer."):
         return f"mercer.{kind.__name__}"
     parts = [part for part in kind.__module__.split(".") if not part.startswith("_")]

@@ -1,4 +1,4 @@
-"""A search that zooms in: a coarse grid, and then finer ones around its best cell."""
+"""A search that refines its grid: a coarse grid, then finer grids around the best cell."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
     from mercer.solvers import Interruption
 
 ZOOM = "zoom"
-"""In the place of an axis's values."""
+"""Value of a parameter axis that asks for this search."""
 
 _COARSE = {
     "C": (1.0, 100.0, (-1, 0, 1, 2)),
     "epsilon": (0.1, 10.0, (-1, 0, 1)),
     "gamma": (np.nan, 16.0, (-2, -1, 0, 1, 2)),
 }
-"""Centre (of gamma: by the rows), factor, and powers of it that are tried first: C from 0.01 to 10^4, and gamma from
-1/256 to 256 times the inverse of a typical squared distance, is where nearly all optima lie."""
+"""Coarse grid of each axis: centre (for gamma found from the rows), factor, and powers of the factor. The grid covers
+nearly all optima: C from 0.01 to 10^4, and gamma from 1/256 to 256 times the inverse of a typical squared distance."""
 
 _STAGES = 3
-"""The coarse grid, and twice its factor's root: C is then found to a factor of 3 and gamma to one of 2, which is less
-than what folds of some hundred rows can tell apart."""
+"""Number of grids. Each finer grid uses the square root of the factor before: C is found up to a factor of about 3 and
+gamma up to 2. Folds of some hundred rows cannot distinguish finer values."""
 
 
 AXES = tuple(_COARSE)
-"""What can be found by zooming in."""
+"""Parameter axes that can be zoomed."""
 
 
 def zooms(search: Search) -> list[str]:
-    """The axes whose values are to be found by zooming in."""
+    """Return the axes of the search that are set to "zoom"."""
     return [name for name in AXES if isinstance(getattr(search, name), str) and getattr(search, name) == ZOOM]
 
 
@@ -57,14 +57,14 @@ def zoom(
     metric: Any,
     interruption: Interruption,
 ) -> None:
-    """Search a coarse grid, then finer ones around the best cell, and give `search` the results of all.
+    """Search a coarse grid, then finer grids around the best cell, and store the results of all in `search`.
 
-    The other axes and the kernels keep their values in the coarse grid; after it they have those of the best cell.
+    The coarse grid has all values of the other axes and all kernels; the finer grids have those of the best cell only.
 
     Raises
     ------
     ValueError
-        Where no single score says what is best.
+        If no single score decides which setting is best.
     """
     if callable(search.refit):
         raise ValueError(
@@ -127,13 +127,13 @@ def _coarse(name: str, search: Search, X: Any, y: Any) -> list[float]:
 
 
 def _by_axis(setting: dict[str, Any]) -> dict[str, Any]:
-    """The values of a setting by the names of the search's axes."""
+    """Return the values of a setting by the names of the search's parameters."""
     named = {name.rsplit("__", 1)[-1]: value for name, value in setting.items()}
     return {"kernels" if name == "kernel" else name: value for name, value in named.items()}
 
 
 def _gathered(stages: list[Search]) -> dict[str, Any]:
-    """The results of all stages; a cell that several tried is the first one's."""
+    """Return the results of all stages; a cell that occurs in several stages is taken from the first."""
     settings = [setting for part in stages for setting in part.cv_results_["params"]]
     kept = [k for k, setting in enumerate(settings) if not any(_same(setting, one) for one in settings[:k])]
     chosen = [settings[k] for k in kept]
