@@ -1,4 +1,4 @@
-"""Exact leave-one-out: what the machine trained without a row says of it, for every row, without n fits."""
+"""Exact leave-one-out: the prediction of each row by the machine trained without it, without n fits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _HELD = (
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
-    """What the machines trained without each row say of it.
+    """Leave-one-out values and predictions of all rows.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class LeaveOneOut:
     stopped : str
         Why some are not: "interrupted", "time limit" or "".
     held : str
-        What is not estimated anew without a row.
+        What is estimated from all rows and not again without each row.
     """
 
     decision: FloatArray
@@ -134,11 +134,11 @@ def leave_one_out(
     verbose: int = 0,
     callback: Callable[[Progress], object] | None = None,
 ) -> LeaveOneOut:
-    """Return what the machine trained without a row says of it, for every row.
+    """Return the leave-one-out value of every row: its decision value by the machine trained without it.
 
     **Solves** the problem of the estimator n times, each time without one row: the numbers are those of n refits at a
-    tight tolerance, to about 1e-6 of the margin. Not estimated anew are kernel parameters such as gamma="scale",
-    balanced class weights, and preprocessing: `held` says so.
+    tight tolerance, to about 1e-6 of the margin. Kernel parameters such as gamma="scale", balanced class weights and
+    preprocessing are those of all rows, see `held`.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def leave_one_out(
     TypeError
         If the estimator is of another kind.
     InvalidParameterError
-        If `what`, `max_seconds` or `callback` is none of these.
+        If `what`, `max_seconds` or `callback` is invalid.
     ValueError
         If the kernel is not positive semidefinite on these rows, or `contamination` is set; and as in `fit`.
     InseparableError
@@ -186,7 +186,7 @@ def leave_one_out(
     Rows that are no support vectors cost nothing: the machine without them is the same. Those of a support vector are
     found by moving its coefficient to 0, in steps in which whole blocks of other variables change sides, until the
     optimality conditions hold; the factorisation of the full solution's free variables serves all of them. Every
-    solution's violation is measured. Where rounding leaves doubt the row is refitted, and counted so.
+    solution's violation is measured. If rounding errors could matter, the row is refitted, and counted as "refitted".
 
     A machine for two classes of which one has a single row has no other class left without it: it then decides for
     the class that is there, with decision value +1 or -1, and the row is an error.
@@ -199,7 +199,7 @@ def leave_one_out(
     stays within the estimator's `memory_limit`; where the f + m numbers do not fit, rows are refitted.
 
     scikit-learn has `cross_val_predict(estimator, X, y, cv=LeaveOneOut())`, which fits n times, and estimates gamma and
-    class weights anew each time.
+    class weights again each time.
 
     References
     ----------

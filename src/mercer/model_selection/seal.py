@@ -31,7 +31,7 @@ class Opening:
 
 @dataclass
 class Seal:
-    """The record of a test part: it grows with every look, for all who hold it.
+    """The record of a test part; every look adds an entry.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Seal:
 
     @property
     def clean(self) -> bool:
-        """Whether nobody has looked more than once."""
+        """Whether the test part was opened at most once."""
         return len(self.openings) <= 1
 
     def note(self, purpose: str) -> Opening:
@@ -104,7 +104,7 @@ class SealedTest:
     openings : tuple of Opening
         Every look so far.
     seal : Seal
-        The record, for who wants to keep it.
+        The record of all looks, which can be stored with a model.
 
     Examples
     --------
@@ -141,7 +141,7 @@ class SealedTest:
         return self.seal.openings
 
     def restrict(self, rows: np.ndarray) -> SealedTest:
-        """The same seal over some of the rows (rising indices), numbered anew: none changes sides."""
+        """Return the seal restricted to some rows (ascending indices), which are renumbered; no row changes sides."""
         position = np.full(self._n, -1)
         position[rows] = np.arange(len(rows))
         part = copy(self)

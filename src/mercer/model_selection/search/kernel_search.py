@@ -1,7 +1,7 @@
-"""A search over kernels, gamma and penalties on matrices of kernel values that folds and penalties share.
+"""A search over kernels, gamma and penalties; folds and penalties share matrices of kernel values.
 
-The search of `mercer study` is :mod:`mercer.study.search`: it has preprocessing of its own in each fold, so that
-folds could share no matrix, and rows that are kept where they come back are faster there.
+The search of `mercer study` is :mod:`mercer.study.search`: its preprocessing is fitted in each fold, so that folds
+cannot share a matrix.
 """
 
 from __future__ import annotations
@@ -40,12 +40,11 @@ from mercer.solvers.progress import Progress
 
 
 class KernelSearchCV(BaseSearchCV):
-    """Cross-validated search over kernels, gamma and penalties: scikit-learn's GridSearchCV at the price of few fits.
+    """Cross-validated search over kernels, gamma and penalties, like scikit-learn's GridSearchCV but much faster.
 
     **Solves** for every setting and fold the problem of `estimator` on the fold's training rows, to its tolerance, and
-    takes the setting of the best mean score on the rows left out. One matrix of kernel values serves all folds and all
-    penalties (C, epsilon, nu) of a kernel, and the scores too; each machine starts from the solution of the penalty
-    before.
+    chooses the setting with the best mean score on the test rows. One matrix of kernel values serves all folds, all
+    penalties (C, epsilon, nu) of a kernel, and the scores. Each machine has a warm start from the previous penalty.
 
     Parameters
     ----------
@@ -64,8 +63,8 @@ class KernelSearchCV(BaseSearchCV):
     scoring : str, callable, list, tuple or dict, optional
         As for GridSearchCV; by default the estimator's `score`.
     n_jobs : int, optional
-        Folds that are trained at a time, where fits share something; else it is one, as with cv="leave_one_out". None:
-        all processors. Results do not depend on it.
+        Number of folds that are trained at the same time; None: all processors. It is 1 if fits share nothing or with
+        cv="leave_one_out". Results do not depend on it.
     refit : bool, str or callable, default=True
         As for GridSearchCV.
     cv : int, splitter, iterable or "leave_one_out", optional
@@ -73,9 +72,9 @@ class KernelSearchCV(BaseSearchCV):
         :func:`mercer.leave_one_out` finds for all rows, each by the machine without it, at the price of some fits a
         setting: what depends on the rows (gamma="scale", balanced class weights, steps before the machine) is then that
         of all rows. It is one score of all rows together, as of a single split, by any scorer of predictions or
-        decision values; there are none of training rows, and `fit` takes no parameter but the machine's sample weights.
+        decision values; there are no training scores, and `fit` takes no parameter but the machine's sample weights.
     verbose : int, default=0
-        1 says on stderr which setting was tried and how long the rest will take.
+        1 writes to stderr which setting was tried and how long the rest will take.
     error_score : "raise" or float, default=nan
         Score of a fold whose fit fails.
     return_train_score : bool, default=False
@@ -93,18 +92,18 @@ class KernelSearchCV(BaseSearchCV):
         MB at most, in double precision 320. Measured with nearly all coefficients free, for one fold at a time and for
         two: 40 and 75 MB on 3,000 rows, 120 and 220 on 6,000, 190 and 320 on 8,000.
     max_seconds : float, optional
-        Ends the search, with the settings that all folds have finished; training the best one on all rows comes on top.
+        Time limit of the search in seconds. The result has the settings that are finished on all folds. Training the
+        best one on all rows takes additional time.
     max_seconds_per_fit : float, optional
-        Ends a single fit of a machine of this library, which is then scored as it stands.
+        Time limit of a single fit of a machine of this library. The machine is then scored as it is.
     callback : callable, optional
-        Called with a :class:`mercer.solvers.progress.Progress` after every setting; returning True ends the search,
-        with the settings that all folds have finished by then.
+        Function that is called with a :class:`mercer.solvers.progress.Progress` after every setting. If it returns
+        True, the search ends with the settings that are finished on all folds.
     early_stopping : {"bound", "statistics"}, optional
-        Every setting is tried on two folds, the best one on all, and the others on more of them only while they may
-        still be best. "bound" leaves a setting where even the largest score that there is, on every fold to come, would
-        not make it best: the best setting and its score are those of the whole search, to the tolerance of the fits.
-        "statistics" also leaves those that are behind by more than chance explains, which is no proof: another setting
-        may be found.
+        Every setting is tried on two folds, and the best one on all folds. The others are tried on further folds only
+        as long as they may still be best. "bound" drops a setting if even the largest possible score on all remaining
+        folds would not make it best: the result is that of the whole search, to the tolerance of the fits. "statistics"
+        also drops settings that are significantly worse; this is no proof, and the result may differ.
 
     Attributes
     ----------
@@ -119,7 +118,7 @@ class KernelSearchCV(BaseSearchCV):
     stopped_ : str
         Why some settings were not tried: "interrupted", "time limit" or "".
     reason_ : str
-        What fits shared, and why not more.
+        What the fits shared, and why not more.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
@@ -149,7 +148,7 @@ class KernelSearchCV(BaseSearchCV):
     1,000,000 steps (or 100 a row, where that is more) is scored as it stands, unless the machine sets a limit itself;
     its status says so.
 
-    Parameters that depend on rows (gamma="scale", class_weight="balanced") are found anew on the training rows of each
+    Parameters that depend on rows (gamma="scale", class_weight="balanced") are estimated on the training rows of each
     fold, as by GridSearchCV; each fold then has a matrix of its own. For random or halving search, give the machines to
     scikit-learn's RandomizedSearchCV or HalvingGridSearchCV; these share nothing.
 
@@ -270,7 +269,7 @@ class KernelSearchCV(BaseSearchCV):
         y : array-like of shape (n,), optional
         **params
             As for GridSearchCV: `groups` for the splitter, `sample_weight` for the estimator (and, with metadata
-            routing, for who asks for it).
+            routing, for every object that requests it).
 
         Returns
         -------
@@ -317,7 +316,7 @@ class KernelSearchCV(BaseSearchCV):
         return self
 
     def _by_leave_one_out(self) -> bool:
-        """Whether rows are left out one by one."""
+        """Return whether the search scores by exact leave-one-out."""
         if not isinstance(self.cv, str):
             return False
         if self.cv != LEAVE_ONE_OUT:

@@ -79,7 +79,7 @@ class SharedFits:
         self._folds = Folds(X, y, splits, fit_params)
         self._n_threads = max(1, min(len(splits), n_threads(n_jobs)))
         self._allowance = allowance
-        self._ends = Interruption(allowance.interruption)  # also when nobody wants the fits any more
+        self._ends = Interruption(allowance.interruption)  # also requested when the caller stops reading fits
         self._limit = DEFAULT_MEMORY_LIMIT if allowance.memory_limit is None else allowance.memory_limit
         self._shares = not why_nothing_is_shared(estimator, X, self._folds.params)
         self._reasons: dict[str, None] = {}  # in the order of the fits
