@@ -49,8 +49,10 @@ def run(script):
 
 @pytest.mark.parametrize(
     ("last", "code"),
-    [("print('done')", 0), ("print('done'); raise MemoryError", 1)],
-    ids=["return", "exception"],
+    [
+        pytest.param("print('done')", 0, id="return"),
+        pytest.param("print('done'); raise MemoryError", 1, id="exception", marks=pytest.mark.full),
+    ],
 )
 def test_a_process_ends_while_daemon_threads_are_at_work(last, code):
     """CPython before 3.14 ends these threads where they ask for the GIL; that must not abort the process."""
@@ -60,6 +62,7 @@ def test_a_process_ends_while_daemon_threads_are_at_work(last, code):
     assert "terminate" not in found.stderr
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_process_that_is_forked_while_others_are_at_work_fits_and_ends():
     """No lock that another thread held at that moment may keep the child waiting."""
