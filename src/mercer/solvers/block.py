@@ -1,4 +1,4 @@
-"""The problem restricted to a working set: pair steps, and Newton steps where these drag on."""
+"""The problem restricted to a working set: SMO steps, and Newton steps if these are slow."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from mercer._core import Block
 
 
-_ASTRAY = 3.0  # times the violation at 0: once pair steps have made more of it, few variables are near their bounds
-_SMALLER = 64.0  # are the boxes that are solved first then; a power of 2 keeps who is at a bound there to the last bit
-_PART_WAY = 0.5  # of the violation at 0: in smaller boxes no less is asked for
-_ROUNDS, _BLOCK_ROUNDS = 40, 10  # of pair steps and Newton steps on a working set: a small one, a large one
-_SMALL_BLOCK = 500
+_ASTRAY = 3.0  # SMO has diverged if the violation exceeds this multiple of the violation at 0
+_SMALLER = 64.0  # factor by which all bounds are divided then; a power of 2, so that bounds stay exact
+_PART_WAY = 0.5  # tolerance within the smaller bounds, as a share of the violation at 0
+_ROUNDS, _BLOCK_ROUNDS = 40, 10  # alternations of SMO and Newton steps on a small and on a large working set
+_SMALL_BLOCK = 500  # variables; largest small working set
 
 
 def newton_bytes(n_free: int, size: int, *, single: bool) -> int:
-    """Return the most that a native call of Newton steps takes which begins with up to `n_free` free variables.
+    """Return the bytes that Newton steps take which begin with up to `n_free` free variables, to a few per cent.
 
-    To a few per cent, by native/qp/newton_steps.hpp: of more than ``FEW_FREE`` in single precision a call
-    has a factor, of as many or fewer an inverse, or the factor in double precision in its place.
+    See native/qp/newton_steps.hpp: with more than ``FEW_FREE`` free variables in single precision, a call has a
+    Cholesky factor; with fewer it has an inverse, or a factor in double precision.
     """
     few = _newton_capacity(min(n_free, FEW_FREE) if single else n_free, size)
     many = _newton_capacity(n_free, size)
@@ -37,18 +37,18 @@ def newton_bytes(n_free: int, size: int, *, single: bool) -> int:
 
 
 def _newton_capacity(n_free: int, size: int) -> int:
-    """How many variables there is room for, with padding for any instruction set."""
+    """Capacity of the native arrays in variables, with padding for any instruction set."""
     return min(size, n_free + n_free // 4 + 64) + 96
 
 
 def solve_chosen(state: BatchState, chosen: IndexArray, matrix: RealArray) -> Generator[None, None, Block]:
     """Solve the problem restricted to `chosen`, by group, whose kernel values are `matrix`; yield after bounded work.
 
-    At each yield the state's point is up to date, and where everything is chosen, so is its gradient.
+    At each yield the state's point is up to date; if all variables are chosen, its gradient is too.
     """
     end_tol = 0.5 * state.tol
     tol = max(end_tol, 0.0 if state.takes_everything else INNER_SHARE * state.violation)
-    # Where nobody else violates, Newton steps go on to the end: the last ones cost least.
+    # If no other variable violates its condition, Newton steps go on to the end: the last ones are the cheapest.
     newton_tol = end_tol if state.holds_all else tol
     at_zero = state.violation if _may_begin_smaller(state, chosen) else math.inf
     return (yield from _settle(state, chosen, matrix, tol, newton_tol, at_zero))
@@ -63,10 +63,10 @@ def _settle(
     at_zero: float,
     boxes: float = 1.0,
 ) -> Generator[None, None, Block]:
-    """Come to the tolerance in `boxes` so many times as wide, from 0 where that is not 1.
+    """Solve to the tolerance with all bounds multiplied by `boxes`, from 0 unless that is 1.
 
-    Where pair steps from 0 go astray, smaller boxes are solved first, all in proportion; what is found in these is the
-    state's once its dual objective is the higher one.
+    If SMO from 0 diverges, the problem with smaller bounds is solved first. Its scaled solution is the new start, and
+    the state takes it once its dual objective is higher.
     """
     block = _begin(state, chosen, matrix, tol, newton_tol, _ASTRAY * at_zero, boxes)
     yield from _work(state, chosen, block, is_hidden=boxes != 1.0)
@@ -80,7 +80,7 @@ def _settle(
 
 
 def _may_begin_smaller(state: BatchState, chosen: IndexArray) -> bool:
-    """Whether all variables are there and 0, so that the solution in smaller boxes is a start in these."""
+    """Whether all variables are chosen and 0, so that the solution for smaller bounds is a possible start."""
     begins = state.takes_everything and state.single and state.n_refreshes == 0 and not state.beta[chosen].any()
     return begins and state.gram.is_convex and math.isfinite(state.reach)
 
@@ -98,12 +98,12 @@ def _begin(
     size = chosen.size
     room = factor_room(state.gram, state.reach, state.matrix_bytes, single=single)
     few = _most_free(FEW_FREE if single else MANY_FREE_PRECISE, size, room, single=single)
-    # A factor for more than FEW_FREE takes less memory than one for as many. Beyond the violation of 0, and while
-    # others violate, many are free only on their way, and factors of as many lead nowhere, slowly: it comes late then.
+    # A factor for more than FEW_FREE variables takes less memory than the inverse of FEW_FREE. While the violation is
+    # above that of 0, or other variables violate, many variables are free only temporarily; the factor then comes late.
     late = _most_free(MANY_FREE, size, room, single=True) if single and few == FEW_FREE else -1
     many = max(few, late) if state.holds_all else few
     exact = size if state.ends_exactly else EXACT_FREE
-    ends = everything and state.n_refreshes > 0  # single precision has left few changes to make
+    ends = everything and state.n_refreshes > 0  # after single precision, few changes are left
     limits = BlockLimits(
         tol=tol,
         newton_tol=newton_tol,
@@ -127,7 +127,7 @@ def _begin(
 
 
 def _most_free(most: int, size: int, room: int, *, single: bool) -> int:
-    """How many free variables Newton steps have room for, in bytes, up to `most`."""
+    """Largest number of free variables, up to `most`, whose Newton steps fit into `room` bytes."""
     while most > least_set() and newton_bytes(most, size, single=single) > room:
         most = max(least_set(), most // 2)
     return most
@@ -136,7 +136,7 @@ def _most_free(most: int, size: int, room: int, *, single: bool) -> int:
 def _work(
     state: BatchState, chosen: IndexArray, block: Block, *, is_hidden: bool, is_better: bool = True
 ) -> Iterator[None]:
-    """Go on to the end; the state follows, unless the point is hidden, or as long as it is not the better one."""
+    """Run the block to its end. The state takes its point, unless it is hidden or not yet the better one."""
     while not block.is_finished:
         before = block.n_iter
         block.work(-1 if state.max_iter < 0 else max(0, state.max_iter - state.n_iter), state.stop)

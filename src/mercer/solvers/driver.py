@@ -1,4 +1,4 @@
-"""The one loop: it runs a solver, keeps the limits, and does not believe the solver that it has finished."""
+"""The driver loop: it runs a solver, enforces the limits, and checks the result independently."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from mercer.solvers.base import DOUBT, Callback, Progress, Solver, State, StateT
 from mercer.solvers.interruption import Interruption
 
 SLICE_SECONDS = 0.05
-"""How long a solver works before the driver looks at the clock, the callback and Ctrl-C."""
+"""Seconds that a solver works between two looks at the clock, the callback and Ctrl-C."""
 
-_PATIENCE = 3  # rounds between true gradients without progress before a fit counts as stalled, and
-_PATIENT_WORK = 5e8  # steps times variables: some tenths of a second; or
-_IDLE_ROUNDS = 20  # such rounds, if they take no steps
-_GAIN = 0.05  # a dual objective that rises by a smaller share of the gap makes no progress
-_PROGRESS = 0.8  # nor does a violation that falls by less than this factor
+_PATIENCE = 3  # rounds between true gradients without progress after which a fit is stalled, if they also took
+_PATIENT_WORK = 5e8  # steps times variables (some tenths of a second); or
+_IDLE_ROUNDS = 20  # rounds without progress, whatever their work
+_GAIN = 0.05  # a rise of the dual objective by a smaller share of the gap is no progress
+_PROGRESS = 0.8  # a violation that stays above this share of the last one is no progress
 
 
 class _Skip(Exception):  # noqa: N818 - a request, not an error
-    """Raised inside an evaluation that the user does not want to wait for."""
+    """Raised within an evaluation that the user has skipped by a second Ctrl-C."""
 
 
 def drive(
@@ -47,28 +47,27 @@ def drive(
 ) -> Solution:
     """Run `solver` on `problem` until it is certified, or a limit, a callback or Ctrl-C stops it.
 
-    A solver that says it has finished is not believed: the point is evaluated in float64 apart from it, and it
-    goes on from the true gradient until the evaluation agrees, or rounds bring little for long (`stalled`): the
-    result is then the best of the points that were evaluated.
-    Where the time is up or a stop was asked for before the first step, the result is the starting point; that costs
-    no kernel values unless the point is a warm start, whose evaluation the certificate needs.
+    When the solver has finished, the point is evaluated independently in float64. If the evaluation does not confirm
+    the tolerance, the solver continues from the true gradient. If several rounds make no progress (`stalled`), the
+    result is the best of the points that were evaluated. If the time is up, or a stop is requested, before the first
+    step, the result is the starting point; that costs no kernel values, except for the evaluation of a warm start.
 
     Parameters
     ----------
     solver : Solver
     reason : str
-        Why this one; for the solution.
+        The reason for the choice of the solver; it is stored in the solution.
     problem, gram, limits, start, callback
         See :func:`mercer.solvers.solve`.
     interruption : Interruption, optional
-        Entered by the caller, so that Ctrl-C is one for all the machines of a fit.
+        Entered by the caller, so that one Ctrl-C stops all machines of a fit.
     before : Evaluation, optional
-        Of `start`, a feasible point: its gradient is then known, and evaluations go on from it.
+        The evaluation of `start`, a feasible point, whose gradient is then known.
 
     Returns
     -------
     Solution
-        Always usable; its status says how far to trust it.
+        Always usable; its status says whether it is optimal.
 
     Raises
     ------
@@ -85,12 +84,12 @@ def drive(
 
 
 class _Run(Generic[StateT]):
-    """A solver at work on a problem: what was asked for, how far it is, and why it has `ended`, if it has."""
+    """A solver at work on a problem: its inputs, its progress, and the status with which it `ended`."""
 
     state: State
-    _working: StateT | None = None  # the same, where the solver has begun
+    _working: StateT | None = None  # the same state, once the solver has begun
     ended: Status | None = None
-    _evaluation: Evaluation | None = None  # of the point as it is
+    _evaluation: Evaluation | None = None  # evaluation of the current point
 
     def __init__(
         self,
@@ -110,7 +109,7 @@ class _Run(Generic[StateT]):
         self._patience = _Patience()
 
     def begin(self, start: FloatArray | None) -> None:
-        """Set up the solver at `start`, or where it likes; the point alone where there is no time."""
+        """Initialise the solver at `start` or at its own starting point; only the point if the time is up."""
         self.ended = self._late()
         if self.ended is None:
             self._gram.diag()  # refuses kernel values that overflow, before any work
@@ -119,7 +118,9 @@ class _Run(Generic[StateT]):
         if self.ended is None:
             self.state = self._working = self._solver.init(self._problem, self._gram, self._tol, start)
             limits, began, interruption = self._limits, self._began, self._interruption
-            self.state.stop = lambda: out_of_time(limits, began, interruption) is not None  # no cycle: without self
+            self.state.stop = lambda: (
+                out_of_time(limits, began, interruption) is not None
+            )  # without self, to avoid a reference cycle
         else:
             problem = self._problem
             self.state = State(problem.start.copy() if start is None else problem.make_feasible(start), problem.linear)
@@ -129,7 +130,7 @@ class _Run(Generic[StateT]):
             self._solver.refresh(self._working, self._before.gradient, self._tol)
 
     def work(self) -> None:
-        """Let the solver work for a while; then see what there is to say, and whether there is reason to stop."""
+        """Run the solver for a slice of time; then call the callback and check the limits."""
         assert self._working is not None
         self._solver.advance(self._working, _slice(self._limits, self._began), self._limits.max_iter)
         state = self.state
@@ -137,7 +138,7 @@ class _Run(Generic[StateT]):
         self.ended = self._stop_reason(self._trace[-1])
 
     def judge(self) -> None:
-        """Evaluate the point that the solver has finished with: the end, or it goes on from the true gradient."""
+        """Evaluate the point at which the solver has finished; end, or continue from the true gradient."""
         assert self._working is not None
         evaluation = self._evaluation = self._evaluated()
         if evaluation is None:
@@ -148,15 +149,15 @@ class _Run(Generic[StateT]):
         if verdict is not Status.STALLED or evaluation.violation <= evaluation.rounding or idle:
             self.ended = verdict
             return
-        self.ended = self.ended or self._late()  # the point has been evaluated: that shall not be in vain
+        self.ended = self.ended or self._late()  # after the evaluation, whose result is used in any case
         if self.ended is None:
-            if evaluation.violation <= self._tol:  # and yet the relative gap is too large
+            if evaluation.violation <= self._tol:  # only the relative gap is still too large
                 self._tol = 0.1 * evaluation.violation
             self._solver.refresh(self._working, evaluation.gradient, self._tol)
             self._before, self._evaluation = evaluation, None
 
     def solution(self, reason: str) -> Solution:
-        """Return the point, or the best one of those evaluated where rounding ended the work, certified."""
+        """Return the certified point; if the fit is stalled, the best point that was evaluated."""
         evaluation = self._evaluated() if self._evaluation is None else self._evaluation
         if self.ended is Status.STALLED and evaluation is not None:
             evaluation = _best(self._problem, self._gram, evaluation, self.state, self._patience, self._convex)
@@ -198,11 +199,11 @@ class _Run(Generic[StateT]):
             raise _Skip
 
     def _evaluated(self) -> Evaluation | None:
-        """The point, evaluated; None if the user does not wait for that."""
+        """The evaluation of the current point; None if the user skips it."""
         state = self.state
         self._problem.balance(state.beta)
         drift, mass = np.abs(self._problem.group_drift(state.beta)).max(initial=0.0), np.abs(state.beta).sum()
-        if not is_feasible(float(drift), float(mass)):  # nobody had room to take it
+        if not is_feasible(float(drift), float(mass)):  # no variable could take up the drift
             state.beta[:] = self._problem.make_feasible(state.beta)
         try:
             self._check()
@@ -222,7 +223,7 @@ class _Run(Generic[StateT]):
         return self._decided(found)
 
     def _decided(self, found: Evaluation) -> Evaluation:
-        """The same, with objectives in double precision where they decide whether the relative gap is met."""
+        """The evaluation, with objectives in double precision if they decide whether the relative gap is met."""
         limits = self._limits
         is_open = limits.tol_gap is not None and found.objective_doubt > 0.0 and found.violation <= limits.tol
         if not is_open or self._verdict(found) is not Status.STALLED:
@@ -233,7 +234,7 @@ class _Run(Generic[StateT]):
             return found
 
     def _verdict(self, evaluation: Evaluation) -> Status:
-        """What it proves of the solver's last point; `stalled` where that is too little."""
+        """The status that the evaluation proves; `stalled` if it does not prove the tolerance."""
         limits = self._limits
         return conclude(
             Status.STALLED, self._problem, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=self._convex
@@ -243,9 +244,10 @@ class _Run(Generic[StateT]):
 def _best(
     problem: Problem, gram: Gram, evaluation: Evaluation, state: State, patience: _Patience, convex: bool
 ) -> Evaluation:
-    """The evaluation of the best point so far, 0 among them where solvers start there; `state.beta` becomes its point.
+    """The evaluation of the best point so far, including 0 if solvers start there; `state.beta` becomes that point.
 
-    What the solver claimed was of another one. Rounding can lead a solver away from where it was.
+    Rounding can make a later point worse than an earlier one. Values that the solver tracked belong to its last point,
+    so they are dropped.
     """
     if patience.best is not None and patience.best[0].beats(evaluation, convex=convex):
         evaluation, state.beta = patience.best
@@ -259,9 +261,9 @@ def _best(
 
 
 class _Patience:
-    """Notices when rounds from one true gradient to the next bring little any more, and remembers the best point.
+    """Detects rounds without progress between true gradients, and keeps the best point.
 
-    Where rounding or a hopeless condition lets the objective creep, it could creep for hours.
+    Without it, a badly conditioned problem could make tiny progress for hours.
     """
 
     def __init__(self) -> None:
@@ -292,7 +294,7 @@ def _slice(limits: Limits, began: float) -> float:
 
 
 def out_of_time(limits: Limits, began: float, interruption: Interruption) -> Status | None:
-    """Return what ends the work now, if anything."""
+    """Return the status that ends the work now; None if nothing does."""
     if interruption.requested:
         return Status.INTERRUPTED
     if limits.max_seconds is not None and time.perf_counter() - began >= limits.max_seconds:
@@ -301,7 +303,7 @@ def out_of_time(limits: Limits, began: float, interruption: Interruption) -> Sta
 
 
 def _rough_multipliers(problem: Problem, state: State) -> FloatArray:
-    """Those by the solver's own gradient, for a model whose certificate nobody waited for."""
+    """Multipliers from the solver's own gradient, for a fit whose evaluation was skipped."""
     free = (state.beta > problem.lower) & (state.beta < problem.upper)
     levels = [
         gradient[chosen].mean() if chosen.any() else np.median(gradient)

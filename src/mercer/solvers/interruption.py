@@ -1,8 +1,8 @@
-"""Ctrl-C as a request: the first stops the work and keeps what there is, the second skips the certificate."""
+"""Ctrl-C as a request: the first one stops the work and keeps its result, the second one skips the certificate."""
 
 from __future__ import annotations
 
-# What `signal` adds, a look into an enumeration for each handler, takes 20 microseconds of a small fit.
+# `_signal` directly: the enumeration lookups of `signal` take 20 microseconds of a small fit.
 import _signal as signal  # type: ignore[import-not-found]
 import threading
 import time
@@ -15,13 +15,13 @@ Result = TypeVar("Result")
 
 @final
 class Interruption:
-    """Counts Ctrl-C while it is entered, instead of letting it raise at an arbitrary line.
+    """Counts Ctrl-C while it is entered, instead of raising KeyboardInterrupt at an arbitrary line.
 
-    Signals reach the main thread alone; in other threads nothing is caught and :meth:`request` is the way to stop.
-    Where Ctrl-C is ignored, as in what a shell script has begun in the background, it stays so.
-    Who makes one enters it, and hands it on to all that one Ctrl-C shall stop; entering it again changes nothing. What
-    runs in a thread of its own makes its own, which hears of what it is `part_of`. Where one is entered within
-    another in the main thread, Ctrl-C ends both.
+    Python delivers signals to the main thread only; in other threads, use :meth:`request`. If the process ignores
+    Ctrl-C (background jobs of a shell script), it stays ignored. The caller that creates an interruption enters it and
+    passes it to everything that one Ctrl-C stops; entering it again has no effect. Work in another thread creates its
+    own interruption, which is also requested when the one it is `part_of` is. If one is entered within another in the
+    main thread, Ctrl-C stops both.
 
     Examples
     --------
@@ -38,23 +38,24 @@ class Interruption:
 
     @property
     def requested(self) -> bool:
-        """Whether the work shall stop."""
+        """Whether the work is to stop."""
         return self._requests > 0 or (self._part_of is not None and self._part_of.requested)
 
     @property
     def insisted(self) -> bool:
-        """Whether even the certificate shall be skipped."""
+        """Whether the certificate is to be skipped too."""
         return self._requests > 1 or (self._part_of is not None and self._part_of.insisted)
 
     def request(self) -> None:
-        """Ask for a stop, as Ctrl-C does."""
+        """Request a stop, as Ctrl-C does."""
         self._requests += 1
 
     def __enter__(self) -> Interruption:
         self._depth += 1
         if self._depth == 1 and threading.current_thread() is threading.main_thread():
             previous = signal.getsignal(signal.SIGINT)
-            # A handler that is not Python's own (None) could not be put back, and who ignores Ctrl-C goes on to.
+            # A handler that was not installed from Python (None) could not be restored; an ignored Ctrl-C stays
+            # ignored.
             if previous not in (None, signal.SIG_IGN):
                 self._previous = previous
                 around = getattr(previous, "__self__", None)
@@ -79,15 +80,15 @@ class Interruption:
 
 
 class _Ended(Exception):  # noqa: N818
-    """What ends a piece of work; no error."""
+    """Raised by `check` to end the work; not an error."""
 
 
 def in_time(
     work: Callable[[Callable[[], None]], Result], deadline: float | None, *, part_of: Interruption | None = None
 ) -> Result | None:
-    """Return what `work` does, or None after Ctrl-C or `deadline`, by the clock of `time.perf_counter`.
+    """Return the result of `work`, or None after Ctrl-C or after `deadline` (of `time.perf_counter`).
 
-    `work` gets a function to call between its pieces, which ends it by raising.
+    `work` gets a function that it calls between its parts, and that raises to end it.
     """
     with Interruption(part_of) as interruption:
 

@@ -1,4 +1,4 @@
-"""Which solver for which problem."""
+"""The choice of a solver by the size and kind of the problem, and the entry points `solve` and `solve_each`."""
 
 from __future__ import annotations
 
@@ -27,18 +27,17 @@ from mercer.solvers.small_problems import SmallProblems, are_small, takes_kernel
 from mercer.solvers.working_set import WorkingSetSolver
 from mercer.solvers.working_set_sizes import WHOLE_PROBLEM, all_at_once, takes_everything
 
-_ENDLESS = 1e200  # a dual objective that nothing but a kernel without an optimum comes to
-_ARRAYS_OF_OTHERS = 17  # of all variables but those of the largest problem: what problems, points and products are
+_ENDLESS = 1e200  # a dual objective that large occurs only if the problem has no optimum
+_ARRAYS_OF_OTHERS = 17  # arrays of all variables that problems, points and products take, besides the largest problem
 
 
 def select_solver(
     problem: Problem, gram: Gram, before: Product | None = None
 ) -> tuple[WorkingSetSolver | InMemorySolver | JointRows | HardMargin, str]:
-    """Return the solver of a problem that is solved alone, by itself, and why.
+    """Return the solver of a single problem, and the reason for the choice.
 
-    Small ones :func:`solve` leaves to a native call that solves many, where the kernel has tiles.
-
-    Costs nothing: no kernel value is evaluated. `before` is for solvers on matrices that are in memory.
+    :func:`solve` gives small problems to a native call instead, if the kernel has tiles. No kernel value is evaluated.
+    `before` is used by solvers on matrices in memory.
 
     Examples
     --------
@@ -82,7 +81,7 @@ def solve(
     ----------
     problem : Problem
     gram : Gram
-        Of the same rows.
+        Gram matrix of the same rows.
     limits : Limits, optional
         Tolerances and limits.
     start : ndarray of shape (n,), optional
@@ -90,9 +89,9 @@ def solve(
     callback : callable, optional
         Called with a :class:`Progress` every 50 ms or so; returning True stops the solver.
     interruption : Interruption, optional
-        Entered by the caller, where one Ctrl-C shall stop more than this. By default Ctrl-C stops this solver.
+        Entered by the caller, so that one Ctrl-C stops more than this solver. By default Ctrl-C stops this solver.
     before : Product, optional
-        What is known of a point that `start` follows; see :class:`mercer.solvers.in_memory_rounds.InMemorySolver`.
+        What is known about the point before `start`; see :class:`mercer.solvers.in_memory_rounds.InMemorySolver`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What rounding in single precision does to steps, and whether these lead anywhere then."""
+"""The effect of single-precision rounding on steps, and whether steps in single precision make progress."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from mercer.gram import Gram
 from mercer.problems import Problems
 from mercer.solvers.working_set_sizes import EXACT_PROBLEM, reaches
 
-REFRESHES = 2  # true gradients from which on steps are in double precision, unless many variables are free
+REFRESHES = 2  # number of true gradients after which steps are in double precision, unless many variables are free
 _ROUNDOFF = 2.0**-24
-_NOISE = 2.0 * _ROUNDOFF  # of a gradient, relative to the length of the change that made it
-_MOST = 1e30  # that single precision holds, with what it adds up to
-_MOST_NOISE = 0.1  # what rounding may make of one variable's move; beyond, single precision is no use
+_NOISE = 2.0 * _ROUNDOFF  # error of a gradient, relative to the norm of the change of beta
+_MOST = 1e30  # largest number that single precision can hold and sum
+_MOST_NOISE = 0.1  # largest useful error of one variable's move; beyond it, single precision does not help
 
 
 def single_precision_helps(move: float) -> bool:
-    """Whether kernel values in single precision lead anywhere where a variable changes decision values by `move`."""
+    """Whether single precision helps if one variable can change decision values by `move`."""
     return _ROUNDOFF * move < _MOST_NOISE
 
 
 def which_single_precision_helps(problems: Problems, gram: Gram) -> list[bool]:
-    """Return of which problems :func:`single_precision_helps` is true, and which are not too small for it to pay.
+    """Return for each problem whether single precision helps, and whether the problem is large enough for it.
 
-    A variable moves across its box; where that has no end and a ridge r takes its place (squared losses), to where its
-    own linear term q and the ridge would leave it alone, |q|/r.
+    A variable can move by the width of its box. If the box is infinite and a ridge r bounds the variable (squared
+    losses), it can move by |q|/r, where q is its linear term.
     """
     whole = problems.whole
     moves = whole.upper - whole.lower
@@ -40,5 +40,5 @@ def which_single_precision_helps(problems: Problems, gram: Gram) -> list[bool]:
 
 
 def noise(largest_diagonal: float, squared_change: float) -> float:
-    """About how far rounding has put a gradient off, by changes of this squared length."""
+    """Estimate of the error of a gradient after changes of beta with this squared norm."""
     return _NOISE * largest_diagonal * squared_change**0.5

@@ -1,4 +1,4 @@
-"""How large what is solved at a time is."""
+"""Sizes of working sets and factors, by rows, penalty and memory limit."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from mercer.gram import Gram
 from mercer.problems import Problem, Problems
 
 WHOLE_PROBLEM = 2048
-"""Up to this many variables the working set is everything."""
+"""Variables; up to this number, the working set has all of them."""
 
 EXACT_PROBLEM = 300
-"""Up to this many rows Newton steps go on to the limit of float64, whatever the tolerance."""
+"""Rows; up to this number, Newton steps continue to the limit of float64, whatever the tolerance."""
 
 MANY_ROWS = 20_000
-"""Of tables with more rows a fit takes less than it might: 450 MB and twice the input for 50,000, soft margins 150."""
+"""Rows; larger tables get smaller working sets, so that a fit of 50,000 rows takes at most about 450 MB."""
 
 _WORKING_SETS = (512, 1024, 2048, 3072, 4096, 6144, 7680)
-_EVERYTHING = 8000  # variables at most whose matrix is a working set's, where most will move: 256 MB
-_SOFT = 10.0  # C k(x, x), up to which margins are soft
-_OF_MANY, _OF_MANY_SOFT, _OF_MANY_SOFT_LARGE = 6144, 5504, 4096  # at most: 151, 121, 67 MB for a matrix, or twice 67
-_SOFT_BYTES = 134_000_000  # of many rows with a soft margin: for a matrix, and a factor beside it
+_EVERYTHING = 8000  # variables; most that become one working set when most variables move (256 MB)
+_SOFT = 10.0  # C k(x, x); margins are soft up to this value
+_OF_MANY, _OF_MANY_SOFT, _OF_MANY_SOFT_LARGE = 6144, 5504, 4096  # largest working sets for tables with MANY_ROWS
+_SOFT_BYTES = 134_000_000  # bytes of matrix and factor, for many rows and a soft margin
 
 
 def working_sets(
     gram: Gram, reach_of_one: float = math.inf, *, beside_rows: bool = False, single: bool = True
 ) -> tuple[int, ...]:
-    """Return the sizes of working sets of a machine whose C k(x, x) is `reach_of_one`; one at least.
+    """Return the possible sizes of working sets of a machine whose C k(x, x) is `reach_of_one`; at least one size.
 
-    Their matrix in double precision takes half of the room. In single precision it takes a quarter; half is for rows
-    that are kept then, and a quarter for the factor of the free variables. In double precision that has the other half.
-    Of tables with many rows they are smaller still, however few a machine has of these: most so with a soft margin,
-    where rows are kept beside them (`beside_rows`) or their matrix is in double precision.
+    In double precision, the matrix takes half of the memory, and the factor of the free variables the other half. In
+    single precision, the matrix takes a quarter, cached rows a half and the factor a quarter. Sets are smaller for
+    tables with many rows, and smallest with a soft margin if rows are cached (`beside_rows`) or the matrix is in double
+    precision.
     """
     most = _WORKING_SETS[-1]
     if gram.data.n > MANY_ROWS:
@@ -43,14 +43,14 @@ def working_sets(
 
 
 def factor_room(gram: Gram, reach_of_one: float, matrix_bytes: int, *, single: bool) -> int:
-    """Return the bytes that Newton steps may take beside the matrix of a working set.
+    """Return the bytes that Newton steps may take besides the matrix of a working set.
 
     Parameters
     ----------
     gram, reach_of_one
         See :func:`working_sets`.
     matrix_bytes : int
-        Of the largest matrix of the machine so far: its memory stays.
+        Bytes of the largest matrix of the machine so far, which stay allocated.
     single : bool
         Whether the matrix is in single precision.
     """
@@ -65,24 +65,24 @@ def _fits(gram: Gram, size: int) -> bool:
 
 
 def takes_everything(gram: Gram) -> bool:
-    """Whether all variables at once are the working set: there are few, and their matrix is within the memory limit."""
+    """Whether the working set has all variables: there are few, and their matrix is within the memory limit."""
     largest = max((size for size in _WORKING_SETS if _fits(gram, size)), default=_WORKING_SETS[0])
     return gram.n <= min(WHOLE_PROBLEM, largest)
 
 
 def has_room_for_everything(gram: Gram, reach_of_one: float) -> bool:
-    """Whether the matrix of all variables, in single precision, is not too large.
+    """Whether the matrix of all variables, in single precision, fits.
 
-    It takes no more than half of the room: no rows are kept beside it, and a factor has a quarter. Nor is it larger
-    than what stays with the process, or each fit would have the system clear it; nor, of a table with many rows, than
-    that of a working set.
+    It may take half of the memory: no rows are cached then, and a factor has a quarter. It must not be larger than the
+    memory pool keeps, because the system would clear its pages in each fit; for tables with many rows, it must not be
+    larger than the matrix of a working set.
     """
     most = _EVERYTHING if gram.data.n <= MANY_ROWS else working_sets(gram, reach_of_one)[-1]
     return gram.n <= most and 8 * gram.n * gram.n <= gram.room
 
 
 def all_at_once(problem: Problem, *, convex: bool) -> str:
-    """Say why all variables are the working set."""
+    """Return the reason, in words, why the working set has all variables."""
     n, most = problem.n, exact_variables(problem)
     if n <= most and convex:
         return f"n = {n} <= {most}: all variables at once, exact Newton steps at the end"
@@ -90,26 +90,26 @@ def all_at_once(problem: Problem, *, convex: bool) -> str:
 
 
 def reach(problem: Problem, gram: Gram) -> float:
-    """C k(x, x) at its largest: how much one variable can do to a decision value."""
+    """Return C max k(x, x), the largest effect of one variable on a decision value."""
     return reaches(Problems(problem, [problem.n]), gram)[0]
 
 
 def reaches(problems: Problems, gram: Gram, moves: FloatArray | None = None) -> list[float]:
-    """Return the :func:`reach` of each problem; or, by `moves`, how much its variables do that move so far."""
+    """Return the :func:`reach` of each problem; with `moves`, the largest effect of moves of these sizes."""
     moves = problems.whole.upper - problems.whole.lower if moves is None else moves
     size = gram.largest_diagonal
     return [size * float(moves[first:last].max(initial=0.0)) for first, last in pairwise(problems.edges)]
 
 
 def is_exact(n_rows: int) -> bool:
-    """Whether a problem on so many rows is solved to the limit of float64."""
+    """Whether a problem with `n_rows` rows is solved to the limit of float64."""
     return n_rows <= EXACT_PROBLEM
 
 
 def exact_variables(problem: Problem) -> int:
-    """Return up to how many variables Newton steps go on to the limit of float64: those of :data:`EXACT_PROBLEM` rows.
+    """Return the number of variables up to which Newton steps continue to the limit of float64.
 
-    Of the two that a row of a regression has, one is 0.
+    It belongs to :data:`EXACT_PROBLEM` rows; in regression each row has two variables, one of which is 0.
     """
     return EXACT_PROBLEM if problem.rows is None else 2 * EXACT_PROBLEM
 
