@@ -1,4 +1,4 @@
-"""Classes as the goal: machines on class pairs, right answers, and three rivals."""
+"""Classification as the goal of a study: machines for pairs of classes, accuracy, and three rivals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mercer.tables.prediction_kind import Classes, PredictionKind
 LOGISTIC_C = tuple(10.0**exponent for exponent in range(-3, 4))
 
 SIGNIFICANT = 0.05
-"""Level of tests, the usual one."""
+"""Significance level of tests."""
 
 
 class ToClassify(Goal):
@@ -114,7 +114,7 @@ class ToClassify(Goal):
         return mcnemar(first.right, second.right)
 
     def sign(self, comparison: PairedTest) -> int:
-        """1 where the first is better beyond what chance explains, -1 where the second is, else 0."""
+        """Return 1 if the first is significantly better, -1 if the second is, else 0."""
         if not comparison.p_value < SIGNIFICANT:
             return 0
         return 1 if comparison.only_first > comparison.only_second else -1
@@ -127,7 +127,7 @@ class _ClassTraining(FoldTraining):
         self.machines: multiclass.Machines | None = None
 
     def train(self, C: float, limits: Limits, callback: Callback, interruption: Interruption) -> None:
-        """Go on from the machines of the last C."""
+        """Train with a warm start from the machines of the last C."""
         self.machines = multiclass.train(
             self.view,
             self.codes,
@@ -141,7 +141,7 @@ class _ClassTraining(FoldTraining):
         self.solutions = self.machines.solutions
 
     def error(self) -> float:
-        """Wrong answers on the validation rows."""
+        """Return the number of wrong predictions on the validation rows."""
         assert self.machines is not None
         beta = np.zeros((self.gram.n, len(self.machines.tasks)))
         beta[self.fold.train] = self.machines.coefficients
@@ -180,7 +180,7 @@ def choose_neighbours(folds: Sequence[Fold], goal: ToClassify) -> Chosen:
 
 
 def choose_majority(folds: Sequence[Fold], goal: ToClassify) -> Chosen:
-    """Always the most frequent class: what any machine must beat."""
+    """The baseline that always predicts the most frequent class."""
     start = time.perf_counter()
     errors = tuple(
         float(np.sum(fold.truth[fold.validation] != np.bincount(fold.truth[fold.train]).argmax())) for fold in folds

@@ -1,4 +1,4 @@
-"""The machines that a support vector machine is compared with, each chosen by the same folds: what they share."""
+"""Parts that the rivals of the support vector machine share; all are chosen by the same folds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Fold:
 def encoded_folds(
     table: Table, truth: np.ndarray, splits: Sequence[tuple[np.ndarray, np.ndarray]], missing: Missing
 ) -> list[Fold]:
-    """Encode the table anew for each fold."""
+    """Encode the table again for each fold."""
     return [
         Fold(TableEncoder(missing=missing).fit(table.take(train)).transform(table), truth, train, validation)
         for train, validation in splits
@@ -46,7 +46,7 @@ def encoded_folds(
 
 @dataclass(frozen=True)
 class Chosen:
-    """A contender after its own small search: the best setting, and what its answers cost in each fold."""
+    """A contender after its own small search: the best setting, and the cost of its predictions in each fold."""
 
     name: str
     setting: str
@@ -57,7 +57,7 @@ class Chosen:
 
 def fit_quietly(estimator: Any, X: Matrix, truth: np.ndarray) -> Any:
     """Fit; a machine that stopped at its iteration limit is judged by its answers like any other."""
-    # One thread: the matrices are small, and several threads have been seen to take twenty times as long.
+    # One thread: the matrices are small, and several threads can be twenty times slower.
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore", ConvergenceWarning)
         return estimator.fit(X, truth)

@@ -25,7 +25,7 @@ from mercer.study.contenders import Chosen, Fold
 from mercer.tables.prediction_kind import PredictionKind
 
 Answer: TypeAlias = tuple[Any, ...]
-"""What a machine says of some rows, as its goal judges it."""
+"""The predictions of a machine for some rows, in the form that its goal evaluates."""
 
 
 class FoldTraining(ABC):
@@ -47,12 +47,12 @@ class FoldTraining(ABC):
         """What the answers on the validation rows cost: wrong ones, or squared deviations."""
 
     def unfinished(self) -> list[Status]:
-        """How the machines ended that are not optimal."""
+        """The status of each machine that is not optimal."""
         return [one.status for one in self.solutions if one.status is not Status.OPTIMAL]
 
 
 class Goal(ABC):
-    """What is learnt, and how answers are judged."""
+    """The goal of a study: what is predicted, and how predictions are evaluated."""
 
     task: ClassVar[str]
     figure_name: ClassVar[str]
@@ -70,7 +70,7 @@ class Goal(ABC):
 
     @abstractmethod
     def figure(self, error: float) -> float:
-        """Figure of merit of answers to all rows that cost so much; larger is better."""
+        """Return the figure of merit for a total cost of the predictions; larger is better."""
 
     @abstractmethod
     def learn(self, column: str, cells: npt.NDArray[Any]) -> PredictionKind:
@@ -99,15 +99,15 @@ class Goal(ABC):
 
     @abstractmethod
     def answer(self, prediction_kind: PredictionKind, values: npt.NDArray[np.float64]) -> Answer:
-        """What a model with these decision values says."""
+        """Return the predictions of a model with these decision values."""
 
     @abstractmethod
     def answer_of(self, estimator: Any, X: Any) -> Answer:
-        """What an estimator of scikit-learn says."""
+        """Return the predictions of a scikit-learn estimator."""
 
     @abstractmethod
     def same_for_all(self, truth: npt.NDArray[Any], n: int) -> Answer:
-        """The best answer that is the same for all of n rows, by what training rows say."""
+        """Return the best constant prediction for n rows, by the training rows."""
 
     @abstractmethod
     def judge(self, truth: npt.NDArray[Any], answer: Answer) -> Any:
@@ -119,7 +119,7 @@ class Goal(ABC):
 
     @abstractmethod
     def sign(self, comparison: Any) -> int:
-        """1 where the first is better beyond what chance explains, -1 where the second is, else 0."""
+        """Return 1 if the first is significantly better, -1 if the second is, else 0."""
 
     @staticmethod
     def main(evaluation: Any) -> Interval:

@@ -92,7 +92,7 @@ class OfClasses(TaskPhrasing):
         return [percent(one.cv), f"{percent(accuracy.value)}\n{interval(accuracy)}", _area(one.test)]
 
     def details(self, study: Study) -> str:
-        """Counts of wrong answers, or in words that there are none."""
+        """Counts of wrong predictions, or a sentence that says that there are no errors."""
         labels, counts = labels_of(study).names, study.svm.test.confusion
         wrong = [
             (int(counts[i, j]), f"“{labels[i]}” taken for “{labels[j]}” {counts[i, j]:,}")
@@ -137,7 +137,7 @@ def labels_of(study: Study) -> Labels:
 
 
 def _area(test: Evaluation) -> str:
-    """The area under the ROC curve, and its interval; a mean over classes has none."""
+    """The area under the ROC curve, and its interval; a mean over classes has no interval."""
     if test.auc is None:
         return ""
     below = "mean over classes,\nwhich has no interval" if test.auc_interval is None else interval(test.auc_interval, 3)

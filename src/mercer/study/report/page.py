@@ -108,7 +108,7 @@ def _figures(study: Study) -> dict[str, Markup]:
 
 
 def _gamma(study: Study) -> str:
-    """The chosen gamma, and how it compares with the usual one; "" for a kernel that has none."""
+    """The chosen gamma, and how it compares with the usual one; "" for a kernel without gamma."""
     value, factor = prose.gamma(study), study.search.best.choice.gamma_factor
     if value is None:
         return ""

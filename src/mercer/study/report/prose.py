@@ -109,7 +109,7 @@ def _and(parts: list[str]) -> str:
 
 
 def gamma(study: Study) -> float | None:
-    """Gamma of the chosen kernel, None if it has none."""
+    """Gamma of the chosen kernel, or None for a kernel without gamma."""
     return gamma_of(study.model.kernel)
 
 
