@@ -1,5 +1,5 @@
-// One more thread that goes through the same short steps as its caller, each with a share of the work: what one finds
-// the other needs at once, so they trade messages and look for the next one without sleeping.
+// A second thread that makes the same short steps as its caller. Each thread has a share of the work and needs the
+// result of the other at once, so both exchange messages and wait for them without sleeping.
 #pragma once
 
 #include <atomic>
@@ -12,33 +12,34 @@
 
 namespace mercer {
 
-class Companion {
+class HelperThread {
   public:
-    static constexpr std::size_t kMessageBytes = 56;  // and its number: what processors exchange at a time
+    static constexpr std::size_t kMessageBytes = 56;  // bytes of a message; with its number it fills a cache line
     using Work = void (*)(void* context);
 
-    // It may not come, or come later; where companions have been slow lately it is not asked to. What is to be done it
-    // hears by `first_told`.
-    Companion(bool is_wanted, Work work, void* context);
-    ~Companion();
-    Companion(const Companion&) = delete;
-    Companion& operator=(const Companion&) = delete;
+    // The helper may start late or never. It is not started while helpers rest because they were slow. Its first
+    // message (`first_message`) tells it where the steps are.
+    HelperThread(bool is_wanted, Work work, void* context);
+    ~HelperThread();
+    HelperThread(const HelperThread&) = delete;
+    HelperThread& operator=(const HelperThread&) = delete;
 
-    // The caller's. Before each step, from 0 of them on: whether one is here that is to be told now where the steps
-    // are. Where a trial with it takes longer than the steps before it, it leaves with the next message.
+    // The caller's side. `joins` is called before each step, from n_steps = 0 on. It returns true once, when the helper
+    // has started and needs its first message (`send_start`). If a trial with the helper takes longer than the steps
+    // before it, the helper leaves with the next message.
     bool joins(int64_t n_steps);
-    void tell(const void* message, std::size_t size);
-    // From then on: a message for one of its own. Who is waited for too long leaves with the next one, too; its answer
-    // to that is its last.
-    const void* trade(const void* message, std::size_t size);
+    void send_start(const void* message, std::size_t size);
+    // Sends a message and returns the helper's message. A helper that the caller waits for too long leaves with the
+    // next message; its answer to that message is its last.
+    const void* exchange(const void* message, std::size_t size);
     bool is_here() const;
 
-    // The companion's: the first that it is told, and what it trades for. Null: there is nothing more to do.
-    const void* first_told();
-    const void* trade_back(const void* message, std::size_t size);
+    // The helper's side: its first message, and an exchange of messages. Null means that the helper must end.
+    const void* first_message();
+    const void* exchange_back(const void* message, std::size_t size);
 
   private:
-    // What one processor writes and the other one reads.
+    // A cache line that one thread writes and the other thread reads.
     struct alignas(64) Line {
         std::atomic<uint64_t> number{0};
         unsigned char content[kMessageBytes];
@@ -46,17 +47,17 @@ class Companion {
 
     static void serve(void* context, int64_t);
     static void write(Line* lines, uint64_t number, uint64_t mark, const void* message, std::size_t size);
-    const void* told();
+    const void* receive();
     void dismiss();
 
     const Work work_;
     void* const context_;
-    uint64_t n_told_ = 0, n_heard_ = 0;  // the caller's count of messages, and the companion's
-    bool leaves_ = false;                // with the next message
-    int64_t n_alone_ = 0;                // steps without it
+    uint64_t n_sent_ = 0, n_received_ = 0;  // messages that the caller has sent, and that the helper has received
+    bool leaves_ = false;                   // whether the helper leaves with the next message
+    int64_t n_alone_ = 0;                   // steps that the caller made before the helper joined
     std::chrono::steady_clock::time_point began_, joined_;
-    // Two each, in turns: who writes the next one has the other's answer to the last.
-    Line told_[2], answered_[2];
+    // Each side writes two lines in turns. A thread overwrites a line only after the answer to it has arrived.
+    Line sent_[2], answered_[2];
     alignas(64) std::atomic<bool> is_here_{false};
     std::optional<Aside> aside_;
 };

@@ -18,7 +18,8 @@
 namespace mercer {
 namespace {
 
-// What caller and helpers share of a loop. A helper that comes late may outlive it: it then finds nothing to do.
+// The state of a loop, shared by the caller and the worker threads. A late worker may access it after the loop has
+// ended, and then finds no work.
 struct Loop {
     Loop(int64_t n_tasks, int helpers, Task what, void* where)
         : count(n_tasks), wanted(helpers), task(what), context(where) {
@@ -38,24 +39,25 @@ struct Loop {
         n_at_work.notify_all();
     }
 
-    // Lets nobody begin any more, and waits for those who have.
+    // Allows no further worker to start, and waits for those that have started.
     void finish() {
         next.store(count);
         for (int n = n_at_work.load(); n > 0; n = n_at_work.load()) n_at_work.wait(n);
     }
 
     const int64_t count;
-    int wanted;  // helpers that it has room for yet; the board's
+    int wanted;  // number of workers that may still join; guarded by the board
     const Task task;
     void* const context;
-    std::fenv_t environment;  // of the caller: helpers round as it does, and do with subnormals what it does
+    std::fenv_t
+        environment;  // the caller's floating-point environment: workers use its rounding and treatment of subnormals
     std::atomic<int64_t> next{0};
     std::atomic<int> n_at_work{0};
     std::exception_ptr failure;
     std::mutex failure_mutex;
 };
 
-// Where callers put up their loops and helpers look for one.
+// The queue of loops: callers add loops and workers take them.
 class Board {
   public:
     void put_up(const std::shared_ptr<Loop>& loop) {
@@ -69,7 +71,7 @@ class Board {
             try {
                 for (; n_idle_ < wanted; ++n_idle_) std::thread([this] { help(); }).detach();
             } catch (const std::exception&) {
-                // The system grants no more threads, or no memory for them: the ones that exist do the work.
+                // The system has no more threads or memory; the existing workers do the work.
             }
         }
         for (int i = 0; i < helpers; ++i) has_loops_.notify_one();
@@ -97,7 +99,8 @@ class Board {
         }
     }
 
-    // Until another loop is put up: the next one of a fit mostly comes sooner than a sleeping thread would wake.
+    // Waits for another loop. It spins first, because the next loop of a fit usually comes before a sleeping thread
+    // could wake.
     void rest(std::unique_lock<std::mutex>& lock) {
         using Clock = std::chrono::steady_clock;
         const int64_t seen = n_put_up_.load();
@@ -114,17 +117,18 @@ class Board {
         return nullptr;
     }
 
-    static constexpr std::chrono::microseconds kLook{100};  // before they sleep; whoever needs the processor has it
+    static constexpr std::chrono::microseconds kLook{
+        100};  // time of spinning before a worker sleeps; it yields the processor meanwhile
 
     std::mutex mutex_;
     std::condition_variable has_loops_;
     std::atomic<int64_t> n_put_up_{0};
     std::vector<std::shared_ptr<Loop>> loops_;
-    int n_idle_ = 0;  // helpers without a loop
+    int n_idle_ = 0;  // workers without a loop
 };
 
-// Never destroyed: helpers sleep at it until the process ends. A process that was forked has none of them, and puts up
-// another.
+// Never destroyed, because workers wait on it until the process ends. A forked process has no workers and creates
+// another board.
 std::atomic<Board*> the_board{nullptr};
 
 #if defined(__unix__) || defined(__APPLE__)

@@ -5,8 +5,8 @@
 
 namespace mercer {
 
-// Aligned by hand: glibc's aligned_alloc (2.36, for one) asks for more than it gives, so that a piece that was freed is
-// too small for the next one of its size, and the process grows with every call.
+// Aligned by hand. glibc's aligned_alloc (version 2.36, for example) requests more memory than it returns, so that a
+// freed block is too small for the next request of the same size, and the process grows with every call.
 void* allocate_aligned(std::size_t bytes) {
     constexpr std::size_t kAlignment = 64;
     void* whole = std::malloc(bytes + kAlignment + sizeof(void*));

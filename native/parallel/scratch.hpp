@@ -1,4 +1,4 @@
-// Aligned memory for the time of one call.
+// Aligned memory that lives during one call.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// One machine of a batch, as those take it who begin in single precision.
+// One machine of a batch, as input of the solvers that begin in single precision.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,21 @@
 
 namespace mercer {
 
-// A machine's variables are the rows of one part of the data, or of two, one after the other. Matrices of parts with
-// themselves may be there, for they are shared with other machines.
+// The variables of a machine are the rows of one or two parts of the data, one after the other. The matrix of a part
+// with itself may be known already, because machines share it.
 struct MachinePart {
     int64_t size;
-    double* shared;  // or null
+    double* shared;  // matrix of the part with itself, or null
 };
 
 struct MachineProblem {
-    TileRequest kernel;  // of the machine's rows, on both sides
+    TileRequest kernel;  // kernel of the machine's rows with themselves
     MachinePart parts[2];
     const double *linear, *lower, *upper;
-    const double* start;  // feasible: it fixes the sum where `grouped`
+    const double* start;  // a feasible point; it defines the sum if `grouped`
     bool grouped;
-    double largest;  // |k(x, x)|
-    double* beta;    // feasible
+    double largest;  // largest |k(x, x)|
+    double* beta;    // a feasible point on entry
     double* values;
 
     int64_t size() const { return kernel.left.count; }
@@ -29,16 +29,16 @@ struct MachineProblem {
 
 struct MachineLimits {
     double tol;
-    int64_t max_iter;               // -1: any
-    double value_work;              // what a kernel value costs, in units of a step's work on one variable
-    bool (*stop)(void*) = nullptr;  // asked now and then, by machine_in_single, whether to leave it at that
+    int64_t max_iter;               // -1: no limit
+    double value_work;              // cost of a kernel value, in units of a step's work on one variable
+    bool (*stop)(void*) = nullptr;  // machine_in_single calls it from time to time; true stops it
     void* stop_context = nullptr;
 };
 
 struct MachineEnd {
     BlockEnd end;
     int64_t n_iter, n_values;
-    int64_t newton_free = 0;  // of machine_in_single: the most free variables that Newton steps began with
+    int64_t newton_free = 0;  // machine_in_single: most free variables at the start of Newton steps
 };
 
 }  // namespace mercer

@@ -17,11 +17,14 @@
 namespace mercer {
 namespace {
 
-constexpr int64_t kLeastSet = 192, kSpare = 64;  // variables, and how many more than 5/4 of the free ones
-constexpr double kMostWork = 1e8;                // 100 ms or so, twice as much within a round; then the caller goes on
-constexpr double kProgress = 0.5;     // a violation that falls by less, where nobody is left out, may creep for ever
-constexpr double kMostSingle = 1e30;  // a kernel value whose sums single precision holds
-constexpr double kEnd = 0.9, kBlockEnd = 0.7;  // of the tolerance: for the rounds, and for what one of them aims at
+constexpr int64_t kLeastSet = 192,
+                  kSpare = 64;     // variables: smallest working set, and places beyond 5/4 of the free variables
+constexpr double kMostWork = 1e8;  // work in one call, about 100 ms, and twice as much within a round
+constexpr double kProgress =
+    0.5;  // factor by which the violation must fall in a round with all violators; otherwise it may stagnate
+constexpr double kMostSingle = 1e30;  // largest kernel value whose sums do not overflow in single precision
+constexpr double kEnd = 0.9,
+                 kBlockEnd = 0.7;  // shares of the tolerance: at the end of the rounds, and at the end of one round
 
 using Vars = std::span<const int64_t>;  // variables, the first part's before the second's
 
@@ -45,7 +48,7 @@ class Rounds {
           precise_(!(problem.largest < kMostSingle)) {
         std::iota(everybody_.begin(), everybody_.end(), 0);
         if (p_.parts[0].shared == nullptr || p_.parts[1].size > 0) return;
-        kept_ = p_.parts[0].shared, stride_ = size_, slots_ = everybody_;  // all rows are there
+        kept_ = p_.parts[0].shared, stride_ = size_, slots_ = everybody_;  // all rows are known
     }
 
     MachineEnd run() {
@@ -57,7 +60,8 @@ class Rounds {
 
   private:
     BlockEnd go_on() {
-        double last = std::numeric_limits<double>::infinity();  // violation, where everybody who matters was at work
+        double last =
+            std::numeric_limits<double>::infinity();  // violation of the last round whose working set had all violators
         while (true) {
             found_.look({size_, p_.beta, gradient_.data(), p_.lower, p_.upper, p_.grouped ? groups_.data() : nullptr,
                          n_groups(), nullptr, size_});
@@ -73,7 +77,7 @@ class Rounds {
             last = precise_ && holds_all_ ? found_.violation() : std::numeric_limits<double>::infinity();
             if (rise > 0.0) continue;
             if (precise_) return BlockEnd::stalled;
-            precise_ = true;  // rounding has taken over
+            precise_ = true;  // rounding limits the progress of single precision
         }
     }
 
@@ -92,13 +96,13 @@ class Rounds {
                              : found_.select(reinterpret_cast<const bool*>(seen_.data()), chosen_.data(),
                                              static_cast<int64_t>(chosen_.size()), most);
         for (const int64_t u : chosen_) seen_[at(u)] = 1;
-        // Of each part those whose rows are kept come first: both are runs of rows, in the set's matrix too.
+        // In each part, variables with stored rows come first, so that both kinds are contiguous in the set's matrix.
         const auto middle = std::lower_bound(chosen_.begin(), chosen_.end(), p_.parts[0].size);
         for (const auto& [first, last] : {std::pair(chosen_.begin(), middle), std::pair(middle, chosen_.end())})
             std::stable_partition(first, last, [this](int64_t u) { return is_kept(u); });
     }
 
-    // Solves the problem on the working set and follows it; returns by how much the dual objective rises.
+    // Solves the problem on the working set and updates the values; returns the increase of the dual objective.
     template <class Real>
     double round() {
         const auto size = static_cast<int64_t>(chosen_.size());
@@ -119,16 +123,16 @@ class Rounds {
         return point.rise([this](int64_t u) { return gradient_[at(u)]; });
     }
 
-    // K[W, W]: rows that are kept are copied, the others evaluated.
+    // Fills K[W, W]: stored rows are copied, other rows are evaluated.
     template <class Real>
     Real* fill() {
         const auto size = static_cast<int64_t>(chosen_.size()), stride = padded(size);
         auto* matrix = reinterpret_cast<Real*>(matrix_);
-        // Where parts are shared, which is where values are dear, and half of the last set moved: so will half of this
-        // one, and to evaluate whole rows at once costs less than rows of the set before.
+        // If parts are shared, values are expensive. If half of the last set moved, half of this set will probably
+        // move. Whole rows are then evaluated at once, which costs less than first evaluating their part in the set.
         if (p_.parts[0].shared != nullptr && 2 * n_moved_ >= last_size_) keep(chosen_);
         const int64_t n_known = std::count_if(chosen_.begin(), chosen_.end(), [this](int64_t u) { return is_kept(u); });
-        if (2 * n_known < size) {  // for of a symmetric matrix a half is evaluated
+        if (2 * n_known < size) {  // because half of a symmetric matrix is evaluated
             evaluate(chosen_, chosen_, true, matrix, stride);
         } else {
             for (int64_t first = 0, last; first < size; first = last) {
@@ -147,7 +151,7 @@ class Rounds {
         return matrix;
     }
 
-    // out += K[:, rows] weights.
+    // Computes out += K[:, rows] weights.
     void add_rows(Vars rows, const std::vector<double>& weights, double* out) {
         keep(rows);
         const std::vector<int64_t> slots = slots_of(rows);
@@ -155,7 +159,7 @@ class Rounds {
                         {weights.data(), out, 1}, 1);
     }
 
-    // Evaluates rows that are not kept yet.
+    // Evaluates and stores rows that are not stored yet.
     void keep(Vars rows) {
         std::vector<int64_t> fresh;
         for (const int64_t u : rows)
@@ -169,7 +173,7 @@ class Rounds {
     void settle() {
         if (p_.grouped) balance(size_, p_.beta, find_sum(size_, p_.start), p_.lower, p_.upper);
         look_anew();
-        precise_ = true;  // if this is not enough
+        precise_ = true;  // if another round is needed, it is in double precision
     }
 
     void look_anew() {
@@ -183,7 +187,7 @@ class Rounds {
         is_fresh_ = true;
     }
 
-    // out = K[left, right]: within a part from where it is shared, if it is.
+    // Writes out = K[left, right]; values within a part come from its shared matrix if there is one.
     template <class Real>
     void evaluate(Vars left, Vars right, bool symmetric, Real* out, int64_t stride) {
         if (p_.parts[0].shared == nullptr) return evaluate_anew(left, right, symmetric, out, stride);
@@ -220,7 +224,7 @@ class Rounds {
             native_.block(request, out, stride);
     }
 
-    // Those of one part.
+    // Returns the variables of one part.
     Vars within(Vars variables, int part) const {
         const auto middle = std::partition_point(variables.begin(), variables.end(),
                                                  [this](int64_t u) { return u < p_.parts[0].size; });
@@ -253,15 +257,15 @@ class Rounds {
     const MachineLimits& limits_;
     const int64_t size_;
     int64_t stride_;
-    double *kept_, *matrix_;      // rows one after the other as they were evaluated; the set's matrix
-    std::vector<int64_t> slots_;  // of each variable: which of the kept rows is its own, or -1
+    double *kept_, *matrix_;      // stored rows in the order of their evaluation; the matrix of the set
+    std::vector<int64_t> slots_;  // for each variable the index of its stored row, or -1
     std::vector<int64_t> groups_, everybody_, chosen_;
     std::vector<double> gradient_;
     std::vector<char> seen_;
     Survey found_;
     int64_t n_kept_ = 0, n_moved_ = 0, last_size_ = 1, n_iter_ = 0, n_values_ = 0;
     double work_ = 0.0;
-    bool is_fresh_ = false;  // whether the gradient comes from the point alone, not from the one before
+    bool is_fresh_ = false;  // whether the gradient was computed from the point alone, not by updates
     bool precise_, drags_ = false, holds_all_ = false;
 };
 

@@ -7,17 +7,17 @@ namespace mercer {
 namespace {
 
 constexpr int64_t kSteps = 2,
-                  kPatientSteps = 100;  // for each variable, before Newton steps in single precision, in double
-constexpr int64_t kBrief = 10;          // where Newton steps come anyway: one pair step for so many variables
-// Pair steps may cost what Newton steps would, in steps times variables: an inverse, free^3 / 16, or a factor in single
-// precision, and who comes to the bounds and leaves them, 16 free^2; beyond kFewFree, free^3 / 256.
+                  kPatientSteps = 100;  // steps a variable before Newton steps, in single and in double precision
+constexpr int64_t kBrief = 10;          // variables for one SMO step, if Newton steps follow in any case
+// SMO may cost as much as Newton steps would, in steps times variables: free^3 / 16 for an inverse, or 16 free^2 for a
+// float32 factor with changes of side, and free^3 / 256 beyond kFewFree.
 constexpr double kInverse = 16.0, kChanges = 16.0, kFactor = 256.0;
-constexpr double kLate = 8.0;         // times as much where that many free variables may not be those of the end
-constexpr double kKnownToDrag = 4.0;  // and this much less once they have cost that much in vain
-constexpr double kNoise = 0x1p-23;    // of a gradient in single precision, relative to the change's length
-constexpr double kNewtonWork = 1e8;   // multiplications in one call of Newton steps in double precision
+constexpr double kLate = 8.0;         // factor of the budget if the free variables may not be those of the solution
+constexpr double kKnownToDrag = 4.0;  // divisor of the budget once SMO has spent it without success
+constexpr double kNoise = 0x1p-23;    // rounding error of a float32 gradient, relative to the length of the change
+constexpr double kNewtonWork = 1e8;   // multiplications in one call of float64 Newton steps
 constexpr int kNewtonCalls = 40;
-constexpr int64_t kLeastSize = 64;  // a step on fewer variables takes as long
+constexpr int64_t kLeastSize = 64;  // smallest size that counts as work; a step on fewer variables takes as long
 
 }  // namespace
 
@@ -38,8 +38,8 @@ void Block<Real>::step(int64_t most) {
 template <class Real>
 void Block<Real>::go_on_from_here() {
     phase_ = Phase::pairs;
-    is_astray_ = false;
-    limits_.astray = BlockLimits::kInfinity;
+    has_diverged_ = false;
+    limits_.diverged_above = BlockLimits::kInfinity;
     n_pairs_ = 0;
     n_free_ = count_free();
 }
@@ -55,9 +55,9 @@ void Block<Real>::pair_steps(int64_t most) {
     }
     const BlockEnd end = run(false, std::max(limits_.tol, noise()), steps);
     n_pairs_ += steps;
-    is_astray_ = end == BlockEnd::limit && violation_ > limits_.astray;
-    limits_.astray = BlockLimits::kInfinity;
-    if (is_astray_)
+    has_diverged_ = end == BlockEnd::limit && violation_ > limits_.diverged_above;
+    limits_.diverged_above = BlockLimits::kInfinity;
+    if (has_diverged_)
         phase_ = Phase::finished;
     else if (end != BlockEnd::limit || n_pairs_ >= patience())
         end_pairs(end);
@@ -132,7 +132,7 @@ int64_t Block<Real>::most_ever() const {
     return std::max(most_free(), limits_.most_late);
 }
 
-// How many pair steps to make before Newton steps.
+// Returns the number of SMO steps before Newton steps.
 template <class Real>
 int64_t Block<Real>::patience() const {
     const int64_t size = std::max<int64_t>(1, p_.size);
@@ -147,7 +147,7 @@ int64_t Block<Real>::patience() const {
            static_cast<int64_t>(cost / ((limits_.drags ? kKnownToDrag : 1.0) * static_cast<double>(size)));
 }
 
-// About the violation below which single precision cannot bring the block.
+// Returns approximately the smallest violation that float32 can reach.
 template <class Real>
 double Block<Real>::noise() const {
     if (!kSingle) return 0.0;
@@ -159,7 +159,7 @@ double Block<Real>::noise() const {
     return kNoise * limits_.largest * std::sqrt(squares);
 }
 
-// About the smallest violation that double precision can tell from 0.
+// Returns approximately the smallest violation that float64 can distinguish from 0.
 template <class Real>
 double Block<Real>::rounding() const {
     double longest = 0.0, mass = 0.0;

@@ -1,4 +1,4 @@
-// The problem on a working set: pair steps, and Newton steps where these drag on.
+// The problem on a working set: SMO, and Newton steps if SMO is slow.
 #pragma once
 
 #include <algorithm>
@@ -10,41 +10,43 @@
 
 namespace mercer {
 
-constexpr double kInnerShare = 0.1;  // of the violation that a working set comes with: what it is solved to
-// Free variables, at most, with which Newton steps are tried: always; where nobody else violates, or late; and in
-// double precision, where a change of side costs free^2; and with which they go on to the limit of double precision.
+constexpr double kInnerShare = 0.1;  // share of a working set's initial violation to which it is solved
+// Largest numbers of free variables for Newton steps: kFewFree always; kManyFree if no variable outside violates, or
+// late; kManyFreePrecise in double precision, where a change of side costs free^2; kExactFree to continue to the limit
+// of double precision.
 constexpr int64_t kFewFree = 2048, kManyFree = 6144, kManyFreePrecise = 1500, kExactFree = 256;
-constexpr double kBriefWork = 2e7;  // steps times variables: 10 ms
+constexpr double kBriefWork = 2e7;  // steps times variables in one call, about 10 ms
 
-// The working set as it comes, and how far to go.
+// The state of the working set before the first step, and the limits of the steps.
 struct BlockLimits {
     static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-    double tol, newton_tol;  // of the violation, for pair steps and for Newton steps
-    double violation;        // before the first step
-    double largest;          // |k(x, x)|
-    bool convex, drags;      // whether pair steps have given way to Newton steps before
-    int64_t most_free;       // Newton steps are tried with so many free variables at most
-    int64_t most_close;      // or with so many, once the violation is at most `close`
+    double tol, newton_tol;  // largest violation at the end of SMO, and at the end of Newton steps
+    double violation;        // violation before the first step
+    double largest;          // largest |k(x, x)|
+    bool convex, drags;      // drags: whether SMO has given way to Newton steps before
+    int64_t most_free;       // largest number of free variables for Newton steps
+    int64_t most_close;      // the same, once the violation is at most `close`
     double close = kInfinity;
-    int64_t most_late = -1;   // or with so many, once pair steps have cost several times as much as these would
-    int64_t exact_free = -1;  // in double precision and with so few free, Newton steps go on to its limit; -1: never
-    // Not -1 where few changes are expected: pair steps in double precision, too, may cost what Newton steps would; and
-    // where they have given way before and so few are free, there is one for ten variables.
+    int64_t most_late = -1;   // the same, once SMO has cost several times as much as Newton steps
+    int64_t exact_free = -1;  // in double precision: largest number of free variables with which Newton steps continue
+                              // to the limit of precision; -1: never
+    // Not -1 if few changes are expected. Then SMO in double precision may also cost as much as Newton steps would. If
+    // SMO has given way before and at most brief_free variables are free, there is one SMO step for ten variables.
     int64_t brief_free = -1;
-    double astray = kInfinity;  // the violation that the first pair steps must not leave; see `is_astray`
-    int n_rounds = 10;          // of pair steps and Newton steps
+    double diverged_above = kInfinity;  // the violation that the first pair steps must not leave; see `has_diverged`
+    int n_rounds = 10;                  // rounds of SMO and Newton steps
 };
 
-// The limits of a round on a working set of a convex problem, which is to come to this tolerance where the set holds
-// everybody who matters.
+// Returns the limits of a round on a working set of a convex problem. If the set has all variables that violate, it is
+// solved to `tol`.
 template <class Real>
 BlockLimits limits_of_round(double tol, double violation, double largest, bool holds_all, bool drags) {
-    constexpr double kShareOfAll = 0.01;  // for that is a round less, with all that move in it
+    constexpr double kShareOfAll = 0.01;  // because this saves a round
     constexpr bool single = sizeof(Real) == sizeof(float);
     BlockLimits limits{};
     limits.tol = std::max(tol, (holds_all ? kShareOfAll : kInnerShare) * violation);
-    limits.newton_tol = holds_all ? tol : limits.tol;  // the last ones cost least
+    limits.newton_tol = holds_all ? tol : limits.tol;  // the last Newton steps are the cheapest
     limits.violation = violation, limits.largest = largest;
     limits.convex = true, limits.drags = drags;
     limits.most_free = limits.most_close = !single ? kManyFreePrecise : holds_all ? kManyFree : kFewFree;
@@ -52,29 +54,29 @@ BlockLimits limits_of_round(double tol, double violation, double largest, bool h
     return limits;
 }
 
-// Goes on from wherever it is called, so that others can be asked in between whether to stop.
+// A solver of a block that continues where it was interrupted, so that the caller can stop it between calls.
 class AnyBlock {
   public:
     explicit AnyBlock(const BlockLimits& limits) : limits_(limits), violation_(limits.violation) {}
     virtual ~AnyBlock() = default;
 
-    // One native call, of `most` steps at most; where these are 0 it is finished. Pair steps come back after 10 ms or
-    // so, Newton steps in single precision when they are at their end or the problem's `stop` says so.
+    // Makes at most `most` steps; 0 finishes the block. SMO returns after about 10 ms. Newton steps in single precision
+    // return at their end, or when `stop` returns true.
     virtual void step(int64_t most) = 0;
 
-    // The point and its gradient have been changed from outside: pair steps come next, and cannot go astray again.
-    // Rounds are counted on, and what has moved since the beginning.
+    // Must be called after the caller has changed the point and its gradient. SMO comes next and is not tested for
+    // divergence again. Counts of rounds and moves since the start are kept.
     virtual void go_on_from_here() = 0;
 
     bool is_finished() const { return phase_ == Phase::finished; }
-    bool is_astray() const { return is_astray_; }                  // whether that is why
-    bool is_stopped() const { return is_stopped_; }                // by whom the problem asks
+    bool has_diverged() const { return has_diverged_; }            // whether SMO ended because it diverged
+    bool is_stopped() const { return is_stopped_; }                // whether `stop` returned true
     bool is_at_newton() const { return phase_ == Phase::newton; }  // whether Newton steps come next
     bool drags() const { return limits_.drags; }
     int64_t n_iter() const { return n_iter_; }
-    int64_t n_newton() const { return n_newton_; }  // of these steps
+    int64_t n_newton() const { return n_newton_; }  // number of Newton steps
     int64_t n_free() const { return n_free_; }
-    int64_t newton_free() const { return newton_free_; }  // the most that Newton steps began with
+    int64_t newton_free() const { return newton_free_; }  // most free variables at the start of Newton steps
     double violation() const { return violation_; }
     double work() const { return work_; }  // steps times variables, and free^3 / 6 for a call of Newton steps
 
@@ -83,7 +85,7 @@ class AnyBlock {
 
     BlockLimits limits_;
     Phase phase_ = Phase::pairs;
-    bool is_astray_ = false, is_stopped_ = false;
+    bool has_diverged_ = false, is_stopped_ = false;
     int64_t n_iter_ = 0, n_newton_ = 0, n_free_ = 0, newton_free_ = 0;
     double violation_, work_ = 0.0;
 };
@@ -114,10 +116,10 @@ class Block final : public AnyBlock {
 
     const Implementation& native_;
     const BlockProblem<Real> p_;
-    std::vector<double> before_;  // the point at first
+    std::vector<double> before_;  // the point before the first step
     bool exact_ = false;
     int round_ = 0, newton_calls_ = 0;
-    int64_t n_pairs_ = 0;  // of this round
+    int64_t n_pairs_ = 0;  // SMO steps in this round
     double newton_tol_ = 0.0;
 };
 

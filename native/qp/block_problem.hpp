@@ -8,11 +8,11 @@
 
 namespace mercer {
 
-// Rows of the matrix that are there when steps first ask for them: where few variables ever move, that is few rows.
+// Rows of the matrix that are evaluated when a step first needs them. If few variables move, few rows are evaluated.
 struct LazyRows {
     void (*fetch)(void* context, int64_t row);
     void* context;
-    const char* held;  // of each row, whether it is there
+    const char* held;  // whether each row has been evaluated
     const double* diagonal;
 };
 
@@ -25,14 +25,14 @@ struct BlockProblem {
     double* gradient;
     const double *lower, *upper;
     const int64_t* group_starts;    // n_groups + 1 offsets: the variables of a group are contiguous
-    int64_t n_groups;               // 0: no equality constraint at all
-    int n_threads = 1;              // of which steps on many variables make use
-    bool (*stop)(void*) = nullptr;  // asked now and then by long Newton steps: whether to leave it at that
+    int64_t n_groups;               // 0: no equality constraint
+    int n_threads = 1;              // used by steps on many variables
+    bool (*stop)(void*) = nullptr;  // long Newton steps call it from time to time; true stops them
     void* stop_context = nullptr;
-    LazyRows* lazy = nullptr;  // pair steps know what to do with them
+    LazyRows* lazy = nullptr;  // null if the whole matrix is evaluated; only SMO accepts lazy rows
 };
 
-constexpr int64_t kBlockPadding = 16;  // the widest vector of single precision
+constexpr int64_t kBlockPadding = 16;  // numbers in the widest float32 vector
 constexpr int64_t padded(int64_t size) { return (size + kBlockPadding - 1) / kBlockPadding * kBlockPadding; }
 
 enum class BlockEnd : int { solved, limit, stalled };
@@ -40,8 +40,8 @@ enum class BlockEnd : int { solved, limit, stalled };
 struct BlockResult {
     BlockEnd end;
     int64_t n_iter;
-    double violation;         // largest KKT violation within the block
-    bool is_stopped = false;  // by whom `stop` asks
+    double violation;         // largest KKT violation in the block
+    bool is_stopped = false;  // whether `stop` returned true
 };
 
 template <class Real>

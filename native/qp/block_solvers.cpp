@@ -8,13 +8,15 @@
 namespace mercer::MERCER_ISA {
 namespace {
 
-constexpr int64_t kMostInverted = 2048;  // beyond, an inverse would take too long and too much memory
-constexpr int64_t kFewUpdated = 512;     // up to here, to update an inverse or a factor in double costs less than anew
-// Up to here an inverse costs less than a factor in single: always, and where most of the block is at bounds.
+constexpr int64_t kMostInverted = 2048;  // largest number of free variables with an inverse
+constexpr int64_t kFewUpdated =
+    512;  // largest number of free variables for which updates in double precision cost less than a new factor
+// Largest numbers of free variables for which an inverse costs less than a float32 factor: in all cases, and if most of
+// the block is at bounds.
 constexpr int64_t kFewInverted = 64, kMoreInverted = 256;
 
-// Whether Newton steps on a block in single precision begin with a factor, in single precision too, and not with an
-// inverse in double: where there is much to factor, or most of the block is free, so that few change sides.
+// Returns whether Newton steps on a float32 block begin with a float32 factor instead of a float64 inverse. They do if
+// many variables are free, or if most of the block is free, so that few variables change sides.
 constexpr bool is_factored(int64_t n_free, int64_t size) {
     return n_free > kFewInverted && (n_free > kMoreInverted || 2 * n_free > size);
 }
@@ -29,12 +31,12 @@ int64_t count_free(const BlockProblem<Real>& block) {
 template <class Factor, class Real>
 BlockResult run_newton(const BlockProblem<Real>& block, double tol, int64_t max_iter) {
     const int64_t n_free = count_free(block);
-    const int64_t spare = 64 + n_free / 4;  // how many more may become free before the caller has to come again
+    const int64_t spare = 64 + n_free / 4;  // additional variables that may become free before a new call is needed
     const int64_t capacity = n_free + spare < block.size ? n_free + spare : block.size;
     return NewtonSteps<Real, Factor>(block, capacity).run(tol, max_iter);
 }
 
-// Where a factor has not led to the end, another way goes on from where it has come to.
+// If a factor does not lead to the end, another method continues from its last point.
 template <class Real>
 BlockResult or_else(const BlockResult& done, const BlockProblem<Real>& block, BlockSolver<Real> go_on, double tol,
                     int64_t max_iter) {
@@ -48,7 +50,7 @@ BlockResult or_else(const BlockResult& done, const BlockProblem<Real>& block, Bl
 void block_values(const BlockProblem<double>& block, double* values) {
     for (int64_t v = 0; v < block.size; ++v) values[v] = 0.0;
     const int64_t whole = block.size / kLanes * kLanes;
-    for (int64_t u = 0; u < block.size; ++u) {  // the matrix is symmetric
+    for (int64_t u = 0; u < block.size; ++u) {  // rows instead of columns, because the matrix is symmetric
         const double weight = block.beta[u];
         if (weight == 0.0) continue;
         const double* row = block.matrix + u * block.stride;
@@ -59,11 +61,11 @@ void block_values(const BlockProblem<double>& block, double* values) {
 }
 
 BlockResult pair_steps(const BlockProblem<double>& block, double tol, int64_t max_iter) {
-    return PairSteps<double>(block).run(tol, max_iter);
+    return SmoSteps<double>(block).run(tol, max_iter);
 }
 
 BlockResult pair_steps_single(const BlockProblem<float>& block, double tol, int64_t max_iter) {
-    return PairSteps<float>(block).run(tol, max_iter);
+    return SmoSteps<float>(block).run(tol, max_iter);
 }
 
 BlockResult newton_steps(const BlockProblem<double>& block, double tol, int64_t max_iter) {

@@ -24,7 +24,7 @@ inline double sum_of_sizes(const double* values, int64_t n) {
     return rest;
 }
 
-// NaN is passed over.
+// Returns the largest absolute value; NaN is ignored.
 inline double largest_size(const double* values, int64_t n) {
     Vec most{};
     int64_t k = 0;
@@ -39,7 +39,8 @@ class Cholesky {
   public:
     static constexpr int64_t kBatch = 64;
     static constexpr bool kFollows = false,
-                          kOnRequest = false;  // where it is needed, rounding takes the direction away
+                          kOnRequest =
+                              false;  // kFollows: false, because rounding would make the updated direction useless
 
     explicit Cholesky(int64_t capacity, int)
         : stride_(capacity + 1),
@@ -54,7 +55,7 @@ class Cholesky {
     double* products(int64_t b) { return products_ + b * stride_; }
     double* own_products(int64_t b) { return own_products_ + b * kBatch; }
 
-    // As Inverse::append.
+    // The same as Inverse::append.
     void append(int64_t count, double least) {
         for (int64_t b = 0; b < count; ++b) {
             const int64_t before = size_ - b;
@@ -89,7 +90,7 @@ class Cholesky {
         }
     }
 
-    // As Inverse::apply: solves L L' x = b for each vector b.
+    // The same as Inverse::apply: solves L L' x = b for each vector b.
     void apply(const double* vectors, double* out, int64_t count) const {
         for (int64_t v = 0; v < count; ++v) {
             double* x = out + v * stride_;

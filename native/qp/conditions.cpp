@@ -9,14 +9,14 @@
 namespace mercer {
 namespace {
 
-// The larger one; no number if one of them is none.
+// Returns the larger number, or NaN if one of them is NaN.
 double larger(double a, double b) { return a > b ? a : b > a || b != b ? b : a; }
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// Of the sum of sizes: by so much may a sum of bounds miss its total where it makes it but for rounding. Each bound is
-// a product of C, a weight and a weight of its class, all three rounded by half of eps, as are both products.
+// Share of the sum of sizes by which a sum of bounds may differ from its total because of rounding. Each bound is a
+// product of C, a weight and a class weight; these three numbers and both products are each rounded by eps / 2.
 constexpr double kRounded = 4.0 * std::numeric_limits<double>::epsilon();
-constexpr double kShareOfBox = 1e-6;  // at most: boxes narrower than that have an inside too
+constexpr double kShareOfBox = 1e-6;  // largest share of a box's width, so that narrow boxes have an inside too
 
 // A sum in twice the precision of double [Knuth, TAOCP 2, 4.2.2, theorem B: what an addition rounds off is a double].
 class TwofoldSum {
@@ -32,15 +32,15 @@ class TwofoldSum {
     double high_ = 0.0, low_ = 0.0;
 };
 
-// Between the best gradients of either side.
+// Returns the middle of the best gradients of both sides.
 double middle(double least, double most) {
-    if (std::isinf(least)) return most;  // no variable can move one way: the other end decides
+    if (std::isinf(least)) return most;  // no variable can grow, so that the other side decides
     return std::isinf(most) ? least : 0.5 * (least + most);
 }
 
 struct Group {
-    double least = kInfinity;  // m: smallest gradient among the variables that can grow
-    double most = -kInfinity;  // M: largest among those that can shrink
+    double least = kInfinity;  // m: smallest gradient of the variables that can grow
+    double most = -kInfinity;  // M: largest gradient of the variables that can shrink
     TwofoldSum free_gradients, surplus;
     int64_t n_free = 0;
 
@@ -49,7 +49,7 @@ struct Group {
     }
 };
 
-// What the gradients of a group, each between two ends, say of its multiplier.
+// Bounds of a group's multiplier, from gradients that are known up to an error bound.
 class Levels {
   public:
     void see(bool can_grow, bool can_shrink, double low, double high) {
@@ -59,7 +59,7 @@ class Levels {
         unknown_ |= !std::isfinite(low) || !std::isfinite(high);
     }
 
-    // Between these, nothing is settled.
+    // Returns the interval of the multiplier; gradients inside of it prove nothing.
     std::pair<double, double> ends() const {
         if (unknown_) return {-kInfinity, kInfinity};
         const auto n_free = static_cast<double>(n_free_);
@@ -68,8 +68,9 @@ class Levels {
     }
 
   private:
-    double above_ = kInfinity, lowest_ = kInfinity;     // of those that can grow: the true m is no larger, no smaller
-    double below_ = -kInfinity, highest_ = -kInfinity;  // of those that can shrink: the true M is no smaller, no larger
+    double above_ = kInfinity, lowest_ = kInfinity;  // variables that can grow: upper and lower bound of the true m
+    double below_ = -kInfinity,
+           highest_ = -kInfinity;  // variables that can shrink: lower and upper bound of the true M
     TwofoldSum low_sum_, high_sum_;
     int64_t n_free_ = 0;
     bool unknown_ = false;
@@ -91,7 +92,7 @@ void find_settled(const DoubtfulPoint& point, bool* settled) {
     const auto group_of = [&](int64_t u) {
         return point.groups == nullptr ? std::size_t{0} : static_cast<std::size_t>(point.groups[u]);
     };
-    std::vector<std::pair<double, double>> ends{{0.0, 0.0}};  // without groups every multiplier is 0
+    std::vector<std::pair<double, double>> ends{{0.0, 0.0}};  // without groups the multiplier is 0
     if (point.n_groups > 0) {
         std::vector<Levels> levels(static_cast<std::size_t>(point.n_groups));
         for (int64_t u = 0; u < point.size; ++u) {
@@ -139,7 +140,7 @@ Conditions find_conditions(const Point& point, double* multipliers) {
     found.linear = linear.value();
     for (std::size_t g = 0; g < groups.size(); ++g) {
         const Group& group = groups[g];
-        if (!grouped) {  // every multiplier is 0
+        if (!grouped) {  // without groups the multiplier is 0
             found.excess = std::max(-group.least, group.most);
         } else {
             multipliers[g] = group.multiplier();
@@ -204,13 +205,13 @@ void find_vertex(int64_t size, const double* gradient, const double* lower, cons
     if (size == 0) return;
     std::vector<Place> places;
     places.reserve(static_cast<std::size_t>(size));
-    long double left = total;  // where there are more digits, so that rounding leaves nobody between bounds
+    long double left = total;  // long double, so that rounding leaves no other variable between bounds
     for (int64_t u = 0; u < size; ++u) {
         places.push_back({std::isnan(gradient[u]) ? std::numeric_limits<double>::infinity() : gradient[u], u});
         left -= lower[u];
         point[u] = lower[u];
     }
-    // Those before `first` go to their upper bounds, and there is nothing left for those from `last` on.
+    // Variables before `first` go to their upper bounds; variables from `last` on stay at their lower bounds.
     auto first = places.begin(), last = places.end();
     while (last - first > 1) {
         const auto middle = first + (last - first) / 2;
@@ -228,7 +229,7 @@ void find_vertex(int64_t size, const double* gradient, const double* lower, cons
     const int64_t u = first->index;
     const double given = static_cast<double>(std::max(0.0L, left));
     point[u] = given < upper[u] - lower[u] ? lower[u] + given : upper[u];
-    // What rounding has left is of the box's size, and not of the variable's.
+    // The rounding error is relative to the size of the box, and not of the variable.
     if (lower[u] < point[u] && point[u] < upper[u])
         point[u] = std::clamp(point[u] - (find_sum(size, point) - total), lower[u], upper[u]);
 }

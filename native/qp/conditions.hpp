@@ -1,4 +1,4 @@
-// What a point of a quadratic programme is worth: objectives and optimality conditions, from the true K beta.
+// Objectives and optimality conditions of a point of a quadratic programme, from the true K beta.
 #pragma once
 
 #include <cstdint>
@@ -24,40 +24,41 @@ struct Conditions {
     int64_t n_free, n_bounded;
 };
 
-// Fills `multipliers` (n_groups): the mean gradient of a group's free variables, or else the middle of the interval
-// that the conditions leave.
+// Fills `multipliers` (n_groups) with the mean gradient of the group's free variables, or, without free variables, with
+// the middle of the interval that the conditions allow.
 Conditions find_conditions(const Point& point, double* multipliers);
 
-// A point whose gradient may be off by `margin` times `doubt`.
+// A point whose gradient has an error of at most `margin` times `doubt`.
 struct DoubtfulPoint {
     int64_t size;
     const double *beta, *lower, *upper, *gradient, *doubt;
     double margin;
-    const int64_t* groups;  // as of a Point
+    const int64_t* groups;  // the same as in a Point
     int64_t n_groups;
 };
 
-// Says of each variable whether it is at a bound, and on the right side of its group's multiplier whatever the true
-// gradient is: of the mean of those that can move both ways, for m is at most that and M at least; without any, of the
-// best gradients of those that can move the other way, and of where the multiplier may be between these.
+// Screening: sets, for each variable, whether it is at a bound and on the right side of its group's multiplier for
+// every gradient within the error bound. With free variables it is compared with their mean, because m is at most this
+// mean and M at least. Without free variables it is compared with the best gradients of variables that can move the
+// other way, and with the interval of the multiplier between them.
 void find_settled(const DoubtfulPoint& point, bool* settled);
 
-// The sum of numbers, in twice the precision of double but for the last rounding.
+// Returns the sum of numbers, computed in twice the precision of double and then rounded.
 double find_sum(int64_t size, const double* values);
 
-// Puts the sum of beta over a single group right, where rounding over many steps has made it drift: the free variable
-// of smallest size with room for the surplus takes it, up to its bound. Where none has and the room of all free ones
-// just makes the surplus, they go to their bounds; and so do those that rounding alone still keeps from there, where no
-// others are free: one that seems to be free settles the multiplier alone, which is the middle of an interval without
-// it.
+// Restores the sum of beta over a single group after rounding over many steps. The smallest free variable whose
+// distance to its bound is enough takes the surplus. If no variable can take it, and the distances of all free
+// variables together just equal the surplus, all of them go to their bounds. If all free variables differ from their
+// bounds by rounding only, they go to their bounds too; a variable that only seems free would determine the multiplier,
+// which is otherwise the middle of an interval.
 //
-// That spoils no optimum: a variable at its bound leaves fewer conditions than a free one, and gradients follow what
-// has moved, which is the surplus and 8 eps of the sum of sizes at most. The excess grows by no more than twice that
-// times the largest kernel value, ridge included; decision values are off by as much because sums of coefficients are.
+// This preserves an optimum: a variable at its bound has fewer conditions than a free one, and the change is at most
+// the surplus and 8 eps times the sum of sizes. The violation grows by at most twice that times the largest kernel
+// value, ridge included.
 void balance(int64_t size, double* beta, double total, const double* lower, const double* upper);
 
-// Writes the point of this sum within a box that minimises gradient' beta: at bounds, but for one variable. The box has
-// a finite lower end; of equal gradients the first goes up first.
+// Writes the point within a box, with the given sum, that minimises gradient' beta. All variables but one are at
+// bounds. The lower bounds must be finite; with equal gradients the first variable increases first.
 void find_vertex(int64_t size, const double* gradient, const double* lower, const double* upper, double total,
                  double* point);
 

@@ -1,5 +1,5 @@
-// Conjugate gradients for the joint multi-class machine: the minimiser of the face that a point is on, on which the
-// classes without a share of C_i keep none. Steps on single examples find the face quickly and go along it slowly.
+// Conjugate gradients for the joint multi-class machine. They find the minimiser of the current face, on which classes
+// without a share of C_i stay at 0. Steps on single examples find the face quickly but converge slowly on it.
 #pragma once
 
 #include "parallel/scratch.hpp"
@@ -10,8 +10,9 @@ namespace mercer::MERCER_ISA {
 
 template <class Real>
 class JointFace {
-    static constexpr double kFlat = 1e-14;  // of the largest k(x, x): less curvature is rounding
-    static constexpr double kShare = 1e-2;  // of the length of the gradient along the face, to which it is minimised
+    static constexpr double kFlat = 1e-14;  // share of the largest k(x, x) below which curvature is rounding error
+    static constexpr double kShare =
+        1e-2;  // share of the initial gradient along the face at which the minimisation ends
 
   public:
     explicit JointFace(const JointProblem<Real>& block)
@@ -45,7 +46,7 @@ class JointFace {
             ++result.n_iter;
             const double curvature = inner(direction_, product_);
             if (!(curvature >
-                  kFlat * largest_ * squares)) {  // nothing curves along it: further than the feasible set goes
+                  kFlat * largest_ * squares)) {  // no curvature along this direction: go beyond the feasible set
                 add(far());
                 break;
             }
@@ -79,7 +80,7 @@ class JointFace {
         return most - least;
     }
 
-    // Arrays of this class hold all examples in one class, then in the next.
+    // Arrays of this class have all examples in the first class, then in the next class.
     void find_residual() {
         for (int64_t k = 0; k < block_.n_classes; ++k)
             for (int64_t i = 0; i < block_.size; ++i)
@@ -87,7 +88,7 @@ class JointFace {
         centre(residual_);
     }
 
-    // Onto the face: 0 in classes without a share; in the others, less their mean.
+    // Projects onto the face: 0 in classes without a share, minus the mean in the others.
     void centre(double* array) const {
         for (int64_t i = 0; i < block_.size; ++i) {
             double sum = 0.0, count = 0.0;
@@ -107,7 +108,7 @@ class JointFace {
         return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
     }
 
-    // out = K vectors, class by class.
+    // Computes out = K vectors, class by class.
     void multiply(const double* vectors, double* out) const {
         for (int64_t e = 0; e < length_; ++e) out[e] = 0.0;
         for (int64_t i = 0; i < block_.size; ++i) {
@@ -125,7 +126,7 @@ class JointFace {
         for (int64_t e = 0; e < length_; ++e) change_[e] += step * direction_[e], image_[e] += step * product_[e];
     }
 
-    // A step that takes some share beyond what it can be.
+    // Returns a step that is longer than the feasible set.
     double far() const {
         double most = 0.0, largest = 0.0;
         for (int64_t i = 0; i < block_.size; ++i) largest = block_.penalty[i] > largest ? block_.penalty[i] : largest;
@@ -134,7 +135,7 @@ class JointFace {
         return most > 0.0 ? 2.0 * largest / most : 0.0;
     }
 
-    // The longest step along which all shares stay at least 0.
+    // Returns the longest step along which all shares stay nonnegative.
     double reach(const double* way) const {
         double least = __builtin_inf();
         for (int64_t i = 0; i < block_.size; ++i)
@@ -145,7 +146,7 @@ class JointFace {
         return least;
     }
 
-    // The largest share that an example has given to a class that is not its own: where C is huge, all are tiny.
+    // Returns the largest share of a class that is not an example's own; with huge C all of them are tiny.
     double largest_given() const {
         double most = 0.0;
         for (int64_t i = 0; i < block_.size; ++i)
@@ -154,8 +155,8 @@ class JointFace {
         return most;
     }
 
-    // Goes to the projection of the minimiser onto the feasible set, or where that is no better, towards the minimiser
-    // as far as the set goes and the objective falls.
+    // Moves to the projection of the minimiser onto the feasible set. If that does not improve the objective, moves
+    // towards the minimiser while the point is feasible and the objective falls.
     void take() {
         const double room = reach(change_);
         for (int64_t k = 0; k < block_.n_classes; ++k)
@@ -165,7 +166,7 @@ class JointFace {
         double step = room < 1.0 ? room : 1.0;
         if (curvature > 0.0 && -slope < step * curvature) step = -slope / curvature;
         if (room < 1.0) {
-            double* target = direction_;  // no longer needed, nor is the product
+            double* target = direction_;  // direction_ and product_ are no longer needed
             for (int64_t i = 0; i < block_.size; ++i) {
                 for (int64_t k = 0; k < block_.n_classes; ++k)
                     shares_[k] = -block_.beta[i * block_.n_classes + k] - change_[k * padded_ + i];
@@ -183,15 +184,15 @@ class JointFace {
         if (step > 0.0) move(step);
     }
 
-    // The gradient follows what became of beta: of a change that went far where hardly anything curves, rounding leaves
-    // more than of that.
+    // The gradient is updated with the change that beta has made. A long change along a direction of almost no
+    // curvature would leave larger rounding errors.
     void move(double step) {
         const double given = largest_given();
         for (int64_t i = 0; i < block_.size; ++i) {
             double* beta = block_.beta + i * block_.n_classes;
             for (int64_t k = 0; k < block_.n_classes; ++k) {
                 const double left = share(i, k) - step * change_[k * padded_ + i];
-                // What comes next to 0 is 0: rounding would make it a share that nobody wants.
+                // Values close to 0 become 0, because rounding would otherwise leave a tiny share.
                 const double size = k == block_.own[i] || block_.penalty[i] < given ? block_.penalty[i] : given;
                 shares_[k] = left > 1e-14 * size ? left : 0.0;
             }
@@ -209,11 +210,11 @@ class JointFace {
 
     const JointProblem<Real>& block_;
     int64_t padded_, length_;
-    double largest_ = 0.0;  // k(x, x)
+    double largest_ = 0.0;  // largest k(x, x)
     Scratch memory_;
     double *residual_, *direction_, *product_;  // product = K direction
-    double *change_, *image_;                   // of beta; image = K change
-    double *shares_, *moved_;                   // of one example
+    double *change_, *image_;                   // change of beta; image = K change
+    double *shares_, *moved_;                   // values of one example
 };
 
 }  // namespace mercer::MERCER_ISA

@@ -16,12 +16,13 @@ struct JointProblem {
     double *beta, *gradient;        // (size, n_classes), row-major
     const int64_t* own;             // y_i
     const double* penalty;          // C_i
-    bool (*stop)(void*) = nullptr;  // asked now and then by conjugate gradients: whether to leave it at that
+    bool (*stop)(void*) = nullptr;  // conjugate gradients call it from time to time; true stops them
     void* stop_context = nullptr;
 };
 
-// Examples one after the other, the subproblem of each solved exactly; ends after max_iter of them, or max_work
-// multiplications. Or conjugate gradients on the face that the point is on, once, whose iterations count as steps.
+// Solves the subproblem of one example after the other exactly; ends after max_iter examples or max_work
+// multiplications. The second function makes one run of conjugate gradients on the current face; its iterations count
+// as steps.
 namespace baseline {
 BlockResult joint_steps(const JointProblem<double>&, bool conjugate, double tol, int64_t max_iter, double max_work);
 BlockResult joint_steps_single(const JointProblem<float>&, bool conjugate, double tol, int64_t max_iter,

@@ -11,7 +11,8 @@ namespace mercer::MERCER_ISA {
 
 template <class Real>
 class JointSteps {
-    // Only examples that violate this share of the worst violation of the last pass move: large steps first.
+    // Only examples that violate at least this share of the worst violation of the last pass move, so that large steps
+    // come first.
     static constexpr double kShare = 0.5;
 
   public:
@@ -66,8 +67,8 @@ class JointSteps {
   private:
     double upper(int64_t i, int64_t k) const { return k == block_.own[i] ? block_.penalty[i] : 0.0; }
 
-    // Gathers gradient and t of an example, and returns its violation: by how much the largest gradient exceeds the
-    // smallest one of a class that has a share of C_i.
+    // Reads gradient and t of an example, and returns its violation: the largest gradient minus the smallest gradient
+    // of the classes with a positive share of C_i.
     double look(int64_t i) {
         const double* beta = block_.beta + i * block_.n_classes;
         double most = -__builtin_inf(), least = __builtin_inf();
@@ -80,7 +81,7 @@ class JointSteps {
         return most - least;
     }
 
-    // Solves the subproblem of the example that was looked at last, and returns in how many classes it moved.
+    // Solves the subproblem of the example of the last `look`, and returns the number of classes whose beta changed.
     int64_t step(int64_t i) {
         const Real* row = block_.matrix + i * block_.stride;
         const auto curvature = static_cast<double>(row[i]);
@@ -98,7 +99,7 @@ class JointSteps {
         project_beside(target_, block_.n_classes, own, block_.penalty[i]);
     }
 
-    // Where the objective does not curve, or curves downwards: all of C for the class with the largest gradient.
+    // If the objective has no positive curvature: gives all of C to the class with the largest gradient.
     void take_steepest(double total) {
         int64_t steepest = 0;
         for (int64_t k = 1; k < block_.n_classes; ++k)
@@ -124,8 +125,8 @@ class JointSteps {
     const JointProblem<Real>& block_;
     int64_t padded_;
     Scratch memory_;
-    double* gradient_;                  // of all examples in one class, then in the next
-    double *slope_, *share_, *target_;  // of one example: g, later where beta goes; t, and where t goes
+    double* gradient_;                  // gradients of all examples in the first class, then in the next class
+    double *slope_, *share_, *target_;  // of one example: g (later the new beta), t, and the new t
 };
 
 }  // namespace mercer::MERCER_ISA

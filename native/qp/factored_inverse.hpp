@@ -1,6 +1,7 @@
-// The inverse of a growing and shrinking principal submatrix, by its Cholesky factor: a third of the multiplications of
-// the inverse itself, in single precision at twice the rate, and two threads share them. Columns of the inverse are
-// computed for those who are about to leave, many at a time; what their leaving does to it has rank one.
+// The inverse of a growing and shrinking principal submatrix, by its Cholesky factor. The factor takes a third of the
+// multiplications of the inverse, runs twice as fast in single precision, and is shared by threads. Columns of the
+// inverse are computed, many at a time, for variables that are about to leave; a removal changes the inverse by a
+// matrix of rank one.
 #pragma once
 
 #include "kernels/simd.hpp"
@@ -14,14 +15,16 @@ template <class Real>
 class FactoredInverse {
     using V = VecOf<Real>;
     static constexpr int kRows = kTileRows, kWidth = kLanesOf<Real>, kColumns = 2 * kWidth;  // a tile of registers
-    static constexpr int kSpan = (kRows + kWidth - 1) / kWidth;  // vectors that hold a column of a panel
-    static constexpr int kFew = kSpan == 1 ? 2 : 1;              // right sides at a time, where vectors run along those
-    static constexpr int kManySides = 4 * kFew;                  // from here on vectors run across right sides
+    static constexpr int kSpan = (kRows + kWidth - 1) / kWidth;  // vectors for a column of a panel
+    static constexpr int kFew = kSpan == 1 ? 2 : 1;  // right sides at a time, if vectors run along rows of a panel
+    static constexpr int kManySides =
+        4 * kFew;  // smallest number of right sides for which vectors run across right sides
 
   public:
     static constexpr int64_t kBatch = 64;
-    static constexpr int64_t kMaxDead = 256;                   // each costs as many columns as have left before
-    static constexpr bool kFollows = true, kOnRequest = true;  // columns are asked for, and gaps stay
+    static constexpr int64_t kMaxDead =
+        256;  // largest number of removed variables; each costs a multiple of the earlier ones
+    static constexpr bool kFollows = true, kOnRequest = true;  // kOnRequest: columns must be requested, and gaps remain
 
     FactoredInverse(int64_t capacity, int n_threads)
         : n_threads_(n_threads),
@@ -47,14 +50,14 @@ class FactoredInverse {
     int64_t size() const { return size_; }
     int64_t stride() const { return stride_; }
     void clear() { size_ = n_dead_ = n_asked_ = 0; }
-    // Whether so few have left that the next one costs less than a new factor.
+    // Returns whether so few variables have left that removing another one costs less than a new factor.
     bool follows() const { return n_dead_ < kMaxDead && n_dead_ < 32 + size_ / 4; }
-    // Whether so many have left that a new factor costs less than what entering would.
+    // Returns whether so many variables have left that a new factor costs less than appending variables.
     bool is_worn() const { return 16 * n_dead_ > size_; }
     double* products(int64_t b) { return products_ + b * stride_; }
     double* own_products(int64_t b) { return own_products_ + b * kBatch; }
 
-    // As Inverse::append; those who have left leave once more.
+    // The same as Inverse::append; then all earlier removals are applied again.
     void append(int64_t count, double least) {
         count_ = count;
         const int64_t n_panels = (count + kColumns - 1) / kColumns;
@@ -73,7 +76,7 @@ class FactoredInverse {
         leave_again();
     }
 
-    // Who has left is back, from the next `append` on.
+    // Returns a removed variable, from the next `append` on.
     void revive(int64_t position) {
         alive_[position] = 1.0;
         int64_t kept = 0;
@@ -82,7 +85,8 @@ class FactoredInverse {
         n_dead_ = kept;
     }
 
-    // Columns of the inverse, kBatch at a time: between these two, ask for those who may leave next.
+    // Columns of the inverse, kBatch at a time. Between the following two functions, request the variables that may
+    // leave next.
     bool knows(int64_t position) const { return slots_[position] >= 0; }
     void start_asking() {
         for (int64_t k = 0; k < size_; ++k) slots_[k] = -1;
@@ -115,7 +119,7 @@ class FactoredInverse {
         });
     }
 
-    // As Inverse::remove, of a variable whose column is known.
+    // The same as Inverse::remove, for a variable whose column is known.
     const double* remove(int64_t position, double least) {
         double* column = dead_columns_ + n_dead_ * stride_;
         const Real* known = columns_ + slots_[position] * stride_;
@@ -130,7 +134,7 @@ class FactoredInverse {
         return column;
     }
 
-    // As Inverse::apply; 0 at those who have left.
+    // The same as Inverse::apply; the result is 0 at removed variables.
     void apply(const double* vectors, double* out, int64_t count) {
         const bool many = count >= kManySides;
         const int64_t together = many ? kColumns : kFew;
@@ -159,7 +163,7 @@ class FactoredInverse {
     }
 
   private:
-    // The newcomers' rows of the factor, up to their own square, from `forward` of their products.
+    // Stores the new rows of the factor, except the square of the new variables, from `forward` of their values.
     void store_rows(int64_t count) {
         for (int64_t b = 0; b < count;) {
             const int64_t r = size_ + b, of_panel = kRows - r % kRows, of_side = kColumns - b % kColumns;
@@ -180,7 +184,7 @@ class FactoredInverse {
         }
     }
 
-    // The factor of the newcomers' Schur complement.
+    // Computes the factor of the Schur complement of the new variables.
     void factor_corner(int64_t count, double least) {
         double least_pivots[kBatch];
         for (int64_t b = 0; b < count; ++b) least_pivots[b] = least * own_products(b)[b];
@@ -196,8 +200,8 @@ class FactoredInverse {
         }
     }
 
-    // From what newcomers have with each other, in rows of the q-th panel of theirs, what those before them account
-    // for.
+    // Subtracts the contribution of earlier variables from the matrix of the new variables, in rows of their q-th
+    // panel.
     void subtract_products(int64_t q) {
         const int64_t p = size_ / kRows + q;
         for (int64_t first = 0; first < count_ && first < (p + 1) * kRows - size_; first += kColumns) {
@@ -211,7 +215,7 @@ class FactoredInverse {
         }
     }
 
-    // Replays the removals on the inverse that has grown, or has got somebody back.
+    // Applies all removals again, after variables were appended or returned.
     void leave_again() {
         const int64_t n_dead = n_dead_;
         for (int64_t k = 0; k < n_dead; ++k) alive_[dead_[k]] = 1.0;
@@ -228,12 +232,12 @@ class FactoredInverse {
     }
 
     static int64_t offset(int64_t p) { return kRows * kRows * p * (p + 1) / 2; }
-    // kRows rows of the factor, up to the diagonal: the elements of a column lie side by side.
+    // kRows rows of the factor, up to the diagonal; elements of a column are contiguous.
     Real* panel(int64_t p) const { return factor_ + offset(p); }
-    // kColumns right sides: those of one row lie side by side.
+    // kColumns right sides; elements of a row are contiguous.
     Real* side(int64_t q) const { return sides_ + q * kColumns * stride_; }
 
-    // Fewer than kManySides, so that there is a column after the last.
+    // Answers fewer than kManySides requests, so that there is memory for a column after the last.
     void answer_few() {
         for (int64_t q = 0; q < n_asked_; q += kFew) {
             Real* side = columns_ + q * stride_;
@@ -249,9 +253,9 @@ class FactoredInverse {
         }
     }
 
-    // Takes from a column of the inverse, or what it makes of a vector, the shares of those who have left.
+    // Subtracts the contribution of removed variables from a column of the inverse, or from its product with a vector.
     void eliminate(double* values) const {
-        constexpr int64_t kTogether = 8;  // so that values are read and written an eighth as often
+        constexpr int64_t kTogether = 8;  // values are read and written once for so many removals
         int64_t k = 0;
         for (; k + kTogether <= n_dead_; k += kTogether) subtract_columns<kTogether>(k, values);
         for (; k < n_dead_; ++k) subtract_columns<1>(k, values);
@@ -284,7 +288,8 @@ class FactoredInverse {
             &job);
     }
 
-    // tile = the rows' elements first .. last - 1 times those of the right sides, of their first `vectors` vectors.
+    // Computes tile = elements first .. last - 1 of the rows times those of the right sides, for the first `vectors`
+    // vectors.
     template <int vectors>
     MERCER_INLINE static void multiply(const Real* rows, const Real* right, int64_t first, int64_t last, Real* tile) {
         V sums[kRows][vectors] = {};
@@ -302,7 +307,7 @@ class FactoredInverse {
             for (int h = 0; h < vectors; ++h) store(tile + r * kColumns + h * kWidth, sums[r][h]);
     }
 
-    // right = L^-1 right, which is 0 before the panel `first`.
+    // Computes right = L^-1 right; right is 0 before the panel `first`.
     template <int vectors>
     void forward(Real* right, int64_t first) const {
         for (int64_t p = first; p * kRows < size_; ++p) {
@@ -321,7 +326,7 @@ class FactoredInverse {
         }
     }
 
-    // right = L'^-1 right.
+    // Computes right = L'^-1 right.
     template <int vectors>
     void backward(Real* right) const {
         for (int64_t p = (size_ - 1) / kRows; p >= 0 && size_ > 0; --p) {
@@ -351,16 +356,17 @@ class FactoredInverse {
         }
     }
 
-    // x = (L L')^-1 x, for kFew right sides, `stride_` apart, 0 before the panel `first` and from the last variable on:
-    // too few to fill a vector, so that vectors run along a panel's rows instead.
+    // Computes x = (L L')^-1 x for kFew right sides, `stride_` apart, that are 0 before the panel `first` and after the
+    // last variable. They are too few to fill a vector, so that vectors run along the rows of a panel.
     void solve_few(Real* x, int64_t first) const {
         forward_few(x, first);
         backward_few(x);
     }
 
-    // As `forward`. What a vector holds beyond the end of a column belongs to the next, and is not used.
+    // The same as `forward`. Elements of a vector beyond the end of a column belong to the next column and are not
+    // used.
     void forward_few(Real* x, int64_t first) const {
-        constexpr int64_t kTogether = 6;  // columns, whose sums do not wait for each other
+        constexpr int64_t kTogether = 6;  // columns with independent sums
         static_assert(kRows % kTogether == 0);
         for (int64_t p = first; p * kRows < size_; ++p) {
             V sums[kTogether][kFew][kSpan] = {};
@@ -388,7 +394,7 @@ class FactoredInverse {
         }
     }
 
-    // As `backward`.
+    // The same as `backward`.
     void backward_few(Real* x) const {
         for (int64_t p = (size_ - 1) / kRows; p >= 0 && size_ > 0; --p) {
             V sums[kFew][kRows][kSpan] = {};

@@ -1,6 +1,5 @@
-// A yes or no for each of many variables, read as many at a time as a vector has lanes, in the form by which the
-// processor chooses between the lanes of two vectors. Counts are multiples of kBlockPadding; the memory is the
-// caller's.
+// A boolean flag for each variable. A vector of flags is read at once, in the form that the processor's blend
+// instructions need. Counts are multiples of kBlockPadding, and the caller owns the memory.
 #pragma once
 
 #include <cstddef>
@@ -34,13 +33,13 @@ class Flags {
         mask = static_cast<Mask>(flag ? mask | bit : mask & ~bit);
     }
     bool operator[](int64_t u) const { return (masks_[u / kWidth] >> (u % kWidth)) & 1; }
-    MERCER_INLINE Mask from(int64_t u) const { return masks_[u / kWidth]; }  // u: where a vector begins
+    MERCER_INLINE Mask from(int64_t u) const { return masks_[u / kWidth]; }  // u is the first variable of a vector
 
   private:
     static constexpr int64_t kWidth = kLanesOf<Real>;
     Mask* masks_;
 };
-#else  // a number each, all of whose bits are the flag
+#else  // each flag is a number whose bits are all 0 or all 1
 template <class Mask, class V>
 MERCER_INLINE V choose(Mask flags, V yes, V no) {
     return flags ? yes : no;

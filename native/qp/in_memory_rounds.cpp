@@ -12,8 +12,10 @@
 namespace mercer {
 namespace {
 
-constexpr int64_t kLeastBlock = 384, kSpare = 128;  // variables, and how many more than 5/4 of the free ones
-constexpr double kProgress = 0.5;  // a violation that falls by less, where nobody is left out, may creep for ever
+constexpr int64_t kLeastBlock = 384,
+                  kSpare = 128;  // variables: smallest working set, and places beyond 5/4 of the free variables
+constexpr double kProgress =
+    0.5;  // factor by which the violation must fall in a round with all violators; otherwise it may stagnate
 
 template <class Kept>
 class Rounds {
@@ -38,7 +40,8 @@ class Rounds {
     HeldResult go_on() {
         HeldResult result{BlockEnd::limit, 0, 0.0, limits_.precise, limits_.drags, 0, 0.0};
         const int64_t most = limits_.max_iter;
-        double last = std::numeric_limits<double>::infinity();  // violation, where everybody who matters was at work
+        double last =
+            std::numeric_limits<double>::infinity();  // violation of the last round whose working set had all violators
         while (true) {
             for (int64_t u = 0; u < p_.size; ++u) gradient_[static_cast<std::size_t>(u)] = gradient_of(u);
             found_.look(variables());
@@ -65,7 +68,7 @@ class Rounds {
                 result.end = BlockEnd::stalled;
                 return result;
             }
-            result.precise = true;  // rounding has taken over
+            result.precise = true;  // rounding limits the progress of single precision
         }
     }
 
@@ -77,7 +80,7 @@ class Rounds {
         return p_.values[p_.rows[u]] + p_.linear[u] + (p_.ridge ? p_.ridge[u] * p_.beta[u] : 0.0);
     }
 
-    // All that may matter, or a working set of them; by group.
+    // Selects all active variables, or a working set of them, sorted by group.
     void choose(int64_t size) {
         holds_all_ = found_.n_kept() <= size;
         if (holds_all_) {
@@ -100,8 +103,8 @@ class Rounds {
         for (const int64_t u : chosen_) p_.seen[u] = 2;
     }
 
-    // (A partner of another group may violate more, for both can be other than 0: there all stay, which costs no kernel
-    // value here. So can those of a row that is there twice, on the same side.)
+    // Partners stay if they are in another group, because both can then be nonzero, and no kernel value is saved here.
+    // They also stay if a row occurs twice on the same side.
     void leave_out_partners() {
         if (p_.n_groups > 1 || (p_.size <= p_.n_rows && !repeats())) return;
         const std::size_t size = chosen_.size();
@@ -122,8 +125,8 @@ class Rounds {
         return repeats_ == 1;
     }
 
-    // The matrix of the working set: a row is copied when a step first asks for it, for in many rounds few variables
-    // move.
+    // Provides the matrix of the working set. A row is copied when a step first needs it, because in many rounds few
+    // variables move.
     template <class Real>
     class WorkingMatrix : public LazyRows {
       public:
@@ -169,7 +172,7 @@ class Rounds {
         std::vector<char> held_;
     };
 
-    // Solves the problem on the working set and follows it; returns by how much the dual objective rises.
+    // Solves the problem on the working set and updates the values; returns the increase of the dual objective.
     template <class Real>
     double round(HeldResult& result, int64_t most) {
         const auto size = static_cast<int64_t>(chosen_.size());
@@ -189,7 +192,7 @@ class Rounds {
         result.n_iter += block.n_iter(), work_ += block.work(), result.drags = block.drags();
     }
 
-    // Adds the columns of what has moved to the values; returns by how much the dual objective rises.
+    // Adds the columns of the variables that moved to the values; returns the increase of the dual objective.
     double follow(const WorkingPoint& point) {
         point.store(point.beta, p_.beta);
         WorkingPoint::Moves moves = point.moves();
@@ -214,7 +217,7 @@ class Rounds {
     std::vector<double> gradient_;
     std::vector<int64_t> chosen_;
     std::vector<char> seen_;
-    double work_ = 0.0, largest_ = 0.0;  // entry of the diagonal
+    double work_ = 0.0, largest_ = 0.0;  // largest_: largest element of the diagonal
     int repeats_ = -1;
     bool holds_all_ = false, stopped_ = false;
 };

@@ -1,6 +1,6 @@
-// The inverse of a growing and shrinking principal submatrix. Variables enter in batches, at the rate of a matrix
-// product; one leaves in O(size): what its leaving does to the inverse is a matrix of rank one, and such matrices wait
-// until there are enough of them for a product.
+// The inverse of a growing and shrinking principal submatrix. Variables enter in batches, at the speed of a matrix
+// product. A variable leaves in O(size): its removal changes the inverse by a matrix of rank one, and pending rank-one
+// matrices are added together by one matrix product.
 #pragma once
 
 #include "kernels/simd.hpp"
@@ -11,11 +11,12 @@ namespace mercer::MERCER_ISA {
 
 class Inverse {
     static constexpr int kRows = kTileRows, kColumns = 2 * kLanes;  // a tile of registers
-    static constexpr int64_t kPadding = 48;                         // whole tiles, whatever the instruction set
+    static constexpr int64_t kPadding = 48;  // a multiple of the tile's rows and columns for every instruction set
 
   public:
     static constexpr int64_t kBatch = 64;
-    static constexpr bool kFollows = true, kOnRequest = false;  // a direction through removals, without a new solution
+    static constexpr bool kFollows = true,
+                          kOnRequest = false;  // kFollows: a direction is updated after removals without a new solve
 
     explicit Inverse(int64_t capacity, int)
         : stride_((capacity + kPadding - 1) / kPadding * kPadding + kPadding),
@@ -36,13 +37,13 @@ class Inverse {
     bool is_alive(int64_t position) const { return alive_[position] != 0.0; }
     bool must_tidy() const { return pending_ == kBatch; }
 
-    // Where the caller writes a batch: of the b-th newcomer its products with the present variables, and with all
-    // newcomers.
+    // Input of a batch, written by the caller: the matrix values of the b-th new variable with the present variables,
+    // and with all new variables.
     double* products(int64_t b) { return right_ + b * stride_; }
     double* own_products(int64_t b) { return pivots_ + b * kBatch; }
 
-    // Appends at most kBatch variables, of whom the above is known; nothing may be waiting. A pivot that rounding has
-    // eaten is replaced by `least` of the diagonal element: the variable then moves as if slightly regularised.
+    // Appends at most kBatch variables, whose values have been written; no removal may be pending. A pivot lost to
+    // rounding is replaced by `least` times the diagonal element, which acts as a small ridge for this variable.
     void append(int64_t count, double least) {
         if (count == 0) return;
         for (int64_t p = 0; p < count; ++p) least_pivots_[p] = least * own_products(p)[p];
@@ -70,8 +71,8 @@ class Inverse {
         size_ += count;
     }
 
-    // Deletes a variable: its column is zero from now on, and gone after `tidy`. Returns what the column was. Its own
-    // element cannot be below `least`, the inverse of its diagonal element, but for rounding.
+    // Deletes a variable: its column is zero from now on, and removed by `tidy`. Returns the former column. Without
+    // rounding, its own element is at least `least`, the inverse of its diagonal element.
     const double* remove(int64_t position, double least) {
         double* column = right_ + pending_ * stride_;
         copy(row(position), column, size_);
@@ -86,7 +87,8 @@ class Inverse {
         return column;
     }
 
-    // Carries out what has been waiting, and closes the gaps; `move(from, to)` tells who goes where, in order.
+    // Adds the pending matrices and closes the gaps of deleted variables; calls move(from, to) for each variable that
+    // moves, in order.
     template <class Move>
     void tidy(Move move) {
         if (pending_ == 0) return;
@@ -96,7 +98,7 @@ class Inverse {
         int64_t kept = 0;
         for (int64_t i = 0; i < size_; ++i)
             if (is_alive(i)) {
-                left_[kept] = static_cast<double>(i);  // nothing waits there any more
+                left_[kept] = static_cast<double>(i);  // no pending matrix is stored there any more
                 move(i, kept);
                 ++kept;
             }
@@ -109,9 +111,9 @@ class Inverse {
         size_ = kept;
     }
 
-    // Writes the inverse times each of `count` vectors, all of them `stride()` apart; nothing may be waiting.
+    // Writes the inverse times each of `count` vectors, which are `stride()` apart; no removal may be pending.
     void apply(const double* vectors, double* out, int64_t count) {
-        for (int64_t first = 0; first < count; first += kBatch) {  // as many as a panel holds
+        for (int64_t first = 0; first < count; first += kBatch) {  // vectors of one panel
             const int64_t some = count - first < kBatch ? count - first : kBatch;
             apply_batch(vectors + first * stride_, out + first * stride_, some);
         }
@@ -160,7 +162,7 @@ class Inverse {
         for (int r = 0; r < kRows; ++r) tile[r][0] = sums[r][0], tile[r][1] = sums[r][1];
     }
 
-    // Panels of kRows variables, of kColumns: what `multiply` reads is contiguous.
+    // Packs panels of kRows and of kColumns variables, so that `multiply` reads contiguous memory.
     void pack_left(const double* rows, int64_t count) {
         for (int64_t i = 0; i < size_; i += kRows)
             for (int64_t k = 0; k < count; ++k)
@@ -222,7 +224,7 @@ class Inverse {
 
     int64_t stride_, size_ = 0, pending_ = 0;
     Scratch memory_;
-    double *left_, *right_;  // kBatch vectors each: what waits is the sum of left_k right_k'
+    double *left_, *right_;  // kBatch vectors each; the pending matrix is the sum of left_k right_k'
     double *packed_, *panel_, *alive_, *pivots_, *pivot_panel_, *least_pivots_;
 };
 

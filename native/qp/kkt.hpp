@@ -1,4 +1,4 @@
-// Which variables of a block may move which way, and by how much that violates optimality.
+// The directions in which variables of a block can move, and the KKT violation.
 #pragma once
 
 #include "kernels/simd.hpp"
@@ -39,7 +39,7 @@ inline Extremes find_extremes(const BlockProblem<Real>& block, int64_t first, in
     return e;
 }
 
-// Without equality constraints: by how much variable u alone violates optimality.
+// Returns the violation of variable u alone, for problems without equality constraints.
 template <class Real>
 inline double lone_violation(const BlockProblem<Real>& block, int64_t u) {
     const double g = block.gradient[u];

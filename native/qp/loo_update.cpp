@@ -16,13 +16,13 @@ constexpr double kShortest = 1.0 / 4096.0;
 constexpr double kNoPivot = 1e-11;
 constexpr double kNear = 0.5;
 
-constexpr std::size_t kMany = 4;  // of all places near: all are evaluated, which is quicker
-constexpr int64_t kTogether = 4;  // rows that are added at a time
+constexpr std::size_t kMany = 4;  // if more than 1 / kMany of all places are near, all are evaluated, which is faster
+constexpr int64_t kTogether = 4;  // rows added at a time
 
 enum class Role : char { given, solved, moved };
 
-// Where each variable stands that is not where the known solution has it: what is solved for, in order, with the value
-// that it shall come to; and what has moved from one bound to the other, with how far.
+// Differences from the known solution: variables that are solved for, in order, with their target values; and variables
+// that have moved from one bound to the other, with the distance.
 struct Exchange {
     std::vector<int64_t> solved, moved;
     std::vector<double> targets, moves;
@@ -87,7 +87,7 @@ class Search {
         return batch_.slots[a] < 0 ? nullptr : batch_.rows + batch_.slots[a] * batch_.n_places;
     }
 
-    // What a unit of variable `a` changes at place `at`.
+    // Returns the derivative of the dependent number at place `at` by the given number of variable `a`.
     double effect(int64_t a, int64_t at) const { return basic(at) && !basic(a) ? -row(a)[at] : row(a)[at]; }
 
     void clear_roles() {
@@ -96,7 +96,8 @@ class Search {
         for (int64_t a : unknown_) roles_[a] = Role::given;
     }
 
-    // All places are looked at first; then those near a change of sides, until nothing is wrong there; then all again.
+    // Evaluates all places first, then those near a change of sides until none of them is on the wrong side, and then
+    // all places again.
     bool exchange_at(double share, LeaveOutResult& result) {
         for (int64_t a : now_.solved) roles_[a] = Role::solved;
         for (int64_t a : now_.moved) roles_[a] = Role::moved;
@@ -127,7 +128,7 @@ class Search {
         return false;
     }
 
-    // What is solved for, so that it comes to its targets beside all that moves.
+    // Solves for the variables so that they reach their targets, given all other moves.
     void solve_at(double share) {
         sources_.clear();
         if (!is_basic_) sources_.push_back({own_, -share * amount_, share * amount_});
@@ -145,7 +146,7 @@ class Search {
         for (std::size_t c = 0; c < size; ++c) add_source(unknown_[c], change_[c]);
     }
 
-    // The values at this exchange: those of the known solution, and what all that moves changes of them.
+    // Computes the values at this exchange: those of the known solution plus the effect of all moves.
     void evaluate(double share, bool everywhere) {
         if (!everywhere && kMany * near_.size() < value_.size()) {
             for (int64_t a : near_) value_[a] = value_of(a, share);
@@ -190,8 +191,8 @@ class Search {
         for (int64_t k = first; k < last; ++k) value[k] += a * p[k] + b * q[k] + c * r[k] + d * t[k];
     }
 
-    // By pivots on the diagonal, the largest first, once units are made alike; variables without one stay 0. The
-    // symmetric part of the matrix is positive semidefinite, and remains so.
+    // Solves by diagonal pivots, the largest first, after scaling to equal units; variables without a usable pivot stay
+    // 0. The symmetric part of the matrix is and remains positive semidefinite.
     void solve() {
         const std::size_t size = unknown_.size();
         scale_.resize(size);
@@ -231,7 +232,8 @@ class Search {
         for (std::size_t k = 0; k < size; ++k) change_[k] = used_[k] ? change_[k] * scale_[k] : 0.0;
     }
 
-    // All that is on the wrong side changes places; whether there was something, and the worst of what there was not.
+    // Moves all variables that are on the wrong side to the other side. Returns whether there was one; `worst` is the
+    // largest accepted violation.
     bool change_places(bool everywhere, double& worst) {
         bool wrong = false;
         Exchange next;
@@ -258,7 +260,7 @@ class Search {
                 wrong |= !stays;
                 stays = true;
             } else if (!stays) {
-                roles_[a] = Role::given;  // and is looked at as such
+                roles_[a] = Role::given;  // and is evaluated with this role
             } else if (basic(a)) {
                 const double over = target == batch_.lower[a] ? -change_[k] : change_[k];
                 stays = !(over > batch_.tol_gradient);
@@ -282,7 +284,7 @@ class Search {
                 next.targets.push_back(target);
             }
         }
-        // The variable itself comes first.
+        // The removed variable comes first.
         std::rotate(next.solved.begin(), next.solved.begin() + static_cast<std::ptrdiff_t>(n_moved), next.solved.end());
         std::rotate(next.targets.begin(), next.targets.begin() + static_cast<std::ptrdiff_t>(n_moved),
                     next.targets.end());
@@ -330,7 +332,7 @@ class Search {
         near_.push_back(a);
     }
 
-    // By how much the gradient at `a` has the wrong sign, with beta there.
+    // Returns the amount by which the gradient at `a` has the wrong sign for this beta.
     double excess(int64_t a, double beta) const {
         double over = 0.0;
         if (beta < batch_.upper[a]) over = -value_[a];
@@ -383,7 +385,7 @@ class Search {
     bool is_basic_ = false;
     Exchange now_;
     std::vector<Role> roles_;
-    std::vector<char> is_near_;  // places that are looked at between looks at all of them
+    std::vector<char> is_near_;  // places that are evaluated between evaluations of all places
     std::vector<int64_t> near_;
     std::vector<double> value_, matrix_, change_, scale_;
     std::vector<int64_t> unknown_;
@@ -392,7 +394,7 @@ class Search {
     std::vector<Source> sources_;
 };
 
-constexpr int64_t kAtATime = 8;  // points that a thread takes, for whose search it makes room once
+constexpr int64_t kAtATime = 8;  // points that a thread takes at a time, with one allocation of workspace
 
 struct Work {
     const LeaveOutBatch& batch;

@@ -6,23 +6,23 @@
 
 namespace mercer {
 
-// Places 0 .. n_basic - 1 are basic variables: their gradient is chosen freely, beta follows; it is the other way round
-// at places n_basic .. n_places - 1. A row holds what a unit of the one changes of the other, for all places; the part
-// of another variable's row that is about basic ones has its sign turned.
+// Places 0 .. n_basic - 1 are basic variables: their gradient is given, and beta depends on it. At places n_basic ..
+// n_places - 1 beta is given, and the gradient depends on it. A row has the derivatives of all dependent numbers with
+// respect to one given number. In rows of nonbasic variables, the elements of basic variables have the opposite sign.
 struct LeaveOutBatch {
     int64_t n_basic, n_places;
-    const double* values;  // beta where basic, else the gradient
+    const double* values;  // beta of basic variables, gradient of the others
     const double *point, *lower, *upper;
     const double* rows;
-    const int64_t* slots;  // which row is that of a place; -1: none is known yet
+    const int64_t* slots;  // index of the row of a place; -1 if the row is not known yet
 
-    int64_t count;      // of variables, each to be left out by itself
-    const double* own;  // rows, and which of them is that of each
+    int64_t count;      // number of variables, each removed alone
+    const double* own;  // rows of the removed variables, and the index of each in `own_slots`
     const int64_t* own_slots;
-    const double* corner;  // what their own beta or gradient changes of the other
+    const double* corner;  // derivative of a variable's own dependent number by its given number
     const double* gradient;
-    const int64_t *main, *partner;            // the places of the variable and of the other one of its row, -1 for none
-    const double* amount;                     // what is added to beta until it is 0
+    const int64_t *main, *partner;            // places of the variable and of the second variable of its row, or -1
+    const double* amount;                     // change of beta that makes it 0
     const double *drift, *own_drift, *total;  // change of all values, and of the gradient, with the group's total
 
     double size;  // a typical k(x, x)
@@ -31,18 +31,18 @@ struct LeaveOutBatch {
 
 enum class LeaveOutEnd : int64_t {
     left_out,
-    needs_rows,  // of the places in `needs`
+    needs_rows,  // rows of the places in `needs` are missing
     not_found,
-    loose,  // left out, but no variable is inside its box
+    loose,  // removed, but no variable is free
 };
 
 struct LeaveOutResult {
     LeaveOutEnd end = LeaveOutEnd::not_found;
-    double gradient = 0.0;  // at the variable left out
+    double gradient = 0.0;  // gradient of the removed row
     int64_t n_pivots = 0;
-    double squared = 0.0;    // length of the move of all that is not basic
-    double gradients = 0.0;  // sum of the squared gradients of basic variables that left
-    double violation = 0.0;  // largest that is left
+    double squared = 0.0;    // squared length of the change of all nonbasic variables
+    double gradients = 0.0;  // sum of the squared gradients of basic variables that reached a bound
+    double violation = 0.0;  // largest remaining violation
     std::vector<int64_t> needs;
 };
 

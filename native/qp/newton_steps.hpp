@@ -15,27 +15,32 @@
 
 namespace mercer::MERCER_ISA {
 
-// Of the diagonal, per free variable: rounding in the entries of the matrix and of its inverse adds up over them.
+// Ridge as a share of the diagonal, per free variable, because rounding errors of the matrix and its inverse add up
+// over the free variables.
 template <class Real>
 constexpr double kRidge = sizeof(Real) == sizeof(double) ? 4e-15 : 2e-8;
 constexpr double kUndetermined = 1e-14;
-constexpr double kShort = 0.5;     // of the slope at its start, at the end of a step: the ridge has kept it short
-constexpr double kEntering = 0.2;  // of the worst violation: who violates as much enters with the worst
-constexpr double kAtRest = 0.1;    // of the violation: free variables that deviate less from their multiplier can wait
-constexpr double kRestless = 0.5;  // of the violation: free variables further than this from their mean are not at rest
-constexpr double kNearer = 0.8;    // looks for the next on the way, at so much of it
-constexpr int kMaxRejections = 3;  // steps in a row that rounding has led uphill
-constexpr int64_t kAddedAlone = 1'000'000;  // multiplications that two threads share only at a loss
-constexpr int64_t kReadAlone = 40'000;      // the same of values that are read here and there
-constexpr int kMaxRefinements = 12;         // repeated steps on one face, each removing more of the ridge's effect
+constexpr double kShort =
+    0.5;  // share of the initial slope at the end of a step above which the ridge has made the step too short
+constexpr double kEntering = 0.2;  // share of the worst violation from which other violators enter F too
+constexpr double kAtRest =
+    0.1;  // share of the violation below which deviations of free variables from their multiplier are accepted
+constexpr double kRestless =
+    0.5;  // share of the violation above which a free variable's deviation from the mean is not accepted
+constexpr double kNearer = 0.8;    // factor of the remaining step in the search for the next blocking variables
+constexpr int kMaxRejections = 3;  // largest number of consecutive steps that rounding has made worse
+constexpr int64_t kAddedAlone = 1'000'000;  // multiplications below which one thread is faster than two
+constexpr int64_t kReadAlone = 40'000;      // the same for values read at scattered positions
+constexpr int kMaxRefinements = 12;         // steps of iterative refinement on one face
 
 template <class Real, class Factor>
 class NewtonSteps {
   public:
-    static constexpr double kEnteringShare = Factor::kFollows ? kEntering : 1.0;  // one by one where a change is dear
-    static constexpr double kRestlessShare = Factor::kFollows ? kRestless : 1.0;  // and to the last digit
+    static constexpr double kEnteringShare =
+        Factor::kFollows ? kEntering : 1.0;  // one variable at a time if a change is expensive
+    static constexpr double kRestlessShare = Factor::kFollows ? kRestless : 1.0;  // and to full precision
 
-    // capacity: the most variables that may be free at a time.
+    // capacity: largest number of free variables.
     NewtonSteps(const BlockProblem<Real>& block, int64_t capacity)
         : block_(block),
           capacity_(capacity),
@@ -74,7 +79,7 @@ class NewtonSteps {
                 residual > __builtin_fmax(0.1 * tol, kAtRest * result.violation * (Factor::kFollows ? 1.0 : 0.0)) &&
                 refinements < kMaxRefinements && residual < 0.8 * last_residual;
             if (free_count() == 0 || !refine) {
-                // The free variables cannot be brought to rest: entering more would not help, a fresh factor may.
+                // The deviations of free variables stay too large: more variables would not help, a fresh factor may.
                 const bool restless = residual >= kRestlessShare * result.violation;
                 if (restless ? !changed_ || !begin() : !enter_worst(tol)) break;
                 residual = find_direction();
@@ -86,7 +91,8 @@ class NewtonSteps {
         }
         result.violation = block_violation(block_);
         result.is_stopped = stopped_;
-        const bool full = free_count() + 2 > capacity_ && capacity_ < block_.size;  // the next call has more room
+        const bool full =
+            free_count() + 2 > capacity_ && capacity_ < block_.size;  // the next call has a larger capacity
         result.end = result.violation <= tol                          ? BlockEnd::solved
                      : result.n_iter < max_iter && !full && !stopped_ ? BlockEnd::stalled
                                                                       : BlockEnd::limit;
@@ -98,13 +104,14 @@ class NewtonSteps {
 
     const Real* row(int64_t u) const { return block_.matrix + u * block_.stride; }
 
-    // Whether somebody wants to leave it at this point. A factor or an inverse takes long enough to ask.
+    // Returns whether the caller wants to stop. It is called before each factor or inverse, which take long.
     bool is_stopped() {
         if constexpr (Factor::kFollows) stopped_ = stopped_ || (block_.stop && block_.stop(block_.stop_context));
         return stopped_;
     }
 
-    // F is what is free and what has just entered; false if that is more than there is room for, or time.
+    // Fills F with the free variables and those that have just entered; returns false if they exceed the capacity or
+    // the time.
     bool begin() {
         factor_.clear();
         changed_ = false;
@@ -121,14 +128,15 @@ class NewtonSteps {
         return true;
     }
 
-    // The variables that follow the others in free_ become members of F.
+    // Adds the last `count` variables of free_ to F.
     void enter(int64_t count) {
         const int64_t size = free_count();
         const double ridge = kRidge<Real> * static_cast<double>(size + count);
         auto fill = [this, size](int64_t b) {
             double* products = factor_.products(b);
             const Real* matrix_row = row(free_[size + b]);
-            const int64_t* others = free_;  // by a name of their own, for the compiler: no product overwrites them
+            const int64_t* others =
+                free_;  // a local name, so that the compiler knows that products do not overwrite them
             const double in_all = block_.n_groups == 1 ? shift_ : 0.0;
             for (int64_t k = 0; k < size; ++k) products[k] = static_cast<double>(matrix_row[others[k]]) + in_all;
             for (int64_t k = 0; k < size && block_.n_groups > 1; ++k) products[k] += shift(free_[size + b], others[k]);
@@ -144,14 +152,14 @@ class NewtonSteps {
         factor_.append(count, ridge);
     }
 
-    // work(0 .. count - 1), on all threads where it is `much`.
+    // Calls work(0 .. count - 1), on all threads if `much` is true.
     template <class Work>
     void share(int64_t count, bool much, const Work& work) const {
         auto task = [](void* context, int64_t k) { (*static_cast<const Work*>(context))(k); };
         parallel_for(count, much ? block_.n_threads : 1, task, const_cast<Work*>(&work));
     }
 
-    // Closes the gaps that variables have left behind.
+    // Closes the gaps of variables that have left F.
     void tidy() {
         factor_.tidy([this](int64_t from, int64_t to) {
             free_[to] = free_[from];
@@ -161,8 +169,8 @@ class NewtonSteps {
         });
     }
 
-    // The inverse is that of K_FF + sum_g shift_ 1_g 1_g', which has the same d since 1_g' d = 0: without the shift,
-    // K_FF^-1 1_g is as large as the ridge lets it be where K_FF is singular, and d is lost in the difference of such.
+    // The inverse is that of K_FF + sum_g shift_ 1_g 1_g', which gives the same d because 1_g' d = 0. Without the
+    // shift, K_FF^-1 1_g is huge if K_FF is singular, and d would be lost in the difference of two such vectors.
     double shift(int64_t u, int64_t v) const {
         return block_.n_groups > 0 && group_of(u) == group_of(v) ? shift_ : 0.0;
     }
@@ -175,7 +183,9 @@ class NewtonSteps {
     }
 
     double* group_column(int64_t g) const { return direction_ + (g + 1) * factor_.stride(); }
-    double* inside(int64_t g) const { return right_sides_ + (g + 1) * factor_.stride(); }  // 1.0 for members of F in g
+    double* inside(int64_t g) const {
+        return right_sides_ + (g + 1) * factor_.stride();
+    }  // 1.0 for members of F in group g
 
     // Fills direction_ and returns the largest deviation of the free gradients from their group's multiplier.
     double find_direction() {
@@ -189,7 +199,7 @@ class NewtonSteps {
             const int64_t u = free_[k];
             right_sides_[k] = member_[u] != 0.0 ? -block_.gradient[u] : 0.0;
         }
-        // Taking the mean of each group out first leaves the solution as it is and much less to cancel.
+        // Subtracting the mean of each group first does not change the solution, and reduces cancellation.
         for (int64_t g = 0; g < groups; ++g) {
             double* in_group = inside(g);
             const int64_t first = block_.group_starts[g], last = block_.group_starts[g + 1];
@@ -204,7 +214,7 @@ class NewtonSteps {
 
     void subtract_mean(const double* in_group, double* values) const {
         const int64_t size = free_count();
-        const double count = dot(in_group, in_group, size);  // of numbers 0 and 1
+        const double count = dot(in_group, in_group, size);  // number of variables, as a sum of 0.0 and 1.0
         const double mean = count > 0.0 ? dot(in_group, values, size) / count : 0.0;
         for (int64_t k = 0; k < size; ++k) values[k] -= mean * in_group[k];
     }
@@ -217,8 +227,8 @@ class NewtonSteps {
             system_[g * width + groups] = -dot(inside(g), direction_, size);
         }
         for (int64_t g = 0; g < groups; ++g) {
-            // 0: no free variable in this group. Next to 0: its multiplier is not determined beyond rounding, and a
-            // bounded one will do, since the sums are restored below.
+            // A pivot of 0 means no free variable in this group. With a pivot close to 0 the multiplier is determined
+            // by rounding only; any bounded value is accepted, because the sums are restored below.
             double& pivot = system_[g * width + g];
             const double column_sum = sum_of_sizes(group_column(g), size);
             if (!(pivot > kUndetermined * column_sum)) pivot = column_sum > 0.0 ? column_sum : 1.0;
@@ -234,12 +244,13 @@ class NewtonSteps {
             const double* column = group_column(g);
             for (int64_t k = 0; k < size; ++k) direction_[k] += nu * column[k];
         }
-        // What an ill-conditioned matrix has left of the groups' sums is taken out, or it would add up over the steps.
+        // With an ill-conditioned matrix the sums of groups are not exactly 0; they are subtracted, because errors
+        // would add up over the steps.
         for (int64_t g = 0; g < groups; ++g) subtract_mean(inside(g), direction_);
     }
 
-    // Moves along direction_, and around every bound that it meets, to the minimiser of the face that is left; returns
-    // whether it met none. Each straight piece counts as a step.
+    // Moves along direction_ to the minimiser of the face, and turns at every bound that it meets. Returns whether it
+    // met no bound. Each straight piece counts as a step.
     bool follow_path(int64_t max_iter, int64_t& n_iter) {
         bool whole = true;
         for (; n_iter < max_iter; ++n_iter) {
@@ -250,7 +261,7 @@ class NewtonSteps {
                 break;
             }
             whole = false;
-            if (length == 0.0) barred_[free_[blocking]] = 1.0;  // it would only come straight back
+            if (length == 0.0) barred_[free_[blocking]] = 1.0;  // it would return to its bound at once
             turn(blocking, 1.0 - length);
             if (!factor_.follows() || is_stopped()) {
                 ++n_iter;
@@ -258,7 +269,8 @@ class NewtonSteps {
             }
         }
         const bool moved = settle(whole);
-        if (moved || entering_ < 1.0)  // where those that entered together got nowhere, the worst may alone
+        if (moved ||
+            entering_ < 1.0)  // if variables that entered together made no progress, the worst violator is tried alone
             for (int64_t u = 0; u < block_.size; ++u) barred_[u] = 0.0;
         if (moved) rejected_ = 0;
         if (!moved && changed_ && entering_ < 1.0) begin();
@@ -266,7 +278,7 @@ class NewtonSteps {
         return whole;
     }
 
-    // Moves along direction_ as far as the box lets it, by `length`; returns the position of what blocks, or -1.
+    // Moves along direction_ to the first bound, by `length`; returns the position of the blocking variable, or -1.
     int64_t move(double& length) {
         const int64_t size = free_count();
         int64_t blocking = -1;
@@ -279,7 +291,7 @@ class NewtonSteps {
             far += __builtin_fabs(d);
         }
         if (!(length > 0.0)) length = 0.0;
-        if (!__builtin_isfinite(far)) {  // overflow: stay; the caller sees no progress
+        if (!__builtin_isfinite(far)) {  // overflow: the point does not move, and the caller sees no progress
             length = 0.0;
             return -1;
         }
@@ -295,7 +307,7 @@ class NewtonSteps {
         return blocking;
     }
 
-    // A variable leaves; what is left of the way turns to the minimiser of the face of the others.
+    // Removes a variable from F, and turns the rest of the step to the minimiser of the face of the others.
     void turn(int64_t leaving, double left) {
         const int64_t size = free_count(), u = free_[leaving];
         if constexpr (Factor::kOnRequest) ask_for_columns(leaving, left);
@@ -319,8 +331,7 @@ class NewtonSteps {
         }
     }
 
-    // Columns of the inverse for whom leaves now, and for those who come to their bounds next on what is left of the
-    // way.
+    // Computes columns of the inverse for the leaving variable, and for the variables that reach their bounds next.
     void ask_for_columns(int64_t leaving, double left) {
         if (factor_.knows(leaving)) return;
         factor_.start_asking();
@@ -342,11 +353,11 @@ class NewtonSteps {
         factor_.answer();
     }
 
-    // Brings the gradient up to date; returns whether the point has moved. Where rounding in the factor has led it
-    // uphill, it goes back to the best point on the way straight back. Where the ridge has kept a whole step short, it
-    // goes on to the best point straight ahead, or to the edge of the box.
+    // Updates the gradient; returns whether the point has moved. If rounding in the factor has made the objective
+    // worse, the point goes back along the same line to the best point. If the ridge has made a whole step too short,
+    // the point continues along the line to the best point, or to the edge of the box.
     bool settle(bool whole) {
-        double size = 0.0;  // what rounding in the slopes is relative to
+        double size = 0.0;  // scale of the rounding errors of slopes
         const double before = slope(size);
         update_gradient(1.0);
         const double after = slope(size);
@@ -369,9 +380,9 @@ class NewtonSteps {
         return moved && !uphill;
     }
 
-    // Has the gradient follow as the last change is made once more, as many times as it leads downhill; returns how
-    // many. Rounding has left something of the groups' sums in it, which as many changes would have as many times: that
-    // is taken out before, and what it has to do with the curvature shows in the end.
+    // Repeats the last change while the objective decreases, updates the gradient, and returns the number of
+    // repetitions (not necessarily an integer). Before that, the sums over groups that rounding has left in the change
+    // are subtracted, because repetition would multiply them.
     double go_straight_ahead(double curvature) {
         for (int64_t g = 0; g < block_.n_groups; ++g) {
             const int64_t first = block_.group_starts[g], last = block_.group_starts[g + 1];
@@ -394,7 +405,7 @@ class NewtonSteps {
         return best;
     }
 
-    // How often the last change can be made once more, `most` at most; 0 if that has no end.
+    // Returns how often the last change can be repeated within the box, at most `most`; 0 if there is no limit.
     double reach(double most) const {
         for (int64_t u = 0; u < block_.size; ++u) {
             const double d = change_[u];
@@ -423,7 +434,8 @@ class NewtonSteps {
         const bool much = n_moved * block_.size > kAddedAlone;
         const int64_t n_parts = much ? block_.n_threads : 1, width = padded((block_.size + n_parts - 1) / n_parts);
         share(n_parts, much, [=, this](int64_t part) {
-            constexpr int kTogetherAdded = 8;  // rows, so that gradients are read and written an eighth as often
+            constexpr int kTogetherAdded =
+                8;  // rows added at a time; gradients are read and written once for all of them
             const int64_t first = part * width, end = first + width, last = end < block_.size ? end : block_.size;
             int64_t m = 0;
             for (; m + kTogetherAdded <= n_moved; m += kTogetherAdded)
@@ -446,11 +458,11 @@ class NewtonSteps {
         }
     }
 
-    // The bounded variables that violate most enter; in a group without free variables, the worst pair does.
+    // Adds the bounded variables that violate most to F; in a group without free variables, the worst pair.
     bool enter_worst(double tol) {
         double worst = 0.0;
         each_violation([&](int64_t, int64_t, double violation) { worst = __builtin_fmax(worst, violation); });
-        // Two that deviate from their group's level to either side violate by twice as much.
+        // Two variables that deviate from the level on opposite sides violate by the sum of both deviations.
         const double enough = block_.n_groups > 0 && worst <= tol ? 0.5 * tol : tol;
         const double least = __builtin_fmax(enough, entering_ * worst);
         if constexpr (Factor::kOnRequest)
@@ -474,7 +486,7 @@ class NewtonSteps {
         return count + revived > 0;
     }
 
-    // Whether the factor still knows a variable that has left; it is then back.
+    // Returns a removed variable to F if the factor still has it; returns whether it did.
     bool revive(int64_t u) {
         if constexpr (Factor::kOnRequest)
             for (int64_t k = 0; k < free_count(); ++k)
@@ -486,7 +498,7 @@ class NewtonSteps {
         return false;
     }
 
-    // see(u, partner, violation) for every bounded variable that violates optimality and is not barred.
+    // Calls see(u, partner, violation) for every bounded variable that violates optimality and is not barred.
     template <class See>
     void each_violation(See see) const {
         auto consider = [&](int64_t u, double violation) {
@@ -515,15 +527,16 @@ class NewtonSteps {
     int64_t capacity_;
     Factor factor_;
     Scratch memory_;
-    double *direction_, *right_sides_;  // with the inverse times 1_g of every group g after the direction
+    double *direction_,
+        *right_sides_;  // right_sides_: the right side of the direction, then the inverse times 1_g of every group g
     double* system_;
-    double *member_, *barred_;  // 1.0 where a variable is in F, or was found to be blocked at once
-    double* change_;            // of beta, that the gradient does not know of yet
+    double *member_, *barred_;  // 1.0 if a variable is in F; 1.0 if it was blocked at once
+    double* change_;            // change of beta that is not yet in the gradient
     double entering_ = kEnteringShare;
-    double shift_ = 0.0;  // mean of the diagonal
+    double shift_ = 0.0;  // mean of the diagonal; see `shift`
     int rejected_ = 0;
-    bool changed_ = false;  // whether the inverse has been updated since it was made
-    bool stopped_ = false;  // by whom `is_stopped` asks
+    bool changed_ = false;  // whether the inverse has been updated since it was computed
+    bool stopped_ = false;  // whether the caller has asked to stop
     Scratch order_memory_;
     int64_t *free_, *moved_;
 };

@@ -17,10 +17,10 @@ namespace {
 
 constexpr double kEps = std::numeric_limits<double>::epsilon();
 constexpr std::uintptr_t kAlignment = 64;
-constexpr int64_t kPairWork = 20'000'000;  // steps times variables: 10 to 20 ms, then the caller goes on
-constexpr double kNewtonWork = 1e8;        // multiplications: as long
+constexpr int64_t kPairWork = 20'000'000;  // steps times variables of SMO in one call, about 10 to 20 ms
+constexpr double kNewtonWork = 1e8;        // multiplications of Newton steps in one call, about the same time
 
-// Of the largest machine: its whole matrix, or what its rounds work in.
+// Returns the workspace of the largest machine: its whole matrix, or the workspace of its rounds.
 int64_t workspace_size(const Machine* machines, int64_t n_machines, const MatrixSizes& sizes) {
     int64_t most = 0;
     for (int64_t m = 0; m < n_machines; ++m) {
@@ -45,7 +45,7 @@ class Batch {
         }
     }
 
-    // Each thread takes a matrix of its own; machines then go to whoever is free.
+    // Each thread has a workspace of its own and takes the next machine when it is free.
     int64_t run(int n_threads) {
         if (batch_.shared != nullptr && batch_.fill_shared) {
             auto fill = [](void* self, int64_t part) { static_cast<Batch*>(self)->evaluate_shared(part); };
@@ -90,7 +90,7 @@ class Batch {
 
     int64_t part_size(int64_t part) const { return batch_.part_starts[part + 1] - batch_.part_starts[part]; }
 
-    // K[part, part] at the diagonal of `out`.
+    // Writes K[part, part] as a diagonal block of `out`.
     void fill_part(int64_t part, double* out, int64_t stride) const {
         if (batch_.shared == nullptr) return evaluate(part, part, out, stride);
         const double* matrix = batch_.shared + shared_offsets_[static_cast<std::size_t>(part)];
@@ -98,14 +98,14 @@ class Batch {
         for (int64_t i = 0; i < size; ++i) std::copy_n(matrix + i * size, size, out + i * stride);
     }
 
-    // Returns how many values were evaluated.
+    // Fills the matrix of a machine; returns the number of evaluated kernel values.
     int64_t fill(const Machine& machine, double* matrix) const {
         const int64_t stride = padded(machine.size), n_first = part_size(machine.first);
         fill_part(machine.first, matrix, stride);
         if (machine.second >= 0) {
             fill_part(machine.second, matrix + n_first * (stride + 1), stride);
             evaluate(machine.first, machine.second, matrix + n_first, stride);
-            constexpr int64_t kTile = 16;  // a tile of both sides stays in the cache while it is turned over
+            constexpr int64_t kTile = 16;  // a tile stays in the cache while it is transposed
             for (int64_t i0 = 0; i0 < n_first; i0 += kTile)
                 for (int64_t j0 = n_first; j0 < machine.size; j0 += kTile)
                     for (int64_t j = j0; j < std::min(j0 + kTile, machine.size); ++j)
@@ -131,12 +131,12 @@ class Batch {
         result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     }
 
-    // Whether there are steps left, and nobody asked to stop.
+    // Returns whether steps are left and `stop` has not returned true.
     bool may_go_on(const MachineResult& result) const {
         return result.n_iter != batch_.max_iter && (batch_.stop == nullptr || !batch_.stop(batch_.stop_context));
     }
 
-    // By those who begin in single precision.
+    // Solves a machine with the solvers that begin in single precision.
     void solve_large(const Machine& machine, double* workspace, double* diagonal, MachineResult& result) const {
         std::vector<int64_t> rows;
         for (const int64_t part : {machine.first, machine.second})
@@ -167,7 +167,7 @@ class Batch {
     }
 
     MachinePart machine_part(int64_t part) const {
-        if (part < 0) return {0, batch_.shared};  // of no rows
+        if (part < 0) return {0, batch_.shared};  // a part without rows
         double* matrix = batch_.shared;
         return {part_size(part),
                 matrix == nullptr ? nullptr : matrix + shared_offsets_[static_cast<std::size_t>(part)]};
@@ -183,14 +183,15 @@ class Batch {
         BlockProblem<double> block{machine.size, matrix, padded(machine.size),  beta, values, lower,
                                    upper,        group,  batch_.grouped ? 1 : 0};
         native_.block_values(block, values);
-        for (int64_t u = 0; u < machine.size; ++u) values[u] += linear[u];  // the gradient, while it is being solved
+        for (int64_t u = 0; u < machine.size; ++u)
+            values[u] += linear[u];  // `values` has the gradient while the machine is being solved
         descend(block, result);
         if (batch_.grouped) balance(machine.size, beta, find_sum(machine.size, start), lower, upper);
         native_.block_values(block, values);
         for (int64_t u = 0; u < machine.size; ++u) diagonal[u] = matrix[u * (block.stride + 1)];
     }
 
-    // What the point is worth, from the matrix times it.
+    // Computes objectives and conditions of the point from the matrix times beta.
     void describe(const Machine& machine, const double* diagonal, MachineResult& result) const {
         const double *beta = batch_.beta + machine.offset, *values = batch_.values + machine.offset;
         const double *linear = batch_.linear + machine.offset, *start = batch_.start + machine.offset;
@@ -214,7 +215,7 @@ class Batch {
         result.primal = 0.5 * result.conditions.quadratic + charge - result.multiplier * total;
     }
 
-    // Pair steps; Newton steps where they drag on, and at the end of a small problem whatever the tolerance.
+    // SMO; Newton steps if SMO is slow, and at the end of a small problem whatever the tolerance.
     void descend(const BlockProblem<double>& block, MachineResult& result) const {
         const bool exact = block.size <= batch_.sizes.exact;
         const int64_t enough = std::min(100 * block.size + 2000, kPairWork / block.size);
@@ -226,8 +227,7 @@ class Batch {
         if ((limited && pairs.end == BlockEnd::limit) || !(exact || pairs.end == BlockEnd::limit)) return;
         const double tol = exact ? rounding(block) : 0.5 * batch_.tol;
         const auto size = static_cast<double>(block.size);
-        for (double work = 0.0;
-             work < kNewtonWork;) {  // each call comes back when more variables are free than it had room for
+        for (double work = 0.0; work < kNewtonWork;) {  // each call returns when the free variables exceed its capacity
             double n_free = 0.0;
             for (int64_t u = 0; u < block.size; ++u)
                 n_free += block.lower[u] < block.beta[u] && block.beta[u] < block.upper[u] ? 1.0 : 0.0;
@@ -243,7 +243,7 @@ class Batch {
         }
     }
 
-    // About the smallest violation that double precision can tell from 0.
+    // Returns approximately the smallest violation that float64 can distinguish from 0.
     static double rounding(const BlockProblem<double>& block) {
         double longest = 0.0, mass = 0.0;
         for (int64_t u = 0; u < block.size; ++u) {

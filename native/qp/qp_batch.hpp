@@ -1,4 +1,4 @@
-// Small machines, each solved from its kernel values to its optimality conditions by one thread in one go.
+// Small problems, each solved by one thread in one call, from its kernel values to its optimality conditions.
 #pragma once
 
 #include "kernels/dispatch.hpp"
@@ -10,57 +10,59 @@ namespace mercer {
 // bounds and so on are elements offset .. offset + size - 1 of the batch's arrays.
 struct Machine {
     int64_t offset, size;
-    int64_t first, second;  // parts; second is -1 where there is just one
+    int64_t first, second;  // parts of the data; second is -1 for a machine on one part
 };
 
-// Up to how many variables ...
+// Largest numbers of variables for which ...
 struct MatrixSizes {
     int64_t exact;      // ... Newton steps go on to the limit of double precision
     int64_t in_double;  // ... the whole matrix is evaluated in double precision, and nothing else
-    int64_t whole;      // ... in single, not less; beyond, machines are solved by working sets
+    int64_t whole;      // ... the whole matrix is evaluated in single precision; larger machines use working sets
 };
 
 struct MachineBatch {
-    TileRequest kernel;  // of all rows with themselves, by as many threads as one machine may have
+    TileRequest kernel;  // kernel of all rows with all rows, and the threads of one machine
     const int64_t* rows;
     const int64_t* part_starts;  // n_parts + 1 offsets into rows
     int64_t n_parts;
-    double* shared;    // the parts' own matrices, one after the other; null where each machine evaluates its own
-    bool fill_shared;  // whether they are yet to be evaluated
+    double* shared;    // matrices of each part with itself, one after the other; null if each machine evaluates its own
+                       // matrix
+    bool fill_shared;  // whether these matrices must still be evaluated
     const Machine* machines;
     int64_t n_machines;
-    const double* diagonal;  // of the matrix of all rows; may be null where all are solved in double precision
+    const double*
+        diagonal;  // diagonal of the matrix of all rows; may be null if all machines are solved in double precision
     const double *start, *linear, *lower, *upper;
     double *beta, *values;  // beta: a feasible point each; values: K beta at the solution
     bool grouped;           // whether the sum of each machine's beta is fixed
     double tol;
     int64_t max_iter;  // for each machine
     MatrixSizes sizes;
-    double value_work;              // what a kernel value costs, in units of a step's work on one variable
-    double work_limit;              // in such units: no machine is begun beyond it
-    bool (*stop)(void*) = nullptr;  // where there is one machine: asked now and then whether to leave it at that
+    double value_work;              // cost of a kernel value, in units of a step's work on one variable
+    double work_limit;              // in the same units; no machine is started after it is exceeded
+    bool (*stop)(void*) = nullptr;  // with one machine: called from time to time; true stops the solver
     void* stop_context = nullptr;
 };
 
 struct MachineResult {
     BlockEnd end;
     int64_t n_iter;
-    int64_t n_values;  // kernel values evaluated, but for shared ones
+    int64_t n_values;  // kernel values evaluated, without shared ones
     double seconds;
-    double longest;  // of sqrt |k(x, x)|
-    double spread;   // sum of |k(x, x)| beta^2: for rounding
-    double largest;  // of |K beta|
+    double longest;  // largest sqrt |k(x, x)|
+    double spread;   // sum of |k(x, x)| beta^2, for the rounding estimate
+    double largest;  // largest |K beta|
     double multiplier;
-    double primal;  // where the box says what decision values are charged
+    double primal;  // valid if the loss follows from the box
     Conditions conditions;
-    int64_t newton_free = 0;  // the most free variables that Newton steps in single precision began with; else 0
+    int64_t newton_free = 0;  // most free variables at the start of Newton steps in single precision; 0 without them
 };
 
-// Doubles that solve_machines needs to work in; sizes are the batch's.
+// Returns the number of doubles of workspace that solve_machines needs; `sizes` are those of the batch.
 int64_t machine_workspace(const Machine* machines, int64_t n_machines, const MatrixSizes& sizes, int n_threads);
 
-// Solves the first machines, as many as the work limit allows and one at least, and returns how many. Results depend on
-// neither the number of threads nor the order in which machines are solved.
+// Solves machines from the first on, at least one and until the work limit is reached, and returns their number.
+// Results do not depend on the number of threads or the order of the machines.
 int64_t solve_machines(const Implementation& native, const MachineBatch& batch, double* workspace, int n_threads,
                        MachineResult* results);
 

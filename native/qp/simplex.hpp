@@ -1,4 +1,4 @@
-// The nearest point whose coordinates are at least 0 and add up to a given total.
+// Projection onto the points with nonnegative coordinates and a given sum.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace mercer::MERCER_ISA {
 
-// What is below a threshold becomes 0 [Held, Wolfe & Crowder 1974]: the threshold rises to that of the coordinates
-// above it, until these stay.
+// Coordinates below a threshold become 0 [Held, Wolfe & Crowder 1974]. The threshold rises to the value for the
+// coordinates above it, until these do not change.
 inline void project_onto_simplex(double* point, int64_t size, double total) {
     double most = point[0];
     for (int64_t k = 1; k < size; ++k) most = point[k] > most ? point[k] : most;
-    double threshold = -total, last;  // relative to the largest, which remains: no digits are lost
+    double threshold = -total, last;  // relative to the largest coordinate, so that no digits are lost
     do {
         last = threshold;
         double sum = 0.0, count = 0.0;
@@ -27,12 +27,12 @@ inline void project_onto_simplex(double* point, int64_t size, double total) {
     }
 }
 
-// The same for a point whose own coordinate is given less the total: as long as a share is left there, the others are
-// told to the digits of their own size, which may be far below those of the total.
+// The same for a point whose own coordinate is given minus the total. While the own coordinate is positive, the others
+// keep full relative precision, even if they are much smaller than the total.
 inline void project_beside(double* point, int64_t size, int64_t own, double total) {
     double most = point[0];
     for (int64_t k = 1; k < size; ++k) most = point[k] > most ? point[k] : most;
-    double threshold = -__builtin_inf(), last;  // relative to the largest
+    double threshold = -__builtin_inf(), last;  // relative to the largest coordinate
     do {
         last = threshold;
         double sum = point[own] - most, count = 1.0;
@@ -54,8 +54,8 @@ inline void project_beside(double* point, int64_t size, int64_t own, double tota
     point[own] = left < total ? left : total;
 }
 
-// beta = C e_y - t, for shares t that add up to C but for rounding: the own class takes what the others give, so that
-// the sum is 0; where it has no share, the largest of the others takes what rounding has left.
+// Writes beta = C e_y - t for shares t whose sum is C up to rounding. The own class gets minus the sum of the others,
+// so that the sum is 0. If the own class has no share, the largest other class absorbs the rounding error.
 inline void write_shares(const double* shares, int64_t size, int64_t own, double total, double* beta) {
     double sum = 0.0;
     int64_t largest = own == 0 ? size - 1 : 0;

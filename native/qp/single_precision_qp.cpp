@@ -11,14 +11,14 @@
 namespace mercer {
 namespace {
 
-// Others begin anew where steps take longer than some 50 ms (from the second round on pair steps, for a factor is what
-// these rounds are for), where more variables change sides in Newton steps than these, and where the first steps from 0
-// leave more than so many times the violation there.
+// Limits beyond which another solver starts again: steps times variables (about 50 ms; from the second round on SMO
+// only, because these rounds need a factor), changes of side in Newton steps, and the violation after the first steps
+// from 0, as a multiple of that at 0.
 constexpr double kMostWork = 1e8;
 constexpr int64_t kMostChanges = 200;
-constexpr double kAstray = 3.0;  // as in BatchSMO (solvers/block.py)
-constexpr int kRounds = 3;       // each from a true gradient; what rounding leaves then is for double precision
-constexpr double kEnd = 0.5;     // of the tolerance: rounding has its share, as it has for BatchSMO
+constexpr double kDiverged = 3.0;  // the same as in solvers/block.py
+constexpr int kRounds = 3;         // rounds, each from a true gradient; float64 solves what rounding leaves after them
+constexpr double kEnd = 0.5;       // share of the tolerance at which steps end, so that rounding has the rest
 
 class Single {
   public:
@@ -54,7 +54,7 @@ class Single {
         result_.n_values += size * size;
     }
 
-    // To the end, or as far as there is time; from the second round on, few changes are expected.
+    // Makes steps to the end or to the limit of work; from the second round on few changes are expected.
     void take_steps(int round) {
         const int64_t size = p_.size(), edges[2] = {0, size};
         const BlockProblem<float> block{size,
@@ -71,7 +71,7 @@ class Single {
                                         limits_.stop_context};
         BlockLimits ends = limits_of_round<float>(kEnd * limits_.tol, 0.0, p_.largest, true, drags_);
         if (round > 0) ends.brief_free = size;
-        if (starts_at_zero_ && round == 0) ends.astray = kAstray * violation();
+        if (starts_at_zero_ && round == 0) ends.diverged_above = kDiverged * violation();
         Block<float> steps(native_, block, ends);
         const auto steps_left = [&] {
             return limits_.max_iter < 0 ? std::numeric_limits<int64_t>::max()
@@ -85,16 +85,17 @@ class Single {
             const auto pairs = static_cast<double>((steps.n_iter() - steps.n_newton()) * size);
             too_hard = steps.n_newton() >= kMostChanges || (round == 0 ? steps.work() : pairs) >= kMostWork;
         }
-        too_hard = steps.is_astray() || (too_hard && !steps.is_finished());
+        too_hard = steps.has_diverged() || (too_hard && !steps.is_finished());
         if (!steps.is_finished() || too_hard || stopped || steps_left() == 0) result_.end = BlockEnd::limit;
-        // From such a point others take longer than from where these steps began.
+        // Another solver would take longer from this point than from the starting point.
         if (too_hard && !stopped && limits_.max_iter < 0) std::copy(start_.begin(), start_.end(), p_.beta);
         drags_ = steps.drags();
         result_.n_iter += steps.n_iter();
         result_.newton_free = std::max(result_.newton_free, steps.newton_free());
     }
 
-    // Kbeta by tiles in double precision, and the gradient: of what is between support vectors, half is evaluated.
+    // Computes K beta by tiles in double precision, and the gradient. Half of the values between support vectors are
+    // evaluated.
     void multiply() {
         struct Side {
             std::vector<int64_t> variables, rows;

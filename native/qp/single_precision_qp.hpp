@@ -1,5 +1,5 @@
-// A machine alone, of more variables than a matrix in double precision pays for: its whole matrix in single precision,
-// on which steps begin and, as a rule, end, and its true decision values by tiles.
+// A single machine that is too large for a fast matrix in double precision. The whole matrix is in single precision;
+// steps begin and usually end on it. The true decision values are computed by tiles.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,13 @@
 
 namespace mercer {
 
-// Doubles that machine_in_single needs to work in, aligned to a line of the cache.
+// Returns the doubles of workspace that machine_in_single needs, aligned to a cache line.
 constexpr int64_t machine_single_room(int64_t size) { return size * padded(size) / 2; }
 
-// What parts share is not used: all values are its own. On return `values` are K beta in double precision, from the
-// point alone, and where the sum is fixed, that of beta is balanced. The end says nothing of these: rounding may have
-// left more of a violation than was asked for. What proves too hard ends with `limit`, at the point where it began.
+// Shared matrices of parts are not used. On return `values` are K beta in double precision, computed from the point
+// alone; if the sum is fixed, the sum of beta has been balanced. The reported end is not based on these values:
+// rounding may have left a violation above the tolerance. A problem that takes too much work ends with `limit`, at its
+// starting point.
 MachineEnd machine_in_single(const Implementation& native, const MachineProblem& problem, const MachineLimits& limits,
                              double* workspace);
 

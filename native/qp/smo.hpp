@@ -1,6 +1,6 @@
-// Sequential minimal optimisation on a block: two variables of one group move against each other, so that
-// the group's sum stays; the first is the worst violator, the second promises the largest decrease
-// [Fan, Chen & Lin 2005, WSS 2]. Without equality constraints single variables move.
+// Sequential minimal optimisation (SMO) on a block. Two variables of one group move against each other, so that the sum
+// of the group does not change. The first variable is the worst violator; the second has the largest expected decrease
+// [Fan, Chen & Lin 2005, WSS 2]. Without equality constraints one variable moves at a time.
 #pragma once
 
 #include "parallel/helper_thread.hpp"
@@ -10,27 +10,28 @@
 
 namespace mercer::MERCER_ISA {
 
-// Curvature below this share of k(x,x) + k(z,z) is rounding; the step then goes as far as the box lets it.
+// Curvature below this share of k(x,x) + k(z,z) is rounding error; the step then goes to the end of the box.
 template <class Real>
 constexpr Real kFlat = static_cast<Real>(sizeof(Real) == sizeof(double) ? 1e-15 : 1e-7);
-template <class Real>  // a diagonal may be 0 or, where the kernel is indefinite, negative
+template <class Real>  // the smallest curvature: a diagonal may be 0 or, with an indefinite kernel, negative
 constexpr Real kTiny = static_cast<Real>(sizeof(Real) == sizeof(double) ? 1e-300 : 1e-30);
 
-// Gradients are followed in the precision of the matrix, each relative to the level of its group: where a machine is
-// nearly solved those of free variables are next to 0, and rounding is relative to what is left of them. What it makes
-// of them in single precision shows when the caller looks at the true gradient. Points are always double.
+// Gradients are updated in the precision of the matrix, relative to the level of their group. Near the optimum the
+// gradients of free variables are then close to 0, and so are their rounding errors. The caller detects float32
+// rounding errors when it evaluates the true gradient. Points are always double.
 template <class Real>
-class PairSteps {
+class SmoSteps {
     using V = VecOf<Real>;
     static constexpr int kWidth = kLanesOf<Real>;
-    static constexpr int64_t kAheadBytes = 4096;  // a row comes from far away
+    static constexpr int64_t kAheadBytes = 4096;  // distance of prefetches in a row
     static constexpr int64_t kAhead = kAheadBytes / static_cast<int64_t>(sizeof(Real));
-    static constexpr int64_t kSharedBytes = 8192;  // of a row, from which on a companion may help: to trade takes time
+    static constexpr int64_t kSharedBytes =
+        8192;  // of a row, from which on a companion may help: to exchange takes time
     static constexpr Real kInf = static_cast<Real>(kInfinity), kNoNumber = static_cast<Real>(__builtin_nan(""));
     using Mask = typename Flags<Real>::Mask;
 
-    // The extremes of a group (kkt.hpp), without who has the largest: that is asked only where no partner is found, and
-    // to follow it would take one more choice a vector.
+    // The extremes of a group (kkt.hpp) without the index of the largest gradient. The index is needed only if no
+    // partner is found, and tracking it would take one more blend for each vector.
     struct GroupExtremes {
         int64_t up = -1;
         double up_gradient = kInfinity, low_gradient = -kInfinity;
@@ -44,7 +45,7 @@ class PairSteps {
         }
     };
 
-    // Variables from one to another.
+    // A range of variables.
     struct Part {
         int64_t first, last;
         int64_t size() const { return last - first; }
@@ -55,46 +56,46 @@ class PairSteps {
     };
 
     struct Partner {
-        double decrease = 0.0;  // its negative
+        double decrease = 0.0;  // the negative of the expected decrease
         int64_t at = -1;
-        double gradient = 0.0, shared = 0.0;  // its own, and what it has in the other one's row
+        double gradient = 0.0, shared = 0.0;  // its gradient, and its kernel value with the first variable
     };
 
-    // Which way a variable may move from now on.
+    // Whether a variable can grow and can shrink after a step.
     struct Sides {
         int64_t variable;
         bool grows, shrinks;
     };
 
-    // Of variables that move alone: who promises the largest decrease, g^2 / curvature; and the largest violation.
-    struct Loner {
+    // Without equality constraints: the variable with the largest decrease, g^2 / curvature, and the largest violation.
+    struct BestCoordinate {
         int64_t at = -1;
         double violation = 0.0;
     };
 
-    // Who goes through the steps: the caller and its companion, each with the same numbers before it.
-    struct Walker {
+    // The state of a thread that makes steps. The caller and its helper have the same numbers.
+    struct SmoThread {
         double* beta;
-        GroupExtremes* extremes;  // of each group, kept up to date: what the next step needs
-        bool is_companion;
-        bool has_other = false;  // to share the work with
+        GroupExtremes* extremes;  // of each group; current, because the next step needs them
+        bool is_helper;
+        bool has_peer = false;  // whether the other thread shares the work
         int64_t n_iter = 0;
         double violation = 0.0;
     };
 
-    // What is as it was when a companion begins.
-    struct Beginning {
+    // The state that a helper needs when it starts.
+    struct StartState {
         GroupExtremes extremes[2];
         int64_t n_iter;
     };
 
-    // What one finds after a step in the groups, each in its part.
-    struct Found {
+    // The extremes of each group within the part of one thread, after a step.
+    struct PartExtremes {
         GroupExtremes extremes[2];
     };
 
   public:
-    explicit PairSteps(const BlockProblem<Real>& block)
+    explicit SmoSteps(const BlockProblem<Real>& block)
         : block_(block),
           padded_(padded(block.size)),
           own_(own_part()),
@@ -109,7 +110,7 @@ class PairSteps {
           grows_(flag_memory_.as<char>()),
           shrinks_(flag_memory_.as<char>() + Flags<Real>::bytes(padded_)),
           point_memory_(sizeof(double) * static_cast<std::size_t>(is_shared() ? block.size : 0)),
-          companion_(is_shared(), accompany, this) {
+          helper_(is_shared(), run_helper, this) {
         grows_.clear(padded_), shrinks_.clear(padded_);
         for (int64_t u = 0; u < padded_; ++u) {
             const bool real = u < block.size;
@@ -129,13 +130,13 @@ class PairSteps {
         for (int64_t u = 0; u < padded_; ++u) {
             steepness_[u] = static_cast<Real>(1.0 / __builtin_sqrt(curvature_of(u)));
         }
-        loner_ = find_loner([this](int64_t u) MERCER_LAMBDA_INLINE { return load_vector(gradient_ + u); });
+        best_ = find_best([this](int64_t u) MERCER_LAMBDA_INLINE { return load_vector(gradient_ + u); });
     }
 
     BlockResult run(double tol, int64_t max_iter) {
         tol_ = tol, max_iter_ = max_iter;
-        Walker walker{.beta = block_.beta, .extremes = extremes_, .is_companion = false};
-        BlockResult result{walk(walker), walker.n_iter, walker.violation};
+        SmoThread thread{.beta = block_.beta, .extremes = extremes_, .is_helper = false};
+        BlockResult result{make_steps(thread), thread.n_iter, thread.violation};
         each_with_level(
             [this](int64_t u, double level) { block_.gradient[u] = static_cast<double>(gradient_[u]) + level; });
         if (result.end == BlockEnd::limit) {
@@ -146,56 +147,54 @@ class PairSteps {
     }
 
   private:
-    BlockEnd walk(Walker& walker) {
-        while (walker.n_iter < max_iter_) {
-            const bool moved = block_.n_groups == 0 ? lone_step(walker) : pair_step(walker);
-            if (walker.violation <= tol_) return BlockEnd::solved;
+    BlockEnd make_steps(SmoThread& thread) {
+        while (thread.n_iter < max_iter_) {
+            const bool moved = block_.n_groups == 0 ? coordinate_step(thread) : pair_step(thread);
+            if (thread.violation <= tol_) return BlockEnd::solved;
             if (!moved) return BlockEnd::stalled;
-            ++walker.n_iter;
+            ++thread.n_iter;
         }
         return BlockEnd::limit;
     }
 
-    // The companion goes on beside the caller, whose point it copies.
-    static void accompany(void* context) {
-        auto& self = *static_cast<PairSteps*>(context);
-        const auto* told = static_cast<const Beginning*>(self.companion_.first_told());
-        if (told == nullptr) return;
-        Beginning beginning = *told;
+    // The work of the helper: it copies the caller's point and makes the same steps.
+    static void run_helper(void* context) {
+        auto& self = *static_cast<SmoSteps*>(context);
+        const auto* message = static_cast<const StartState*>(self.helper_.first_message());
+        if (message == nullptr) return;
+        StartState start = *message;
         double* beta = self.point_memory_.template as<double>();
         for (int64_t u = 0; u < self.block_.size; ++u) beta[u] = self.block_.beta[u];
-        Walker walker{.beta = beta,
-                      .extremes = beginning.extremes,
-                      .is_companion = true,
-                      .has_other = true,
-                      .n_iter = beginning.n_iter};
-        self.walk(walker);
+        SmoThread thread{
+            .beta = beta, .extremes = start.extremes, .is_helper = true, .has_peer = true, .n_iter = start.n_iter};
+        self.make_steps(thread);
     }
 
-    // Where a companion has come by now, it is told where the steps are.
-    void welcome(Walker& walker) {
-        if (!is_shared() || walker.is_companion || !companion_.joins(walker.n_iter)) return;
-        Beginning beginning{};
-        for (int64_t group = 0; group < block_.n_groups; ++group) beginning.extremes[group] = extremes_[group];
-        beginning.n_iter = walker.n_iter;
-        companion_.tell(&beginning, sizeof(beginning));
-        walker.has_other = true;
+    // Sends the current state to a helper that has started, and shares the work with it from now on.
+    void admit(SmoThread& thread) {
+        if (!is_shared() || thread.is_helper || !helper_.joins(thread.n_iter)) return;
+        StartState start{};
+        for (int64_t group = 0; group < block_.n_groups; ++group) start.extremes[group] = extremes_[group];
+        start.n_iter = thread.n_iter;
+        helper_.send_start(&start, sizeof(start));
+        thread.has_peer = true;
     }
 
-    // What the other one has found, for what this one has. The companion's is null where the caller goes on alone.
+    // Exchanges results with the other thread. The helper gets null if the caller continues alone.
     template <class Result>
-    const Result* trade(Walker& walker, const Result& own) {
-        static_assert(sizeof(Result) <= Companion::kMessageBytes && sizeof(Beginning) <= Companion::kMessageBytes);
+    const Result* exchange(SmoThread& thread, const Result& own) {
+        static_assert(sizeof(Result) <= HelperThread::kMessageBytes &&
+                      sizeof(StartState) <= HelperThread::kMessageBytes);
         const void* other =
-            walker.is_companion ? companion_.trade_back(&own, sizeof(own)) : companion_.trade(&own, sizeof(own));
-        walker.has_other = walker.is_companion ? other != nullptr : companion_.is_here();
+            thread.is_helper ? helper_.exchange_back(&own, sizeof(own)) : helper_.exchange(&own, sizeof(own));
+        thread.has_peer = thread.is_helper ? other != nullptr : helper_.is_here();
         return static_cast<const Result*>(other);
     }
 
-    // Where each has looked at variables of both, before anybody changes them.
-    bool wait_for_other(Walker& walker) { return trade(walker, Partner{}) != nullptr; }
+    // Waits until both threads have read all variables, before either thread changes them.
+    bool wait_for_peer(SmoThread& thread) { return exchange(thread, Partner{}) != nullptr; }
 
-    // About where the gradients of a group's free variables will be.
+    // The approximate level of the gradients of a group's free variables.
     double find_level(int64_t g) const {
         const Extremes e = find_extremes(block_, block_.group_starts[g], block_.group_starts[g + 1]);
         return e.up < 0 || e.low < 0 ? 0.0 : 0.5 * e.up_gradient + 0.5 * e.low_gradient;
@@ -228,7 +227,7 @@ class PairSteps {
         for (int64_t u = near.first; u < near.last; u += kLine) __builtin_prefetch(matrix_row + u, 0, 2);
     }
 
-    // Beyond the row's end too, where no pointer may point: the address is a number.
+    // Prefetches beyond the end of the row too. The address is an integer, because a pointer there is undefined.
     MERCER_INLINE static void ask_ahead_of(const Real* place) {
         const auto address = reinterpret_cast<std::uintptr_t>(place) + static_cast<std::uintptr_t>(kAheadBytes);
         __builtin_prefetch(reinterpret_cast<const void*>(address), 0, 2);
@@ -239,8 +238,8 @@ class PairSteps {
         if (lazy != nullptr && !lazy->held[u]) lazy->fetch(lazy->context, u);
     }
 
-    // The same lane by lane. What is new comes first: where it is NaN, min and max keep the second, and no comparison
-    // holds.
+    // The extremes of each vector lane. New values are the first operand: if a new value is NaN, min and max return the
+    // second operand, and comparisons are false.
     struct LaneExtremes {
         V up = fill(kInf), low = fill(-kInf);
         V up_at = fill(Real{-1});
@@ -262,8 +261,8 @@ class PairSteps {
         return (position >= static_cast<Real>(first)) & (position < static_cast<Real>(last));
     }
 
-    // A vector that a group shares with its neighbours: what is beyond the group's edges counts as NaN, which is
-    // neither less nor more.
+    // Reads a vector that contains variables of other groups. Their gradients are replaced by NaN, which changes no
+    // extreme.
     MERCER_INLINE void see_inside(LaneExtremes& lanes, int64_t u, int64_t first, int64_t last) const {
         const V position = positions(u);
         lanes.see(is_between(position, first, last) ? load_vector(gradient_ + u) : fill(kNoNumber), grows_.from(u),
@@ -276,11 +275,11 @@ class PairSteps {
         return lanes.reduce();
     }
 
-    // g += step (K_i - K_j) in a part, and the extremes there of each group of what comes out: one pass over memory. A
-    // vector with an edge inside is brought up to date by the first of its groups.
+    // Computes g += step (K_i - K_j) in a part, and the new extremes of each group there, in one pass over memory. The
+    // first group of a vector updates the whole vector.
     void update_and_scan(const Part& part, Real step, const Real* row_i, const Real* row_j, int64_t group,
                          GroupExtremes* found) {
-        // Copies: a store through a vector may alias anything, so that members would be read again after each.
+        // Local copies: a vector store may alias members, which the compiler would then read again after each store.
         Real* const gradient = gradient_;
         const Flags<Real> grows = grows_, shrinks = shrinks_;
         int64_t u = 0;
@@ -311,9 +310,9 @@ class PairSteps {
         }
     }
 
-    // Gradients, their extremes and who may move which way, after a step: of all variables, or of this one's part, for
-    // which it hears the other's.
-    void update_all(Walker& walker, Real step, const Sides& i, const Sides& j) {
+    // Updates gradients, extremes and can-grow and can-shrink masks after a step: for all variables, or for the part of
+    // this thread, whose extremes are then exchanged with the other thread.
+    void update_all(SmoThread& thread, Real step, const Sides& i, const Sides& j) {
         const Real *row_i = row(i.variable), *row_j = row(j.variable);
         auto update = [&](const Part& part, int64_t group, GroupExtremes* found) {
             for (const Sides& sides : {i, j})
@@ -321,19 +320,19 @@ class PairSteps {
             ask_for(row_j, part);
             update_and_scan(part, step, row_i, row_j, group, found);
         };
-        if (!walker.has_other) return update({0, padded_}, 0, walker.extremes);
-        Found found{};  // of empty parts
-        if (walker.is_companion) {
+        if (!thread.has_peer) return update({0, padded_}, 0, thread.extremes);
+        PartExtremes found{};  // values of empty parts
+        if (thread.is_helper) {
             for (int64_t group = 0; group < block_.n_groups; ++group)
-                update(part_of(walker, group), group, found.extremes + group);
+                update(part_of(thread, group), group, found.extremes + group);
         } else {
             update(own_, 0, found.extremes);
         }
-        const Found* other = trade(walker, found);
+        const PartExtremes* other = exchange(thread, found);
         if (other == nullptr) return;
         for (int64_t group = 0; group < block_.n_groups; ++group) {
-            walker.extremes[group] = found.extremes[group];
-            walker.extremes[group].join(other->extremes[group]);
+            thread.extremes[group] = found.extremes[group];
+            thread.extremes[group].join(other->extremes[group]);
         }
     }
 
@@ -343,15 +342,15 @@ class PairSteps {
         return numbers + static_cast<Real>(u);
     }
 
-    // Among the variables of the group that can shrink, the one with the largest decrease (g_j - g_i)^2 / curvature;
-    // -1 where there is none.
-    Partner select_partner(Walker& walker, int64_t group, const GroupExtremes& worst) {
+    // Selects, among the variables of the group that can shrink, the one with the largest decrease
+    // (g_j - g_i)^2 / curvature; -1 if no variable gives a decrease.
+    Partner select_partner(SmoThread& thread, int64_t group, const GroupExtremes& worst) {
         const Part all{start_of(group), start_of(group + 1)};
-        if (!walker.has_other) return select_in(all, worst);
-        const Partner found = select_in(all.within(part_of(walker, group)), worst);
-        const Partner* traded = trade(walker, found);
-        if (traded == nullptr) return {};
-        const Partner other = *traded;
+        if (!thread.has_peer) return select_in(all, worst);
+        const Partner found = select_in(all.within(part_of(thread, group)), worst);
+        const Partner* received = exchange(thread, found);
+        if (received == nullptr) return {};
+        const Partner other = *received;
         const bool is_better =
             other.decrease < found.decrease || (other.decrease == found.decrease && other.at < found.at);
         return other.at >= 0 && (found.at < 0 || is_better) ? other : found;
@@ -367,10 +366,10 @@ class PairSteps {
         return {decrease, j, static_cast<double>(gradient_[j]), static_cast<double>(row(i)[j])};
     }
 
-    // Where the group has edges inside of vectors, what lies beyond is masked; beyond the block nothing can shrink.
-    // Differences are shares of the largest, so that squares neither overflow nor vanish. Curvature next to that of
-    // equal rows counts as theirs: where the kernel is positive semidefinite, only rows as long as row i come so close
-    // to it.
+    // `masked`: the part begins or ends within a vector, so that lanes beyond it are masked. Padding after the block
+    // cannot shrink. Differences are relative to the largest one, so that squares neither overflow nor underflow. The
+    // curvature is at least `flat`, the value for equal rows; with a positive semidefinite kernel only rows of about
+    // the same k(x, x) as row i come so close.
     template <bool masked>
     Winner select_among(const Part& part, const GroupExtremes& e) const {
         const Real* const matrix_row = row(e.up);
@@ -399,8 +398,9 @@ class PairSteps {
         return least_of<Real>(-most, at);
     }
 
-    // The part of all variables that the caller has where it has a companion, which has the rest: the start of the
-    // first group, and of two groups the end of the second, so that who meets in a vector has one owner.
+    // The variables of the caller when a helper has the others: the second half of the first group and, with two
+    // groups, the first half of the second. Boundaries are multiples of kBlockPadding, so that each vector has one
+    // owner.
     Part own_part() const {
         const bool is_large = padded_ * static_cast<int64_t>(sizeof(Real)) >= kSharedBytes;
         if (!is_large || block_.n_threads < 2 || block_.lazy != nullptr || block_.n_groups < 1 || block_.n_groups > 2)
@@ -413,9 +413,9 @@ class PairSteps {
 
     bool is_shared() const { return own_.size() < padded_; }
 
-    // The caller has one part of both groups; the companion what is before it of the first, and after it of the second.
-    Part part_of(const Walker& walker, int64_t group) const {
-        if (!walker.is_companion) return own_;
+    // The caller's part spans both groups. The helper has the start of the first group and the end of the second.
+    Part part_of(const SmoThread& thread, int64_t group) const {
+        if (!thread.is_helper) return own_;
         return group == 0 ? Part{0, own_.first} : Part{own_.last, padded_};
     }
 
@@ -427,24 +427,24 @@ class PairSteps {
         return worst;
     }
 
-    bool pair_step(Walker& walker) {
-        welcome(walker);
+    bool pair_step(SmoThread& thread) {
+        admit(thread);
         int64_t group = 0;
         for (int64_t g = 1; g < block_.n_groups; ++g)
-            if (walker.extremes[g].violation() > walker.extremes[group].violation()) group = g;
-        const GroupExtremes worst = walker.extremes[group];
-        walker.violation = worst.violation();
-        if (!(walker.violation > tol_ && walker.violation > 0.0)) return false;  // a tolerance may be NaN, or negative
+            if (thread.extremes[g].violation() > thread.extremes[group].violation()) group = g;
+        const GroupExtremes worst = thread.extremes[group];
+        thread.violation = worst.violation();
+        if (!(thread.violation > tol_ && thread.violation > 0.0)) return false;  // the tolerance may be NaN or negative
         const int64_t i = worst.up;
         need(i);
-        Partner partner = select_partner(walker, group, worst);
-        if (walker.is_companion && !walker.has_other) return false;
-        if (partner.at < 0) {  // no decrease is a number above 0: values are too large
+        Partner partner = select_partner(thread, group, worst);
+        if (thread.is_helper && !thread.has_peer) return false;
+        if (partner.at < 0) {  // no decrease is positive, because values are too large
             partner = partner_at(worst_that_shrinks(start_of(group), start_of(group + 1)), i, 0.0);
-            if (walker.has_other && !wait_for_other(walker)) return false;
+            if (thread.has_peer && !wait_for_peer(thread)) return false;
         }
         const int64_t j = partner.at;
-        double* beta = walker.beta;
+        double* beta = thread.beta;
         const double scale = static_cast<double>(diagonal_[i]) + static_cast<double>(diagonal_[j]);
         const double curvature =
             __builtin_fmax(scale - 2.0 * partner.shared, kFlat<Real> * __builtin_fabs(scale) + kTiny<Real>);
@@ -452,36 +452,37 @@ class PairSteps {
         double step = (partner.gradient - worst.up_gradient) / curvature;
         if (!(step < room_i)) step = room_i;
         if (!(step < room_j)) step = room_j;
-        if (!__builtin_isfinite(step)) return false;  // unbounded: there is no minimum along this line
+        if (!__builtin_isfinite(step)) return false;  // the objective is unbounded along this line
         const double old_i = beta[i], old_j = beta[j];
         beta[i] = step == room_i ? block_.upper[i] : old_i + step;
         beta[j] = step == room_j ? block_.lower[j] : old_j - step;
         if (beta[i] == old_i && beta[j] == old_j) return false;
         need(j);
-        update_all(walker, static_cast<Real>(step), sides_of(i, beta), sides_of(j, beta));
-        return walker.has_other || !walker.is_companion;
+        update_all(thread, static_cast<Real>(step), sides_of(i, beta), sides_of(j, beta));
+        return thread.has_peer || !thread.is_helper;
     }
 
-    // One pass over gradients, which `gradient_at` may change before they are looked at.
+    // One pass over the gradients; `gradient_at` may update a gradient before it is used.
     template <class Read>
-    Loner find_loner(Read gradient_at) const {
+    BestCoordinate find_best(Read gradient_at) const {
         V most{}, at = fill(Real{-1}), worst{};
         V position = positions(0);
         for (int64_t u = 0; u < padded_; u += kWidth, position += kWidth) {
             const V g = gradient_at(u);
             const V growing = choose(grows_.from(u), max(-g, V{}), V{});
             const V wrong = max(choose(shrinks_.from(u), max(g, V{}), V{}), growing);
-            const V root = wrong * load_vector(steepness_ + u);  // of the decrease, which could overflow
+            const V root =
+                wrong * load_vector(steepness_ + u);  // root of the decrease, because the decrease may overflow
             at = root > most ? position : at;
             most = max(root, most), worst = max(wrong, worst);
         }
         return {least_of<Real>(-most, at).at, -static_cast<double>(least_of<Real>(-worst)[0])};
     }
 
-    bool lone_step(Walker& walker) {
-        const int64_t chosen = loner_.at;
-        walker.violation = loner_.violation;
-        if (walker.violation <= tol_ || chosen < 0) return false;
+    bool coordinate_step(SmoThread& thread) {
+        const int64_t chosen = best_.at;
+        thread.violation = best_.violation;
+        if (thread.violation <= tol_ || chosen < 0) return false;
         const double old = block_.beta[chosen];
         double next = old - static_cast<double>(gradient_[chosen]) / curvature_of(chosen);
         next = __builtin_fmin(__builtin_fmax(next, block_.lower[chosen]), block_.upper[chosen]);
@@ -492,7 +493,7 @@ class PairSteps {
         const Real* matrix_row = row(chosen);
         const Real step = static_cast<Real>(next - old);
         Real* const gradient = gradient_;
-        loner_ = find_loner([=](int64_t u) MERCER_LAMBDA_INLINE {
+        best_ = find_best([=](int64_t u) MERCER_LAMBDA_INLINE {
             const V g = load_vector(gradient + u) + step * load_vector(matrix_row + u);
             store(gradient + u, g);
             return g;
@@ -509,18 +510,18 @@ class PairSteps {
     const Part own_;
     Scratch memory_, flag_memory_, level_memory_;
     GroupExtremes* extremes_;  // of each group
-    double* levels_;           // of each group, taken out of its gradients
+    double* levels_;           // level of each group, which is subtracted from its gradients
     Real *gradient_, *diagonal_;
-    Real* steepness_;  // of variables that move alone: 1 / the root of the curvature
-    Loner loner_;
+    Real* steepness_;  // without equality constraints: 1 / sqrt(curvature)
+    BestCoordinate best_;
     Flags<Real> grows_, shrinks_;
-    // ANDed with positions: 0 where the diagonal is all one number, so that its first vector serves; otherwise all
-    // bits.
+    // Mask of positions in the diagonal: 0 if all diagonal values are equal, so that the first vector is always used;
+    // otherwise all bits.
     int64_t diagonal_positions_ = 0;
     double tol_ = 0.0;
     int64_t max_iter_ = 0;
-    Scratch point_memory_;  // the companion's point
-    Companion companion_;
+    Scratch point_memory_;  // the helper's copy of the point
+    HelperThread helper_;
 };
 
 }  // namespace mercer::MERCER_ISA

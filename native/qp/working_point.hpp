@@ -1,4 +1,4 @@
-// A problem's point at those of its variables that are in the working set, and what steps on these change.
+// The point of a problem at the variables of the working set, and the changes that steps make to it.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class WorkingPoint {
     const std::vector<int64_t>& chosen() const { return chosen_; }
     bool is_by_group() const { return n_groups() == 0 || starts_.back() == size(); }
 
-    // Of this point, which its steps move.
+    // Returns a block problem on this point; its steps move the point.
     template <class Real>
     BlockProblem<Real> problem(const Real* matrix, int64_t stride) {
         return {size(),        matrix,        stride,         beta.data(), gradient.data(),
@@ -41,7 +41,7 @@ class WorkingPoint {
     }
 
     struct Moves {
-        std::vector<int64_t> places, variables;  // among the chosen ones, among all
+        std::vector<int64_t> places, variables;  // positions in the working set, indices among all variables
         std::vector<double> changes;
     };
 
@@ -60,7 +60,7 @@ class WorkingPoint {
         for (std::size_t k = 0; k < from.size(); ++k) all[chosen_[k]] = from[k];
     }
 
-    // By how much the dual objective has risen, given the gradient of a variable at the point.
+    // Returns the increase of the dual objective; gradient_of(u) is the gradient of a variable at the new point.
     template <class GradientOf>
     double rise(GradientOf gradient_of) const {
         double sum = 0.0;
@@ -84,7 +84,7 @@ class WorkingPoint {
 
     std::vector<int64_t> chosen_;
     std::vector<double> first_beta_, first_gradient_, lower_, upper_;
-    std::vector<int64_t> starts_;  // of groups, and where the last one ends
+    std::vector<int64_t> starts_;  // first position of each group, and the end of the last group
 };
 
 }  // namespace mercer

@@ -11,22 +11,25 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kLanes = 8;
-constexpr int64_t kMostInBlock = 16;  // places whose worst violation is noted
-constexpr int64_t kBlocks = 4;        // for each one that is wanted: most of these are in blocks of their own then
-constexpr int64_t kPart = 512;        // places that are gone through at a time: they stay in the nearest cache
-constexpr int kHalvings = 12;         // of the interval that a bar is looked for in
-constexpr double kMargin = 0.125;     // of the violation: who is closer to violating may come to it by the next moves
-constexpr double kLoneMargin = 0.5 + kMargin;  // from a multiplier of 0, as from the middle of those that violate
+constexpr int64_t kMostInBlock = 16;  // places of a block, whose worst violation is stored
+constexpr int64_t kBlocks = 4;        // blocks for each wanted violator, so that most of them are in different blocks
+constexpr int64_t kPart = 512;        // places processed at a time; they stay in the L1 cache
+constexpr int kHalvings = 12;         // bisections of the interval of the threshold
+constexpr double kMargin =
+    0.125;  // share of the violation; variables within this distance of violating are not shrunken
+constexpr double kLoneMargin =
+    0.5 + kMargin;  // share of the violation around a multiplier of 0, without equality constraints
 
 int64_t rounded_up(int64_t count, int64_t to) { return (count + to - 1) / to * to; }
 
-// visit(first, last) for one part of the places after the other.
+// Calls visit(first, last) for each part of the places.
 template <class Visit>
 void for_each_part(int64_t n_places, Visit visit) {
     for (int64_t first = 0; first < n_places; first += kPart) visit(first, std::min(first + kPart, n_places));
 }
 
-// For how many numbers below n this is true. In lanes of doubles, for GCC 12 vectorises no other count of comparisons.
+// Returns for how many numbers below n `is` is true. It counts in doubles, because GCC 12 vectorises no other count of
+// comparisons.
 template <class Is>
 int64_t count(int64_t n, Is is) {
     double counts[kLanes] = {};
@@ -37,13 +40,13 @@ int64_t count(int64_t n, Is is) {
     return static_cast<int64_t>(std::accumulate(counts, counts + kLanes, 0.0));
 }
 
-// Writes the numbers below n for which this is true, in order, and returns how many they are; `list` has room for one
-// more. Without branches.
+// Writes the numbers below n for which `is` is true, in order, and returns their count. `list` must have one element
+// more, because the code has no branches.
 template <class Is>
 int64_t list_if(int64_t n, std::vector<int64_t>& list, Is is) {
     int64_t* end = list.data();
     for (int64_t first = 0; first < n; first += kPart) {
-        double flags[kPart];  // for as such they are vectorised
+        double flags[kPart];  // doubles, so that the loop is vectorised
         const int64_t last = std::min(first + kPart, n);
         for (int64_t k = first; k < last; ++k) flags[k - first] = is(k) ? 1.0 : 0.0;
         for (int64_t k = first; k < last; ++k) {
@@ -62,8 +65,8 @@ struct Candidate {
     }
 };
 
-// The gradient of each variable where it can grow and where it can shrink; without branches, for which way it can go is
-// hard to predict.
+// Writes the gradient of each variable that can grow, and of each that can shrink. It has no branches, because they
+// would be hard to predict.
 template <class At>
 void note_gradients(const Variables& v, int64_t first, int64_t last, double* __restrict growing,
                     double* __restrict shrinking, At at) {
@@ -76,7 +79,7 @@ void note_gradients(const Variables& v, int64_t first, int64_t last, double* __r
     }
 }
 
-// What eight variables side by side have been, so far.
+// Extremes and sums so far, in eight lanes.
 struct Lanes {
     double least[kLanes], most[kLanes], sum[kLanes] = {}, n_free[kLanes] = {};
 
@@ -87,7 +90,7 @@ struct Lanes {
 
     void see(const double* __restrict growing, const double* __restrict shrinking, int64_t count) {
         for (int64_t k = 0; k < count; k += kLanes)
-#pragma GCC unroll 1  // or it would not be vectorised
+#pragma GCC unroll 1  // needed for vectorisation
             for (int64_t lane = 0; lane < kLanes; ++lane) {
                 const double grower = growing[k + lane], shrinker = shrinking[k + lane];
                 least[lane] = grower < least[lane] ? grower : least[lane];
@@ -98,16 +101,17 @@ struct Lanes {
     }
 };
 
-// The larger one of each pair.
+// Writes the larger number of each pair.
 void merge_pairs(const double* __restrict from, int64_t n_pairs, double* __restrict to) {
     for (int64_t k = 0; k < n_pairs; ++k) to[k] = from[2 * k] > from[2 * k + 1] ? from[2 * k] : from[2 * k + 1];
 }
 
-// The worst violators: who they are is looked for among blocks of places whose worst violation is as large.
+// Finds the worst violators. It searches only blocks of places whose worst violation is large enough.
 template <class ViolationOf>
 class Worst {
   public:
-    // violation_of(place); blocks are so small that there are some for each one that is wanted.
+    // violation_of(place) is the violation of a place. Blocks are small, so that there are several for each wanted
+    // violator.
     Worst(int64_t n_places, int64_t n_wanted, ViolationOf violation_of)
         : n_places_(n_places), violation_of_(violation_of) {
         while (block_ < kMostInBlock && 2 * block_ * kBlocks * n_wanted <= n_places) block_ *= 2;
@@ -122,7 +126,7 @@ class Worst {
         });
     }
 
-    // The next `count` of them that are not left out, or all; the last one of so many is at the end.
+    // Returns the next `count` violators that are not excluded, or all of them; the weakest of `count` is the last one.
     template <class IndexOf, class IsOut>
     std::vector<Candidate> next(int64_t count, IndexOf index_of, IsOut is_out) {
         const auto size = static_cast<std::size_t>(count);
@@ -140,7 +144,8 @@ class Worst {
     }
 
   private:
-    // What at least `count` blocks violate by more than, where there are as many, and not many more do; or else 0.
+    // Returns a threshold that the worst violations of at least `count` blocks, and not many more, exceed; 0 if there
+    // are fewer blocks.
     double find_bar(int64_t count) const {
         double low = 0.0;
         if (n_beyond(low) <= count) return low;
@@ -154,7 +159,7 @@ class Worst {
         return low;
     }
 
-    // Those beyond the bar that are not left out.
+    // Returns the violators above the threshold that are not excluded.
     template <class IndexOf, class IsOut>
     std::vector<Candidate> beyond(double bar, IndexOf index_of, IsOut is_out) const {
         std::vector<Candidate> found(static_cast<std::size_t>(n_beyond(bar) * block_) + 1);
@@ -165,7 +170,7 @@ class Worst {
             for (int64_t k = first; k < last; ++k) {
                 const Candidate candidate{violation_of_(k), index_of(k)};
                 const bool is_in = !is_out(candidate.index);
-                found[size] = candidate;  // without a branch; there is a place
+                found[size] = candidate;  // written without a branch; `found` has one element more
                 size += is_in & (candidate.violation > bar) ? 1 : 0;
             }
         }
@@ -182,7 +187,7 @@ class Worst {
     ViolationOf violation_of_;
     std::vector<double> worst_;
     double bar_ = kInfinity;
-    std::vector<Candidate> spare_;  // all others that violate by more than the bar, which nobody has been given
+    std::vector<Candidate> spare_;  // violators above the threshold that have not been returned yet
 };
 
 }  // namespace
@@ -254,7 +259,7 @@ void Survey::measure_each() {
     }
 }
 
-// visit(keeps): whether the variable at a place is worth keeping.
+// Calls visit(keeps), where keeps(place) says whether the variable stays active.
 template <class Visit>
 auto Survey::with_keeping(Visit visit) const {
     return with_levels([&](auto level_of) {
@@ -269,7 +274,7 @@ int64_t Survey::n_kept() const {
     return with_keeping([this](auto keeps) { return count(v_.n_active, keeps); });
 }
 
-// The variables at the `count` places for which this is true.
+// Returns the variables at the `count` places for which `is` is true.
 template <class Is>
 std::vector<int64_t> Survey::listed(int64_t count, Is is) const {
     std::vector<int64_t> list(static_cast<std::size_t>(count) + 1);
@@ -290,7 +295,7 @@ std::vector<int64_t> Survey::dropped() const {
     });
 }
 
-// The working set as it fills.
+// The working set while it is filled.
 class Survey::Chosen {
   public:
     Chosen(Survey& survey, int64_t limit)
@@ -306,7 +311,8 @@ class Survey::Chosen {
     }
 
     void take_unseen(const bool* seen) {
-        const int64_t places = room_ - 2;  // for the two worst of all: without them nothing might move
+        const int64_t places =
+            room_ - 2;  // two places are reserved for the two worst violators, so that progress is certain
         if (places <= 0) return;
         std::vector<int64_t> growing, shrinking;
         survey_.with_levels([&](auto level_of) {
@@ -316,7 +322,7 @@ class Survey::Chosen {
             const auto unseen = std::span(survey_.new_).first(static_cast<std::size_t>(n_new));
             std::size_t n_off = 0;
             for (const int64_t k : unseen) {
-                unseen[n_off] = k;  // without a branch
+                unseen[n_off] = k;  // written without a branch
                 n_off += (grower[k] < level_of(k).middle) | (shrinker[k] > level_of(k).middle) ? 1 : 0;
             }
             for (const int64_t k : unseen.first(n_off)) {
@@ -331,7 +337,8 @@ class Survey::Chosen {
         take_evenly(shrinking, std::min(n_shrinking, places - growers));
     }
 
-    // By turns the worst of either side, for half of the places each, while there are places and violators.
+    // Takes the worst violators of both sides, half of the free places for each, until the set is full or no violator
+    // is left.
     void take_worst() {
         survey_.with_levels([this](auto level_of) {
             const auto by_growing = [&, growing = survey_.growing_.data()](int64_t k) {
@@ -349,7 +356,7 @@ class Survey::Chosen {
                 const int64_t half = (room_ + 1) / 2;
                 const std::vector<Candidate> growers = growing.next(half, index_of, is_taken);
                 const std::vector<Candidate> shrinkers = shrinking.next(half, index_of, is_taken);
-                // Where one place is missing it is that of the last one that shrinks.
+                // If one place is missing, the weakest violator that can shrink is dropped.
                 for (const Candidate& candidate : growers) take(candidate.index);
                 for (const Candidate& candidate : shrinkers) take(candidate.index);
                 more = static_cast<int64_t>(std::max(growers.size(), shrinkers.size())) == half;
@@ -385,7 +392,7 @@ class Survey::Chosen {
 
     Survey& survey_;
     int64_t room_;
-    std::vector<uint64_t> taken_;  // a bit for each variable
+    std::vector<uint64_t> taken_;  // a bit for each variable in the set
 };
 
 std::vector<int64_t> Survey::select(const bool* seen, const int64_t* previous, int64_t n_previous, int64_t limit) {

@@ -1,4 +1,4 @@
-// Which variables the next block holds, and which are left out for a while.
+// Working-set selection, and shrinking.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,15 @@ namespace mercer {
 struct Variables {
     int64_t size;
     const double *beta, *gradient, *lower, *upper;
-    const int64_t* groups;  // group of each variable; null where there is no equality constraint
+    const int64_t* groups;  // group of each variable; null without equality constraints
     int64_t n_groups;
-    const int64_t* active;  // the variables that count; null for all of them
+    const int64_t* active;  // the active variables; null for all variables
     int64_t n_active;
 };
 
-// What one look at the active variables finds. Until the next look, which uses the same memory again, the arrays must
-// be there and stay as they are; but for the gradient, which is noted. The mean of the free gradients of a single group
-// is summed in eight lanes, in the same order on every machine. Gradients must be numbers: of others it says nothing
-// true.
+// A survey of the active variables: violation, shrinking and working-set selection. The arrays, except the gradient,
+// must not change until the next survey, which reuses the same memory. The mean of the free gradients of a single group
+// is summed in eight lanes, in the same order on every processor. Results are meaningless if a gradient is NaN.
 class Survey {
   public:
     void look(const Variables& variables);
@@ -29,28 +28,29 @@ class Survey {
     double violation() const { return violation_; }  // the largest KKT violation
     int64_t n_free() const { return n_free_; }       // variables strictly inside their box
 
-    // Active variables that are free, or that can move and are not beyond all others on the right side by more than an
-    // eighth of the violation.
+    // Returns the number of active variables that are not shrunken: they are free, or their gradient is at most an
+    // eighth of the violation outside of [m, M] on the right side.
     int64_t n_kept() const;
     std::vector<int64_t> kept() const;
-    std::vector<int64_t> dropped() const;  // all other active ones
+    std::vector<int64_t> dropped() const;  // the active variables that can be shrunken
 
-    // At most `limit` active variables, sorted by group and then by index: the free ones of `previous` (up to half);
-    // then, except for two places, violators that have not been `seen`, from all over the table; then alternately the
-    // worst violators among those that can grow and those that can shrink, of either for half of the places that are
-    // left, and so on while there are more. Ties go to the smaller index.
+    // Selects at most `limit` active variables, sorted by group and then by index. It takes the free variables of
+    // `previous` (up to half); then violators that have not been `seen`, from the whole table, except for two places;
+    // then the worst violators that can grow and that can shrink, half of the remaining places for each, until no
+    // violator is left. Ties go to the smaller index.
     std::vector<int64_t> select(const bool* seen, const int64_t* previous, int64_t n_previous, int64_t limit);
 
   private:
     static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
     struct Level {
-        double least = kInfinity;  // m: smallest gradient among the variables that can grow
-        double most = -kInfinity;  // M: largest among those that can shrink
-        double sum = 0.0;          // of the gradients of free variables
+        double least = kInfinity;  // m: smallest gradient of the variables that can grow
+        double most = -kInfinity;  // M: largest gradient of the variables that can shrink
+        double sum = 0.0;          // sum of the gradients of free variables
         int64_t n_free = 0;
-        double middle = 0.0;                              // their mean; or else between m and M
-        double highest = -kInfinity, lowest = kInfinity;  // that who can grow and who can shrink is worth keeping at
+        double middle = 0.0;  // mean gradient of free variables, or the middle of m and M without free variables
+        double highest = -kInfinity, lowest = kInfinity;  // thresholds of shrinking: the largest gradient of a variable
+                                                          // that can grow, the smallest of one that can shrink
     };
 
     class Chosen;
@@ -60,7 +60,7 @@ class Survey {
     void measure_each();
     int64_t at(int64_t place) const { return v_.active == nullptr ? place : v_.active[place]; }
 
-    // visit(level_of): a loop over places that asks it for their levels is compiled for a single level, too.
+    // Calls visit(level_of). A loop over places that calls level_of is also compiled for a single level.
     template <class Visit>
     auto with_levels(Visit visit) const;
     template <class Visit>
@@ -70,15 +70,17 @@ class Survey {
 
     Variables v_{};
     std::vector<Level> levels_;
-    // Gradients of the variables that can grow, or else infinity; of those that can shrink, or else -infinity.
+    // Gradients of variables that can grow (infinity for the others), and of variables that can shrink (-infinity for
+    // the others).
     std::vector<double> growing_, shrinking_;
-    std::vector<int64_t> new_;  // places that have not been seen
+    std::vector<int64_t> new_;  // places of variables that have not been in a working set
     double violation_ = 0.0;
     int64_t n_free_ = 0;
 };
 
-// Where rows have two variables, one of either side, as in regression: takes out of `chosen` each that is 0 while its
-// partner is not. It violates less, for one of the two is 0 in the end, and has the same kernel values.
+// For problems with two variables a row, as in regression: removes each variable from `chosen` that is 0 while its
+// partner is not 0. It violates less than its partner, because one of the two is 0 at the optimum, and has the same
+// kernel values.
 void leave_out_partners(std::vector<int64_t>& chosen, const Variables& variables, const int64_t* rows, int64_t n_rows);
 
 }  // namespace mercer

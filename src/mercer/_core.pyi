@@ -267,7 +267,7 @@ class BlockLimits:
         most_late: int,
         exact_free: int,
         brief_free: int,
-        astray: float,
+        diverged_above: float,
         n_rounds: int,
     ) -> None: ...
 
@@ -279,7 +279,7 @@ class Block:
     @property
     def is_finished(self) -> bool: ...
     @property
-    def is_astray(self) -> bool: ...
+    def has_diverged(self) -> bool: ...
     @property
     def drags(self) -> bool: ...
     @property

@@ -32,7 +32,7 @@ def limits(**changed):
         "most_late": -1,
         "exact_free": -1,
         "brief_free": -1,
-        "astray": INFINITY,
+        "diverged_above": INFINITY,
         "n_rounds": 10,
     }
     return _core.BlockLimits(**usual | changed)
@@ -181,17 +181,17 @@ def test_nothing_finer_than_rounding_is_asked_of_single_precision():
     assert rough.n_iter < fine.n_iter
 
 
-def test_who_goes_astray_says_so_at_once_and_only_once():
+def test_a_block_that_diverges_says_so_at_once_and_only_once():
     whole = Whole(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
-    block = whole.finish(whole.begin(astray=1e-3))
-    assert block.is_astray
+    block = whole.finish(whole.begin(diverged_above=1e-3))
+    assert block.has_diverged
     assert block.n_newton == 0
     assert block.violation > 1e-3
     block.go_to(0.5 * (block.beta + whole.beta), 0.5 * (block.gradient + whole.gradient))
-    assert not block.is_astray
+    assert not block.has_diverged
     assert not block.is_finished
     whole.finish(block)
-    assert not block.is_astray
+    assert not block.has_diverged
     block.store_point(whole.beta)
     assert whole.violation() < 1e-2
 

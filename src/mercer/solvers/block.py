@@ -70,7 +70,7 @@ def _settle(
     """
     block = _begin(state, chosen, matrix, tol, newton_tol, _ASTRAY * at_zero, boxes)
     yield from _work(state, chosen, block, is_hidden=boxes != 1.0)
-    if block.is_astray:
+    if block.has_diverged:
         rough = max(tol, _PART_WAY * at_zero)
         smaller = yield from _settle(state, chosen, matrix, rough, rough, at_zero, boxes / _SMALLER)
         linear = state.problem.linear[chosen]
@@ -91,7 +91,7 @@ def _begin(
     matrix: RealArray,
     tol: float,
     newton_tol: float,
-    astray: float,
+    diverged_above: float,
     boxes: float,
 ) -> Block:
     problem, single, everything = state.problem, matrix.dtype == np.float32, state.takes_everything
@@ -117,7 +117,7 @@ def _begin(
         most_late=late,
         exact_free=exact if everything and not single else -1,
         brief_free=-1 if not ends else size if single else EXACT_FREE,
-        astray=astray,
+        diverged_above=diverged_above,
         n_rounds=_ROUNDS if everything and size <= _SMALL_BLOCK else _BLOCK_ROUNDS,
     )
     point = state.beta, state.gradient, problem.lower, problem.upper
