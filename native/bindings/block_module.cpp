@@ -22,7 +22,7 @@
 namespace mercer {
 namespace {
 
-// The problem of the chosen ones among all variables.
+// The problem on a working set, from arrays of all variables.
 class BlockOfArrays {
   public:
     template <class Real>
@@ -87,7 +87,7 @@ class BlockOfArrays {
     auto beta() const { return owned(point_->beta); }
     auto gradient() const { return owned(point_->gradient); }
 
-    // Who has moved: places among the chosen ones, variables, by how much each, and the sum of the squares of that.
+    // Returns the variables that moved: positions in the working set, indices, changes, and the sum of squared changes.
     auto moves() const {
         WorkingPoint::Moves moves = point_->moves();
         double squares = 0.0;
@@ -113,7 +113,7 @@ class BlockOfArrays {
         point_->store(from, to.data());
     }
 
-    nb::object matrix_;  // stays as long as this does
+    nb::object matrix_;  // keeps the matrix alive
     Stop stop_;
     std::optional<WorkingPoint> point_;
     std::unique_ptr<AnyBlock> block_;
@@ -152,12 +152,14 @@ void bind_block(nb::module_& m) {
                bool drags, int64_t most_free, int64_t most_close, double close, int64_t most_late, int64_t exact_free,
                int64_t brief_free, double diverged_above, int n_rounds) {
                 require(n_rounds >= 1, "n_rounds must be positive");
-                new (self) BlockLimits{tol,        newton_tol, violation, largest,    convex,     drags,  most_free,
-                                       most_close, close,      most_late, exact_free, brief_free, diverged_above, n_rounds};
+                new (self)
+                    BlockLimits{tol,        newton_tol, violation, largest,    convex,     drags,          most_free,
+                                most_close, close,      most_late, exact_free, brief_free, diverged_above, n_rounds};
             },
             nb::kw_only(), nb::arg("tol"), nb::arg("newton_tol"), nb::arg("violation"), nb::arg("largest"),
             nb::arg("convex"), nb::arg("drags"), nb::arg("most_free"), nb::arg("most_close"), nb::arg("close"),
-            nb::arg("most_late"), nb::arg("exact_free"), nb::arg("brief_free"), nb::arg("diverged_above"), nb::arg("n_rounds"));
+            nb::arg("most_late"), nb::arg("exact_free"), nb::arg("brief_free"), nb::arg("diverged_above"),
+            nb::arg("n_rounds"));
     nb::class_<BlockOfArrays>(m, "Block")
         .def("work", &BlockOfArrays::work, nb::arg("most"), nb::arg("stop").none() = nb::none())
         .def("go_to", &BlockOfArrays::go_to, nb::arg("beta").noconvert(), nb::arg("gradient").noconvert())

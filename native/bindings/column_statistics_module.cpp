@@ -96,7 +96,7 @@ nb::ndarray<nb::numpy, double, nb::ndim<1>> sq_norms(AnyMatrix table, ConstDoubl
     return owned(std::move(norms));
 }
 
-// The same of CSR rows, from 0: the pointers are looked at again, for who holds the matrix can have spoilt them.
+// The same for CSR rows, from 0. The pointers are checked again, because other code may have changed them.
 template <class Index>
 std::vector<double> sq_norms_of_entries(const AnyVector& data, const AnyVector& indptr, auto square) {
     const auto n = static_cast<int64_t>(indptr.shape(0)) - 1, n_entries = static_cast<int64_t>(data.shape(0));

@@ -136,7 +136,7 @@ class VariableTiles {
         return sums;
     }
 
-    // Of rows that are not followed, which have none, too: that is faster than to look for the others.
+    // Of rows that are not followed, which have no such row, too: that is faster than to look for the others.
     void share(const std::vector<double>& change, double* gradient) const {
         if (is_doubled_) {
             for (double* half : {gradient, gradient + n_rows_})

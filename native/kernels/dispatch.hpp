@@ -58,7 +58,7 @@ BlockSolver<Real> newton_steps_of(const Implementation& native) {
         return native.newton_steps;
 }
 
-// The implementation of that name, or null where this machine or this build has none.
+// Returns the implementation of that name, or null if this processor or this build does not have it.
 const Implementation* find_implementation(const char* name);
 
 const Implementation& best_implementation();

@@ -6,8 +6,8 @@
 
 namespace mercer::MERCER_ISA {
 
-// What tiles know about their rows and columns, for each pass: norms, 0 where there are none, and <centre, x>, null
-// where there is no centre.
+// Data of the rows and columns of a tile, for each pass: norms (0 if a pass needs no norms) and <centre, x> (null
+// without a centre).
 template <class Real>
 struct TileSides {
     const Real *left_norms, *left_offsets;

@@ -188,7 +188,8 @@ struct Tables {
 };
 
 // One letter of the left string, for subsequences of one number of letters: the `first` are made of no shorter ones,
-// and the `last` are what is looked for. What is fused is said, for compilers would choose anew in each lane.
+// and the `last` are what is looked for. Fused operations are explicit, because compilers would otherwise choose in
+// each lane.
 template <bool small, bool first, bool last>
 void subsequence_level(const Tables& tables, const double* shorter, double* own, int64_t longest, Vec decay,
                        Vec* total) {

@@ -17,8 +17,8 @@ constexpr int64_t kStoredGroups = 4;       // where values are stored: processor
 constexpr int64_t kPackedAlone = 1 << 13;  // elements of columns that are packed before another thread has been asked
 constexpr int64_t kTasksPerThread = 4;     // so that no thread waits long for the last one
 constexpr int64_t kSymmetricTasks = 32;    // each has its own sums over rows
-constexpr int64_t kTasksOfPart = 8;        // of such a product that comes in parts
-constexpr int64_t kSymmetricColumns = 1 << 15;  // at a time: 8 MiB of such sums
+constexpr int64_t kTasksOfPart = 8;        // tasks of a symmetric product that is computed in parts
+constexpr int64_t kSymmetricColumns = 1 << 15;  // columns at a time: 8 MiB of sums over rows
 
 // Where finished tiles of some precision go: stored, rounded where it is in less, or multiplied by vectors and summed
 // in double.

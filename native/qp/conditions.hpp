@@ -11,7 +11,7 @@ struct Point {
     const double *linear, *lower, *upper;
     const double* start;    // feasible: it fixes the sum of every group
     const double* ridge;    // added to the diagonal of K; may be null
-    const int64_t* groups;  // of each variable; null where all are in one group, or there is none
+    const int64_t* groups;  // group of each variable; null with one group or without groups
     int64_t n_groups;
 };
 
