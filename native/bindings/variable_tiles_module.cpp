@@ -136,7 +136,7 @@ class VariableTiles {
         return sums;
     }
 
-    // Of rows that are not followed, which have no such row, too: that is faster than to look for the others.
+    // Adds the change of each row to the gradients of its variables, also for inactive rows, whose change is 0.
     void share(const std::vector<double>& change, double* gradient) const {
         if (is_doubled_) {
             for (double* half : {gradient, gradient + n_rows_})
