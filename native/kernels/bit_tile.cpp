@@ -14,7 +14,7 @@ MERCER_INLINE Words load_words(const uint64_t* p) {
     return some;
 }
 
-// How many bits of each lane are 1.
+// The number of one bits in each lane.
 MERCER_INLINE Words count_ones(Words x) {
 #if defined(__AVX512VPOPCNTDQ__)
     return reinterpret_cast<Words>(_mm512_popcnt_epi64(reinterpret_cast<__m512i>(x)));
@@ -29,7 +29,7 @@ MERCER_INLINE Words count_ones(Words x) {
 #endif
 }
 
-// table[the last digit of each lane]
+// table[lowest hexadecimal digit of each lane].
 MERCER_INLINE Vec look_up(const double* table, Words at) {
 #if defined(__AVX512F__)
     return _mm512_permutex2var_pd(load(table), reinterpret_cast<__m512i>(at), load(table + kLanes));

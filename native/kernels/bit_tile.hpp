@@ -1,17 +1,18 @@
-// Gaussian values between rows of bits: a function of how many bits differ, looked up digit by digit.
+// Gaussian kernel values between rows of bits. A value depends only on the number of bits that differ (the Hamming
+// distance): it is a product of table entries, one for each hexadecimal digit of that number.
 #pragma once
 
 #include <cstdint>
 
 namespace mercer {
 
-constexpr int kMostDigits = 3;  // hexadecimal ones, of the number of bits that differ
+constexpr int kMostDigits = 3;  // largest number of hexadecimal digits of a Hamming distance
 constexpr int64_t kMostBits = (int64_t{1} << 4 * kMostDigits) - 1;
 
 constexpr int64_t words_of(int64_t n_bits) { return (n_bits + 63) / 64; }
 
-// tile[r][c] = the product over d of powers[d][the d-th digit of the number of bits that differ], for as many rows and
-// columns as a tile of double precision has; left[word][row], right[word][column], powers[n_digits][16].
+// tile[r][c] = the product over d of powers[d][d-th digit of the Hamming distance of row r and column c]. The tile has
+// the shape of a double-precision tile. Layouts: left[word][row], right[word][column], powers[n_digits][16].
 using BitTile = void (*)(const uint64_t* left, const uint64_t* right, int64_t n_words, const double* powers,
                          int n_digits, double* tile);
 
@@ -24,7 +25,7 @@ void bit_tile(const uint64_t*, const uint64_t*, int64_t, const double*, int, dou
 namespace avx512 {
 void bit_tile(const uint64_t*, const uint64_t*, int64_t, const double*, int, double*);
 }
-namespace avx512_popcnt {  // for processors that count the bits of a vector's lanes
+namespace avx512_popcnt {  // for processors with AVX512_VPOPCNTDQ, which counts the one bits of each lane
 void bit_tile(const uint64_t*, const uint64_t*, int64_t, const double*, int, double*);
 }
 

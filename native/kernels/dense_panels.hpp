@@ -1,4 +1,4 @@
-// Dense rows packed for the inner-product tile: [feature][row], so that a tile reads both operands in order.
+// Packs dense rows for the inner-product tile as [feature][row], so that a tile reads both operands sequentially.
 #pragma once
 
 #include "kernels/feature_sums.hpp"
@@ -12,14 +12,16 @@ namespace mercer::MERCER_ISA {
 template <class Real>
 constexpr int kTileColumns = 2 * kLanesOf<Real>;
 
-// Inner products are sums of sums of so many terms: a term then passes through p / 64 + 64 roundings rather than p, and
-// single precision settles more (src/mercer/gram/rounding.py has the same number). It costs a hundredth of the
-// time.
+// Number of terms in a partial sum. An inner product of p terms is a sum of such partial sums, so that a term is
+// rounded at most p / 64 + 64 times instead of p times. The rounding bounds of src/mercer/gram/rounding.py use the same
+// number.
 constexpr int64_t kTermsPerSum = 64;
 
-constexpr int kStagedFeatures = 64;  // a multiple of every vector's lanes: what is staged stays in the nearest cache
+// Number of features that are staged at a time: a multiple of the lanes of every vector type, and small enough for the
+// L1 cache.
+constexpr int kStagedFeatures = 64;
 
-// staged[j] = row[j] - centre[j], in this precision; zeros up to a whole number of vectors.
+// staged[j] = row[j] - centre[j], rounded to Real. Zeros fill the last vector.
 template <class Real, class Stored>
 MERCER_INLINE void stage_row(const Stored* row, int64_t stride, const double* centre, int n_features, Real* staged) {
     if (stride != 1)
@@ -32,7 +34,8 @@ MERCER_INLINE void stage_row(const Stored* row, int64_t stride, const double* ce
     for (int j = n_features; j % kLanesOf<Real> != 0; ++j) staged[j] = 0;
 }
 
-// packed[feature][First + r] = staged[First + r][feature], for as many rows and features as a vector has lanes.
+// Transposes staged rows: packed[feature][First + r] = staged[First + r][feature]. One call handles a square of
+// kLanesOf<Real> rows and features, and recursion handles the rows after it.
 template <class Real, int First, int Width>
 MERCER_INLINE void turn_staged(const Real* staged, int n_features, Real* packed) {
     constexpr int kLane = kLanesOf<Real>, kRows = Width - First < kLane ? Width - First : kLane;
@@ -66,7 +69,7 @@ MERCER_INLINE void pack_dense_rows(const RowsView& view, int64_t first, int coun
     }
 }
 
-// As many rows side by side as divide a width and fit into a vector of so many lanes.
+// A vector over adjacent packed rows. Its length is the largest power of two that divides Width, but at most Lanes.
 template <class Real, int Width, int Lanes>
 struct SideBySide {
     static constexpr int kRows = (Width & -Width) < Lanes ? (Width & -Width) : Lanes, kVectors = Width / kRows;
@@ -79,7 +82,8 @@ struct SideBySide {
     }
 };
 
-// Norms add the squares in the order in which the tile adds products: the distance between equal rows is 0.
+// Squared norms. Squares are summed in the order in which the tile sums products, so that the distance between equal
+// rows is exactly 0.
 template <class Real, int Width>
 MERCER_INLINE void measure_norms(const Real* packed, const int32_t* columns, int64_t count, Real* norms) {
     using Rows = SideBySide<Real, Width, kLanesOf<Real>>;
@@ -101,7 +105,8 @@ MERCER_INLINE void measure_norms(const Real* packed, const int32_t* columns, int
     __builtin_memcpy(norms, totals, sizeof(totals));
 }
 
-// <centre, x>, which turns centred products back into plain ones, where x is what is packed plus the centre.
+// offsets[r] = <centre, x_r> for the original row x_r (the packed row plus the centre). These offsets convert inner
+// products of centred rows to inner products of the original rows.
 template <class Real, int Width>
 MERCER_INLINE void measure_offsets(const Real* packed, const int32_t* columns, int64_t count, const double* centre,
                                    double centre_norm, Real* offsets) {
@@ -122,8 +127,8 @@ MERCER_INLINE void measure_offsets(const Real* packed, const int32_t* columns, i
             offsets[v * Wide::kRows + r] = static_cast<Real>(products[v][r] + centre_norm);
 }
 
-// What a tile needs to know of the rows packed with it, for one pass: their squared norms, and offsets where there is a
-// centre. All rows at once: a sum waits for its last addition.
+// Computes what a tile needs for one pass besides the packed rows: their squared norms and, with a centre, their
+// offsets. All rows are processed side by side, because a single sum would wait for the latency of each addition.
 template <class Real, int Width>
 MERCER_INLINE void measure_packed(const Real* packed, int64_t n_features, const double* centre, double centre_norm,
                                   const Pass& pass, Real* norms, Real* offsets) {
@@ -138,8 +143,8 @@ MERCER_INLINE void measure_packed(const Real* packed, int64_t n_features, const 
         for (int r = 0; r < Width; ++r) offsets[r] = 0;
 }
 
-// Packs `count` <= Width rows from `first` on, minus the centre; the missing ones become zero rows.
-// What is measured of them for the q-th pass begins at q * stride.
+// Packs `count` <= Width rows, beginning with row `first`, minus the centre. Zero rows fill up to Width. The norms and
+// offsets for pass q begin at index q * stride.
 template <class Real, int Width>
 void pack_dense(const RowsView& view, int64_t first, int count, const double* centre, const double* centre_norms,
                 const Program& program, Real* packed, Real* norms, Real* offsets, int64_t stride) {
@@ -157,8 +162,9 @@ void pack_dense(const RowsView& view, int64_t first, int count, const double* ce
                                     norms + q * stride, offsets + q * stride);
 }
 
-// tile[r][c] = sum_k of the terms of left[k][r] and right[k][c], every element summed in the order of k, kTermsPerSum
-// at a time. Of distances and sums, -1/2 of that: with norms of 0 it stands for the distance itself.
+// tile[r][c] = the sum over k of the term of left[k][r] and right[k][c]. Terms are summed in the order of k,
+// kTermsPerSum to a partial sum. Distances and Pairing::sum are multiplied by -1/2: run_program then computes norm +
+// norm - 2 tile with norms of 0.
 template <class Real, Pairing kPairing, bool kChosen>
 void pair_tile(const Real* left, const Real* right, const int32_t* columns, int64_t n_columns, Real* tile) {
     constexpr bool kPlain = kPairing == Pairing::product || kPairing == Pairing::minimum;

@@ -1,8 +1,10 @@
-// What is added up over the features of two rows: products, and terms of distances that are no inner products.
+// The terms that a pass sums over the features of two rows: products, and terms of distances such as L1 and
+// chi-squared.
 //
-// A pass over dense rows adds up the term itself; of a distance it returns -1/2 of it, with norms of 0. A pass over
-// sparse rows sees only features that both rows have, and adds up what these share: with the norms of the rows, a
-// distance is norm + norm - 2 shared. So that one formula serves both, and inner products too.
+// Every distance is computed as norm + norm - 2 shared. A pass over sparse rows visits only features that are nonzero
+// in both rows; it sums the shared terms, and the norms are sums over each row alone. A pass over dense rows sums the
+// terms of the distance itself; it uses norms of 0 and shared = -1/2 of that sum. The same formula therefore serves
+// dense and sparse rows.
 #pragma once
 
 #include "kernels/program.hpp"
@@ -10,7 +12,7 @@
 
 namespace mercer::MERCER_ISA {
 
-// sum + the term of two dense features.
+// sum + the term of one feature of two dense rows.
 template <class Real, Pairing kPairing>
 MERCER_INLINE VecOf<Real> add_term(VecOf<Real> sum, Real left, VecOf<Real> b) {
     using V = VecOf<Real>;
@@ -30,7 +32,7 @@ MERCER_INLINE VecOf<Real> add_term(VecOf<Real> sum, Real left, VecOf<Real> b) {
     }
 }
 
-// What two features share, of vectors or numbers; 0 where one of them is.
+// The shared term of one feature of two sparse rows, for vectors or scalars. It is 0 if a or b is 0.
 template <Pairing kPairing, class V>
 MERCER_INLINE V shared_term(V a, V b) {
     if constexpr (kPairing == Pairing::minimum) return min(a, b);
@@ -40,13 +42,13 @@ MERCER_INLINE V shared_term(V a, V b) {
         return a == V{} ? V{} : (b == V{} ? V{} : same);
     }
     if constexpr (kPairing == Pairing::chi2) {
-        const V both = a + b;  // the same for (b, a), to the bit
+        const V both = a + b;  // symmetric in a and b, bit by bit
         return both != V{} ? 2.0f * min(a, b) * (max(a, b) / both) : V{};
     }
     return V{};
 }
 
-// norm + what one feature adds to it.
+// norm + the term of one feature in the norm of a sparse row.
 template <class Real, Pairing kPairing>
 MERCER_INLINE Real add_to_norm(Real norm, Real a) {
     if constexpr (kPairing == Pairing::product) return multiply_add(a, a, norm);
@@ -55,7 +57,7 @@ MERCER_INLINE Real add_to_norm(Real norm, Real a) {
     return norm + a;
 }
 
-// Calls use.template operator()<pairing>().
+// Calls use.template operator()<pairing>(): turns the run-time value into a template argument.
 template <class Use>
 MERCER_INLINE void with_pairing(Pairing pairing, Use use) {
     switch (pairing) {

@@ -10,7 +10,7 @@ namespace mercer {
 namespace {
 
 constexpr int64_t kRowsPerTask = 16;
-constexpr int64_t kRowsMoved = 256;  // at a time: they stay in the second cache
+constexpr int64_t kRowsMoved = 256;  // rows that are compacted at a time: they stay in the L2 cache
 constexpr int64_t kColumnsAtATime = 64;
 constexpr int64_t kRowsAhead = 24;
 
@@ -52,15 +52,16 @@ void move_task(void* context, int64_t task) {
         std::copy_n(job.from + i * job.n_columns, job.n_columns, job.to + i * job.stride);
 }
 
-// K of chosen variables, of which some have rows that are kept.
+// Builds the symmetric matrix of the chosen variables. Some of their rows are cached; `square` has the values between
+// the others.
 struct SquareJob {
     const KeptRows<float>& kept;
     const float* square;
     int64_t square_stride;
     float* out;
     int64_t out_stride;
-    std::vector<int64_t> places;   // of those without a row
-    std::vector<int64_t> numbers;  // among those, of each variable
+    std::vector<int64_t> places;   // positions of the variables without a cached row
+    std::vector<int64_t> numbers;  // for each variable, the number of such variables before it
 };
 
 void square_task(void* context, int64_t task) {
@@ -78,7 +79,8 @@ void square_task(void* context, int64_t task) {
             for (int64_t b = 0; b < n_missing; ++b) out[job.places[static_cast<std::size_t>(b)]] = values[b];
         }
     }
-    for (const int64_t m : job.places) {  // while the rows are near: side by side, they fill a line of the cache
+    // The rows of this task are still in the cache, and their mirrored values are adjacent in memory.
+    for (const int64_t m : job.places) {
         float* out = job.out + m * job.out_stride;
         for (int64_t a = 0; a < n_found; ++a) out[found[a]] = job.out[found[a] * job.out_stride + m];
     }
@@ -92,12 +94,13 @@ struct MirrorJob {
 void mirror_task(void* context, int64_t task) {
     const auto& job = *static_cast<const MirrorJob*>(context);
     const int64_t first = job.n_known + task * kRowsPerTask, last = std::min(first + kRowsPerTask, job.size);
-    float turned[kRowsPerTask][kColumnsAtATime];  // rows of the matrix may all fall into the same places of the cache
+    // A buffer, because rows of the matrix may all map to the same cache set.
+    float turned[kRowsPerTask][kColumnsAtATime];
     for (int64_t left = 0; left < job.n_known; left += kColumnsAtATime) {
         const int64_t width = std::min(kColumnsAtATime, job.n_known - left);
         for (int64_t c = 0; c < width; ++c) {
             const float* row = job.matrix + (left + c) * job.stride;
-            if (left + c + kRowsAhead < job.n_known)  // which no processor foresees
+            if (left + c + kRowsAhead < job.n_known)  // hardware prefetchers do not predict this access
                 __builtin_prefetch(row + kRowsAhead * job.stride + first);
             for (int64_t i = first; i < last; ++i) turned[i - first][c] = row[i];
         }
@@ -139,10 +142,10 @@ void gather(const KeptRows<Kept>& kept, Real* out, int64_t out_stride, int n_thr
 
 template <class Real>
 void compact_square(Real* matrix, int64_t stride, const int64_t* stay, int64_t n_stay, int n_threads) {
-    if (n_stay == 0 || stay[n_stay - 1] == n_stay - 1) return;  // none but the last ones leave
+    if (n_stay == 0 || stay[n_stay - 1] == n_stay - 1) return;  // only indices at the end are removed
     const auto height = std::min(kRowsMoved, n_stay);
     const auto moved = std::make_unique_for_overwrite<Real[]>(static_cast<std::size_t>(height * n_stay));
-    for (int64_t first = 0; first < n_stay; first += height) {  // no row moves downwards
+    for (int64_t first = 0; first < n_stay; first += height) {  // rows move only to smaller indices
         const int64_t count = std::min(height, n_stay - first);
         gather(KeptRows<Real>{matrix, stride, stay + first, count, stay, n_stay}, moved.get(), n_stay, n_threads);
         MoveJob<Real> job{moved.get(), matrix + first * stride, stride, n_stay, count};

@@ -1,4 +1,4 @@
-// Lists of places among 0 to n - 1.
+// Lists of indices from 0 to n - 1.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,13 @@
 
 namespace mercer {
 
-// Those of `places`, or of 0 to n - 1 where there is no list, that are not among `own`, rising.
+// The indices in `places` (or all from 0 to n - 1 if `places` is null) that are not in `own`, in ascending order.
 inline std::vector<int64_t> places_without(const int64_t* own, int64_t n_own, const int64_t* places, int64_t n_places,
                                            int64_t n) {
     std::vector<char> wanted(static_cast<std::size_t>(n), places != nullptr ? 0 : 1);
     for (int64_t k = 0; places != nullptr && k < n_places; ++k) wanted[static_cast<std::size_t>(places[k])] = 1;
     for (int64_t k = 0; k < n_own; ++k) wanted[static_cast<std::size_t>(own[k])] = 0;
-    std::vector<int64_t> left(static_cast<std::size_t>(n) + 1);  // with a place for what is not wanted
+    std::vector<int64_t> left(static_cast<std::size_t>(n) + 1);  // one more element: writes are branchless
     std::size_t size = 0;
     for (int64_t i = 0; i < n; ++i) {
         left[size] = i;

@@ -1,4 +1,4 @@
-// Dense rows of integers packed for tiles: [unit][row], and behind the units what a tile needs of each row.
+// Packs rows of integers for tiles as [unit][row]. One more unit of each row holds its additive term.
 #pragma once
 
 #include "kernels/dense_panels.hpp"
@@ -6,8 +6,9 @@
 
 namespace mercer::MERCER_ISA {
 
-// Whether a tile of integers has all that the program asks for: a distance or an inner product of all features. Bounds
-// on rounding depend on it (src/mercer/gram/encodings/integers.py asks the same of kernels).
+// Whether integer tiles can evaluate the program: it must have one pass, which is a squared distance or an inner
+// product over all features. Rounding bounds rely on this condition; src/mercer/gram/encodings/integers.py tests the
+// same one.
 inline bool are_integers(const TileRequest& request) {
     const Program& program = request.program;
     if (request.integer_tile == nullptr || program.n_passes != 1) return false;
@@ -15,14 +16,14 @@ inline bool are_integers(const TileRequest& request) {
     return pass.pairing == Pairing::product && pass.columns == nullptr && !(pass.with_norms && pass.with_offsets);
 }
 
-// Distances are exact until they are scaled: with norms of 0, -1/2 of one stands for it, as an inner product does for
-// itself.
+// Panels of integer rows. Distances are exact until they are scaled. A tile of distances holds -1/2 of each distance
+// and norms of 0, so that norm + norm - 2 tile is the distance. A tile of inner products holds the products.
 struct IntegerPanels {
     using Unit = int32_t;
 
     static int64_t size(const RowsView& rows) { return rows.integers.n_units + 1; }
 
-    // Bytes on the right are packed 128 less, which the lift of the left ones makes up for.
+    // Bytes on the right are packed minus 128; the lift of the left row (128 times its sum) compensates for this.
     template <int Width>
     static void pack(const TileRequest& request, bool is_left, int64_t first, int count, const double*, int32_t* packed,
                      float* norms, float*, int64_t) {

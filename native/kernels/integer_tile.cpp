@@ -1,4 +1,4 @@
-// Rows of integers, for processors that multiply and add them (see simd.hpp).
+// Tiles of integer rows, for processors with AVX512_VNNI (see simd.hpp).
 #include "kernels/integer_tile.hpp"
 
 #include "kernels/simd.hpp"
@@ -9,8 +9,9 @@ namespace {
 using Integers = VecOf<int32_t>;
 
 constexpr int kIntegers = kLanesOf<int32_t>;
-constexpr double kHalfUnit = 1.001 * 0x1p-24;  // of single precision, and double precision beside it
-constexpr int kStaged = 64;                    // numbers at a time
+constexpr double kHalfUnit =
+    1.001 * 0x1p-24;         // relative; half a unit in the last place of float32, plus float64 rounding
+constexpr int kStaged = 64;  // numbers that are converted at a time
 
 template <bool kBytes>
 MERCER_INLINE Integers add_products(Integers sum, Integers left, Integers right) {
@@ -53,7 +54,7 @@ template <class Stored, class Number>
 bool row_of(const Stored* row, int64_t stride, int64_t n_features, double step, int32_t* units) {
     constexpr bool kBytes = sizeof(Number) == 1;
     constexpr double kLeast = kBytes ? 0.0 : -32767.0, kMost = kBytes ? 255.0 : 32767.0;
-    constexpr double kRounds = 0x1.8p52;  // added and taken away, it leaves a whole number
+    constexpr double kRounds = 0x1.8p52;  // x + kRounds - kRounds rounds x to an integer
     using Narrow = int32_t __attribute__((vector_size(kLanes * sizeof(int32_t))));
     const int64_t n_units = units_of(n_features, kBytes);
     const double inverse = 1.0 / step;

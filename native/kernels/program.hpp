@@ -1,4 +1,4 @@
-// A kernel as a short postfix program over tiles; the opcodes are those of mercer/kernels/program.py.
+// A kernel is a short postfix program over tiles. The opcodes are those of src/mercer/kernels/program.py.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,10 @@ enum class Op : int32_t {
 constexpr bool is_distance(Op op) { return op == Op::sqdist || op == Op::l1 || op == Op::chi2 || op == Op::hamming; }
 constexpr bool is_pass(Op op) { return op == Op::dot || op == Op::minimum || op == Op::sum || is_distance(op); }
 
-// What is added up over the features of two rows.
+// The term that is summed over the features of two rows.
 enum class Pairing : int32_t { product, squared_difference, l1, chi2, hamming, minimum, sum };
 
-// One sweep over features of both rows; all operations that need it share it.
+// One sum over the features of both rows. All operations that need the same sum share its pass.
 struct Pass {
     Pairing pairing;
     const int32_t* columns;  // null: all features
@@ -44,13 +44,13 @@ constexpr int kMaxProgram = 256;
 
 struct Program {
     const Op* ops;
-    const double* arguments;  // of an operation that begins with a pass, which one
+    const double* arguments;  // one for each operation; the number of the pass, if the operation reads a pass
     int length;
     const Pass* passes;
     int n_passes;
 
     bool is_dot() const { return length == 1 && ops[0] == Op::dot; }
-    // exp(scale D) for a distance D and scale <= 0
+    // Whether operations i to i + 2 compute exp(scale D) for a distance D and scale <= 0.
     bool is_gaussian_at(int i) const {
         return i + 2 < length && is_distance(ops[i]) && ops[i + 1] == Op::scale && ops[i + 2] == Op::exp &&
                arguments[i + 1] <= 0.0;

@@ -1,4 +1,4 @@
-// Sums of kept rows, compiled once per instruction set (see simd.hpp).
+// Weighted sums of cached rows, compiled once per instruction set (see simd.hpp).
 #include "kernels/row_sums.hpp"
 
 #include "kernels/simd.hpp"
@@ -8,11 +8,12 @@ namespace mercer::MERCER_ISA {
 namespace {
 
 constexpr int64_t kColumnsPerTask = 1024;
-constexpr int64_t kRowsAtATime = 4;     // a sum is read and written once for so many rows
-constexpr int64_t kOutputsAtATime = 4;  // rows are read once for so many sums
-constexpr int64_t kSpread = 2;          // of so many columns side by side, one by one takes longer than all of them
+constexpr int64_t kRowsAtATime = 4;     // rows that are added each time a sum is read and written
+constexpr int64_t kOutputsAtATime = 4;  // sums that are updated each time a row is read
+// If the listed columns span at most this many times their number, summing the whole span is faster than gathering.
+constexpr int64_t kSpread = 2;
 template <class Kept>
-constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Kept));  // values on a line of the cache
+constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Kept));  // values in a cache line
 
 template <class Kept>
 struct CombineJob {
@@ -20,7 +21,7 @@ struct CombineJob {
     const Sums& sums;
 };
 
-// Columns side by side.
+// Adjacent columns, from `first` on.
 struct InOrder {
     int64_t first;
 
@@ -31,7 +32,7 @@ struct InOrder {
     }
 };
 
-// Columns that are looked up.
+// Columns from a list of indices.
 struct LookedUp {
     const int64_t* columns;
 
@@ -44,7 +45,7 @@ struct LookedUp {
     }
 };
 
-// Values of a row at kLanes columns from the j-th on, or at the last `count` of them.
+// Values of a row at kLanes columns, from the j-th on; or, if not kWhole, at the remaining `count` columns.
 template <bool kWhole, class Place, class Kept>
 MERCER_INLINE Vec at_columns(const Place& place, const Kept* row, int64_t j, int64_t count) {
     if constexpr (kWhole) return place.several(row, j);
@@ -67,8 +68,8 @@ MERCER_INLINE void write(double* to, Vec values, int64_t count) {
     for (int64_t lane = 0; lane < count; ++lane) to[lane] = values[lane];
 }
 
-// Adds kRows rows to kOutputs sums at kLanes columns, or at the last `count` of them, with the same rounding whatever
-// the compiler makes of it.
+// Adds kRows weighted rows to kOutputs sums at kLanes columns or, if not kWhole, at the remaining `count` columns.
+// Explicit fused multiply-adds make the rounding independent of the compiler.
 template <bool kWhole, int64_t kRows, int64_t kOutputs, class Kept, class Place>
 MERCER_INLINE void add_rows(const Kept* const* rows, const Vec (*weights)[kRows], int64_t j, int64_t count,
                             const Place& place, double* out, int64_t stride) {
@@ -82,9 +83,9 @@ MERCER_INLINE void add_rows(const Kept* const* rows, const Vec (*weights)[kRows]
     }
 }
 
-// out[k][j] += sum_i weights[k][i] kept[slots[i]][place(j)] for n of them, and kOutputs of them from the first on.
-// While four rows are added, the next four are on their way: a task reads too little of a row for the processor to see
-// where it will go on.
+// out[k][j] += sum_i weights[k][i] kept[slots[i]][place(j)] for j < n and for kOutputs outputs, from `first` on. While
+// four rows are added, the next four are prefetched: a task reads too little of a row for the hardware prefetcher to
+// help.
 template <int64_t kOutputs, class Kept, class Place>
 void combine_columns(const CombineJob<Kept>& job, int64_t first, int64_t n, double* out, int64_t stride,
                      const Place& place) {

@@ -1,4 +1,4 @@
-// Sums of kept rows.
+// Weighted sums of cached rows.
 #pragma once
 
 #include "kernels/gather.hpp"
@@ -11,7 +11,7 @@ struct Sums {
     int64_t n_outputs;
 };
 
-// out[k][j] += sum_i weights[k][i] kept[slots[i]][columns[j]], in an order that depends on the slots alone.
+// out[k][j] += sum_i weights[k][i] kept[slots[i]][columns[j]]. The order of summation depends only on the slots.
 template <class Kept>
 using Combine = void (*)(const KeptRows<Kept>&, const Sums&, int n_threads);
 

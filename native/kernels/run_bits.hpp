@@ -1,4 +1,4 @@
-// Tiles of rows of bits, in double precision.
+// Evaluates tiles of rows of bits, in double precision.
 #pragma once
 
 #include "kernels/bit_tile.hpp"
@@ -9,7 +9,7 @@ namespace mercer::MERCER_ISA {
 
 constexpr int kBitColumns = kTileColumns<double>;
 
-// words[panel][word][place], of as many rows as a panel has, or fewer: the places that are left are rows of zeros.
+// Packs `count` <= Width rows as packed[word][row]. Rows of zeros fill up to Width.
 template <int Width>
 void pack_bits(const RowsView& view, int64_t first, int count, uint64_t* packed) {
     const int64_t n_words = view.bits.n_words;
@@ -29,7 +29,7 @@ struct BitJob {
     uint64_t* panels;
     const double* powers;
     int n_digits;
-    int64_t groups;  // of rows packed at a time
+    int64_t groups;  // number of row groups (kTileRows rows each) that are packed at a time
 };
 
 template <class Stored>
@@ -76,7 +76,8 @@ void bit_rows_task(void* context, int64_t task) {
     outlet.finish();
 }
 
-// powers[d][digit] = exp(scale step^2 digit 16^d), the factors of values between rows of so many bits; how many digits.
+// Fills powers[d][digit] = exp(scale step^2 digit 16^d), the factors of a kernel value for each hexadecimal digit of
+// the Hamming distance. Returns the number of digits.
 inline int powers_of(const TileRequest& request, double* powers) {
     const double step = request.left.bits.step, scale = request.program.arguments[1] * (step * step);
     int n_digits = 0;

@@ -1,4 +1,4 @@
-// Tiles of dense rows: a panel of packed columns against groups of packed rows.
+// Evaluates tiles of dense rows: panels of packed columns against groups of packed rows.
 #pragma once
 
 #include "kernels/dense_panels.hpp"
@@ -8,14 +8,14 @@
 
 namespace mercer::MERCER_ISA {
 
-constexpr int64_t kLeftBytes = 192 << 10;  // packed rows handled at a time by one thread
+constexpr int64_t kLeftBytes = 192 << 10;  // bytes of packed rows that a thread handles at a time
 
-// Rows as the numbers that they are; IntegerPanels (integer_panels.hpp) has them as integers.
+// Panels of rows as floating-point numbers. IntegerPanels (integer_panels.hpp) are panels of integers.
 template <class Real>
 struct NumberPanels {
     using Unit = Real;
 
-    // Units that a packed row takes.
+    // Number of units in a packed row.
     static int64_t size(const RowsView& rows) { return rows.n_features; }
 
     template <int Width>
@@ -39,8 +39,8 @@ struct DenseJob {
     int64_t first_column, n_columns;  // of the columns now packed
     typename Panels::Unit* panels;
     Real *norms, *offsets;
-    int64_t stride;  // of norms and offsets, from one pass to the next
-    int64_t groups;  // of rows packed at a time
+    int64_t stride;  // distance between the norms (and offsets) of two passes
+    int64_t groups;  // number of row groups (kTileRows rows each) that are packed at a time
 };
 
 template <class Panels, class Real, class Stored>

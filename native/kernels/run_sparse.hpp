@@ -1,4 +1,4 @@
-// Tiles of CSR rows: blocks of columns, common features dense, against rows one by one.
+// Evaluates tiles of CSR rows: blocks of columns, in which common features are dense, against single rows.
 #pragma once
 
 #include "kernels/interpreter.hpp"
@@ -8,8 +8,8 @@
 
 namespace mercer::MERCER_ISA {
 
-constexpr int64_t kSparseRows = 128;      // of a task, at least: lists are set up for each task
-constexpr int64_t kMostSparseRows = 512;  // and at most: packed they stay in the cache
+constexpr int64_t kSparseRows = 128;      // fewest rows of a task, because each task sets up its lists
+constexpr int64_t kMostSparseRows = 512;  // most rows of a task: packed, they stay in the cache
 
 template <class Real, class Stored>
 struct SparseJob {
@@ -18,17 +18,17 @@ struct SparseJob {
     const Tasks<Stored>& tasks;
     int64_t first_column, n_columns;  // of the columns now packed
     SparseBlock<Real>* blocks;
-    const int32_t* places;  // of features: those of the table on the right, whichever side is in blocks
+    const int32_t* places;  // place of each feature (common features first), from the table on the right
     int32_t n_common;
     const bool* chosen;  // [pass][feature]
 
-    // Which features a pass takes; null for all.
+    // Flags of the features that a pass uses; null if it uses all.
     const bool* taken(int64_t pass) const {
         return request.program.passes[pass].columns ? chosen + pass * request.right.n_features : nullptr;
     }
 };
 
-// What a row knows of itself for a pass: measure<pairing>(), where it is asked for.
+// The norm of a row for a pass: measure<pairing>(), or 0 if the pass needs no norms.
 template <class Real, class Measure>
 MERCER_INLINE Real norm_for(const Pass& pass, Measure measure) {
     if (!pass.with_norms) return 0;
@@ -38,7 +38,7 @@ MERCER_INLINE Real norm_for(const Pass& pass, Measure measure) {
     return norm;
 }
 
-// One thread's list heads, -1 for every rare feature.
+// The list heads of one thread, one for each rare feature; -1 if the feature has no list.
 class Heads {
   public:
     explicit Heads(const RowsView& right)

@@ -1,4 +1,5 @@
-// What tiles are asked for: tables of the user's and programs of kernels, checked once, so that tiles can rely on them.
+// The inputs of tiles: the user's tables and the programs of kernels. They are validated once, here, so that tiles need
+// not check them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -31,11 +32,12 @@ inline bool is_wide(nb::dlpack::dtype type) {
 
 inline bool is_exponent(double x) { return x >= 0.0 && x <= 2147483647.0 && x == std::floor(x); }
 
-// A feature is common where at least one in so many rows has it. An entry of a common one costs a share of a vector for
-// every column, one of a rare one some cycles for each column that has it: the two cost the same at 1/25 to 1/50.
+// A feature of a sparse table is common if at least one row in kCommonShare has it. An entry of a common feature costs
+// a part of a vector operation for every column; an entry of a rare feature costs some cycles for each column that has
+// it. The two costs are equal at a share between 1/25 and 1/50.
 inline constexpr int64_t kCommonShare = 32;
 
-// The user's table; keeps the arrays alive and checks once what the tiles then rely on.
+// The user's table. It keeps the arrays alive and validates them once.
 class Table {
   public:
     explicit Table(AnyMatrix array) : values_(array), n_(array.shape(0)), p_(array.shape(1)) {
@@ -43,7 +45,7 @@ class Table {
         view_.dense = {array.data(), scalar_of(array.dtype()), array.stride(0), array.stride(1)};
     }
 
-    // The same, with its multiples of a step as units (integer_rows).
+    // A dense table together with its numbers as packed integer multiples of a step (see integer_rows).
     Table(AnyMatrix array, ConstUnits units, double step, bool bytes) : Table(array) {
         const int64_t n_units = units_of(p_, bytes);
         require(
