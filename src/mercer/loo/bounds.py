@@ -17,44 +17,45 @@ from mercer.loo.reduced_problem import level
 from mercer.loo.tableau import Tableau
 from mercer.problems import Hinge, Problem
 
-_CHUNK = 1 << 22  # kernel values at a time
-_FEW = 32  # rows that say what R² is no less than
+_CHUNK = 1 << 22  # kernel values that are computed at a time
+_FEW = 32  # rows whose kernel values give a lower bound of R²
 
-_ROUNDED = 1e-9  # of a margin of 1: a row this close to the border is not settled by the rule
+_ROUNDED = 1e-9  # share of a margin of 1; the rule proves nothing for a row that is closer to the border than this
 
 
 def joachims_bound(machine: Any) -> float:
     """Return Joachims' bound on the leave-one-out error of a fitted :class:`SVC` for two classes.
 
-    It is the share of rows with 2 alpha_i R² + xi_i >= 1. Every leave-one-out error is among them. R² is
-    max k(x, x) - min k(x, z) over all rows, and a few units of single precision more. The lemma takes the bias to stay
-    where other support vectors fix it. Where they do not, the row must be right by as much more as the bias may move:
-    see the documentation of leave-one-out. Without a bias it is the share with alpha_i max k(x, x) + xi_i >= 1.
+    The bound is the share of rows with 2 alpha_i R² + xi_i >= 1; every leave-one-out error is one of these rows. R² is
+    max k(x, x) - min k(x, z) over all rows, plus a rounding bound of a few units of single precision. The lemma assumes
+    that the other support vectors fix the bias. If they do not, the row's margin must be larger by as much as the bias
+    can move: see the documentation of leave-one-out. For a machine without bias the bound is the share of rows with
+    alpha_i max k(x, x) + xi_i >= 1.
 
     Parameters
     ----------
     machine : SVC
-        Fitted, for two classes, with hinge loss.
+        A fitted machine with hinge loss for two classes.
 
     Returns
     -------
     float
-        A share of the rows, from 0 to 1.
+        Share of the rows, from 0 to 1.
 
     Raises
     ------
     TypeError
-        If the machine is none with hinge loss for two classes.
+        If the machine is not one with hinge loss for two classes.
     ValueError
         If the kernel is not positive semidefinite on the training rows.
     NotFittedError
-        If it is not fitted.
+        If the machine is not fitted.
 
     Notes
     -----
-    That ||x|| <= R is not enough where kernel values may be negative: see the documentation of leave-one-out.
+    If kernel values can be negative, R² = max k(x, x) is not large enough: see the documentation of leave-one-out.
 
-    Costs n² / 2 kernel values in single precision.
+    The cost is n² / 2 kernel values in single precision.
 
     References
     ----------
@@ -75,9 +76,9 @@ def joachims_bound(machine: Any) -> float:
 def joachims_terms(
     problem: Problem, beta: FloatArray, decision: FloatArray, largest: float, radius: float
 ) -> tuple[BoolArray, BoolArray]:
-    """Return which rows are no leave-one-out errors by Joachims' lemma, and which are misclassified in training.
+    """Return two masks: rows that Joachims' lemma proves correct in leave-one-out, and rows misclassified in training.
 
-    `largest` is the largest k(x, x), `radius` R² of :class:`Radius`, or more.
+    `largest` is the largest k(x, x). `radius` is R² of :class:`Radius`, or an upper bound of it.
     """
     loss = problem.loss
     assert isinstance(loss, Hinge)
@@ -95,12 +96,12 @@ def joachims_terms(
 
 
 class Radius:
-    """R² of Joachims' lemma: by how much the largest k(x, x) exceeds the smallest k(x, z) of some rows.
+    """R² of Joachims' lemma: the largest k(x, x) minus the smallest k(x, z) over some rows.
 
     Parameters
     ----------
     gram : Gram
-        Of these rows.
+        Kernel values of these rows.
 
     Attributes
     ----------
@@ -113,28 +114,28 @@ class Radius:
 
     @lazy_property
     def exact(self) -> float:
-        """R², and a few units of single precision more. Costs n² / 2 kernel values."""
+        """R² plus a rounding bound of a few units of single precision; it costs n² / 2 kernel values."""
         return min(self.above, self.largest - _smallest_value(self._gram))
 
     @lazy_property
     def above(self) -> float:
-        """What R² is no more than: known for nothing where no kernel value can be negative, infinite elsewhere."""
+        """An upper bound of R²: max k(x, x) if no kernel value can be negative, else infinity; it costs nothing."""
         program = self._gram.kernel.lower()
         return self.largest if program is not None and is_nonnegative(program) else np.inf
 
     @lazy_property
     def below(self) -> float:
-        """What R² is no less than, by a few rows."""
+        """A lower bound of R², from the kernel values of a few rows."""
         some = np.unique(np.linspace(0, self._gram.n - 1, _FEW).astype(np.int64))
         return self.largest - float(self._gram.block(some, None).min())
 
 
 def _biases_without(loss: Hinge, decision: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return between what the best bias of the others lies without each row, where nothing but the bias changes.
+    """Return, for each removed row, the lowest and the highest optimal bias of the other rows, with w fixed.
 
-    As differences from the bias in `decision`. The sum of C_i max(0, 1 - y_i (f_i + d)) over the others is least at a
-    quantile of y_i - f_i, weighted by C_i; from one to the next, where it is least between them. Without slack the
-    bias is fixed by the support vectors.
+    Both are differences d from the bias in `decision`. The sum of C_i max(0, 1 - y_i (f_i + d)) over the other rows is
+    smallest at a quantile of y_i - f_i, weighted by C_i. If it is constant between two such values, they are the lowest
+    and the highest bias. With infinite C the support vectors fix the bias, and both are 0.
     """
     if np.isinf(loss.C).any():
         return np.zeros(decision.size), np.zeros(decision.size)
@@ -158,7 +159,7 @@ def _biases_without(loss: Hinge, decision: FloatArray) -> tuple[FloatArray, Floa
 
 
 def _smallest_value(gram: Gram) -> float:
-    """Return what no kernel value is below: the smallest in single precision, less what rounding may have added."""
+    """Return a lower bound of all kernel values: the smallest in single precision, minus its rounding bound."""
     width = max(1, _CHUNK // gram.n)
     found = np.inf
     for first in range(0, gram.n, width):
@@ -173,32 +174,32 @@ def _smallest_value(gram: Gram) -> float:
 def span_bound(machine: Any) -> float:
     """Return the span estimate of the leave-one-out error of a fitted :class:`SVC` for two classes.
 
-    It is the share of rows with y_i f(x_i) <= alpha_i S_i², S_i being the distance of phi(x_i) from the affine span of
-    the free support vectors, itself apart. It is the leave-one-out error where leaving a row out makes no other change
-    sides; else an estimate, which is no bound but rarely wrong.
+    The estimate is the share of rows with y_i f(x_i) <= alpha_i S_i². S_i is the distance of phi(x_i) from the affine
+    span of the other free support vectors. The estimate equals the leave-one-out error if the removal of a row changes
+    the bound status of no other row. Otherwise it is close to the leave-one-out error, but not a bound of it.
 
     Parameters
     ----------
     machine : SVC
-        Fitted, for two classes, with hinge loss.
+        A fitted machine with hinge loss for two classes.
 
     Returns
     -------
     float
-        A share of the rows, from 0 to 1.
+        Share of the rows, from 0 to 1.
 
     Raises
     ------
     TypeError
-        If the machine is none with hinge loss for two classes.
+        If the machine is not one with hinge loss for two classes.
     ValueError
         If the kernel is not positive semidefinite on the training rows.
     NotFittedError
-        If it is not fitted.
+        If the machine is not fitted.
 
     Notes
     -----
-    Costs n_SV times f kernel values and f² n_SV multiplications for f free support vectors.
+    With f free support vectors, the cost is n_SV times f kernel values and f² n_SV multiplications.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Decision values without a row, of the machine for all classes: solved anew for each support vector."""
+"""Leave-one-out decision values of the joint machine, which is solved again without each support vector."""
 
 from __future__ import annotations
 
@@ -15,42 +15,43 @@ from mercer.solvers import Limits, solve
 from mercer.solvers.interruption import Interruption
 
 _STEPS = 1000
-"""Steps a row of each solve, which takes some ten; more are taken only where huge weights let rounding hide the end."""
+"""Largest number of solver steps per row in each solve. About ten are enough, unless huge weights let rounding errors
+hide that the solver has converged."""
 
 
 def joint_left_out(
     problem: Problem, start: FloatArray, gram: Gram, *, check: Callable[[], None] = lambda: None
 ) -> FloatArray:
-    """Return the decision values of each row by the joint machine that the other rows train.
+    """Return the decision values of each row by the joint machine that is trained on all other rows.
 
     Parameters
     ----------
     problem : Problem
-        Made by :func:`mercer.problems.crammer_singer`.
+        A problem made by :func:`mercer.problems.joint`.
     start : ndarray of shape (n * n_classes,)
-        A solution, as good as it may be: it is solved to float64's precision first.
+        A solution of any accuracy; it is first improved to the precision of float64.
     gram : Gram
-        Of the rows.
+        Kernel values of the rows.
     check : callable, optional
-        Called between pieces of work, those of the solver included; what it raises ends it.
+        Function that is called between parts of the work, also within the solver; an exception of it ends the work.
 
     Returns
     -------
     ndarray of shape (n, n_classes), or (n, 1) for two classes
-        NaN where Ctrl-C ended the solver.
+        All values are NaN if Ctrl-C ended the solver.
 
     Warns
     -----
     ConvergenceWarning
-        If rounding leaves a larger violation than the claim allows.
+        If rounding errors leave a violation that is too large for values exact to 1e-6.
 
     Notes
     -----
-    Without a row whose coefficients are all 0 the solution is the same. Without another one, what is left of the
-    solution is where the solver starts. The primal objective is strictly convex in the w_k: decision values are unique.
-    A class keeps its w_k without its only row.
+    The removal of a row whose coefficients are all 0 does not change the solution. For any other row, the solver starts
+    from the coefficients of the other rows. The primal objective is strictly convex in the w_k, so that the decision
+    values are unique. A class whose only row is removed still has its w_k.
 
-    Costs a fit that starts near its end for each support vector.
+    The cost is one fit with a warm start for each support vector.
     """
     loss = problem.loss
     assert isinstance(loss, JointHinge)

@@ -1,4 +1,4 @@
-"""Decision values without a row, of each machine for two classes or of one that estimates."""
+"""Leave-one-out decision values of the machines for two classes and of the regression and one-class machines."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from mercer.loo.path_following import NO_SUPPORT, REFITTED, UNWANTED, Followed, 
 from mercer.problems import Problem
 
 Chooser = Callable[[Full], IndexArray]
-"""Which rows' values are wanted of a machine, given its solution with all rows."""
+"""Function that chooses the rows whose values are computed, from a machine's solution with all rows."""
 
 _LOOSE = 1e-6
-"""Violation, in units of the largest decision value, beyond which values are not called exact."""
+"""Largest violation, in units of the largest decision value, at which values are called exact."""
 
 
 def left_out(
@@ -33,38 +33,41 @@ def left_out(
     check: Callable[[], None] = lambda: None,
     tell: Callable[[float], None] = lambda share: None,
 ) -> tuple[FloatArray, TextArray, list[Followed]]:
-    """Return the decision value of every row by every machine trained without it.
+    """Return the leave-one-out decision value of every row, for every machine.
 
     Parameters
     ----------
     problems : sequence of Problem
     starts : sequence of ndarray
-        Their solutions.
+        The solution of each problem.
     parts : sequence of ndarray of int64
-        Rows of each problem, as numbers of places in `rows`.
+        Rows of each problem, as positions in `rows`.
     whole : Gram
-        Of all rows.
+        Kernel values of all rows.
     rows : ndarray of int64
         The training rows.
     name : str
-        What is said to have failed where rounding does.
+        Name of the computation in the warning about rounding errors.
     wanted : Chooser, optional
-        Asked once for each problem; by default all are wanted. Others are NaN where they are support vectors.
+        Chooses the rows of each problem whose values are computed; by default all. Other rows that are support vectors
+        get NaN.
     check, tell : callable, optional
         See :func:`mercer.loo.path_following.follow`.
 
     Returns
     -------
     raw : ndarray of shape (n, n_machines)
-        Of rows that a machine was not trained on, its decision values. NaN where none was wanted, or not found in time.
+        Leave-one-out decision values; ordinary decision values for rows that the machine was not trained on. NaN where
+        a value was not wanted, or not computed in time.
     rule : ndarray of str of shape (n, n_machines)
+        How each value was found.
     found : list of Followed
-        Fewer than there are problems where the pass was ended.
+        Result of each problem; shorter than `problems` if the pass was ended early.
 
     Warns
     -----
     ConvergenceWarning
-        If rounding leaves a larger violation than the claim allows.
+        If rounding errors leave a violation that is too large for values exact to 1e-6.
     """
     gram = whole if rows.size == whole.n else whole.restrict(rows)
     raw = np.full((whole.n, len(parts)), np.nan)
@@ -73,7 +76,7 @@ def left_out(
 
     fulls: list[Full] = []
     try:
-        for column, part in enumerate(parts):  # one after the other, while they share kernel values
+        for column, part in enumerate(parts):  # machines with the same rows share kernel values
             check()
             view = gram if part.size == gram.n else gram.restrict(part)
             full = Full.of(problems[column], view, starts[column], check)
@@ -99,7 +102,7 @@ def left_out(
 
 
 def warn_of_rounding(name: str, violation: float, raw: FloatArray, largest: float = 0.0) -> None:
-    """Warn where decision values are not as exact as is claimed; rules may have left none, `largest` is one too."""
+    """Warn if decision values are not exact to 1e-6 of the largest one, in `raw` or given as `largest`."""
     scale = max(1e-300, largest, float(np.nanmax(np.abs(raw), initial=0.0)))
     if not violation <= _LOOSE * scale:
         warnings.warn(

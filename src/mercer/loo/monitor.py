@@ -1,4 +1,4 @@
-"""How a pass over all rows says how far it is, and how it is ended."""
+"""Progress reports of a leave-one-out pass, and its end by a time limit, a callback or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Callable
 from mercer.solvers import Interruption
 from mercer.solvers.progress import Progress
 
-_SIGN_OF_LIFE_SECONDS = 0.05  # between calls of a callback
+_SIGN_OF_LIFE_SECONDS = 0.05  # seconds; shortest time between two calls of a callback
 
 
 class Ended(Exception):  # noqa: N818
-    """Raised by a `check` that wants no more than has been found so far; no error."""
+    """Raised by a `check` to end the pass early and keep the values found so far; this is not an error."""
 
 
 class ProgressMonitor:
-    """Says how far a pass is, and ends it when asked to."""
+    """Reports the progress of a pass, and ends the pass on request or at its deadline."""
 
     def __init__(
         self,
@@ -27,12 +27,13 @@ class ProgressMonitor:
         callback: Callable[[Progress], object] | None,
     ) -> None:
         self.interruption, self.deadline, self.verbose, self.callback = interruption, deadline, verbose, callback
-        self.stopped, self.printed = "", -1  # per cent
-        self.share = 0.0  # told so far
+        self.stopped = ""  # reason of the early end
+        self.printed = -1  # per cent; progress last printed
+        self.share = 0.0  # largest share of the work reported so far
         self.began = self.told = time.perf_counter()
 
     def check(self) -> None:
-        """Raise Ended where the pass is to end."""
+        """Raise Ended if the pass was interrupted or its deadline has passed."""
         if self.interruption.requested:
             self.stopped = "interrupted"
         elif self.deadline is not None and time.perf_counter() >= self.deadline:
@@ -41,7 +42,7 @@ class ProgressMonitor:
             raise Ended
 
     def tell(self, share: float) -> None:
-        """Say that this share of the work is done, or what was said before where more work has turned up."""
+        """Report that this share of the work is done. The reported share never falls, even if more work is found."""
         now = time.perf_counter()
         self.share = share = max(share, self.share)
         if now < self.told + _SIGN_OF_LIFE_SECONDS and share < 1.0:

@@ -1,4 +1,4 @@
-"""Solutions without each of many rows, followed together where they reach about as many others."""
+"""Leave-one-out solutions of many rows by path following, in groups of rows that affect about as many variables."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from mercer.loo.tableau import Part, Tableau
 from mercer.problems import Problem
 
 _NEAR = 1.0
-"""Rows are watched while a point is followed if they are nearer to changing sides than this multiple of what the first
-of its moves can do to them. What moves in answer takes away from it or adds to it: the bound that proves the others
-safe counts all."""
+"""A path is followed with a set of watched variables if the first step of the path changes each other gradient by less
+than the distance to a sign change, divided by this factor. Later steps can change gradients too; the bound that proves
+the result includes all steps."""
 
 _ANSWERING = 0.1
-"""Of a move's length in units of sqrt k(x, x): about how large the gradients are of basic variables that left."""
+"""Typical gradient of a variable that has left the basis, as a share of the step's length in units of sqrt k(x, x)."""
 
-_EMPTIED = 2  # times that room is made for rows while one block of points is followed
-_FIRST_WATCH = 256  # rows watched for the points of least influence; four times as many for the next
-_TOGETHER = 1 << 20  # elements of tableau rows that one native call follows, between two calls of `check`
-_BLOCK_BYTES = 64 << 20  # of tableau rows of points that are followed at a time
+_EMPTIED = 2  # how many times the row store may be emptied while one block of paths is followed
+_FIRST_WATCH = 256  # variables; watched for the paths of least influence, four times as many for the next group
+_TOGETHER = 1 << 20  # elements of tableau rows in one native call; `check` runs between two calls
+_BLOCK_BYTES = 64 << 20  # bytes of the tableau rows of one block of paths
 
-_LEFT_OUT, _NEEDS_ROWS, _LOOSE = 0, 1, 3  # mercer::LeaveOutEnd
+_LEFT_OUT, _NEEDS_ROWS, _LOOSE = 0, 1, 3  # values of mercer::LeaveOutEnd in native code
 
 
 class Passes:
-    """Points that are followed together, because they can reach about as many others.
+    """Follows the solution paths along which one variable is removed, for many variables.
 
-    `found` gets, of each variable that is left out, the gradient there, pivots and the largest violation; `tol` is what
-    gradients may be off by; `shares` of the total of its group go with a variable. `check` and `tell` are called
-    between pieces of work.
+    For each removed variable, `found` gets its gradient, the number of pivots and the largest violation. `tol` is the
+    largest allowed error of a gradient. `shares` says by how much the total of a group falls with each removed
+    variable. `check` and `tell` are called between parts of the work.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class Passes:
         beta = self.beta
         self.is_basic = np.zeros(problem.n, dtype=bool)
         self.is_basic[tableau.basic] = True
-        self.place = np.full(problem.n, -1, dtype=np.int64)  # of basic variables
+        self.place = np.full(problem.n, -1, dtype=np.int64)  # position in the basis
         self.place[tableau.basic] = np.arange(tableau.basic.size)
         self.others = np.flatnonzero(~self.is_basic)
         self.inverse = tableau.inverse()
         self.lengths, self.answer = np.zeros(problem.n), np.zeros(problem.n)  # sqrt(T_jj), |X_j|
-        self.kept: Part | None = None  # of all others, where there is room
+        self.kept: Part | None = None  # part of all nonbasic variables, if it fits in memory
         if 16 * tableau.basic.size * self.others.size <= gram.room // 4:
             self.kept = tableau.part(self.others)
         for piece in [self.others] if self.kept is not None else tableau.chunks(self.others):
@@ -66,7 +66,7 @@ class Passes:
             self.lengths[piece] = np.sqrt(part.diagonal())
             self.answer[piece] = np.sqrt(np.einsum("fj,fj->j", part.answers(), part.answers()))
             self.check()
-        # How far a variable is from changing sides, in units of what a move of length 1 does to it at most.
+        # Distance of each gradient from a sign change, in units of the largest change by a step of length 1.
         slack = _slack(problem, beta, tableau.gradient)
         reached = self.lengths + _ANSWERING * tableau.size**0.5 * self.answer
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -75,13 +75,13 @@ class Passes:
             self.stiffness = np.where(slack > 0.0, self.answer / slack, np.inf)
         chunk = max((piece.size for piece in tableau.chunks(self.others)), default=0)
         whole = self.others.size if self.kept is not None else chunk
-        # Of variables beside basic ones: what each part has of them, and how basic ones answer.
+        # Each part holds two arrays of basic times nonbasic variables: `half` and `answers`.
         self.lasting_bytes = tableau.held_bytes + self.inverse.nbytes + 16 * tableau.basic.size * whole
-        self.peak_bytes = self.lasting_bytes + 8 * tableau.basic.size * whole  # while these are worked out
+        self.peak_bytes = self.lasting_bytes + 8 * tableau.basic.size * whole  # while `answers` is computed
         self.drift = tableau.drift() if shares.any() else np.zeros(tableau.basic.size)
 
     def part(self, variables: IndexArray) -> Part:
-        """Return what the tableau says of some of the others."""
+        """Return the part of the tableau for some nonbasic variables."""
         if self.kept is None:
             return self.tableau.part(variables)
         if np.array_equal(variables, self.others):
@@ -89,7 +89,7 @@ class Passes:
         return self.kept[np.searchsorted(self.others, variables)]
 
     def run(self, chosen: IndexArray) -> None:
-        """Find the solutions without each of these variables, but those that are to be refitted."""
+        """Find the solution without each of these variables; those that need a refit are not added to `found`."""
         beta, basic = self.beta[chosen], self.is_basic[chosen]
         lengths = self.lengths[chosen]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -104,9 +104,8 @@ class Passes:
             fits = int(np.searchsorted(reach, limit / _NEAR, side="right"))
             if fits:
                 later = np.searchsorted(limits, _NEAR * reach[fits:], side="left")
-                left_over = float(
-                    price[np.minimum(later, price.size - 1)].sum()
-                )  # a reach that is not known is the last's
+                # A variable with an unknown reach (NaN) counts at the last level.
+                left_over = float(price[np.minimum(later, price.size - 1)].sum())
                 work = float(price[level]) * fits
                 self.plan = done, work, left_over
                 self.watch(left[:fits], np.sort(nearest[:size]), nearest[size:])
@@ -115,7 +114,7 @@ class Passes:
             left, reach = left[open_], reach[open_]
 
     def sizes(self, nearest: IndexArray) -> tuple[list[int], list[float]]:
-        """How many of the nearest are watched, and how far points may reach to be followed among them."""
+        """Return the number of watched variables of each level, and the largest reach of the paths followed at it."""
         sizes = [_FIRST_WATCH]
         while sizes[-1] < nearest.size:
             sizes.append(4 * sizes[-1])
@@ -124,13 +123,13 @@ class Passes:
         return sizes, [*limits, np.inf]
 
     def watch(self, chosen: IndexArray, watched: IndexArray, rest: IndexArray) -> None:
-        """Follow these points, with all basic variables and the `watched` ones free to change places.
+        """Follow the paths of the `chosen` variables; basic and `watched` variables may enter or leave the basis.
 
-        Those whose bound does not prove that no other variable does are not found.
+        A result is added to `found` only if a bound proves that no variable in `rest` changes its bound status.
         """
         problem, tableau, f = self.problem, self.tableau, self.tableau.basic.size
         if 24 * (f + 64) * (f + watched.size) > self.gram.room:
-            return  # each is refitted
+            return  # not enough memory: each variable is refitted
         part = self.part(watched)
         universe = np.concatenate([tableau.basic, watched])
         position = np.full(problem.n, -1, dtype=np.int64)
@@ -152,7 +151,7 @@ class Passes:
                 outside = ~self.is_basic[block]
                 own_drift[outside] = self.part(block[outside]).drift()
             pending, before = np.arange(block.size), store.n_emptied
-            while pending.size and store.n_emptied <= before + _EMPTIED:  # else their rows do not fit together
+            while pending.size and store.n_emptied <= before + _EMPTIED:  # else the rows they need do not fit together
                 rows = block[pending]
                 ends, numbers = np.empty(rows.size, dtype=np.int64), np.empty((rows.size, 5))
                 missing = [np.zeros(0, dtype=np.int64)]
@@ -202,7 +201,7 @@ class Passes:
 
 
 class _Rows:
-    """Rows of the tableau over the basic and the watched variables, made when asked for."""
+    """Rows of the tableau over the basic and the watched variables, computed on demand."""
 
     def __init__(self, passes: Passes, part: Part) -> None:
         self.passes, self.part, self.f = passes, part, passes.tableau.basic.size
@@ -213,7 +212,7 @@ class _Rows:
         self.peak_bytes = self.rows.nbytes
 
     def add(self, places: IndexArray) -> None:
-        """Keep the rows of variables at these places."""
+        """Compute and store the rows of the variables at these positions."""
         limit = self.passes.gram.room
         if self.n_rows and 8 * (self.n_rows + places.size) * self.slots.size > limit // 2:
             self.slots[:], self.n_rows = -1, 0
@@ -224,7 +223,7 @@ class _Rows:
             grown[:first] = self.rows[:first]
             self.peak_bytes = max(self.peak_bytes, grown.nbytes + self.rows.nbytes)
             self.rows = grown
-        middle = first + int(np.searchsorted(places, self.f))  # places are sorted: the basic ones come first
+        middle = first + int(np.searchsorted(places, self.f))  # positions are sorted, and basic variables come first
         self.basic_rows(places[: middle - first], self.rows[first:middle])
         self.other_rows(self.part[places[middle - first :] - self.f], self.rows[middle:last])
         self.slots[places] = np.arange(first, last)
@@ -239,7 +238,7 @@ class _Rows:
         out[:, self.f :] = some.rows(self.part)
 
     def of(self, variables: IndexArray, n_basic: int) -> tuple[FloatArray, FloatArray]:
-        """Return the rows of variables, of which so many are basic and come first, and the elements on the diagonal."""
+        """Return the tableau rows of variables and their diagonal elements; the first `n_basic` variables are basic."""
         rows, corner = np.empty((variables.size, self.slots.size)), np.empty(variables.size)
         places = self.passes.place[variables[:n_basic]]
         self.basic_rows(places, rows[:n_basic])
@@ -252,13 +251,13 @@ class _Rows:
 
 
 def _slack(problem: Problem, beta: FloatArray, gradient: FloatArray) -> FloatArray:
-    """How far each variable's gradient is from changing its sign, if that would be wrong, (n,); 0 inside the box."""
+    """Distance of each gradient from a sign change that violates optimality, (n,): 0 inside the box, inf if fixed."""
     fixed = problem.lower >= problem.upper
     return np.where(fixed, np.inf, np.where(inside_box(problem, beta), 0.0, np.abs(gradient)))
 
 
 def _partners(problem: Problem, beta: FloatArray) -> IndexArray:
-    """The other variable of each variable's row, -1 where it is alone."""
+    """Return the other variable of the same row for each variable, or -1 if there is no other, (n,)."""
     partner = np.full(problem.n, -1, dtype=np.int64)
     if problem.rows is not None:
         order = np.argsort(problem.rows, kind="stable")

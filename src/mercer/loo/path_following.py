@@ -1,4 +1,4 @@
-"""Decision values without a row: the known solution is followed to the one that the other rows have."""
+"""Leave-one-out decision values by path following: from the solution with all rows to the one without a row."""
 
 from __future__ import annotations
 
@@ -28,28 +28,29 @@ from mercer.loo.tableau import Tableau
 from mercer.problems import Problem
 
 UNWANTED, REFITTED, NO_SUPPORT = -3, -2, -1
-"""What `Followed.pivots` says of rows that were not followed."""
+"""Codes in `Followed.pivots` for rows whose path was not followed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Full:
-    """The solution of a problem with all its rows, to float64's precision.
+    """The solution of a problem with all its rows, to the precision of float64.
 
     Attributes
     ----------
     problem : Problem
-        One group or none.
+        A problem with at most one group.
     gram : Gram
-        Of the same rows (not variables, where rows have two).
+        Kernel values of the same rows (rows, even if a row has two variables).
     beta : ndarray of shape (n,)
     gradient : ndarray of shape (n,)
-        Less the level of the group.
+        Gradient minus `level`.
     level : float
+        Multiplier of the group; 0 without a group.
     violation : float
     scale : float
         A typical decision value.
     peak_memory_bytes : int
-        Most that the solver took at a time.
+        Peak memory of the solver, in bytes.
     """
 
     problem: Problem
@@ -63,12 +64,12 @@ class Full:
 
     @classmethod
     def of(cls, problem: Problem, gram: Gram, start: FloatArray, check: Callable[[], None] = lambda: None) -> Full:
-        """Solve a problem from `start`, a solution as good as it may be.
+        """Solve a problem from `start`, a solution of any accuracy.
 
         Raises
         ------
         Ended
-            If it was interrupted; and what `check` raises, which is called while the solver works.
+            If the solver was interrupted. `check` is called while the solver runs; its exceptions are passed on.
         """
         scale = float(np.abs(problem.linear).max(initial=0.0)) or gram.largest_diagonal
         with blas_threads(problem.n**3 / 3):
@@ -91,21 +92,21 @@ class Full:
 
     @property
     def values(self) -> FloatArray:
-        """Decision value of each row, (n_rows,), by the machine with all rows."""
+        """Decision value of each row by the machine trained on all rows, (n_rows,)."""
         values = np.empty(self.problem.n_rows)
         values[rows_of(self.problem)] = self.gradient - self.problem.linear
         return values
 
     @lazy_property
     def is_loose(self) -> bool:
-        """Whether the conditions leave an interval of levels."""
+        """Whether the optimality conditions leave the level undetermined within an interval."""
         return self.problem.groups is not None and not inside_box(self.problem, self.beta).any()
 
     @property
     def changes_of_others(self) -> FloatArray:
-        """By how much values fall of rows that are no support vectors, (n_rows,), when each of them goes.
+        """By how much the decision value of each row that is not a support vector falls when it is removed, (n_rows,).
 
-        Those that are an end of the interval of levels by themselves move it.
+        It changes only for a row that alone determines an end of the interval of levels.
         """
         falls, rows = np.zeros(self.problem.n_rows), rows_of(self.problem)
         if self.is_loose:
@@ -117,23 +118,23 @@ class Full:
 
 @dataclass(frozen=True, eq=False)
 class Followed:
-    """Solutions without each row of a problem.
+    """Leave-one-out values of the rows of a problem.
 
     Attributes
     ----------
     full : Full
         The solution with all rows.
     values : ndarray of shape (n_rows,)
-        Decision value of each row by the machine trained without it; NaN where it was not wanted, or not found in time.
+        Leave-one-out decision value of each row; NaN where it was not wanted, or not computed in time.
     pivots : ndarray of int64 of shape (n_rows,)
-        Variables that changed places on the way; or NO_SUPPORT, REFITTED, or UNWANTED, which is also said of rows that
-        were not found in time.
+        Number of basis changes on the path; or NO_SUPPORT, REFITTED or UNWANTED. UNWANTED also marks rows that were not
+        computed in time.
     violation : float
-        Largest by which the optimality conditions of a problem without a row are violated.
+        Largest violation of the optimality conditions over the problems without a row.
     is_ended : bool
-        Whether `check` ended it before all were found.
+        Whether `check` ended the work before all values were found.
     peak_memory_bytes : int
-        Most that a solver, or factors and rows of tableaus, took at a time.
+        Peak memory of the solver, or of the tableau's factors and rows, in bytes.
     """
 
     full: Full
@@ -150,17 +151,18 @@ def follow(
     check: Callable[[], None] | None = None,
     tell: Callable[[float], None] | None = None,
 ) -> Followed:
-    """Return the decision value of each row by the machine that the other rows train.
+    """Return the decision value of each row by the machine that is trained on all other rows.
 
     Parameters
     ----------
     full : Full
     wanted : ndarray of int64, optional
-        Rows whose values are wanted; all by default. Others have NaN where they are support vectors.
+        Rows whose values are wanted; all by default. Other rows that are support vectors get NaN.
     check : callable, optional
-        Called between pieces of work; what it raises ends it. After :class:`Ended`, what has been found is returned.
+        Function that is called between parts of the work; an exception of it ends the work. After :class:`Ended`, the
+        values found so far are returned.
     tell : callable, optional
-        Told which share of the work is done.
+        Function that is called with the share of the work that is done.
     """
     problem = full.problem
     with blas_threads(problem.n**3 / 3):
@@ -170,7 +172,7 @@ def follow(
 
 
 class _Work:
-    """The full solution, and what is left to do."""
+    """The steps of :func:`follow` and their shared state."""
 
     def __init__(self, full: Full, check: Callable[[], None], tell: Callable[[float], None]) -> None:
         self.full, self.problem, self.gram = full, full.problem, full.gram
@@ -218,13 +220,13 @@ class _Work:
         return values, pivots, worst
 
     def support(self) -> IndexArray:
-        """Variables without which the solution is another one."""
+        """Return the variables whose removal changes the solution."""
         inside = inside_box(self.problem, self.beta)
-        alone = inside & (inside.sum() == 1)  # the level hangs on it, even where it is 0
+        alone = inside & (inside.sum() == 1)  # it alone determines the level, even if its coefficient is 0
         return np.flatnonzero((self.beta != 0.0) | (total_shares(self.problem) != 0.0) | alone)
 
     def refit(self, variables: list[int], found: dict[int, tuple[float, int, float]]) -> None:
-        """Train anew without each of these."""
+        """Solve the problem again without each of these variables."""
         problem, rows = self.problem, rows_of(self.problem)
         for variable in variables:
             self.check()

@@ -1,4 +1,4 @@
-"""A problem without one of its rows, and its solution anew."""
+"""A problem without one of its rows, and its solution by a new fit."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from mercer.problems import Hinge, Problem, vertex
 from mercer.solvers import solve
 
 TIGHT = 1e-9
-"""Violation, relative to the largest decision value, to which the full solution and refits are solved: three digits
-more than what is claimed of values, since a violation v moves them by more than v."""
+"""Tolerance of the full solution and of refits: a violation, relative to the largest decision value. It is a thousandth
+of the accuracy claimed for the values, because a violation v can change them by more than v."""
 
 
 def level(problem: Problem, beta: FloatArray, gradient: FloatArray, among: BoolArray | None = None) -> float:
-    """Return the multiplier of the one group at a solution: the gradient of variables inside their box.
+    """Return the multiplier of the only group at a solution: the mean gradient of variables inside their box.
 
-    Where there are none, the middle of the interval that the conditions leave, or its one end.
+    If no variable is inside its box, the optimality conditions leave an interval. The result is then its middle, or its
+    only finite end. `among` restricts this to some of the variables.
     """
     if problem.groups is None:
         return 0.0
@@ -38,7 +39,7 @@ def level(problem: Problem, beta: FloatArray, gradient: FloatArray, among: BoolA
 
 
 def level_ends(problem: Problem, beta: FloatArray, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Levels that variables which can grow, and those which can shrink, do not allow to be exceeded or undercut."""
+    """Return each variable's upper bound of the level (if it can grow) and its lower bound (if it can shrink)."""
     return np.where(beta < problem.upper, gradient, np.inf), np.where(beta > problem.lower, gradient, -np.inf)
 
 
@@ -53,14 +54,14 @@ def inside_box(problem: Problem, beta: FloatArray) -> BoolArray:
 
 
 def total_shares(problem: Problem) -> FloatArray:
-    """By how much the total of its group falls when a variable is left out, (n,): where nu is a share of the rows."""
+    """Return the fall of the group's total if a variable's row is removed; 0 unless the machine is one-class."""
     if problem.name != "one-class":
         return np.zeros(problem.n)
     return problem.upper * (float(problem.start.sum()) / float(problem.upper.sum()))
 
 
 def without(problem: Problem, row: int) -> tuple[Problem, IndexArray]:
-    """Return the problem of all rows but one, and which variables it has."""
+    """Return the problem without one row, and the indices of its variables in the full problem."""
     rows = rows_of(problem)
     kept = np.flatnonzero(rows != row)
     loss = problem.loss
@@ -87,7 +88,7 @@ def without(problem: Problem, row: int) -> tuple[Problem, IndexArray]:
 def refit(
     problem: Problem, gram: Gram, beta: FloatArray, row: int, tol: float, check: Callable[[], None] = lambda: None
 ) -> tuple[float, float]:
-    """Return the decision value of a row by the machine that is trained anew without it, and its violation."""
+    """Return the decision value of a row by the machine trained again without it, and the solution's violation."""
     smaller, kept = without(problem, row)
     others = np.delete(np.arange(gram.n), row)
     view = gram.restrict(others)
@@ -102,7 +103,7 @@ def refit(
 def solved_tightly(
     problem: Problem, gram: Gram, start: FloatArray, tol: float, check: Callable[[], None] = lambda: None
 ) -> Solution:
-    """Solve a problem; `check` is called while the solver works, and what it raises ends that."""
+    """Solve a problem. `check` is called while the solver runs; an exception of it ends the solver."""
     solution = solve(problem, gram, start=start, limits=Limits(tol=tol), callback=lambda _: check())
     if solution.status is Status.INTERRUPTED:
         raise Ended

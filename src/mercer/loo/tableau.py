@@ -1,4 +1,4 @@
-"""How the solution of a quadratic dual moves: its basic variables eliminated, in a symmetric tableau."""
+"""Symmetric tableau of a quadratic dual: how the solution changes when a variable or a gradient changes."""
 
 from __future__ import annotations
 
@@ -15,34 +15,37 @@ from mercer.gram.factorisation import WORK, Check, independent, inverse_columns,
 from mercer.problems import Problem
 
 _DEPENDENT = 1e-10
-"""Of the largest k(x, x): squared distances from the span of other variables that count as none. Half of float64's
-digits and a little more are left to the factor."""
+"""Share of the largest k(x, x). A variable whose squared distance from the span of other variables is smaller counts as
+linearly dependent. The factor then keeps a little more than half of the digits of float64."""
 
-_CHUNK_BYTES = 64 << 20  # of kernel values between basic variables and others, at a time
+_CHUNK_BYTES = 64 << 20  # bytes of kernel values between basic and nonbasic variables, in one block
 
 
 @dataclass(frozen=True, eq=False)
 class Tableau:
-    """A KKT point of a problem, and how it changes with what is chosen freely around it.
+    """A KKT point of a problem, and its linear response to changes of nonbasic variables and of basic gradients.
 
-    Basic variables have gradient 0 and adapt when others move; they are those strictly inside their box, as many as are
-    linearly independent. With M the matrix of their kernel values, bordered by the groups they belong to,
+    Basic variables have gradient 0, and their values adapt when others change. They are a largest linearly independent
+    set of the variables strictly inside their box. Let F be the basic and N the nonbasic variables, and let M be the
+    matrix of kernel values between basic variables, bordered by the indicators of their groups. Then
 
-        (beta_F, g_N) changes by  [P  -X; X'  T]  times a change of  (g_F, beta_N):
+        (beta_F, g_N) changes by  [P  -X; X'  T]  times a change of  (g_F, beta_N).
 
-    P is the block of M^-1 of the basic variables F; X_j how they answer to variable j; T_jk the inner product of what
-    is left of phi(x_j) and phi(x_k) beside the affine span of F. So T is positive semidefinite, and by Cauchy and
-    Schwarz sqrt(T_jj T_kk) |change of beta_k| bounds how far g_j moves.
+    P is the block of M^-1 that belongs to F. X_j is the response of the basic variables to variable j. T_jk is the
+    inner product of the components of phi(x_j) and phi(x_k) orthogonal to the affine span of F. T is therefore positive
+    semidefinite, and by the Cauchy-Schwarz inequality g_j changes by at most sqrt(T_jj T_kk) |change of beta_k|.
 
     Attributes
     ----------
     beta, gradient : ndarray of shape (n,)
-        The point; its gradient, less the level of each variable's group.
+        The point, and its gradient minus the level of each variable's group.
     basic : ndarray of int64 of shape (f,)
+        Indices of the basic variables.
     size : float
-        A typical k(x, x).
+        A typical k(x, x): their mean.
     check : callable
-        Called between blocks of work, here and in each :class:`Part`; what it raises ends the work.
+        Function that is called between blocks of work, here and in each :class:`Part`; an exception of it ends the
+        work.
     """
 
     problem: Problem
@@ -52,20 +55,20 @@ class Tableau:
     basic: IndexArray
     size: float
     check: Check
-    _shift: float  # of all kernel values: where a total is fixed it changes nothing but what counts as independent
+    _shift: float  # constant added to all kernel values; with a fixed total it only affects the independence test
     _factor: FloatArray  # L, lower: K_FF = L L'
-    _border: FloatArray  # L^-1 B, (f, groups): which group each basic variable belongs to
+    _border: FloatArray  # L^-1 B, (f, groups): B has 1 where a basic variable belongs to a group
     _corner: FloatArray  # R, lower: B' K_FF^-1 B = R R'
 
     @classmethod
     def of(
         cls, problem: Problem, gram: Gram, beta: FloatArray, gradient: FloatArray, check: Check = no_check
     ) -> Tableau:
-        """Return the tableau of a solution of a problem with one group or none.
+        """Return the tableau of a solution of a problem with at most one group.
 
-        Where no variable of the group is inside its box, the one that is first to leave its bound as the level changes
-        is basic, and the level is the one at which it does. The point is made as exact as float64 allows by one Newton
-        step, where that leaves it inside the box.
+        If no variable of the group is inside its box, the variable with the smallest gradient becomes basic. It is the
+        first to leave its bound when the level changes, and the level is set to its gradient. One Newton step makes
+        the point as exact as float64 allows; it is dropped if a basic variable would leave its box.
         """
         inside = np.flatnonzero((problem.lower < beta) & (beta < problem.upper))
         if problem.groups is not None and not inside.size:
@@ -88,7 +91,7 @@ class Tableau:
 
     @property
     def held_bytes(self) -> int:
-        """Of factors; kernel values between basic variables are written where their factor comes."""
+        """Bytes of the factors; the factor overwrites the kernel values between basic variables."""
         return int(self._factor.nbytes + self._border.nbytes)
 
     def _polished(self) -> Tableau:
@@ -124,7 +127,7 @@ class Tableau:
         solve_upper(self._factor, half, self.check)
 
     def part(self, variables: IndexArray) -> Part:
-        """Return what the tableau says of some variables that are not basic."""
+        """Return the part of the tableau for some nonbasic variables."""
         half = _values(self.gram, variables, self.basic, self._shift, self.check).T
         solve_lower(self._factor, half, self.check)
         if not self.problem.n_groups:
@@ -142,12 +145,12 @@ class Tableau:
         return found
 
     def chunks(self, variables: IndexArray) -> list[IndexArray]:
-        """Split variables so that kernel values between each piece and the basic ones take little memory."""
+        """Split variables, so that kernel values between one piece and the basic variables take little memory."""
         width = max(256, min(_CHUNK_BYTES, self.gram.room // 8) // (8 * max(1, self.basic.size)))
         return [variables[first : first + width] for first in range(0, variables.size, width)]
 
     def drift(self) -> FloatArray:
-        """Return how the basic variables change when the total of their one group does, (f,)."""
+        """Return the change of the basic variables per unit change of the only group's total, (f,)."""
         inner = solve_triangular(self._corner, np.ones(1), lower=True)
         found = self._border @ solve_triangular(self._corner, inner, lower=True, trans=1)
         change = found[:, None]
@@ -157,10 +160,10 @@ class Tableau:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Variables that are not basic: their share of the tableau.
+    """The part of the tableau that belongs to some nonbasic variables.
 
-    `half` is L^-1 K_Fj, (f, m), its columns in one piece each; `height` how far each is from the affine span's level,
-    (groups, m).
+    `half` is L^-1 K_Fj, (f, m), with contiguous columns. `height` is R^-1 (B_j' - B' K_FF^-1 K_Fj), (groups, m): the
+    scaled residual of the groups' equality constraints.
     """
 
     tableau: Tableau
@@ -169,7 +172,7 @@ class Part:
     height: FloatArray
 
     def answers(self) -> FloatArray:
-        """Return X, (f, m): how basic variables answer to these."""
+        """Return X, (f, m): the response of the basic variables to these variables."""
         return self._answers
 
     @lazy_property
@@ -184,7 +187,7 @@ class Part:
         return whole
 
     def diagonal(self) -> FloatArray:
-        """Return T_jj, (m,), never below 0."""
+        """Return the diagonal T_jj, (m,), clipped at 0."""
         problem = self.tableau.problem
         own = self.tableau.gram.diag()[self.variables] + self.tableau._shift
         if problem.ridge is not None:
@@ -193,7 +196,7 @@ class Part:
         return np.maximum(0.0, found)
 
     def rows(self, other: Part) -> FloatArray:
-        """Return T between these variables and others, (m, m')."""
+        """Return the block of T between these variables and those of another part, (m, m')."""
         check = self.tableau.check
         found = _values(self.tableau.gram, self.variables, other.variables, self.tableau._shift, check)
         height = max(1, WORK // max(1, other.half.size))
@@ -210,7 +213,7 @@ class Part:
         return found
 
     def drift(self) -> FloatArray:
-        """Return how their gradients change with the total of the one group, (m,)."""
+        """Return the change of the gradients per unit change of the only group's total, (m,)."""
         inner = solve_triangular(self.tableau._corner, np.ones(1), lower=True)
         return -(self.height.T @ inner)
 
@@ -222,7 +225,7 @@ class Part:
 
 
 def _values(gram: Gram, rows: IndexArray, columns: IndexArray, shift: float, check: Check) -> FloatArray:
-    """Kernel values in an array without padding, more a constant."""
+    """Return kernel values plus the constant `shift`, in an array without padding."""
     found = np.empty((rows.size, columns.size))
     for _ in gram.fill_block(found, rows, columns):
         check()
@@ -232,7 +235,7 @@ def _values(gram: Gram, rows: IndexArray, columns: IndexArray, shift: float, che
 
 
 def _membership(problem: Problem, variables: IndexArray) -> FloatArray:
-    """Which group each variable belongs to, (m, groups), as 0 and 1."""
+    """Return the indicator matrix of group membership, (m, groups)."""
     members = np.zeros((variables.size, problem.n_groups))
     if problem.groups is not None:
         members[np.arange(variables.size), problem.groups[variables]] = 1.0
