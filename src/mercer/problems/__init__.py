@@ -1,4 +1,4 @@
-"""What is optimised: frozen problems, each made by a function named like the machine."""
+"""The optimisation problems: frozen :class:`Problem` objects, each made by a function named like its machine."""
 
 from __future__ import annotations
 

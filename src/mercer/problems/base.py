@@ -1,4 +1,4 @@
-"""The one form that every quadratic dual of a kernel machine takes."""
+"""The common form of all quadratic duals of kernel machines."""
 
 from __future__ import annotations
 
@@ -14,82 +14,82 @@ from mercer._core import balance, find_vertex, twofold_sum
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.lazy import lazy_property
 
-_ROUNDED = float(np.finfo(np.float64).eps)  # of numbers that sum to 0: what is left of them
-_LEAST_PART = 1e-12  # of all boxes, that some of them are taken for at least: factors have to be finite
-_ALIKE = 1e-9  # of a box, what rounding of C and of weights may change
-_SHORT = 2048  # BLAS is called at less cost, and uses one thread
+_ROUNDED = float(np.finfo(np.float64).eps)  # share of the summed sizes; a smaller sum is a rounding error of 0
+_LEAST_PART = 1e-12  # smallest share of all box widths that a subset counts as, so that factors stay finite
+_ALIKE = 1e-9  # share of a box width that rounding of C and of weights may change
+_SHORT = 2048  # elements; below this length BLAS uses one thread and is faster than einsum
 
 
 def inner(a: FloatArray, b: FloatArray) -> float:
-    """Return the inner product of two long vectors, by one thread and always in the same order.
+    """Return the inner product of two vectors, computed by one thread and always in the same order.
 
-    BLAS hands vectors of 10,000 elements to several threads: the sum then depends on their number, and where the
-    processors are busy, they wait for each other a thousand times longer than the product takes.
+    BLAS splits vectors of 10,000 elements over several threads. The sum then depends on the number of threads, and on
+    busy processors the threads wait for each other a thousand times longer than the product takes.
     """
     return float(a @ b) if a.size < _SHORT else float(np.einsum("i,i->", a, b))
 
 
 def growth(last: FloatArray, widths: FloatArray) -> float | None:
-    """Return how many times as wide boxes are as the last ones, up to rounding; None where no finite number says it."""
+    """Return the common factor from the `last` box widths to the new ones; None if no finite factor exists."""
     with np.errstate(over="ignore"):
         ours, theirs = float(widths.sum()), float(last.sum())
     factor = ours / theirs if theirs > 0.0 else np.inf
-    if not np.isfinite(factor):  # nor is what was summed with coefficients, times it
+    if not np.isfinite(factor):  # coefficients times this factor would not be finite
         return None
     expected = factor * last
     return factor if (np.abs(widths - expected) <= _ALIKE * expected).all() else None
 
 
 def filled(order: npt.NDArray[np.integer], room: FloatArray, total: float | np.longdouble) -> FloatArray:
-    """Return what fills the `room` of the first in `order`, up to `total`: a point at bounds, but for one variable."""
+    """Return the point that fills variables up to their `room`, in `order`, until the sum is `total`."""
     point, rooms = np.zeros(room.size), room[order].astype(np.longdouble)
-    before = np.cumsum(rooms) - rooms  # where there are more digits, so that rounding leaves nobody between bounds
+    before = np.cumsum(rooms) - rooms  # in extended precision, so that rounding leaves no variable between its bounds
     point[order] = np.clip(total - before, 0.0, rooms)
     return point
 
 
 def vertex(gradient: FloatArray, lower: FloatArray, upper: FloatArray, total: float) -> FloatArray:
-    """Return the point of this sum within a box that minimises gradient' beta: at bounds, but for one variable.
+    """Return the point of the box with sum `total` that minimises gradient' beta; at most one variable is free.
 
-    Of equal gradients the first goes up first.
+    Among variables with equal gradients, the first is raised first.
     """
     gradient, lower, upper = (np.ascontiguousarray(array, dtype=np.float64) for array in (gradient, lower, upper))
     return find_vertex(gradient, lower, upper, total)
 
 
 class Loss:
-    """What the primal objective charges for decision values: by default, what the dual's box and ridge say.
+    """The losses of the rows in the primal objective; by default those that the dual's box and ridge imply.
 
-    A box, a linear term q and a ridge d are the dual of the charge
+    A box, a linear term q and a ridge d are the dual of the loss
 
         max  -t (f_u + q_u) - 1/2 d_u t^2   over  lower_u <= t <= upper_u
 
-    on the decision value f_u, bias included: the hinge of a box from 0 to C with q = -1, the pinball of a box around
-    0, the squared hinge of a box without an upper end and a ridge, and so on. Losses that a box without an upper end
-    makes infinite have classes of their own.
+    of the decision value f_u, bias included. A box from 0 to C with q = -1 gives the hinge loss, and a box around 0
+    gives the pinball loss. A box without an upper end and with a ridge gives the squared hinge loss. A box without an
+    upper end and without a ridge would make the loss infinite; such losses have their own classes.
     """
 
     def settles_by_side(self, problem: Problem) -> bool:
-        """Whether its side says what a variable at a bound adds to the primal: its coefficient times what is short.
+        """Whether the bound of a variable determines its loss: its coefficient times the margin shortfall.
 
-        At 0 that is nothing. At another bound it holds for a box without a ridge.
+        At the bound 0 the loss is 0. At another bound this holds for a box without a ridge.
         """
         return problem.ridge is not None or bool(np.isfinite(problem.upper - problem.lower).all())
 
     @property
     def charges_by_box(self) -> bool:
-        """Whether :meth:`charge` is what the box and the ridge say, which native code knows too."""
+        """Whether :meth:`charge` is the loss that the box and the ridge imply, which native code also computes."""
         return type(self).charge is Loss.charge
 
     def part(self, chosen: slice | IndexArray) -> Self:
-        """Return what is charged for some of the variables."""
+        """Return the loss of some of the variables."""
         del chosen
         return self
 
     def charge(self, problem: Problem, quadratic: float, decision: FloatArray) -> float:
         """Return the primal objective at ||w||^2 = `quadratic` and decision values f(x_u), bias included.
 
-        That is 1/2 ||w||^2 and what is charged for the decision values; the multipliers' share comes on top.
+        The result is 1/2 ||w||^2 plus the losses. :meth:`Problem.primal` adds the term of the multipliers.
         """
         push = -(decision + problem.linear)
         point = _answer(problem, push)
@@ -98,14 +98,14 @@ class Loss:
         return 0.5 * quadratic + inner(point, push)
 
     def steepness(self, problem: Problem, decision: FloatArray, reach: float) -> float:
-        """Return how much more may be charged, for each unit by which all decision values are off, up to `reach`."""
+        """Return the largest growth of the losses per unit of error in decision values, for errors up to `reach`."""
         push = -(decision + problem.linear)
         ends = (np.abs(_answer(problem, push + step)) for step in (reach, -reach))
         return float(np.maximum(*ends).sum())
 
 
 def _answer(problem: Problem, push: FloatArray) -> FloatArray:
-    """Where in its box each variable is charged most: the slope of the charge."""
+    """Return the maximiser of the loss within each variable's box; it is minus the slope of the loss."""
     if problem.ridge is not None:
         return np.clip(push / problem.ridge, problem.lower, problem.upper)
     return np.where(push > 0.0, problem.upper, problem.lower)
@@ -120,29 +120,31 @@ class Problem:
         min  1/2 beta' (K + diag(ridge)) beta + linear' beta
         s.t. lower <= beta <= upper,   sum of beta over each group = its total
 
-    With beta_u = s_u a_u this is min 1/2 a'Qa + p'a with Q_uv = s_u s_v k(x_u, x_v), the form of textbooks; in
-    signed coordinates the decision function is f(x) = sum_u beta_u k(x_u, x) + b without any further sign, and
-    Q is the Gram matrix itself, which problems on the same data share.
+    With beta_u = s_u a_u this is the form of textbooks, min 1/2 a'Qa + p'a with Q_uv = s_u s_v k(x_u, x_v). In signed
+    coordinates the decision function f(x) = sum_u beta_u k(x_u, x) + b needs no signs. The quadratic term is then the
+    Gram matrix itself, which problems on the same data share.
 
     Parameters
     ----------
     name : str
-        For messages.
+        Name of the machine, for messages.
     linear, lower, upper : ndarray of shape (n,)
-        `lower` and `upper` may be infinite. 0 need not lie between them.
+        Linear term and bounds. `lower` and `upper` may be infinite; 0 need not lie between them.
     start : ndarray of shape (n,)
-        A feasible point; it also fixes the groups' totals.
+        A feasible point; its sums are the groups' totals.
     groups : ndarray of int64 of shape (n,), optional
-        Group of each variable, from 0 on; None where there is no equality constraint (a machine without bias).
+        Group of each variable, numbered from 0; None without equality constraints (a machine without bias).
     ridge : ndarray of shape (n,), optional
-        Added to the diagonal of K (squared losses).
+        Values added to the diagonal of K (squared losses).
     loss : Loss
-        For the primal objective.
+        The losses in the primal objective.
     rows : ndarray of int64 of shape (n,), optional
-        Row that each variable belongs to, where a row has two (epsilon-insensitive losses); None: one each, in order.
+        Row of each variable, if rows have two variables (epsilon-insensitive losses). If None, variable u belongs to
+        row u.
     n_outputs : int
-        Decision values of the machine, of which each variable belongs to one: those of a row follow one another, one
-        for each output. K is then between variables of the same output, and 0 between others.
+        Number of decision values of the machine. With several outputs, each row has one variable for each output, and
+        the variables of a row are adjacent. K then applies between variables of the same output and is 0 between
+        outputs.
     """
 
     name: str
@@ -163,15 +165,15 @@ class Problem:
 
     @lazy_property
     def n_rows(self) -> int:
-        """Number of rows that the variables belong to."""
+        """Number of training rows; rows can have several variables."""
         return self.n // self.n_outputs if self.rows is None else int(self.rows.max(initial=-1)) + 1
 
     def by_output(self, beta: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return variables as K is applied to them: (n,), or (n_rows, n_outputs) where there are several outputs."""
+        """Return variables in the shape that K multiplies: (n,), or (n_rows, n_outputs) with several outputs."""
         return beta if self.n_outputs == 1 else beta.reshape(-1, self.n_outputs)
 
     def bias(self, multipliers: FloatArray) -> float:
-        """Return the bias: minus the multiplier, or the mean of those of both sides; 0 without any, or of rows."""
+        """Return the bias: minus the mean of the groups' multipliers; 0 without groups or with several outputs."""
         if self.n_outputs > 1 or not multipliers.size:
             return 0.0
         return -float(multipliers[0]) if multipliers.size == 1 else -float(multipliers.mean())
@@ -187,22 +189,22 @@ class Problem:
     def primal(self, quadratic: float, values: FloatArray, multipliers: FloatArray) -> float:
         """Return the primal objective at ||w||^2 = `quadratic`, K beta = `values` and the multiplier of each group.
 
-        For any multipliers it is no less than the dual objective of any feasible point: weak duality.
+        By weak duality it is at least the dual objective of any feasible point, for any multipliers.
         """
         if not multipliers.size:
             return self.loss.charge(self, quadratic, values)
         return self.loss.charge(self, quadratic, values - self._levels(multipliers)) - float(multipliers @ self.totals)
 
     def steepness(self, values: FloatArray, multipliers: FloatArray, reach: float) -> float:
-        """Return how far the primal objective may be off, for each unit that all of K beta are off, up to `reach`.
+        """Return the largest error of the primal objective per unit of error in K beta, for errors up to `reach`.
 
-        With multipliers as they are. Where the bounds C are large, that is far more than the sum of |beta|: a free
-        variable is off by C for a unit.
+        The multipliers are fixed. With large bounds C the result is far larger than the sum of |beta|, because the loss
+        of a free variable changes by up to C per unit.
         """
         return self.loss.steepness(self, values - self._levels(multipliers), reach)
 
     def _levels(self, multipliers: FloatArray) -> FloatArray | float:
-        """The multiplier of each variable's group."""
+        """Return the multiplier of each variable's group."""
         if multipliers.size < 2:
             return float(multipliers[0]) if multipliers.size else 0.0
         levels: FloatArray = multipliers[self.groups]
@@ -215,7 +217,7 @@ class Problem:
 
     @lazy_property
     def members(self) -> list[slice | IndexArray]:
-        """The variables of each group; of a single group, a slice of all."""
+        """The variables of each group; a single group is a slice of all variables."""
         if self.groups is None or not self.n_groups:
             return []
         if self.n_groups == 1:
@@ -225,7 +227,7 @@ class Problem:
         return list(np.split(order, ends[:-1]))
 
     def part(self, chosen: slice | IndexArray) -> Problem:
-        """Return the problem of some of the variables, of one whose variables are rows."""
+        """Return the problem of some of the variables. Each variable must be a row."""
         assert self.rows is None
         assert self.n_outputs == 1
         return Problem(
@@ -240,11 +242,11 @@ class Problem:
         )
 
     def thinned(self, step: int) -> tuple[Problem, IndexArray]:
-        """Return the problem of every `step`-th row, which stands for those left out, and its variables.
+        """Return a smaller problem of every `step`-th row, and the indices of its variables.
 
-        Boxes are wider by as much as they are fewer: its solution has about the decision values of this problem's. Of
-        each group there is a variable at least. It starts from 0 where this one does. For sums that are fixed, and
-        without a ridge.
+        The boxes are widened so that the sum of their widths stays the same in each group. The decision values of its
+        solution are therefore close to those of this problem. Each group keeps at least one variable. The smaller
+        problem starts from 0 if this one does. The problem must have groups and no ridge.
         """
         assert self.n_outputs == 1
         assert self.ridge is None
@@ -280,18 +282,18 @@ class Problem:
         return part, chosen
 
     def vertex(self, gradient: FloatArray, totals: FloatArray) -> FloatArray:
-        """Return the point with these group totals and the least gradient' beta."""
+        """Return the point of the box with these group totals that minimises gradient' beta."""
         point = np.empty(self.n)
         for members, total in zip(self.members, totals, strict=True):
             point[members] = vertex(gradient[members], self.lower[members], self.upper[members], float(total))
         return point
 
     def without_bias(self) -> Problem:
-        """Return the problem of the machine whose decision function has no bias: no sum is fixed."""
+        """Return the problem of the same machine without a bias: it has no equality constraints."""
         return replace(self, groups=None)
 
     def group_totals(self, beta: FloatArray) -> FloatArray:
-        """Return the sum of `beta` over each group, in twice the precision but for the last rounding."""
+        """Return the sum of `beta` over each group, summed in twice the precision and rounded once."""
         return np.array([twofold_sum(np.ascontiguousarray(beta[members])) for members in self.members])
 
     def group_drift(self, beta: FloatArray) -> FloatArray:
@@ -300,20 +302,20 @@ class Problem:
 
     @lazy_property
     def totals(self) -> FloatArray:
-        """What `beta` sums to over each group, (n_groups,): as `start` does, 0 where all but rounding cancels."""
+        """Required sum of `beta` over each group, (n_groups,): that of `start`, or 0 if it is only a rounding error."""
         if not self.start.any():
             return np.zeros(self.n_groups)
         sums, sizes = self.group_totals(self.start), self.group_totals(np.abs(self.start))
         return np.where(np.abs(sums) <= _ROUNDED * sizes, 0.0, sums)
 
     def balance(self, beta: FloatArray) -> None:
-        """Put each group's total right, in place, where rounding over many steps has made it drift.
+        """Restore each group's total, in place, after rounding errors of many steps have changed it.
 
-        The free variable of smallest size with room for the surplus takes it, up to its bound: there it can be told
-        most exactly. Where no other is free, those that only the drift or rounding keeps from their bounds go there;
-        any other group without such a variable stays as it is, for its variables are at bounds that mean something. So
-        do the groups of machines with several outputs, a row each, whose sums are put right by every step. An optimum
-        is one afterwards: see native/qp/conditions.hpp.
+        The surplus goes to the free variable of smallest size that can take it within its bounds, because a small
+        number has the smallest rounding error. If no other variable is free, variables that only the drift or rounding
+        keeps from their bounds are moved to the bounds. Any other group without such a variable is not changed. Groups
+        of machines with several outputs are not changed either: there each step of the solver keeps the sums exact. An
+        optimal point stays optimal: see native/qp/conditions.hpp.
         """
         if self.n_outputs > 1:
             return
@@ -323,11 +325,11 @@ class Problem:
             beta[members] = point
 
     def start_after(self, before: Problem, beta: FloatArray) -> FloatArray:
-        """Return a point to start from, where `beta` has solved `before`, which may have other bounds.
+        """Return a warm start from `beta`, the solution of the problem `before`, which may have other bounds.
 
-        Where all bounds have grown or shrunk by one factor, as with another C, and most coefficients were at them,
-        all coefficients do so too: bounded ones are at the new bounds, and every sum stays 0. Coefficients that are
-        mostly free hardly depend on the bounds, and stay.
+        If all bounds have changed by one factor, as with another C, and most coefficients are at their bounds, all
+        coefficients are multiplied by this factor. Bounded ones are then at the new bounds, and every sum stays 0. If
+        most coefficients are free, they hardly depend on the bounds and are not changed.
         """
         finite = np.isfinite(before.upper - before.lower).all() and np.isfinite(self.upper - self.lower).all()
         if before.start.any() or self.start.any() or not finite:
@@ -338,20 +340,21 @@ class Problem:
         factor = growth(before.upper - before.lower, self.upper - self.lower)
         if factor is None:
             return beta
-        # At a bound, not next to it: what rounding leaves free would be a variable more for every round to look at.
+        # Bounded variables are set exactly to their bounds: rounding would make them free, and every round would then
+        # process them.
         grown = np.where(beta <= before.lower, self.lower, factor * beta)
         return np.where(beta >= before.upper, self.upper, grown)
 
     def make_feasible(self, beta: FloatArray) -> FloatArray:
         """Return a feasible point near `beta`: clipped to the box, then each group's total restored.
 
-        The surplus of a group is taken back from the variables on its side, in proportion to how far each can go.
+        The surplus of a group is removed by moving variables towards `start`, all by the same share of the way.
         """
         point = np.clip(beta, self.lower, self.upper)
         if self.groups is None:
             return point
         surplus = self.group_drift(point)
-        # Towards the starting point, which is feasible: the way there closes the gap exactly.
+        # The starting point is feasible, so that the whole way towards it removes the surplus exactly.
         way = self.start - point
         helpful = np.where(np.sign(way) == -np.sign(surplus[self.groups]), way, 0.0)
         found = np.bincount(self.groups, weights=helpful, minlength=self.n_groups)
@@ -362,16 +365,16 @@ class Problem:
 
 @final
 class Problems(Sequence[Problem]):
-    """Problems of one kind, their variables one after the other; each is made when it is asked for.
+    """A sequence of problems of one kind, stored as one problem; each :class:`Problem` object is made on demand.
 
-    There may be hundreds, and small: an object takes longer than a machine.
+    There can be hundreds of small problems, and making an object can take longer than solving its problem.
 
     Parameters
     ----------
     whole : Problem
-        Of all variables.
+        All variables, problem after problem.
     sizes : sequence of int
-        How many each problem has.
+        Number of variables of each problem.
 
     Examples
     --------
@@ -394,11 +397,11 @@ class Problems(Sequence[Problem]):
         return self.whole.part(self.variables(number))
 
     def variables(self, number: int) -> slice:
-        """Return which variables are those of a problem."""
+        """Return the slice of the variables of one problem."""
         return slice(self.edges[number], self.edges[number + 1])
 
     def balance(self, beta: FloatArray) -> None:
-        """Put the sums of all right, in place; see :meth:`Problem.balance`. Each has one, that is 0."""
+        """Restore the sum of each problem to 0, in place; see :meth:`Problem.balance`."""
         balance(beta, self.whole.lower, self.whole.upper, np.array(self.edges), np.zeros(len(self)))
 
     def take(self, numbers: Sequence[int]) -> Problems:

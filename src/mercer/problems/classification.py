@@ -1,4 +1,4 @@
-"""Duals of classifiers with two classes."""
+"""Duals of classifiers for two classes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from mercer.problems.base import Loss, Problem, Problems, filled, inner
 
 @dataclass(frozen=True, eq=False)
 class Hinge(Loss):
-    """1/2 ||w||^2 + sum_i C_i max(0, 1 - y_i f(x_i)); with C_i = inf, the machine scaled until all margins are >= 1.
+    """Hinge loss: the primal objective is 1/2 ||w||^2 + sum_i C_i max(0, 1 - y_i f(x_i)).
+
+    With C_i = inf no slack is allowed, and the objective is that of the machine scaled so that all margins are >= 1.
 
     Parameters
     ----------
@@ -29,11 +31,11 @@ class Hinge(Loss):
 
     @property
     def charges_by_box(self) -> bool:
-        """Whether :meth:`charge` is what the box says; see :class:`Loss`."""
+        """Whether :meth:`charge` is the loss that the box implies; see :class:`Loss`."""
         return not np.isinf(self.C).any()
 
     def part(self, chosen: slice | IndexArray) -> Hinge:
-        """Return what is charged for some of the variables."""
+        """Return the loss of some of the variables."""
         return Hinge(self.y[chosen], self.C[chosen])
 
     def slacks(self, decision: FloatArray) -> FloatArray:
@@ -49,23 +51,23 @@ class Hinge(Loss):
         return 0.5 * quadratic + inner(self.C, self.slacks(decision))
 
     def steepness(self, problem: Problem, decision: FloatArray, reach: float) -> float:
-        """Return how steep the primal objective is; see :class:`Loss`."""
+        """Return the largest growth of the loss per unit of error; see :class:`Loss`."""
         if np.isinf(self.C).any():
-            return 0.0  # beside the sum of alpha, which is ||w||^2
+            return 0.0  # the caller adds the sum of alpha, which is ||w||^2
         return super().steepness(problem, decision, reach)
 
 
 @dataclass(frozen=True, eq=False)
 class HullDistance(Loss):
-    """1/2 ||w||^2 less the distance of two parallel planes, moved apart until each class is beyond its own."""
+    """Primal objective of :func:`nearest_points`: 1/2 ||w||^2 minus the distance of two separating planes."""
 
     def charge(self, problem: Problem, quadratic: float, decision: FloatArray) -> float:
-        """Return half of ||w||^2, and how far the planes have to move; see :class:`Loss`."""
+        """Return half of ||w||^2 plus each plane's move until its class is beyond it; see :class:`Loss`."""
         short = np.where(problem.lower == 0.0, -decision, decision)
         return 0.5 * quadratic + sum(max(0.0, float(short[members].max())) for members in problem.members)
 
     def steepness(self, problem: Problem, decision: FloatArray, reach: float) -> float:
-        """Return how steep that is: each plane moves as far as its values; see :class:`Loss`."""
+        """Return the number of planes: each moves at most as far as the decision values; see :class:`Loss`."""
         del decision, reach
         return float(problem.n_groups)
 
@@ -82,13 +84,13 @@ def c_svc(y: npt.ArrayLike, C: npt.ArrayLike, *, squared: bool = False) -> Probl
     C : float or array-like of shape (n,), > 0
         Penalty of each sample: C times its class weight and sample weight. Either all are infinite or none is.
     squared : bool, default False
-        Whether the squares of the slacks are summed: the dual has no upper end of the box, but less
-        sum_i alpha_i^2 / (4 C_i). Without slack, where C is infinite, that is the same machine.
+        Whether the primal objective sums the squares of the slacks. The dual box then has no upper end, and
+        sum_i alpha_i^2 / (4 C_i) is subtracted from the dual objective. With infinite C both machines are the same.
 
     Raises
     ------
     ValueError
-        If `y` holds other values or one class only, or C is not positive, or only partly infinite.
+        If `y` has other values or only one class, if C is not positive, or if only some C_i are infinite.
 
     References
     ----------
@@ -116,9 +118,10 @@ def c_svc_each(
     bias: bool = True,
     one_sided: bool = False,
 ) -> Problems:
-    """Return several problems at once, of `sizes` rows one after the other; see :func:`c_svc`.
+    """Return several problems, whose rows are stored one after the other; see :func:`c_svc`.
 
-    With `one_sided`, a class may have no rows yet: where there is a bias, the machine is then f = 1 or f = -1.
+    `sizes` are their numbers of rows. With `one_sided`, a class may have no rows yet: a machine with a bias is then
+    f = 1 or f = -1.
     """
     y, C = signs, penalties
     if not one_sided:
@@ -144,7 +147,7 @@ def c_svc_each(
 
 
 def nu_svc(y: npt.ArrayLike, weights: npt.ArrayLike, nu: float) -> Problem:
-    """Dual of the classifier whose parameter bounds shares of rows; see :func:`nu_svc_each`.
+    """Dual of the nu-classifier, whose parameter bounds shares of rows; see :func:`nu_svc_each`.
 
     Examples
     --------
@@ -160,33 +163,34 @@ def nu_svc(y: npt.ArrayLike, weights: npt.ArrayLike, nu: float) -> Problem:
 def nu_svc_each(
     signs: FloatArray, weights: FloatArray, sizes: Sequence[int] | IndexArray, nu: float, *, lower_nu: bool = False
 ) -> Problems:
-    """Duals of classifiers whose parameter bounds shares of rows.
+    """Duals of nu-classifiers, whose parameter bounds shares of rows.
 
     **Solves** for each of them min 1/2 ||w||^2 + sum_i v_i max(0, rho - y_i f(x_i)) - nu rho sum_i v_i over w, b and
     rho >= 0, through
 
         min 1/2 beta' K beta   s.t.  0 <= y_i beta_i <= v_i,
 
-    where the y_i beta_i of each class sum to nu/2 sum_i v_i. With the machine divided by rho, its
-    :func:`half_width`, every margin is held against 1: it is the C-SVC with C = 1 / rho.
+    where the y_i beta_i of each class sum to nu/2 sum_i v_i. The machine divided by rho, its :func:`half_width`, is the
+    C-SVC with C = 1 / rho, whose margins are compared with 1.
 
     Parameters
     ----------
     signs : ndarray of shape (n,), values -1 and +1, both present in every problem
     weights : ndarray of shape (n,), > 0 and finite
-        v: how often each row counts.
+        v: weight of each row; a row of weight 2 counts twice.
     sizes : sequence of int
-        How many rows each problem has, one after the other.
+        Number of rows of each problem; problems are stored one after the other.
     nu : float, > 0
         Bounds the share of margin violations from above, and that of support vectors from below. Feasible up to
         :func:`largest_nu`.
     lower_nu : bool, default False
-        Whether each of them takes the largest feasible nu where that is less: all of its smaller class is outside.
+        Whether a problem uses its largest feasible nu if `nu` is larger. All rows of its smaller class are then margin
+        errors.
 
     Raises
     ------
     ValueError
-        If an argument is out of its range; the feasible values of `nu` are named.
+        If an argument is out of its range. The message names the feasible values of `nu`.
 
     References
     ----------
@@ -220,13 +224,13 @@ def largest_nu(one: float, other: float) -> float:
     Parameters
     ----------
     one, other : float
-        How many rows each has, by weight.
+        Total weight of the rows of each class.
     """
     return 2.0 * min(one, other) / (one + other)
 
 
-_ROUNDED = 1e-12  # of a sum of weights
-_LEAST_WIDTH = float(np.finfo(np.float64).tiny)  # whose reciprocal is a number
+_ROUNDED = 1e-12  # share of a sum of weights that may be a rounding error
+_LEAST_WIDTH = float(np.finfo(np.float64).tiny)  # smallest width whose reciprocal is finite
 
 
 def half_width(multipliers: FloatArray) -> float:
@@ -240,13 +244,13 @@ def half_width(multipliers: FloatArray) -> float:
 
 
 def has_width(width: float, rounding: float) -> bool:
-    """Return whether a :func:`half_width` is more than 0 for all that can be told, and so can be divided by.
+    """Return whether a :func:`half_width` is larger than its rounding error, so that one can divide by it.
 
     Parameters
     ----------
     width : float
     rounding : float
-        How far decision values may be off.
+        Bound of the rounding error of decision values.
     """
     return width > max(2.0 * rounding, _LEAST_WIDTH)
 
@@ -255,7 +259,7 @@ def nearest_points(y: npt.ArrayLike) -> Problem:
     """Nearest points of the convex hulls of two classes, in feature space.
 
     **Solves** min 1/2 ||sum_i beta_i phi(x_i)||^2 s.t. beta_i y_i >= 0, and the |beta_i| of each class sum to 1.
-    The hulls' distance is ||w|| at the optimum. It is 0 exactly where the classes cannot be separated; else
+    At the optimum ||w|| is the distance of the hulls. It is 0 if and only if the classes are not separable. Otherwise
     alpha = 2 |beta| / ||w||^2 is the maximal-margin machine.
 
     Parameters
@@ -274,7 +278,7 @@ def nearest_points(y: npt.ArrayLike) -> Problem:
     signs = np.asarray(y, dtype=np.float64)
     _require_two_classes(signs, [signs.size])
     positive = signs > 0.0
-    # One row of each class: the nearest points need few rows, and what is not there need not be taken away.
+    # The start is one row of each class: the solution has few support vectors, and rows at 0 need no removal.
     start = np.zeros(signs.size)
     start[np.flatnonzero(positive)[0]], start[np.flatnonzero(~positive)[0]] = 1.0, -1.0
     return Problem(
@@ -290,7 +294,7 @@ def nearest_points(y: npt.ArrayLike) -> Problem:
 
 
 def _require_two_classes(signs: FloatArray, sizes: Sequence[int] | IndexArray) -> None:
-    """Refuse a part of `signs`, of so many each, that does not hold -1 and +1 and nothing else."""
+    """Raise ValueError unless each part of `signs`, of these sizes, has both -1 and +1 and no other value."""
     counts = np.asarray(sizes, dtype=np.int64)
     good = signs.ndim == 1 and signs.size > 0 and np.count_nonzero(np.abs(signs) == 1.0) == signs.size
     if not good or (np.abs(np.add.reduceat(signs, counts.cumsum() - counts)) == counts).any():

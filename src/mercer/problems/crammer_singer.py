@@ -1,4 +1,4 @@
-"""Dual of the machine that tells several classes apart in one problem."""
+"""Dual of the joint machine of Crammer and Singer: one problem for all classes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from mercer.problems.base import Loss, Problem, inner
 
 @dataclass(frozen=True, eq=False)
 class JointHinge(Loss):
-    """1/2 sum_k ||w_k||^2 + sum_i C_i max_k (1[k != y_i] + f_k(x_i) - f_{y_i}(x_i)).
+    """Joint hinge loss of all classes.
+
+    The primal objective is 1/2 sum_k ||w_k||^2 + sum_i C_i max_k (1[k != y_i] + f_k(x_i) - f_{y_i}(x_i)).
 
     Parameters
     ----------
@@ -27,13 +29,13 @@ class JointHinge(Loss):
     C: FloatArray
 
     def charge(self, problem: Problem, quadratic: float, decision: FloatArray) -> float:
-        """Return the primal objective, whatever the multipliers are; see :class:`Loss`."""
+        """Return the primal objective, which does not depend on the multipliers; see :class:`Loss`."""
         scores = problem.by_output(decision + problem.linear)
         own = scores[np.arange(self.codes.size), self.codes]
         return 0.5 * quadratic + inner(self.C, scores.max(axis=1) - own)
 
     def steepness(self, problem: Problem, decision: FloatArray, reach: float) -> float:
-        """Return how steep that is: two scores may be off where a slack is, or nearly; see :class:`Loss`."""
+        """Return the sum of 2 C_i over rows with a possible slack: two scores can be wrong; see :class:`Loss`."""
         scores = problem.by_output(decision + problem.linear)
         rows = np.arange(self.codes.size)
         own = scores[rows, self.codes]
@@ -65,12 +67,12 @@ def joint(codes: npt.ArrayLike, n_classes: int, C: npt.ArrayLike) -> Problem:
     Returns
     -------
     Problem
-        Of n * n_classes variables, those of a row one after the other.
+        Problem of n * n_classes variables; the variables of a row are adjacent.
 
     Raises
     ------
     ValueError
-        If a class does not exist, or C is not positive and finite.
+        If a code is not a class number, or C is not positive and finite.
 
     References
     ----------

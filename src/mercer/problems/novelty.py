@@ -18,12 +18,13 @@ def one_class(weights: npt.ArrayLike, nu: float) -> Problem:
 
         min 1/2 beta' K beta   s.t.  0 <= beta_i <= v_i,   sum_i beta_i = nu sum_i v_i.
 
-    rho = -b is what decision values without bias are held against. The scale is that of LIBSVM and scikit-learn.
+    A row is outside if its decision value without bias is less than rho = -b. The scale of beta is that of LIBSVM and
+    scikit-learn.
 
     Parameters
     ----------
     weights : array-like of shape (n,), > 0 and finite
-        v: how often each row counts.
+        v: weight of each row; a row of weight 2 counts twice.
     nu : float, 0 < nu <= 1
         Bounds the share of rows outside from above, and that of support vectors from below.
 
@@ -54,22 +55,22 @@ def svdd(diagonal: npt.ArrayLike, C: npt.ArrayLike, unit: float | None = None) -
 
         min 1/2 beta' K beta - 1/2 sum_i beta_i k(x_i, x_i)   s.t.  0 <= beta_i <= C_i,   sum_i beta_i = 1,
 
-    with c = sum_i beta_i phi(x_i) and R^2 = ||c||^2 + 2 b. Where all C_i >= 1 no row is outside: that is the minimal
-    enclosing ball.
+    with c = sum_i beta_i phi(x_i) and R^2 = ||c||^2 + 2 b. If all C_i >= 1, no row is outside, and the ball is the
+    minimal enclosing ball.
 
     Parameters
     ----------
     diagonal : array-like of shape (n,)
         k(x_i, x_i).
     C : float or array-like of shape (n,), > 0
-        Penalty of each row; may be infinite. All together at least 1.
+        Penalty of each row; may be infinite. The sum of all penalties must be at least 1.
     unit : float, optional
-        The penalty of a row of weight 1, by which the error says what would do; by default the largest.
+        Penalty of a row of weight 1; the error message names a sufficient value of it. By default the largest C_i.
 
     Raises
     ------
     ValueError
-        If an argument is out of its range, or the penalties sum to less than 1: the ball would be nothing.
+        If an argument is out of its range, or the penalties sum to less than 1, so that no ball exists.
 
     References
     ----------
@@ -93,15 +94,15 @@ def svdd(diagonal: npt.ArrayLike, C: npt.ArrayLike, unit: float | None = None) -
             f"no ball at all, but they sum to {total:.6g}: C must be at least {_rounded_up(unit / total)} (got "
             f"{unit:g})."
         )
-    # Without slack where C >= 1: no variable exceeds the sum of all. The minimum is the same as with the larger C.
+    # No variable exceeds the sum of all, which is 1. A larger C therefore gives the same minimum as C = 1.
     return _of_sum("SVDD", -0.5 * lengths, np.minimum(penalties, 1.0), min(1.0, total))
 
 
-_ROUNDED = 1e-12  # of a sum of penalties that was meant to be 1
+_ROUNDED = 1e-12  # rounding error that a sum of penalties of 1 may have
 
 
 def _rounded_up(value: float) -> str:
-    """Three digits of a number that is no smaller."""
+    """Return the number rounded up to three digits."""
     last = 10.0 ** (floor(log10(value)) - 2)
     return f"{ceil(value / last * (1.0 - _ROUNDED)) * last:.3g}"
 

@@ -18,8 +18,8 @@ def epsilon_svr(y: npt.ArrayLike, C: npt.ArrayLike, epsilon: float, *, squared: 
         max  y' beta - epsilon sum_i |beta_i| - 1/2 beta' K beta - sum_i beta_i^2 / (4 C_i)
         s.t. |beta_i| <= C_i,   sum_i beta_i = 0,
 
-    with the first of the last two terms alone, or, if `squared`, the last one too and no box. As a :class:`Problem`,
-    beta_i is the sum of two variables, one of each sign; of one alone where epsilon is 0.
+    where the last term is present, and the box absent, only if `squared`. As a :class:`Problem`, beta_i is the sum of
+    two variables, one of each sign. If epsilon is 0, beta_i is one variable.
 
     Parameters
     ----------
@@ -28,8 +28,9 @@ def epsilon_svr(y: npt.ArrayLike, C: npt.ArrayLike, epsilon: float, *, squared: 
     C : float or array-like of shape (n,), > 0 and finite
         Penalty of each row.
     epsilon : float, >= 0
-        Half of the width of the tube in which deviations are free.
+        Half of the width of the tube; deviations up to it cost nothing.
     squared : bool, default False
+        Whether the squares of the deviations outside the tube are summed.
 
     Raises
     ------
@@ -70,11 +71,11 @@ def epsilon_svr(y: npt.ArrayLike, C: npt.ArrayLike, epsilon: float, *, squared: 
 
 
 def nu_svr(y: npt.ArrayLike, C: npt.ArrayLike, nu: float) -> Problem:
-    """Dual of support vector regression that finds the width of its tube.
+    """Dual of nu-support vector regression, which determines the width of its tube.
 
     **Solves** min 1/2 ||w||^2 + sum_i C_i (nu epsilon + max(0, |y_i - f(x_i)| - epsilon)) over w, b and epsilon >= 0,
-    through the dual of :func:`epsilon_svr` without its term in epsilon, where the positive variables sum to
-    nu/2 sum_i C_i and the negative ones to minus that.
+    through the dual of :func:`epsilon_svr` without its term in epsilon. The positive variables sum to nu/2 sum_i C_i,
+    and the negative ones to -nu/2 sum_i C_i.
 
     Parameters
     ----------
