@@ -34,6 +34,7 @@ from mercer import (
     SVDD,
     SVR,
     GradientKernelSVC,
+    IndefiniteKernelWarning,
     KernelLogisticRegression,
     KernelNeighborsClassifier,
     KernelPerceptron,
@@ -1538,3 +1539,14 @@ def test_a_machine_that_was_fitted_on_no_numbers_is_refused_and_not_called_unfit
         as_model(fitted, X, y if machine is not OneClassSVM else None)
     with pytest.raises(NotFittedError):
         as_model(machine(kernel=kernel), X, y)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "sigmoid", "laplacian"])
+def test_untouched_models_of_every_kernel_verify(kernel):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(100, 3)) * [1.0, 3.0, 0.2], columns=list("abc"))
+    y = (X.a + rng.normal(size=100) > 0).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IndefiniteKernelWarning)
+        model = as_model(SVC(kernel=kernel).fit(X, y), X, y)
+    assert verify(model, X.assign(y=y)).findings == ()

@@ -129,6 +129,11 @@ class Evaluation:
         )
 
     @property
+    def offset_rounding(self) -> float:
+        """The part of `rounding` that comes from the terms that are added to K beta."""
+        return self.rounding - self.value_rounding
+
+    @property
     def relative_gap(self) -> float:
         """(P - D) / max(1, |P|, |D|), enlarged by the error bound of P and D."""
         return relative_gap(self.primal, self.dual, self.objective_doubt)

@@ -105,6 +105,17 @@ def rounding_of_objectives(rounding: Some, mass: Some, steepness: Some, primal: 
     return rounding * (mass + steepness) + _EPS * (4.0 + np.sqrt(n)) * size
 
 
+def largest_rounding(gram: Gram, beta: FloatArray, values: FloatArray) -> float:
+    """Return the largest estimate of the error of `values`, which are K beta, that a fit may state.
+
+    Small problems that are solved together bound each term by the largest sqrt(k(x_i, x_i)), squared, times |beta|.
+    """
+    size = float(np.sqrt(gram.magnitudes()).max(initial=0.0)) if gram.kernel.is_psd else gram.value_bound() ** 0.5
+    squares, mass = size**2 * inner(beta.ravel(), beta.ravel()), size * float(np.abs(beta).sum())
+    largest = float(np.abs(values).max(initial=0.0))
+    return float(rounding_of_sums(gram.roundoff, size, squares, largest, mass, np.count_nonzero(beta)))
+
+
 def is_certain(excess: Some, rounding: Some, tol: float) -> Any:
     """Return whether a violation of more than `tol` cannot be hidden by rounding, for one point or for several."""
     return (rounding <= tol) | (excess + 2.0 * rounding <= tol)

@@ -90,11 +90,13 @@ class BlockBackend(Backend):
             for rows in self._row_parts(n_rows, min(width, n_columns))
         ]
 
-        def evaluate(piece: tuple[slice, slice]) -> None:
+        def evaluate(piece: tuple[slice, slice]) -> float:
             rows, columns = piece
-            out[rows, columns] = self._kernel.block(_part(left, left_rows, rows), _part(right, right_rows, columns))
+            block = self._kernel.block(_part(left, left_rows, rows), _part(right, right_rows, columns))
+            out[rows, columns] = block
+            return _largest_size(block)
 
-        self._each(evaluate, pieces, left, right)
+        self._largest = max([self._largest, *self._each(evaluate, pieces, left, right)])
 
     def matvec(
         self,
@@ -117,13 +119,13 @@ class BlockBackend(Backend):
         def evaluate(rows: slice) -> float:
             block = self._kernel.block(_part(left, left_rows, rows), columns)
             out[rows] = block @ vectors
-            return max(float(block.max(initial=0.0)), -float(block.min(initial=0.0)))
+            return _largest_size(block)
 
         self._largest = max([self._largest, *self._each(evaluate, self._row_parts(n, columns.n), left, columns)])
         return out
 
     def value_bound(self, data: Data) -> float:
-        """Return the largest |k(x, z)| that `matvec` has seen; see :class:`Backend`."""
+        """Return the largest |k(x, z)| that was evaluated so far; see :class:`Backend`."""
         del data
         return self._largest
 
@@ -166,3 +168,7 @@ def _part(data: Data, rows: IndexArray | None, part: slice) -> Data:
     if rows is not None:
         return data.rows(rows[part])
     return data if part == slice(0, data.n) else data.rows(part)
+
+
+def _largest_size(values: FloatArray) -> float:
+    return max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))

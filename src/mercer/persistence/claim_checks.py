@@ -10,6 +10,7 @@ import numpy as np
 from mercer._typing import FloatArray
 from mercer.certificates.certificate import worst_status
 from mercer.certificates.evaluation import Evaluation
+from mercer.certificates.roundoff import largest_rounding
 from mercer.certificates.status import Status
 from mercer.gram import Gram
 from mercer.problems import Problem
@@ -38,9 +39,15 @@ class Slack:
         return cls(doubled, doubled * mass, doubled * mass)
 
     @classmethod
-    def of_point(cls, problem: Problem, evaluation: Evaluation, engine: Gram) -> Slack:
-        """Return the slack of a point of a box-constrained problem, whose bounds limit the error of the primal."""
+    def of_point(cls, problem: Problem, evaluation: Evaluation, engine: Gram, beta: FloatArray) -> Slack:
+        """Return the slack of a point of a box-constrained problem, whose bounds limit the error of the primal.
+
+        It is at least twice the rounding that a fit with the kernel values of `engine` finds at this point.
+        """
         slack = cls.of(evaluation.rounding, evaluation.mass, engine)
+        of_fit = 2.0 * (largest_rounding(engine, beta, evaluation.values) + evaluation.offset_rounding)
+        if of_fit > slack.rounding:
+            slack = cls(of_fit, of_fit * evaluation.mass, of_fit * evaluation.mass)
         steepness = problem.steepness(evaluation.values, evaluation.multipliers, slack.rounding)
         return replace(slack, gap=slack.gap + slack.rounding * steepness)
 

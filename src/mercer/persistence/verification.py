@@ -140,7 +140,7 @@ def _check_dual(
     if problem.rows is not None:
         view, values_of = view.restrict(problem.rows), values_of.restrict(problem.rows)
     evaluation = recompute(problem, view, beta)
-    slack = Slack.of_point(problem, evaluation, values_of)
+    slack = Slack.of_point(problem, evaluation, values_of, beta)
     best = evaluation.bias
     for part in parts:
         if np.isclose(best, part.bias, rtol=AGREEMENT, atol=AGREEMENT + slack.rounding):
