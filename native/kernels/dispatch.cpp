@@ -67,7 +67,7 @@ bool has_avx512() {
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
 }
 
-// With what this processor has beside the common ground.
+// The AVX-512 implementation, with the functions for optional extensions that this processor has.
 const Implementation& avx512_here() {
     static const Implementation here = [] {
         Implementation found = kAvx512;

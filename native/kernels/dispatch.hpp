@@ -1,4 +1,4 @@
-// Chooses, once per call, the functions compiled for the best instruction set that this machine has.
+// Chooses, once per call, the functions that were compiled for the best instruction set of this processor.
 #pragma once
 
 #include "kernels/integer_tile.hpp"
@@ -28,12 +28,12 @@ struct Implementation {
     Combine<double> combine;
     Combine<float> combine_single;
     BitTile bit_tile;
-    bool counts_bits = false;            // of all lanes at once: rows of bits are worth it
-    IntegerTile integer_tile = nullptr;  // null where it would be no faster than numbers
+    bool counts_bits = false;  // whether one instruction counts the bits of all lanes, so that bits are faster
+    IntegerTile integer_tile = nullptr;  // null if integer tiles would not be faster than floating-point tiles
     IntegerRow integer_row = nullptr;
 };
 
-// The sums of rows that are kept in this precision.
+// The function that computes weighted sums of rows cached in this precision.
 template <class Kept>
 Combine<Kept> combine_of(const Implementation& native) {
     if constexpr (sizeof(Kept) == sizeof(float))

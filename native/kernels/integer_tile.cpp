@@ -9,8 +9,8 @@ namespace {
 using Integers = VecOf<int32_t>;
 
 constexpr int kIntegers = kLanesOf<int32_t>;
-constexpr double kHalfUnit =
-    1.001 * 0x1p-24;         // relative; half a unit in the last place of float32, plus float64 rounding
+// Half a unit in the last place of float32, relative to the number, plus the rounding error of float64.
+constexpr double kHalfUnit = 1.001 * 0x1p-24;
 constexpr int kStaged = 64;  // numbers that are converted at a time
 
 template <bool kBytes>

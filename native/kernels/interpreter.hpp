@@ -11,10 +11,10 @@ namespace mercer::MERCER_ISA {
 template <class Real>
 struct TileSides {
     const Real *left_norms, *left_offsets;
-    int64_t left_stride;  // from one pass to the next
+    int64_t left_stride;  // distance between the norms (and offsets) of two passes
     const Real *right_norms, *right_offsets;
     int64_t right_stride;
-    const double* centre_norms;  // ||centre||^2, of the features of each pass
+    const double* centre_norms;  // for each pass, ||centre||^2 over its features
 
     TileSides of(int64_t pass) const {
         return {left_norms + pass * left_stride,
@@ -37,13 +37,14 @@ MERCER_INLINE V integer_power(V base, int64_t exponent) {
     return result;
 }
 
-// ||x - z||^2 from <x, z>, or another distance; rounding must not make it negative, what overflows must stay NaN.
+// ||x - z||^2 from <x, z>, or another distance from its shared term. Negative results of rounding become 0; NaN from
+// overflow stays NaN.
 template <class Real>
 MERCER_INLINE VecOf<Real> distance(VecOf<Real> shared, Real left_norm, VecOf<Real> right_norms) {
     return max(VecOf<Real>{}, left_norm + right_norms - 2 * shared);
 }
 
-// out[r][c] = make(tile[r][c], row, first column of a vector)
+// out[r][c] = make(tile[r][c], r, c), a vector of columns at a time; c is its first column.
 template <class Real, class Make>
 MERCER_INLINE void make_tile(const Real* tile, int n_rows, int n_columns, Real* out, Make make) {
     for (int r = 0; r < n_rows; ++r)
@@ -51,7 +52,8 @@ MERCER_INLINE void make_tile(const Real* tile, int n_rows, int n_columns, Real* 
             store(out + r * n_columns + c, make(load_vector(tile + r * n_columns + c), r, c));
 }
 
-// exp(scale D) for scale <= 0, with scale given as a multiple of ln 2; added to what is there, or in its place.
+// Computes exp(scale D ln 2) for scale <= 0 and the distances D of a tile. The values replace `out`, or are added to it
+// if kAdds.
 template <class Real, bool kAdds = false>
 void gaussian_tile(Real scale, const TileSides<Real>& sides, int n_rows, int n_columns, const Real* tile, Real* out) {
     const Real *left = sides.left_norms, *right = sides.right_norms;
@@ -66,8 +68,8 @@ MERCER_INLINE void map_tile(Real* top, int size, Operation operation) {
     for (int i = 0; i < size; i += kLanesOf<Real>) store(top + i, operation(load_vector(top + i)));
 }
 
-// tiles: on entry the sums of each pass, a tile every tile_stride; on return the first holds kernel values.
-// stack: room for kMaxStack tiles of the same size.
+// tiles: on entry one tile of sums for each pass, tile_stride apart; on return the first tile holds the kernel values.
+// stack: memory for kMaxStack tiles of the same size.
 template <class Real>
 void run_program(const Program& program, const TileSides<Real>& all_sides, int n_rows, int n_columns, Real* tiles,
                  int64_t tile_stride, Real* stack) {
@@ -109,7 +111,7 @@ void run_program(const Program& program, const TileSides<Real>& all_sides, int n
             case Op::l1:
             case Op::chi2:
             case Op::hamming:
-                // With a tile below, the program goes on: it must leave one.
+                // If a tile lies below on the stack, operation i + 3 exists, because a program ends with one tile.
                 if (program.is_gaussian_at(i) && next != stack && program.ops[i + 3] == Op::add) {
                     gaussian_tile<Real, true>(gaussian_scale(i), sides, n_rows, n_columns, tile, top);
                     i += 3;

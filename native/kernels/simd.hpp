@@ -1,8 +1,8 @@
-// Fixed-width vectors, the widest the instruction set of this translation unit has.
+// Fixed-width vectors: the widest of the instruction set for which the translation unit is compiled.
 //
 // This header and everything that includes it is compiled once per instruction set, inside namespace
-// mercer::MERCER_ISA. Such translation units must not instantiate templates of the standard library:
-// the linker keeps one copy of each, and could keep one that an older processor cannot run.
+// mercer::MERCER_ISA. Such translation units must not instantiate templates of the standard library. The linker keeps
+// one copy of each template instance, and might keep one that an older processor cannot run.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ constexpr int kTileRows = 6;
 template <class Real>
 struct Simd;
 
-// Clang takes the lower alignment from a typedef, but not from an alias.
+// Typedefs instead of aliases, because Clang ignores a lower alignment in an alias.
 template <>
 struct Simd<double> {
     using Vec = double __attribute__((vector_size(kVectorBytes)));
@@ -80,7 +80,7 @@ template <class Real, int Distance, int... Lane>
 MERCER_INLINE void turn_step(VecOf<Real>* rows, std::integer_sequence<int, Lane...> lanes) {
     constexpr int kLane = kLanesOf<Real>;
 #pragma GCC unroll 16
-    for (int r = 0; r < kLane; ++r) {  // pairs of blocks trade places
+    for (int r = 0; r < kLane; ++r) {  // swaps pairs of blocks
         if (r & Distance) continue;
         const VecOf<Real> upper = rows[r], lower = rows[r + Distance];
         rows[r] = __builtin_shufflevector(upper, lower, (Lane & Distance ? kLane + Lane - Distance : Lane)...);
@@ -96,7 +96,7 @@ MERCER_INLINE void turn(VecOf<Real>* rows) {
     turn_step<Real, kLanesOf<Real> / 2>(rows, std::make_integer_sequence<int, kLanesOf<Real>>());
 }
 
-// a b + c with the rounding that the tiles' vectors have: one where the processor multiplies and adds at once.
+// a b + c, rounded as in the vectors of tiles: once, if the processor has fused multiply-add.
 template <class Real>
 MERCER_INLINE Real multiply_add(Real a, Real b, Real c) {
 #ifdef __FMA__
@@ -117,7 +117,7 @@ MERCER_INLINE Vec multiply_add(Vec a, Vec b, Vec c) { return _mm256_fmadd_pd(a, 
 MERCER_INLINE Vec multiply_add(Vec a, Vec b, Vec c) { return a * b + c; }
 #endif
 
-// kLanes numbers as doubles, widened where they are stored in single precision.
+// Loads kLanes numbers as doubles; float32 numbers are converted.
 MERCER_INLINE Vec load(const double* p) { return load_vector(p); }
 #if defined(__AVX512F__)
 MERCER_INLINE Vec load(const float* p) { return _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(p)); }
@@ -130,7 +130,8 @@ MERCER_INLINE Vec load(const float* p) {
 #endif
 
 MERCER_INLINE Vec broadcast(double x) { return fill(x); }
-// b where one of them is NaN. Compilers make a comparison and a choice of it, where the processor has one instruction.
+// Minimum and maximum; the result is b if a or b is NaN. The overloads below use the processor's single instruction,
+// which compilers do not generate from this code.
 template <class V>
 MERCER_INLINE V min(V a, V b) {
     return a < b ? a : b;
@@ -139,7 +140,7 @@ template <class V>
 MERCER_INLINE V max(V a, V b) {
     return a > b ? a : b;
 }
-#if defined(__AVX512F__)  // masked forms, for GCC 12 warns of the others
+#if defined(__AVX512F__)  // masked forms, because GCC 12 warns about the others
 MERCER_INLINE Vec max(Vec a, Vec b) { return _mm512_maskz_max_pd(0xff, a, b); }
 MERCER_INLINE VecOf<float> max(VecOf<float> a, VecOf<float> b) { return _mm512_maskz_max_ps(0xffff, a, b); }
 MERCER_INLINE Vec min(Vec a, Vec b) { return _mm512_maskz_min_pd(0xff, a, b); }
@@ -172,7 +173,7 @@ MERCER_INLINE VecOf<Real> fold_least(VecOf<Real> value, std::integer_sequence<in
         return value;
 }
 
-// The least of all lanes, in each of them.
+// The smallest value of all lanes, in each lane.
 template <class Real>
 MERCER_INLINE VecOf<Real> least_of(VecOf<Real> value) {
     constexpr int kLane = kLanesOf<Real>;
@@ -184,7 +185,8 @@ struct Winner {
     int64_t at;
 };
 
-// The least of all lanes and its position: the smallest where several have it, whatever the width of the vectors.
+// The smallest value of all lanes and its position. Ties go to the smallest position, so that the result does not
+// depend on the vector width.
 template <class Real>
 MERCER_INLINE Winner least_of(VecOf<Real> value, VecOf<Real> at) {
     const VecOf<Real> least = least_of<Real>(value);
@@ -192,9 +194,9 @@ MERCER_INLINE Winner least_of(VecOf<Real> value, VecOf<Real> at) {
     return {static_cast<double>(least[0]), static_cast<int64_t>(at[0])};
 }
 
-// 1/x for positive x, to within a hundred-thousandth: enough to choose by, where dividing would take longer than all
-// the rest. kReciprocal less the bits of x are the bits of 1/x to within 5.1 %; each of two steps of Newton squares
-// that. Beyond a quarter of the largest number the result may be NaN or negative.
+// 1/x for positive x, with a relative error below 1e-5. This is enough for selections, and faster than a division.
+// kReciprocal minus the bits of x gives the bits of 1/x with an error of at most 5.1 %; each of two Newton steps
+// squares the error. For x above a quarter of the largest number the result may be NaN or negative.
 template <class Real>
 constexpr auto kReciprocal = int64_t{0x7fde623822fc16e6};
 template <>
@@ -208,7 +210,7 @@ MERCER_INLINE VecOf<Real> about_one_over(VecOf<Real> x) {
     return second * (2 - x * second);
 }
 
-// 2^f for |f| <= 1/2: minimax polynomials, 1 at 0, with relative errors of 3e-17 and 2e-8.
+// 2^f for |f| <= 1/2, by minimax polynomials that are exactly 1 at 0. Relative errors: 3e-17 (double) and 2e-8 (float).
 MERCER_INLINE Vec power_of_two(Vec f) {
     Vec s = broadcast(0x1.e79a71499363ep-32);
     s = s * f + 0x1.e61b5e1eff552p-28;
@@ -237,8 +239,8 @@ MERCER_INLINE VecOf<float> power_of_two(VecOf<float> f) {
 template <class Real>
 struct Exponent;
 
-// kShift + x holds the rounded integer x in the low bits of the significand; ln 2 = kLn2Hi + kLn2Lo, and products of
-// kLn2Hi with such integers are exact.
+// kShift + x has x, rounded to an integer, in the low bits of the significand. ln 2 = kLn2Hi + kLn2Lo, and products of
+// kLn2Hi with these integers are exact.
 template <>
 struct Exponent<double> {
     static constexpr double kShift = 0x1.8p52, kLog2e = 0x1.71547652b82fep0, kLn2Hi = 0x1.62e42fefa0000p-1,
@@ -254,7 +256,7 @@ struct Exponent<float> {
     static constexpr int kSignificand = 23;
 };
 
-// s 2^n for n in the low bits of `shifted`: n is added to the exponent. NaN stays NaN.
+// s 2^n for the integer n in the low bits of `shifted`, by adding n to the exponent. NaN stays NaN.
 template <class Real>
 MERCER_INLINE VecOf<Real> scale_by_power(VecOf<Real> s, VecOf<Real> shifted) {
     using Int = typename Simd<Real>::Int;
@@ -262,13 +264,12 @@ MERCER_INLINE VecOf<Real> scale_by_power(VecOf<Real> s, VecOf<Real> shifted) {
                                          (reinterpret_cast<Int>(shifted) << Exponent<Real>::kSignificand));
 }
 
-// 2^t for t <= 0 or NaN; results below about 2^kLeast are 0. The relative error is that of t times ln 2, and two units
-// in the last place.
+// 2^t for t <= 0 or NaN. Results below about 2^kLeast are 0. The relative error is two units in the last place, plus ln
+// 2 times the absolute error of t.
 #ifdef __AVX512F__
-// 2^(k/16); 2^(k/32) in single precision, and by what share of itself that is more before it is rounded. Where kShift
-// holds integers in the low bits of the significand, a sixteenth of it holds sixteenths, and the lowest four bits are
-// k: tables are looked up by a unit that has little else to do, and what is left of t is so little that half of the
-// terms, or a third, will do.
+// Tables of 2^(k/16) in double precision, 2^(k/32) in single precision, and the relative rounding errors of the latter.
+// kShift / 16 + t has t, rounded to sixteenths, in the low bits of the significand; the lowest four bits are k. With
+// the table the rest of t is so small that the polynomial needs only half (double) or a third (float) of its terms.
 alignas(64) constexpr double kSixteenths[16] = {0x1p0,
                                                 0x1.0b5586cf9890fp0,
                                                 0x1.172b83c7d517bp0,
@@ -335,7 +336,7 @@ MERCER_INLINE Vec exp2_nonpositive(Vec t) {
     s = s * f + 0x1.ebfbdff82c59dp-3;
     s = s * f + 0x1.62e42fefa39fdp-1;
     const __mmask8 counts = _mm512_cmp_pd_mask(n, fill(Exponent<double>::kLeast), _CMP_NLT_UQ);
-    return _mm512_maskz_scalef_pd(counts, power * (s * f) + power, n);  // which rounds n down
+    return _mm512_maskz_scalef_pd(counts, power * (s * f) + power, n);  // scalef rounds n down
 }
 MERCER_INLINE VecOf<float> exp2_nonpositive(VecOf<float> t) {
     const VecOf<float> shifted = t + Exponent<float>::kShift / 32, n = shifted - Exponent<float>::kShift / 32,
@@ -360,7 +361,7 @@ MERCER_INLINE V exp2_nonpositive(V t) {
 }
 #endif
 
-// exp(x) to about two units in the last place; results below 2^kLeast are 0, above the largest number +inf.
+// exp(x), with an error of about two units in the last place. Results below 2^kLeast are 0; overflow gives +inf.
 template <class V>
 MERCER_INLINE V exp(V x) {
     using Real = decltype(x[0] + x[0]);
@@ -369,7 +370,7 @@ MERCER_INLINE V exp(V x) {
     const V shifted = min(max(fill(E::kLeast), t), fill(E::kNoOverflow)) + E::kShift;
     const V n = shifted - E::kShift;
     const V fraction = min(max(fill(Real{-1}), ((x - n * E::kLn2Hi) - n * E::kLn2Lo) * E::kLog2e), fill(Real{1}));
-    // The largest powers are made in two steps: 2^kMost itself is not a number of this precision.
+    // Computed as half of the result, twice, because 2^kMost is not representable.
     const V half = scale_by_power<Real>(power_of_two(fraction), shifted - 1);
     V result = half + half;
     result = t < E::kLeast ? V{} : result;
@@ -377,8 +378,8 @@ MERCER_INLINE V exp(V x) {
     return x == x ? result : x;
 }
 
-// tanh(x) to within some ten units in the last place, also where x is small: below 1/16 by the Taylor series to x^13
-// (remainder below 4e-18 x), above it by exponentials.
+// tanh(x), with an error of about ten units in the last place, for small x too. For |x| < 1/16 it is the Taylor series
+// to x^13 (remainder below 4e-18 x); otherwise it is computed from exponentials.
 template <class V>
 MERCER_INLINE V tanh(V x) {
     using Real = decltype(x[0] + x[0]);
@@ -411,9 +412,9 @@ MERCER_INLINE Vec sqrt(Vec v) { return _mm256_sqrt_pd(v); }
 MERCER_INLINE VecOf<float> sqrt(VecOf<float> v) { return _mm256_sqrt_ps(v); }
 #endif
 
-// log(x) to a few units in the last place for normal x > 0; NaN elsewhere, but +inf where x is. x = 2^n m with m from
-// 1/sqrt(2) to sqrt(2), and log(m) = 2 atanh(s) with s = (m - 1)/(m + 1), |s| < 0.172, by its series: what is left out
-// of it is below 2e-18 |s|.
+// log(x), with an error of a few units in the last place for normal x > 0; +inf for x = +inf; NaN otherwise. x = 2^n m
+// with m between 1/sqrt(2) and sqrt(2). log(m) = 2 atanh(s) with s = (m - 1)/(m + 1), |s| < 0.172, by the series of
+// atanh, whose remainder is below 2e-18 |s|.
 template <class V>
 MERCER_INLINE V log(V x) {
     using Real = decltype(x[0] + x[0]);
@@ -423,7 +424,7 @@ MERCER_INLINE V log(V x) {
     constexpr Whole kUnit = Whole{1} << E::kSignificand;
     const V root = fill(static_cast<Real>(0x1.6a09e667f3bcdp-1));
     const Int bits = reinterpret_cast<Int>(x), low = reinterpret_cast<Int>(root);
-    const Int shifted = bits - low;  // the exponent changes at sqrt(1/2) 2^n
+    const Int shifted = bits - low;  // its exponent changes at 2^n / sqrt(2)
     const Int n = shifted >> E::kSignificand;
     const V m = reinterpret_cast<V>((shifted & (kUnit - 1)) + low);
     const V s = (m - 1) / (m + 1), t = s * s;

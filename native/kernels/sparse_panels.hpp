@@ -1,6 +1,6 @@
-// CSR rows against blocks of CSR columns. Features that many rows have are held dense: every such entry of a row costs
-// one fused multiply-add per vector of columns. Of the others there are lists of the columns that have them.
-// Products and norms add up the common features first, then the rare ones, each in the order of the features.
+// Sums of CSR rows with blocks of CSR columns. Common features (nonzero in many rows) are stored densely: each such
+// entry of a row costs one fused multiply-add per vector of columns. Each rare feature has a list of the columns in
+// which it is nonzero. Products and norms sum common features first, then rare features, each in the order of features.
 #pragma once
 
 #include "kernels/feature_sums.hpp"
@@ -10,10 +10,11 @@
 
 namespace mercer::MERCER_ISA {
 
-constexpr int kSparseVectors = 8;          // sums of a panel of columns, in registers
-constexpr int kSparsePanels = 4;           // of a block: a list of columns is looked up once for so many
-constexpr int kRowsPerPanel = 16;          // a panel is used for so many rows in turn
-constexpr int32_t kFeaturesAtATime = 128;  // for those rows: this part of the panel stays near
+constexpr int kSparseVectors = 8;  // vectors of sums in a panel of columns; they stay in registers
+constexpr int kSparsePanels = 4;   // panels of a block; a list of columns is read once for all of them
+constexpr int kRowsPerPanel = 16;  // rows that use a panel one after the other
+// Features of a panel that these rows use at a time; they stay in the L1 cache.
+constexpr int32_t kFeaturesAtATime = 128;
 template <class Real>
 constexpr int kPanelColumns = kSparseVectors * kLanesOf<Real>;
 template <class Real>
@@ -39,8 +40,8 @@ struct CsrRows {
         return static_cast<int64_t>(indptr[row + 1] - indptr[row]);
     }
 
-    // Calls use(place, value) for each entry of the i-th row, in the order of features; of all features, or of those
-    // that `taken` says.
+    // Calls use(place, value) for each entry of the i-th row, in the order of features. If `taken` is not null, only
+    // for features whose flag is true.
     template <class Use>
     MERCER_INLINE void for_each(int64_t i, const bool* taken, Use use) const {
         const int64_t row = rows ? rows[i] : i;
@@ -49,7 +50,7 @@ struct CsrRows {
     }
 };
 
-// Calls use(CsrRows) with the types that the view holds.
+// Calls use(CsrRows) with the types of the view's arrays.
 template <class Use>
 MERCER_INLINE void with_csr(const RowsView& view, const int32_t* places, Use use) {
     auto pointers = [&]<class S, class I>() {
@@ -72,22 +73,22 @@ MERCER_INLINE void with_csr(const RowsView& view, const int32_t* places, Use use
 
 template <class Real>
 struct ListEntry {
-    int32_t column;  // -1 after the last one
+    int32_t column;  // -1 at the end of a list
     Real value;
 };
 
-// Up to kBlockColumns columns, as the tiles read them.
+// Up to kBlockColumns columns, packed for tiles.
 template <class Real>
 struct SparseBlock {
     Real* common;              // [panel][place][column of the panel]
     Real* norms;               // [pass][column]
-    int32_t* features;         // the rare ones that occur, from 0 on
-    int32_t* starts;           // of their lists
-    ListEntry<Real>* entries;  // of all lists, one after the other
+    int32_t* features;         // rare features that occur in the block, numbered from 0
+    int32_t* starts;           // start of each list in `entries`
+    ListEntry<Real>* entries;  // all lists, concatenated
     int32_t n_features;
 };
 
-// `heads` holds -1 for each rare feature, before and after.
+// Packs columns of CSR rows into a block. `heads` is -1 for each rare feature before and after the call.
 template <class Real, class Rows>
 MERCER_INLINE void pack_block(const Rows& rows, int64_t first, int count, int32_t n_common, int32_t* heads,
                               SparseBlock<Real>& block) {
@@ -105,7 +106,7 @@ MERCER_INLINE void pack_block(const Rows& rows, int64_t first, int count, int32_
             if (head < 0) {
                 head = n_features++;
                 block.features[head] = place - n_common;
-                block.starts[head] = 1;  // in this pass how long the list is, its end included: then where it begins
+                block.starts[head] = 1;  // here the length of the list, with its end mark; later its start
             }
             ++block.starts[head];
         });
@@ -125,7 +126,7 @@ MERCER_INLINE void pack_block(const Rows& rows, int64_t first, int count, int32_
     for (int32_t f = 0; f < n_features; ++f) heads[block.features[f]] = -1;
 }
 
-// The norm of a row for one pass, added up in the order in which tiles add: the distance of equal rows is 0.
+// The norm of a row for one pass. It is summed in the order of the tiles, so that the distance of equal rows is 0.
 template <class Real, Pairing kPairing, class Rows>
 MERCER_INLINE Real measure_row(const Rows& rows, int64_t i, int32_t n_common, const bool* taken) {
     Real norm = 0;
@@ -136,7 +137,7 @@ MERCER_INLINE Real measure_row(const Rows& rows, int64_t i, int32_t n_common, co
     return norm;
 }
 
-// Rows on the left, of the features that a pass takes, sorted into common and rare ones.
+// A left row for one pass, with its common and rare features separated.
 template <class Real>
 struct SparseRow {
     const int32_t *common, *rare;
@@ -144,7 +145,7 @@ struct SparseRow {
     int32_t n_common, n_rare;
 };
 
-// Needs room for the row's entries, and one more, in each array.
+// Packs a row. Each array must have one element more than the row has entries, because writes are branchless.
 template <class Real, class Rows>
 MERCER_INLINE SparseRow<Real> pack_row(const Rows& rows, int64_t i, int32_t n_common, const bool* taken,
                                        int32_t* common, int32_t* rare, Real* common_values, Real* rare_values) {
@@ -161,7 +162,7 @@ MERCER_INLINE SparseRow<Real> pack_row(const Rows& rows, int64_t i, int32_t n_co
     return row;
 }
 
-// The norm of a row that has been packed, added up in the same order.
+// The norm of a packed row, summed in the same order.
 template <class Real, Pairing kPairing>
 MERCER_INLINE Real measure_row(const SparseRow<Real>& row) {
     Real norm = 0;
@@ -170,7 +171,7 @@ MERCER_INLINE Real measure_row(const SparseRow<Real>& row) {
     return norm;
 }
 
-// sum + what two features share.
+// sum + the shared term of one feature.
 template <class Real, Pairing kPairing, class V>
 MERCER_INLINE V add_shared(V sum, Real left, V right) {
     if constexpr (kPairing != Pairing::product)
@@ -181,8 +182,8 @@ MERCER_INLINE V add_shared(V sum, Real left, V right) {
         return sum + left * right;
 }
 
-// shared[c] = what the row and column c of the panel share, of the common features, for several rows. Some features
-// after the other: their part of the panel stays in the nearest cache.
+// shared[c] = the sum of the shared terms of a row and column c of the panel over the common features, for several
+// rows. kFeaturesAtATime features are processed at a time, so that their part of the panel stays in the L1 cache.
 template <class Real, Pairing kPairing>
 MERCER_INLINE void add_common(const SparseRow<Real>* rows, int n_rows, const Real* panel, int32_t n_common,
                               Real* shared, int64_t stride) {
@@ -201,7 +202,7 @@ MERCER_INLINE void add_common(const SparseRow<Real>* rows, int n_rows, const Rea
             for (; e < row.n_common && row.common[e] < end; ++e) {
                 const Real value = row.common_values[e];
                 const Real* columns = panel + int64_t{row.common[e]} * kPanelColumns<Real>;
-                __asm__("" : "+r"(columns));  // or eight addresses would be kept, and spilled, for eight vectors
+                __asm__("" : "+r"(columns));  // keeps the compiler from storing eight addresses
 #pragma GCC unroll 8
                 for (int v = 0; v < kSparseVectors; ++v)
                     sums[v] = add_shared<Real, kPairing>(sums[v], value, load_vector(columns + v * kLane));
@@ -213,16 +214,16 @@ MERCER_INLINE void add_common(const SparseRow<Real>* rows, int n_rows, const Rea
     }
 }
 
-// A rare feature of a row, which some column of the block has, too.
+// A rare feature of a row that is also nonzero in some column of the block.
 template <class Real>
 struct RareMatch {
-    int32_t start;  // of its list
+    int32_t start;  // start of its list
     Real value;
 };
 
-// The rare features of a row that some column of the block has; heads[feature] says where its list begins. Lists lie
-// all over the block, which no processor foresees: they are asked for here, and read when other sums have been made.
-// Needs room for the row's rare features; returns how many there are.
+// Finds the rare features of a row that are nonzero in some column of the block, and returns their number.
+// heads[feature] is the start of the feature's list. The lists are scattered in memory; they are prefetched here and
+// read after other sums have been computed. `matches` must have an element for each rare feature of the row.
 template <class Real>
 MERCER_INLINE int32_t match_rare(const SparseRow<Real>& row, const ListEntry<Real>* entries, const int32_t* heads,
                                  RareMatch<Real>* matches) {
@@ -236,7 +237,7 @@ MERCER_INLINE int32_t match_rare(const SparseRow<Real>& row, const ListEntry<Rea
     return n;
 }
 
-// shared[c] += what the row and column c of the block share, of the rare features.
+// shared[c] += the sum of the shared terms of the row and column c of the block over the rare features.
 template <class Real, Pairing kPairing>
 MERCER_INLINE void add_rare(const RareMatch<Real>* matches, int32_t n_matches, const ListEntry<Real>* entries,
                             Real* shared) {

@@ -9,17 +9,17 @@ namespace {
 
 using Bits = uint64_t __attribute__((vector_size(kVectorBytes)));
 
-constexpr int kStrings = 16;  // strings on the right at a time
+constexpr int kStrings = 16;  // right strings that are processed at a time
 constexpr int kVectors = kStrings / kLanes;
 constexpr int kWordBits = 64;
 
-// Up to 16 strings of the right side, in the order of their lengths, so that a group wastes little on padding.
+// Up to 16 right strings. Strings are grouped in the order of their lengths, so that a group needs little padding.
 struct Group {
     int count = 0;
     int64_t at[kStrings] = {}, length[kStrings] = {}, longest = 0;
 };
 
-// Calls use(Group) until every string on the right has been in one.
+// Calls use(group) for all groups of right strings.
 template <class Use>
 MERCER_INLINE void for_each_group(const StringsView& right, Use use) {
     Scratch memory(sizeof(int64_t) * static_cast<std::size_t>(2 * right.count));
@@ -50,19 +50,21 @@ MERCER_INLINE void for_each_group(const StringsView& right, Use use) {
     }
 }
 
-// The strings of a group as bit patterns: a row for each letter, which holds in lane j, in word w, where in string j it
-// stands. Rows for many different letters would take memory quadratic in the strings' length: then letters that occur
-// rarely have a list of their places, of which their row is made whenever it is wanted.
+// The strings of a group as bit patterns. Each letter has a row; in it, word w of lane j has a bit for each position of
+// the letter in string j. With many different letters these rows would need memory quadratic in the length. Rare
+// letters then have a list of positions instead, and their row is built when it is needed.
 struct Patterns {
     int64_t n_words;
-    const int64_t* slots;   // of each letter: its row, 0 (one of zeros) where it does not occur; or -1 - its last place
+    // For each letter: the index of its row; 0 (a row of zeros) if it does not occur; -1 - p if it has a list that
+    // begins at place p. The place of letter k of string j is k * 16 + j.
+    const int64_t* slots;
     const Bits* rows;       // [slot][word][vector]
-    const int64_t* before;  // for each place, which is k * 16 + j for letter k of string j, the next of the list, or -1
-    Bits* listed;           // the row of a listed letter; else zeros
-    const Bits* last;       // [word][vector]: the bit of a string's last letter
+    const int64_t* before;  // for each place, the next place of its list, or -1
+    Bits* listed;           // the row of a listed letter while it is used; zeros otherwise
+    const Bits* last;       // [word][vector]: the bit of each string's last letter
 };
 
-constexpr int64_t kTableBytes = 4 << 20;  // of rows for all letters: more would not stay in the cache
+constexpr int64_t kTableBytes = 4 << 20;  // bytes of rows for all letters that stay in the cache; lists are used above
 
 MERCER_INLINE uint64_t& word_of(Bits* row, int64_t place) {
     const int64_t lane = place % kStrings;
@@ -77,7 +79,7 @@ template <bool lists>
 MERCER_INLINE void edit_row(const Patterns& patterns, const int32_t* text, int64_t length, Bits* state,
                             const Group& group, double* out) {
     const int64_t width = patterns.n_words * kVectors;
-    Bits *up = state, *down = state + width;  // vertical differences +1 and -1
+    Bits *up = state, *down = state + width;  // bits of the vertical differences +1 and -1
     for (int64_t w = 0; w < width; ++w) {
         up[w] = ~Bits{};
         down[w] = Bits{};
@@ -90,7 +92,7 @@ MERCER_INLINE void edit_row(const Patterns& patterns, const int32_t* text, int64
         const Bits* match = lists && slot < 0 ? patterns.listed : patterns.rows + slot * width;
         if constexpr (lists)
             for (int64_t at = -1 - slot; at >= 0; at = patterns.before[at]) set_bit(patterns.listed, at);
-        Bits right_up[kVectors], right_down[kVectors];  // horizontal differences that enter a word from below
+        Bits right_up[kVectors], right_down[kVectors];  // carried from the word before
 #pragma GCC unroll 8
         for (int v = 0; v < kVectors; ++v) {
             right_up[v] = Bits{} + 1;
@@ -104,7 +106,7 @@ MERCER_INLINE void edit_row(const Patterns& patterns, const int32_t* text, int64
                 const Bits vertical = match[at] | m, equal = match[at] | right_down[v];
                 const Bits zero = (((equal & p) + p) ^ p) | equal;
                 Bits plus = m | ~(zero | p), minus = p & zero;
-                score[v] -= reinterpret_cast<Bits>((plus & last) != 0);  // true is -1
+                score[v] -= reinterpret_cast<Bits>((plus & last) != 0);  // a true comparison is -1
                 score[v] += reinterpret_cast<Bits>((minus & last) != 0);
                 const Bits next_up = plus >> (kWordBits - 1), next_down = minus >> (kWordBits - 1);
                 plus = (plus << 1) | right_up[v];
@@ -123,7 +125,7 @@ MERCER_INLINE void edit_row(const Patterns& patterns, const int32_t* text, int64
             group.length[lane] == 0 ? length : static_cast<int64_t>(score[lane / kLanes][lane % kLanes]));
 }
 
-// Calls use(letter, place) for all letters of a group.
+// Calls use(letter, place) for each letter of each string of a group.
 template <class Use>
 MERCER_INLINE void for_each_letter(const StringsView& right, const Group& group, Use use) {
     for (int lane = 0; lane < group.count; ++lane) {
@@ -132,7 +134,8 @@ MERCER_INLINE void for_each_letter(const StringsView& right, const Group& group,
     }
 }
 
-// `slots` and `counts` hold a 0 for each letter, before and after.
+// Computes the edit distances of all left strings to a group. `slots` and `counts` are 0 for each letter before and
+// after the call.
 MERCER_INLINE void edit_group(const StringsView& left, const StringsView& right, const Group& group, int64_t* slots,
                               int64_t* counts, double* out, int64_t out_stride) {
     const int64_t n_words = group.longest == 0 ? 1 : (group.longest + kWordBits - 1) / kWordBits;
@@ -142,7 +145,7 @@ MERCER_INLINE void edit_group(const StringsView& left, const StringsView& right,
         if (counts[letter]++ == 0) ++n_different;
     });
     const bool lists = n_different * width * static_cast<int64_t>(sizeof(Bits)) > kTableBytes;
-    const int64_t rarely = lists ? n_words : 0;  // so often, a list costs no more than looking at the words of a row
+    const int64_t rarely = lists ? n_words : 0;  // a list of at most n_words places costs no more than a row
     for_each_letter(right, group, [&](int32_t letter, int64_t) MERCER_LAMBDA_INLINE {
         if (counts[letter] > rarely && slots[letter] == 0) slots[letter] = n_slots++;
     });
@@ -171,7 +174,7 @@ MERCER_INLINE void edit_group(const StringsView& left, const StringsView& right,
 
 constexpr double kSmallest = 0x1p-1022, kLogSmallest = -708.0;
 
-// Below the normal range numbers are slow, and as good as 0.
+// Replaces subnormal numbers by 0, because processors handle them slowly and they do not affect the result.
 template <bool small>
 MERCER_INLINE Vec normal(Vec x) {
     if constexpr (small)
@@ -180,16 +183,17 @@ MERCER_INLINE Vec normal(Vec x) {
         return x;
 }
 
-// What dynamic programming keeps for one group: rows of 16 doubles, one for each letter of the longest string.
+// The tables of dynamic programming for one group. Each row has 16 doubles; a table has one row for each letter of the
+// longest string.
 struct Tables {
-    const double* letters;  // of the group; -1 past the end of a string
-    double* matches;        // decay^2 where the letter is the one of the left string that is looked at
-    double* prefixes;       // of 1 .. length - 1 letters, each table behind a row of zeros: K'_i of the paper
+    const double* letters;  // letters of the group; -1 after the end of a string
+    double* matches;        // decay^2 at letters equal to the current letter of the left string, 0 at the others
+    double* prefixes;       // K'_i of the paper for i = 1 .. length - 1; each table follows a row of zeros
 };
 
-// One letter of the left string, for subsequences of one number of letters: the `first` are made of no shorter ones,
-// and the `last` are what is looked for. Fused operations are explicit, because compilers would otherwise choose in
-// each lane.
+// Processes one letter of the left string for subsequences of a given length. `first`: the length is 1, so that no
+// shorter subsequences are extended. `last`: the length is the requested one, so that the values are added to the
+// total. Fused multiply-adds are explicit; otherwise the compiler might fuse differently in different lanes.
 template <bool small, bool first, bool last>
 void subsequence_level(const Tables& tables, const double* shorter, double* own, int64_t longest, Vec decay,
                        Vec* total) {
@@ -221,9 +225,9 @@ MERCER_INLINE void subsequence_row(const int32_t* text, int64_t text_length, int
         const double letter = text[i];
         for (int64_t k = 0; k < group.longest * kStrings; k += kLanes)
             store(tables.matches + k, load_vector(tables.letters + k) == letter ? broadcast(decay * decay) : Vec{});
-        // Longer prefixes first: each is made of the shorter ones before this letter.
+        // Longer subsequences come first, because they need the values of shorter ones before this letter.
         for (int64_t level = length; level >= 1; --level) {
-            const double* shorter = level > 1 ? tables.prefixes + (level - 2) * table : nullptr;  // shifted by a letter
+            const double* shorter = level > 1 ? tables.prefixes + (level - 2) * table : nullptr;  // one letter earlier
             double* own = tables.prefixes + (level - 1) * table + kStrings;
             const auto evaluate = level == length ? level == 1 ? &subsequence_level<small, true, true>
                                                                : &subsequence_level<small, false, true>

@@ -1,16 +1,16 @@
-// Edit distances and subsequence kernels of strings: one string on the left against 16 on the right at a time, each in
-// a lane of its own, so that no value depends on its neighbours.
+// Edit distances and subsequence kernels of strings. One left string is compared with 16 right strings at a time. Each
+// right string has its own vector lane, so that no value depends on the other strings.
 #pragma once
 
 #include <cstdint>
 
 namespace mercer {
 
-// Rows of letters, numbered from 0, one row after the other.
+// Strings as concatenated rows of letters; letters are numbered from 0.
 struct StringsView {
     const int32_t* letters;
     const int64_t* starts;  // row i is letters[starts[i]] .. letters[starts[i + 1] - 1]
-    const int64_t* rows;    // which rows these are
+    const int64_t* rows;    // indices of the rows in this view
     int64_t count;
     int64_t n_letters;
 
@@ -18,12 +18,12 @@ struct StringsView {
     int64_t length(int64_t i) const { return starts[rows[i] + 1] - starts[rows[i]]; }
 };
 
-// out[i * out_stride + j] = fewest insertions, deletions and substitutions that turn left_i into right_j
-// [Myers 1999; Hyyrö 2003 for several words].
+// out[i * out_stride + j] = the smallest number of insertions, deletions and substitutions that turn left_i into
+// right_j [Myers 1999; Hyyrö 2003 for strings longer than a word].
 using EditDistances = void (*)(const StringsView& left, const StringsView& right, double* out, int64_t out_stride);
 
-// out[i * out_stride + j] = sum over all common subsequences of `length` letters, gaps allowed, of decay to the power
-// of the letters that they span on either side [Lodhi et al. 2002, definition 2].
+// out[i * out_stride + j] = the sum of decay^s over all common subsequences of `length` letters. Gaps are allowed, and
+// s is the sum of the spans of the subsequence in both strings [Lodhi et al. 2002, definition 2].
 using Subsequences = void (*)(const StringsView& left, const StringsView& right, int64_t length, double decay,
                               double* out, int64_t out_stride);
 

@@ -128,8 +128,8 @@ class Table {
         return wide ? static_cast<const int64_t*>(data)[at] : static_cast<const int32_t*>(data)[at];
     }
 
-    // Those of many rows first, in the order of features; see sparse_panels.hpp. Then the others, those of more rows
-    // first.
+    // Orders the features: common features first, in the order of features (see sparse_panels.hpp); then rare features,
+    // by descending number of rows.
     void place_features(const std::vector<int64_t>& counts) {
         std::vector<int32_t> order(counts.size());
         std::iota(order.begin(), order.end(), 0);
@@ -154,10 +154,11 @@ class Table {
     RowsView view_{};
 };
 
-// A kernel's program, checked: known opcodes, arguments in range, a stack that fits and ends with one tile.
+// A validated program of a kernel: opcodes are known, arguments are in range, and the stack never overflows and ends
+// with one tile.
 //
-// Where an operation begins with a pass over features, its argument says over which: 0 all, i those in columns[i - 1],
-// in rising order. With `direct`, squared distances come from differences, not from inner products.
+// The argument of an operation that needs a pass selects the features: 0 means all features, i > 0 those in columns[i -
+// 1], in ascending order. With `direct`, squared distances are computed from differences instead of inner products.
 class CompiledKernel {
   public:
     CompiledKernel(const std::vector<int32_t>& ops, const std::vector<double>& arguments, bool direct,
@@ -185,13 +186,13 @@ class CompiledKernel {
             if (is_pass(op)) arguments_[i] = pass_of(op, arguments[i]);
         }
         require(depth == 1, "a program must leave exactly one tile");
-        if (passes_.empty()) pass_of(Op::dot, 0.0);  // something has to say how large a tile is
+        if (passes_.empty()) pass_of(Op::dot, 0.0);  // a pass is needed, because it defines the tile
     }
 
     CompiledKernel(const CompiledKernel&) = delete;  // passes point into columns_
     CompiledKernel& operator=(const CompiledKernel&) = delete;
 
-    // For tables of one kind, which has so many features.
+    // Returns the program for tables of this kind and number of features.
     Program view(RowsKind kind, int64_t n_features) const {
         const bool sparse = kind == RowsKind::csr;
         require(!sparse || !direct_, "distances from differences are for dense tables");
@@ -262,10 +263,10 @@ inline TileRequest make_request(const Implementation& native, const CompiledKern
     require(!centre || (static_cast<int64_t>(centre->shape(0)) == left.n_features() && left.kind() == RowsKind::dense),
             "a centre belongs to dense tables and has one value a feature");
     const Program program = kernel.view(left.kind(), left.n_features());
-    // Inner products need no centre, and are exact without one.
+    // Programs without distances use no centre; a centre would only add rounding errors.
     const bool centred = centre && std::any_of(program.ops, program.ops + program.length, is_distance);
     const RowsView left_view = left.rows(left_rows), right_view = right.rows(right_rows);
-    // By identity: what two arrays of indices hold is not compared.
+    // Compares addresses only; two different arrays of equal indices count as different.
     const bool symmetric = &left == &right && left_view.rows == right_view.rows && left_view.count == right_view.count;
     return {program,   left_view, right_view,      centred ? centre->data() : nullptr,
             symmetric, n_threads, native.bit_tile, left.has_steps_of(right) ? native.integer_tile : nullptr};

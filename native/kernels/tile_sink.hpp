@@ -1,4 +1,4 @@
-// Where finished tiles go, and the tasks that make them.
+// The destination of finished tiles, and the division of a request into tasks.
 #pragma once
 
 #include <type_traits>
@@ -10,33 +10,33 @@
 
 namespace mercer::MERCER_ISA {
 
-constexpr int64_t kFewVectors = 4;         // so many are summed lane by lane
-constexpr int64_t kPanelBytes = 4 << 20;   // packed columns handled at a time: they stay in the cache
-constexpr int64_t kMaxGroups = 16;         // of as many rows as a tile has
-constexpr int64_t kStoredGroups = 4;       // where values are stored: processors foresee so many rows being written
-constexpr int64_t kPackedAlone = 1 << 13;  // elements of columns that are packed before another thread has been asked
-constexpr int64_t kTasksPerThread = 4;     // so that no thread waits long for the last one
-constexpr int64_t kSymmetricTasks = 32;    // each has its own sums over rows
+constexpr int64_t kFewVectors = 4;         // largest number of vectors whose sums are kept lane by lane
+constexpr int64_t kPanelBytes = 4 << 20;   // bytes of columns that are packed at a time; they stay in the cache
+constexpr int64_t kMaxGroups = 16;         // row groups (kTileRows rows each) that are packed at a time
+constexpr int64_t kStoredGroups = 4;       // the same if values are stored: prefetchers follow only few written rows
+constexpr int64_t kPackedAlone = 1 << 13;  // elements below which one thread packs faster than several
+constexpr int64_t kTasksPerThread = 4;     // several, so that no thread waits long for the last task
+constexpr int64_t kSymmetricTasks = 32;    // tasks of a symmetric product; each has its own sums over rows
 constexpr int64_t kTasksOfPart = 8;        // tasks of a symmetric product that is computed in parts
 constexpr int64_t kSymmetricColumns = 1 << 15;  // columns at a time: 8 MiB of sums over rows
 
-// Where finished tiles of some precision go: stored, rounded where it is in less, or multiplied by vectors and summed
-// in double.
+// The destination of finished tiles. Their values are stored (rounded, if Stored has lower precision), or multiplied by
+// vectors and summed in double precision.
 template <class Stored>
 struct Sink {
-    Stored* stored;         // null to accumulate
-    int64_t stored_stride;  // distance between its rows
+    Stored* stored;         // null if values are summed
+    int64_t stored_stride;  // distance between the rows of `stored`
     double* sums;
-    const double* vectors;  // (n_right, n_vectors); where there are few, (n_vectors, n_right)
+    const double* vectors;  // (n_right, n_vectors); (n_vectors, n_right) for at most kFewVectors
     int64_t n_vectors;
     int64_t n_right;
-    bool turned;  // rows are stored as columns
+    bool turned;  // whether the transposed matrix is stored
 
     bool is_few() const { return stored == nullptr && n_vectors <= kFewVectors; }
     bool adds_mirrored(const TileRequest& request) const { return request.symmetric && stored == nullptr; }
 };
 
-// to[column][row] = from[row][column], for as many rows and columns as a vector has lanes, or fewer.
+// to[column][row] = from[row][column], for at most kLanesOf<Real> rows and columns.
 template <class Real, class Stored>
 MERCER_INLINE void turn_square(const Real* from, int64_t from_stride, int n_rows, int n_columns, Stored* to,
                                int64_t to_stride) {
@@ -60,9 +60,10 @@ inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 inline int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Finished tiles of one task, on their way to the sink. Sums over columns are kept lane by lane until the task ends.
-// Of a symmetric matrix, tiles on and above the diagonal come: what is below is left out. Stored, it is copied in the
-// end; summed, each element above also counts for its mirror image, in `mirrored`, which is the task's own.
+// Passes the finished tiles of one task to the sink. Sums over columns are kept lane by lane until the task ends. A
+// symmetric matrix is evaluated only on and above the diagonal. If it is stored, the lower triangle is copied at the
+// end. If it is summed, each element above the diagonal is also added to the sums of its mirror image, in `mirrored`,
+// which belongs to the task.
 template <class Real, class Stored>
 class Outlet {
   public:
@@ -123,7 +124,7 @@ class Outlet {
                             sink_.stored_stride);
     }
 
-    // Nearly all tiles of dense rows; each of them above the diagonal also counts for its mirror image.
+    // Adds a tile of full width; with kMirrors, also its mirror image. Nearly all tiles of dense rows come here.
     template <bool kMirrors>
     void add_whole_tile(const Real* tile, int n_rows, int stride, int64_t row, int64_t column) {
         constexpr int kVectors = kTileColumns<Real> / kLanes;
@@ -165,8 +166,8 @@ class Outlet {
         }
     }
 
-    // Two chains, for a sum waits for its last addition. What does not fill a vector is added to `rest`: columns beyond
-    // the last one are left out, not weighted with 0, for their kernel values may be infinite.
+    // Two independent sums hide the latency of additions. Elements that do not fill a vector are added to `rest`.
+    // Columns beyond the last one are skipped instead of multiplied by 0, because their kernel values may be infinite.
     static Vec product(const Real* values, const double* weights, int first, int last, double& rest) {
         Vec even{}, odd{};
         int c = first;
@@ -202,12 +203,13 @@ class Outlet {
     Vec* lanes_;
 };
 
-// The rows of a request in tasks. For sums of a symmetric matrix, each has sums of its own over its rows, and tasks
-// depend on the number of rows alone; all other sums are over columns and depend on no task.
+// Divides the rows of a request into tasks. In a symmetric product each task has its own sums over its rows, so that
+// the division depends only on the number of rows. All other sums are over columns, and their results do not depend on
+// the division.
 template <class Stored>
 class Tasks {
   public:
-    // Of a multiple of `unit` rows each, and of `most` at most where nothing else is said.
+    // Each task has a multiple of `unit` rows, at least `least`; except in symmetric products, about `most` at most.
     Tasks(const TileRequest& request, const Sink<Stored>& sink, int64_t columns_at_a_time, int64_t unit, int64_t least,
           int64_t most)
         : rows_per_task(rows_of_task(request, sink, unit, least, most)),
@@ -217,7 +219,7 @@ class Tasks {
                                        sink.adds_mirrored(request) ? count * sink.n_vectors * columns_at_a_time : 0)),
           adds_mirrored_(sink.adds_mirrored(request)) {}
 
-    const int64_t rows_per_task, first, count;  // the first of those asked for
+    const int64_t rows_per_task, first, count;  // first and count: the tasks of the requested part
 
     int64_t first_row(int64_t task) const { return (first + task) * rows_per_task; }
 
@@ -228,7 +230,7 @@ class Tasks {
         return sums;
     }
 
-    // In the order of the tasks.
+    // Adds the sums of mirror images to the sink, in the order of the tasks.
     void add_mirrored(const Sink<Stored>& sink, int64_t first_column, int64_t n_columns) const {
         if (!adds_mirrored_) return;
         const double* sums = memory_.as<double>();

@@ -14,15 +14,17 @@
 namespace mercer::MERCER_ISA {
 namespace {
 
-constexpr int64_t kNearBytes = 4 << 20;   // of a matrix that stays near
-constexpr int64_t kMirroredTerms = 64;    // beyond that, copied rather than evaluated from so long rows on
-constexpr int64_t kEntryTerms = 3;        // that an entry of a sparse row counts for
-constexpr int64_t kMirroredAlone = 512;   // rows that are mirrored before another thread has been asked
-constexpr int64_t kTurnedFeatures = 192;  // of dense rows, from which on few of them are better columns
+constexpr int64_t kNearBytes = 4 << 20;  // bytes of a matrix that stays in the cache
+// In a matrix larger than kNearBytes, copying the lower triangle is faster than evaluating it from this many terms per
+// row on.
+constexpr int64_t kMirroredTerms = 64;
+constexpr int64_t kEntryTerms = 3;        // dense terms that cost as much as one entry of a sparse row
+constexpr int64_t kMirroredAlone = 512;   // rows of a matrix below which one thread mirrors faster than several
+constexpr int64_t kTurnedFeatures = 192;  // features of dense rows from which a small left side is packed as columns
 
 template <class Stored>
-constexpr int64_t kMirrored = 2 * kLanesOf<Stored>;  // rows
-constexpr int64_t kMirroredAhead = 32;               // rows that are asked for before they are read
+constexpr int64_t kMirrored = 2 * kLanesOf<Stored>;  // rows that one task mirrors
+constexpr int64_t kMirroredAhead = 32;               // distance of prefetches, in rows
 
 template <class Stored>
 struct MirrorJob {
@@ -30,8 +32,8 @@ struct MirrorJob {
     int64_t size;
 };
 
-// Copies what is above the diagonal to below it, for as many rows as two vectors have lanes. It is written where it was
-// written before, a little further on; what is read comes from other rows each time, which no processor foresees.
+// Copies the upper triangle to the lower one, for kMirrored rows. Writes are sequential. Reads come from a different
+// row each time, which hardware prefetchers do not predict, so that rows are prefetched explicitly.
 template <class Stored>
 void mirror_task(void* context, int64_t task) {
     constexpr int kLane = kLanesOf<Stored>;
@@ -50,8 +52,8 @@ void mirror_task(void* context, int64_t task) {
         for (int64_t c = first; c < row; ++c) out[row * stride + c] = out[c * stride + row];
 }
 
-// Whether half of a matrix is copied sooner than it is evaluated. Beyond the near cache, copying reads and writes
-// memory, and evaluating does so beside its own work.
+// Whether copying half of a symmetric matrix is faster than evaluating it. For a matrix larger than the cache, copying
+// is limited by memory, while evaluation overlaps its memory accesses with arithmetic.
 template <class Real>
 bool mirroring_pays(const TileRequest& request) {
     const RowsView& rows = request.left;
@@ -67,17 +69,17 @@ bool mirroring_pays(const TileRequest& request) {
     return terms * request.program.n_passes >= kMirroredTerms * rows.count;
 }
 
-// Whether the fewer ones, on the left, are better columns: these cost more to set up, and stay in the cache. Values of
-// short rows take longer to store turned over.
+// Whether the left rows should be packed as columns; they are fewer than the right ones. Columns cost more to pack, but
+// stay in the cache. For short dense rows this is slower, because storing the transposed values dominates.
 bool turning_pays(const TileRequest& request) {
     const int64_t p = request.left.n_features;
     if (request.left.kind == RowsKind::bits) return false;
     return request.left.kind == RowsKind::csr || (p >= kTurnedFeatures && request.left.count < p);
 }
 
-// Whether all passes add up |x - z|. In double precision such rows need no centre: x - z is rounded once, and x minus
-// the centre would be rounded by a share of how far it is from there. In single precision the centre keeps digits that
-// the conversion of x would lose.
+// Whether all passes are L1 distances. In double precision they need no centre: x - z is rounded once, and subtracting
+// a centre would add rounding errors. In single precision the centre is used, because it preserves digits that the
+// conversion of x would lose.
 bool adds_differences(const Program& program) {
     return std::all_of(program.passes, program.passes + program.n_passes,
                        [](const Pass& pass) { return pass.pairing == Pairing::l1; });

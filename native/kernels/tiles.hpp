@@ -1,4 +1,4 @@
-// Kernel values by tiles: the one place where k(x, z) is evaluated natively.
+// Evaluates kernel values k(x, z) by tiles. All kernels except those of strings are evaluated here.
 #pragma once
 
 #include "kernels/bit_tile.hpp"
@@ -11,24 +11,25 @@ namespace mercer {
 struct TileRequest {
     Program program;
     RowsView left, right;
-    const double* centre;  // subtracted from every row before distances are taken; may be null; 0 in columns of passes
-                           // that are neither products nor differences
-    bool symmetric;        // left and right are the same rows: one triangle may be evaluated and stand for both
+    // Subtracted from every row before distances are computed; may be null. It is 0 in columns of passes that are
+    // neither products nor differences.
+    const double* centre;
+    bool symmetric;  // whether left and right are the same rows, so that one triangle of the matrix is enough
     int n_threads;
-    BitTile bit_tile = nullptr;          // of rows of bits
-    IntegerTile integer_tile = nullptr;  // of rows of integers, where both sides have the same step
-    int64_t part = 0, parts = 1;         // of sums: which of so many summands is wanted; together they are the product
+    BitTile bit_tile = nullptr;          // for rows of bits
+    IntegerTile integer_tile = nullptr;  // for rows of integers; null unless both sides have the same step
+    int64_t part = 0, parts = 1;         // a product is the sum of `parts` parts; this request computes one of them
 };
 
-// out[i * out_stride + j] = k(left_i, right_j)
+// out[i * out_stride + j] = k(left_i, right_j).
 using BlockFunction = void (*)(const TileRequest&, double* out, int64_t out_stride);
 
-// The same in single precision: evaluated in it, or in double precision and rounded.
+// The same with float32 output: block_single evaluates in float32; block_rounded evaluates in float64 and rounds.
 using BlockSingleFunction = void (*)(const TileRequest&, float* out, int64_t out_stride);
 
 // out[i * n_vectors + t] += sum_j k(left_i, right_j) vectors[j * n_vectors + t]; no kernel value is stored.
-// The single-precision twin evaluates tiles in it, and sums in double all the same.
-// The order of summation depends on the tables and the rows asked for alone, never on the threads.
+// matvec_single evaluates tiles in single precision, but sums in double precision.
+// The order of summation depends only on the tables and the requested rows, never on the number of threads.
 using MatvecFunction = void (*)(const TileRequest&, const double* vectors, int64_t n_vectors, double* out);
 
 namespace baseline {

@@ -1,4 +1,4 @@
-// Non-owning views of the user's data, read as it is: any strides, float32 or float64, dense or CSR.
+// Non-owning views of the user's data: dense or CSR, float32 or float64, with any strides. The data is not copied.
 #pragma once
 
 #include <cstdint>
@@ -18,35 +18,36 @@ struct CsrView {
     Scalar scalar;
     const void* indices;
     const void* indptr;
-    bool wide_indices, wide_indptr;  // 64-bit rather than 32-bit
-    const int32_t* places;           // of features: the common ones come first
+    bool wide_indices, wide_indptr;  // whether they are 64-bit instead of 32-bit
+    const int32_t* places;           // place of each feature; common features come first
     int32_t n_common;
 };
 
-// Rows whose columns take two values each, `step` apart: a bit says which. Bits beyond the last column are 0.
+// Rows whose columns have two values each, `step` apart. A bit says which value; bits beyond the last column are 0.
 struct BitsView {
     const uint64_t* words;
-    int64_t n_words;  // of a row
+    int64_t n_words;  // words of a row
     double step;
 };
 
-// Dense rows whose numbers are multiples of `step`: the multiples, packed into units of 32 bits (integer_tile.hpp).
+// Dense rows whose numbers are integer multiples of `step`. The integers are packed into units of 32 bits (see
+// integer_tile.hpp).
 struct IntegerView {
-    const int32_t* units;  // null where they are not
-    int64_t n_units;       // of a row, behind which come its RowSums
-    bool bytes;            // from 0 to 255, four a unit; otherwise 16-bit numbers, two a unit
+    const int32_t* units;  // null if the numbers are not such multiples
+    int64_t n_units;       // units of a row; its RowSums follow them
+    bool bytes;            // true: integers from 0 to 255, four in a unit; false: 16-bit integers, two in a unit
     double step;
 };
 
 enum class RowsKind { dense, csr, bits };
 
-// Rows of a table, in the order of `rows` (all of them where it is null).
+// Rows of a table, in the order of `rows`; all rows if it is null.
 struct RowsView {
     RowsKind kind;
     DenseView dense;
     CsrView csr;
     BitsView bits;
-    IntegerView integers;  // of dense rows
+    IntegerView integers;  // a second form of dense rows
     const int64_t* rows;
     int64_t count;
     int64_t n_features;
