@@ -20,8 +20,8 @@ namespace {
 constexpr int64_t kLeastSet = 192,
                   kSpare = 64;     // variables: smallest working set, and places beyond 5/4 of the free variables
 constexpr double kMostWork = 1e8;  // work in one call, about 100 ms, and twice as much within a round
-constexpr double kProgress =
-    0.5;  // factor by which the violation must fall in a round with all violators; otherwise it may stagnate
+// Factor by which the violation must fall in a round with all violators; otherwise it may stagnate.
+constexpr double kProgress = 0.5;
 constexpr double kMostSingle = 1e30;  // largest kernel value whose sums do not overflow in single precision
 constexpr double kEnd = 0.9,
                  kBlockEnd = 0.7;  // shares of the tolerance: at the end of the rounds, and at the end of one round

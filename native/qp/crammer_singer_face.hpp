@@ -11,8 +11,8 @@ namespace mercer::MERCER_ISA {
 template <class Real>
 class JointFace {
     static constexpr double kFlat = 1e-14;  // share of the largest k(x, x) below which curvature is rounding error
-    static constexpr double kShare =
-        1e-2;  // share of the initial gradient along the face at which the minimisation ends
+    // Share of the initial gradient along the face at which the minimisation ends.
+    static constexpr double kShare = 1e-2;
 
   public:
     explicit JointFace(const JointProblem<Real>& block)

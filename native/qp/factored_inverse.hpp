@@ -17,13 +17,13 @@ class FactoredInverse {
     static constexpr int kRows = kTileRows, kWidth = kLanesOf<Real>, kColumns = 2 * kWidth;  // a tile of registers
     static constexpr int kSpan = (kRows + kWidth - 1) / kWidth;  // vectors for a column of a panel
     static constexpr int kFew = kSpan == 1 ? 2 : 1;  // right sides at a time, if vectors run along rows of a panel
-    static constexpr int kManySides =
-        4 * kFew;  // smallest number of right sides for which vectors run across right sides
+    // Smallest number of right sides for which vectors run across right sides.
+    static constexpr int kManySides = 4 * kFew;
 
   public:
     static constexpr int64_t kBatch = 64;
-    static constexpr int64_t kMaxDead =
-        256;  // largest number of removed variables; each costs a multiple of the earlier ones
+    // Largest number of removed variables; each costs a multiple of the earlier ones.
+    static constexpr int64_t kMaxDead = 256;
     static constexpr bool kFollows = true, kOnRequest = true;  // kOnRequest: columns must be requested, and gaps remain
 
     FactoredInverse(int64_t capacity, int n_threads)

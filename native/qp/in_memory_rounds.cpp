@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kLeastBlock = 384,
                   kSpare = 128;  // variables: smallest working set, and places beyond 5/4 of the free variables
-constexpr double kProgress =
-    0.5;  // factor by which the violation must fall in a round with all violators; otherwise it may stagnate
+// Factor by which the violation must fall in a round with all violators; otherwise it may stagnate.
+constexpr double kProgress = 0.5;
 
 template <class Kept>
 class Rounds {

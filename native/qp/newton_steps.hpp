@@ -20,13 +20,13 @@ namespace mercer::MERCER_ISA {
 template <class Real>
 constexpr double kRidge = sizeof(Real) == sizeof(double) ? 4e-15 : 2e-8;
 constexpr double kUndetermined = 1e-14;
-constexpr double kShort =
-    0.5;  // share of the initial slope at the end of a step above which the ridge has made the step too short
+// If the slope at the end of a step exceeds this share of the initial slope, the ridge has made the step too short.
+constexpr double kShort = 0.5;
 constexpr double kEntering = 0.2;  // share of the worst violation from which other violators enter F too
-constexpr double kAtRest =
-    0.1;  // share of the violation below which deviations of free variables from their multiplier are accepted
-constexpr double kRestless =
-    0.5;  // share of the violation above which a free variable's deviation from the mean is not accepted
+// Free variables may deviate from their multiplier by this share of the violation.
+constexpr double kAtRest = 0.1;
+// If free variables deviate from their mean by more than this share of the violation, a fresh factor is tried.
+constexpr double kRestless = 0.5;
 constexpr double kNearer = 0.8;    // factor of the remaining step in the search for the next blocking variables
 constexpr int kMaxRejections = 3;  // largest number of consecutive steps that rounding has made worse
 constexpr int64_t kAddedAlone = 1'000'000;  // multiplications below which one thread is faster than two
@@ -36,9 +36,9 @@ constexpr int kMaxRefinements = 12;         // steps of iterative refinement on 
 template <class Real, class Factor>
 class NewtonSteps {
   public:
-    static constexpr double kEnteringShare =
-        Factor::kFollows ? kEntering : 1.0;  // one variable at a time if a change is expensive
-    static constexpr double kRestlessShare = Factor::kFollows ? kRestless : 1.0;  // and to full precision
+    // Without incremental updates (kFollows) a change is expensive, and one variable enters at a time.
+    static constexpr double kEnteringShare = Factor::kFollows ? kEntering : 1.0;
+    static constexpr double kRestlessShare = Factor::kFollows ? kRestless : 1.0;  // see kRestless
 
     // capacity: largest number of free variables.
     NewtonSteps(const BlockProblem<Real>& block, int64_t capacity)
@@ -91,8 +91,8 @@ class NewtonSteps {
         }
         result.violation = block_violation(block_);
         result.is_stopped = stopped_;
-        const bool full =
-            free_count() + 2 > capacity_ && capacity_ < block_.size;  // the next call has a larger capacity
+        // More variables would enter than fit; the next call has a larger capacity.
+        const bool full = free_count() + 2 > capacity_ && capacity_ < block_.size;
         result.end = result.violation <= tol                          ? BlockEnd::solved
                      : result.n_iter < max_iter && !full && !stopped_ ? BlockEnd::stalled
                                                                       : BlockEnd::limit;
@@ -135,8 +135,8 @@ class NewtonSteps {
         auto fill = [this, size](int64_t b) {
             double* products = factor_.products(b);
             const Real* matrix_row = row(free_[size + b]);
-            const int64_t* others =
-                free_;  // a local name, so that the compiler knows that products do not overwrite them
+            // A local name, so that the compiler knows that products do not overwrite them.
+            const int64_t* others = free_;
             const double in_all = block_.n_groups == 1 ? shift_ : 0.0;
             for (int64_t k = 0; k < size; ++k) products[k] = static_cast<double>(matrix_row[others[k]]) + in_all;
             for (int64_t k = 0; k < size && block_.n_groups > 1; ++k) products[k] += shift(free_[size + b], others[k]);
@@ -434,8 +434,8 @@ class NewtonSteps {
         const bool much = n_moved * block_.size > kAddedAlone;
         const int64_t n_parts = much ? block_.n_threads : 1, width = padded((block_.size + n_parts - 1) / n_parts);
         share(n_parts, much, [=, this](int64_t part) {
-            constexpr int kTogetherAdded =
-                8;  // rows added at a time; gradients are read and written once for all of them
+            // Rows added at a time; gradients are read and written once for all of them.
+            constexpr int kTogetherAdded = 8;
             const int64_t first = part * width, end = first + width, last = end < block_.size ? end : block_.size;
             int64_t m = 0;
             for (; m + kTogetherAdded <= n_moved; m += kTogetherAdded)

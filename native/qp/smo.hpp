@@ -25,8 +25,8 @@ class SmoSteps {
     static constexpr int kWidth = kLanesOf<Real>;
     static constexpr int64_t kAheadBytes = 4096;  // distance of prefetches in a row
     static constexpr int64_t kAhead = kAheadBytes / static_cast<int64_t>(sizeof(Real));
-    static constexpr int64_t kSharedBytes =
-        8192;  // of a row, from which on a companion may help: to exchange takes time
+    // Smallest row in bytes for which a helper thread may share the work, because an exchange of messages takes time.
+    static constexpr int64_t kSharedBytes = 8192;
     static constexpr Real kInf = static_cast<Real>(kInfinity), kNoNumber = static_cast<Real>(__builtin_nan(""));
     using Mask = typename Flags<Real>::Mask;
 
@@ -471,8 +471,8 @@ class SmoSteps {
             const V g = gradient_at(u);
             const V growing = choose(grows_.from(u), max(-g, V{}), V{});
             const V wrong = max(choose(shrinks_.from(u), max(g, V{}), V{}), growing);
-            const V root =
-                wrong * load_vector(steepness_ + u);  // root of the decrease, because the decrease may overflow
+            // The square root of the decrease, because the decrease itself may overflow.
+            const V root = wrong * load_vector(steepness_ + u);
             at = root > most ? position : at;
             most = max(root, most), worst = max(wrong, worst);
         }

@@ -15,10 +15,10 @@ constexpr int64_t kMostInBlock = 16;  // places of a block, whose worst violatio
 constexpr int64_t kBlocks = 4;        // blocks for each wanted violator, so that most of them are in different blocks
 constexpr int64_t kPart = 512;        // places processed at a time; they stay in the L1 cache
 constexpr int kHalvings = 12;         // bisections of the interval of the threshold
-constexpr double kMargin =
-    0.125;  // share of the violation; variables within this distance of violating are not shrunken
-constexpr double kLoneMargin =
-    0.5 + kMargin;  // share of the violation around a multiplier of 0, without equality constraints
+// Share of the violation; variables within this distance of violating are not shrunken.
+constexpr double kMargin = 0.125;
+// Share of the violation around a multiplier of 0, without equality constraints.
+constexpr double kLoneMargin = 0.5 + kMargin;
 
 int64_t rounded_up(int64_t count, int64_t to) { return (count + to - 1) / to * to; }
 
@@ -311,8 +311,8 @@ class Survey::Chosen {
     }
 
     void take_unseen(const bool* seen) {
-        const int64_t places =
-            room_ - 2;  // two places are reserved for the two worst violators, so that progress is certain
+        // Two places are reserved for the two worst violators, so that progress is certain.
+        const int64_t places = room_ - 2;
         if (places <= 0) return;
         std::vector<int64_t> growing, shrinking;
         survey_.with_levels([&](auto level_of) {
