@@ -1,4 +1,4 @@
-"""The solver of the joint multi-class machine: working sets of examples, the subproblem of each solved exactly."""
+"""The solver of the joint multi-class machine: working sets of rows, with an exact step for each row."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from mercer.solvers.row_cache import RowCache
 from mercer.solvers.single_precision import REFRESHES, noise, single_precision_helps
 from mercer.solvers.working_set_sizes import is_exact, takes_everything, working_sets
 
-_BLOCK_WORK = 2e7  # multiplications in one native call: some 10 ms
-_BLOCK_CALLS = 40  # on one working set
-_WHOLE_CALLS = 400  # on everything, some seconds, before the driver looks whether that leads anywhere
-_PATIENT_STEPS = 50  # for each row of a working set, before conjugate gradients; an eighth of that
-_SMALL_BLOCK = 500  # up to so many rows, where they cost little
-_MOVED = 3.0  # classes of a row that take a step, or so
-_LITTLE = 1e-6  # of what Newton steps gained, ends them: steps on single rows find another face more quickly
-_NEWTON, _STEPS = 100, 10  # Newton steps, one after the other: at most, and mostly
-_CONJUGATE = 100  # made at a time, at most: each costs about a step for each row
-_SHARE, _ENOUGH = 15, 2048  # a working set holds this part of the examples at least, or so many
+_BLOCK_WORK = 2e7  # multiplications in one native call, so that Ctrl-C takes effect soon
+_BLOCK_CALLS = 40  # native calls on one working set
+_WHOLE_CALLS = 400  # native calls on a working set of all rows, before the driver checks the progress
+_PATIENT_STEPS = 50  # steps per row of a working set, before Newton steps and conjugate gradients
+_SMALL_BLOCK = 500  # rows; a smaller working set uses an eighth of _PATIENT_STEPS
+_MOVED = 3.0  # classes; typical number that one step on a row changes
+_LITTLE = 1e-6  # share of the total gain of Newton steps; a smaller gain ends them, since row steps are then faster
+_NEWTON, _STEPS = 100, 10  # Newton steps in a sequence: largest number, and typical number
+_CONJUGATE = 100  # conjugate-gradient steps in one native call; each costs about as much as one step on every row
+_SHARE, _ENOUGH = 15, 2048  # a working set has at least n / _SHARE rows, or _ENOUGH rows if that is less
 
-_EXACT_CALLS = 40  # after the tolerance is met, of a small problem: its largest violation is then some rounding
-_ROUNDED = 64.0 * float(np.finfo(np.float64).eps)  # of the largest gradient, which is a sum
+_EXACT_CALLS = 40  # native calls on a small problem after it meets the tolerance, to reach the rounding error
+_ROUNDED = 64.0 * float(np.finfo(np.float64).eps)  # rounding error of a gradient, as a share of the largest one
 
 
 @dataclass
 class JointState(State):
-    """State of :class:`JointRows`: the problem at hand and the work in progress."""
+    """State of :class:`JointRows`: the problem and the work in progress."""
 
     problem: Problem = field(kw_only=True)
     gram: Gram = field(kw_only=True)
@@ -47,43 +47,42 @@ class JointState(State):
     work: Iterator[None] = field(default_factory=lambda: iter(()))
     max_iter: int = -1
     single: bool = False  # whether kernel values are evaluated in single precision
-    largest_diagonal: float = 0.0  # of |k(x, x)|
-    moved: float = 0.0  # sum of squares of the changes of beta since the gradient was last true
+    largest_diagonal: float = 0.0  # max |k(x, x)|
+    moved: float = 0.0  # sum of squared changes of beta since the gradient was last computed exactly
     n_refreshes: int = 0
-    matrix: RealArray | None = None  # K, where the working set is everything
+    matrix: RealArray | None = None  # K, if the working set has all rows
     cache: RowCache | None = None
-    previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # working set
+    previous: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # last working set
 
     @property
     def rows(self) -> tuple[FloatArray, FloatArray]:
-        """Point and gradient, by row; views."""
+        """Point and gradient with one line for each row, as views."""
         return self.problem.by_output(self.beta), self.problem.by_output(self.gradient)
 
     def count_memory(self, more: int = 0) -> None:
-        """Note what blocks of kernel values take now, and `more` bytes beside them."""
+        """Add `more` bytes to the memory of the kernel values held now, and update the peak."""
         held = self.gram.arena.nbytes + (0 if self.cache is None else self.cache.nbytes) + more
         self.peak_bytes = max(self.peak_bytes, held)
 
 
 @final
 class JointRows(Solver[JointState]):
-    """Working sets of examples; within one, examples one after the other, each solved exactly in all its classes.
+    """Solver with working sets of rows; within a working set, it optimises all classes of one row exactly at a time.
 
-    **Solves** :func:`mercer.problems.crammer_singer`.
+    **Solves** :func:`mercer.problems.joint`.
 
-    The variables of example i are the shares t_ik of C_i that its classes have, its own beta being C_i less its share.
-    With all other examples fixed, they solve the projection of t_i + g_i / k(x_i, x_i) onto nonnegative numbers with
-    the sum C_i. Where such steps drag on, as they do for large C, Newton's method goes to the minimiser of the face
-    that the point is on (:mod:`mercer.solvers.crammer_singer_newton`), or where too many shares are free for it,
-    conjugate gradients. An example violates by how much its largest gradient exceeds the smallest one of a class with
-    a share.
+    The variables of row i are the shares t_ik of C_i that its classes have; beta of its own class is C_i minus its
+    share. With all other rows fixed, the optimal shares are the projection of t_i + g_i / k(x_i, x_i) onto nonnegative
+    vectors with sum C_i. For large C such steps converge slowly. Newton's method then finds the minimiser of the
+    current face (:mod:`mercer.solvers.crammer_singer_newton`); with too many free shares, conjugate gradients do. The
+    violation of a row is its largest gradient minus the smallest gradient of a class with a positive share.
 
-    One round: choose the free examples of the last working set and the worst violators, evaluate K[W, W], solve the
-    problem restricted to W, and add the columns of the examples that moved to the gradients of all classes. So a kernel
-    value is evaluated once for all classes. Rows of examples that moved are kept in single precision within
-    `memory_limit`. Kernel values in single precision only steer, as in
-    :class:`mercer.solvers.working_set.WorkingSetSolver`; and as there, up to 300 rows are solved to rounding, whatever
-    the tolerance is.
+    One round chooses the working set W: the free rows of the last one and the worst violators. It evaluates K[W, W],
+    solves the problem restricted to W, and updates the gradients of all classes with the columns of the rows that
+    moved. Each kernel value is thus evaluated once for all classes. Rows of K that were used are cached in single
+    precision within `memory_limit`. Kernel values in single precision only steer the solver, as in
+    :class:`mercer.solvers.working_set.WorkingSetSolver`. Problems of up to 300 rows are solved to the rounding error,
+    for any tolerance.
 
     References
     ----------
@@ -124,7 +123,7 @@ class JointRows(Solver[JointState]):
         state.finished = True
 
     def refresh(self, state: JointState, gradient: FloatArray, tol: float) -> None:
-        """Go on from the true gradient; see :class:`Solver`."""
+        """Continue from the exact gradient; see :class:`Solver`."""
         state.gradient[:] = gradient
         state.tol = tol
         state.finished = False
@@ -156,7 +155,7 @@ class JointRows(Solver[JointState]):
             yield from self._solve_block(state, chosen, matrix, max(0.5 * state.tol, share * state.violation))
             if everything and is_exact(state.gram.n) and state.gram.is_convex:
                 yield from self._solve_block(state, chosen, matrix, self._rounding(state), calls_left=_EXACT_CALLS)
-            del matrix  # the next may take its place
+            del matrix  # its memory is free for the next matrix
             change = beta[chosen] - before
             moved = np.flatnonzero(change.any(axis=1))
             stuck = moved.size == 0 or everything
@@ -164,18 +163,18 @@ class JointRows(Solver[JointState]):
                 yield from self._follow(state, chosen[moved], change[moved])
                 rise = -0.5 * inner(change.ravel(), (gradient_before + gradient[chosen]).ravel())
                 state.dual += rise
-                if state.single and (stuck or rise <= 0.0):  # rounding has taken over
+                if state.single and (stuck or rise <= 0.0):  # rounding errors dominate the step
                     state.single, stuck = False, True
             state.previous = chosen
 
     def _violations(self, state: JointState) -> FloatArray:
-        """By how much the largest gradient of each row exceeds the smallest one of a class with a share."""
+        """Return each row's largest gradient minus its smallest gradient of a class with a positive share, (n,)."""
         beta, gradient = state.rows
         has_share = beta < state.problem.by_output(state.problem.upper)
         return gradient.max(axis=1) - np.where(has_share, gradient, np.inf).min(axis=1)
 
     def _select(self, state: JointState, violations: FloatArray) -> IndexArray:
-        """The free rows of the last working set, then the worst violators."""
+        """Return the working set: the free rows of the last one, then the worst violators."""
         beta, _ = state.rows
         free = np.count_nonzero(beta < state.problem.by_output(state.problem.upper), axis=1) > 1
         wanted = max(1.25 * np.count_nonzero(free) + 256, min(state.gram.n / _SHARE, _ENOUGH))
@@ -188,7 +187,7 @@ class JointRows(Solver[JointState]):
         return np.sort(chosen[(urgency[chosen] > 0.0) | free[chosen]])
 
     def _matrix(self, state: JointState, chosen: IndexArray) -> Generator[None, None, RealArray]:
-        """K[chosen, chosen] with padded rows."""
+        """Return K[chosen, chosen] with padded rows."""
         dtype = np.float32 if state.single else np.float64
         if state.matrix is not None and state.matrix.dtype == dtype:
             return state.matrix
@@ -207,7 +206,7 @@ class JointRows(Solver[JointState]):
     def _solve_block(
         self, state: JointState, chosen: IndexArray, matrix: RealArray, tol: float, calls_left: int | None = None
     ) -> Iterator[None]:
-        """Solve the problem restricted to `chosen`; where that is everything, the gradient is updated as well."""
+        """Solve the problem restricted to `chosen`; if that is all rows, the gradient is updated as well."""
         beta, gradient = state.rows
         everything = chosen.size == state.gram.n
         block_beta, block_gradient = beta[chosen], gradient[chosen]
@@ -215,7 +214,9 @@ class JointRows(Solver[JointState]):
         patience = chosen.size * (_PATIENT_STEPS if chosen.size > _SMALL_BLOCK else _PATIENT_STEPS // 8)
         most = calls_left or (_WHOLE_CALLS if everything else _BLOCK_CALLS)
         calls = since = 0
-        budget = 0.0  # multiplications for Newton's method, of many free variables: as many as all else took
+        budget = (
+            0.0  # multiplications allowed for Newton steps with many free variables: as many as the other steps took
+        )
         while calls < most:
             left = 2**62 if state.max_iter < 0 else max(0, state.max_iter - state.n_iter)
             if left == 0:
@@ -260,9 +261,9 @@ class JointRows(Solver[JointState]):
         gradient: FloatArray,
         most_free: int,
     ) -> Generator[None, None, float]:
-        """Go from face to face of a block while that gains, and return the multiplications that it took.
+        """Make Newton steps on a block while they improve the objective, and return their multiplications.
 
-        None at all where there are too many free variables.
+        The result is 0 if there are too many free variables for a Newton step.
         """
         own, penalty, gained, spent = state.codes[chosen], state.penalties[chosen], 0.0, 0.0
         room = state.gram.room / 4 / crammer_singer_newton.BYTES_EACH
@@ -282,7 +283,7 @@ class JointRows(Solver[JointState]):
         return spent
 
     def _note(self, state: JointState, chosen: IndexArray, block_beta: FloatArray, block_gradient: FloatArray) -> None:
-        """Put a block's point where it belongs, and its gradient too where the block is everything."""
+        """Copy a block's point into the state, and its gradient too if the block has all rows."""
         beta, gradient = state.rows
         beta[chosen] = block_beta
         if takes_everything(state.gram):
@@ -291,7 +292,7 @@ class JointRows(Solver[JointState]):
             state.dual = -0.5 * inner(state.beta, state.gradient + state.problem.linear)
 
     def _rounding(self, state: JointState) -> float:
-        """About what rounding leaves of a violation."""
+        """Return an estimate of the rounding error of a violation."""
         beta, _ = state.rows
         return _ROUNDED * (1.0 + state.largest_diagonal * float(np.abs(beta).sum(axis=0).max()))
 
@@ -305,5 +306,5 @@ class JointRows(Solver[JointState]):
             yield from state.gram.accumulate(gradient, cols, change, single=state.single)
 
     def _noise(self, state: JointState) -> float:
-        """About how far rounding in single precision has put the gradient off since it was last true."""
+        """Return an estimate of the gradient's error from single precision since it was last computed exactly."""
         return noise(state.largest_diagonal, state.moved) if state.single else 0.0

@@ -1,4 +1,4 @@
-"""The joint multi-class machine on a face: Newton's method, by a factor of the matrix of the free shares."""
+"""Newton steps for the joint multi-class machine, with a factorisation of the matrix of the free shares."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.gram.threads import blas_threads
 from mercer.problems import inner
 
-FEW_FREE = 400  # variables: a factor of their matrix takes some milliseconds, conjugate gradients no less
-MOST_FREE = 1500  # some tenth of a second
-BYTES_EACH = 16  # for each element of that matrix: itself, its signs, and what they are made from
-_ROUNDED = 1e-14  # of a share: what is left where all of it went
-_ROUNDS = (4.0, 400.0, 4e4)  # of rounding in the matrix, added to its diagonal, until it has a factor
-_LENGTHS = (1.0, 0.1, 0.01, 0.001)  # at which projections are looked at: a product each, less than a factor
-_STRIP = 512  # rows that are brought to double precision at a time
+FEW_FREE = 400  # free variables; up to this number a Newton step is never slower than conjugate gradients
+MOST_FREE = 1500  # free variables; largest number for a Newton step, so that it takes about a tenth of a second
+BYTES_EACH = 16  # bytes for each element of the matrix of free variables, temporary arrays included
+_ROUNDED = 1e-14  # fraction of a share; a smaller rest is a rounding error of 0
+_ROUNDS = (4.0, 400.0, 4e4)  # multiples of the rounding error that are added to the diagonal until a factor exists
+_LENGTHS = (1.0, 0.1, 0.01, 0.001)  # shares of the Newton step whose projections are tried; each costs a product
+_STRIP = 512  # rows that are converted to double precision at a time
 
 
 class Step(NamedTuple):
-    """By how much the objective fell, how many variables were free, and whether their minimiser was feasible."""
+    """Decrease of the objective, number of free variables, and whether their minimiser was feasible (`arrived`)."""
 
     gain: float
     n_free: int
@@ -31,34 +31,35 @@ class Step(NamedTuple):
 def step(
     matrix: RealArray, beta: FloatArray, gradient: FloatArray, own: IndexArray, penalty: FloatArray, *, most: int
 ) -> Step | None:
-    """Go towards the minimiser of the face that a point is on, in place.
+    """Move a point towards the minimiser of its face, in place.
 
-    On the face, classes without a share keep none. Where the minimiser is not feasible, the point goes to the best
-    projection onto the feasible set of points on the way there, or where that is no better, as far as shares go, so
-    that a step ends on a smaller face. Steps on single rows take very long where kernel values are nearly dependent,
-    and so do conjugate gradients: this is for them.
+    On the face, shares that are 0 stay 0. If the minimiser is not feasible, points on the way to it are projected onto
+    the feasible set, and the best projection is taken. If no projection is better, the point moves until the first
+    share is 0, and thus ends on a smaller face. This step is for kernel values that are nearly linearly dependent,
+    where steps on single rows and conjugate gradients converge very slowly.
 
     Parameters
     ----------
     matrix : ndarray of shape (n, >= n)
-        K, positive semidefinite but for rounding, in single or double precision.
+        K, positive semidefinite up to rounding, in single or double precision.
     beta, gradient : ndarray of shape (n, n_classes)
-        Feasible, and K beta + q; changed.
+        A feasible point and its gradient K beta + q; both are changed in place.
     own : ndarray of int64 of shape (n,)
+        Class of each row.
     penalty : ndarray of shape (n,)
         C of each row.
     most : int
-        Most free variables.
+        Largest number of free variables.
 
     Returns
     -------
     Step or None
-        None where there are too many free variables, or no factor.
+        None if there are too many free variables, or if the factorisation fails.
     """
     rows = np.arange(own.size)
     shares = -beta
     shares[rows, own] += penalty
-    reference = shares.argmax(axis=1)  # gives what the row's other classes take
+    reference = shares.argmax(axis=1)  # the class of each row that gives what the other classes take
     free = shares > 0.0
     free[rows, reference] = False
     row, label = np.nonzero(free)
@@ -90,7 +91,7 @@ def step(
             reached = -inner(gradient.ravel(), way.ravel()) - 0.5 * inner(way.ravel(), along.ravel())
             if reached > gain:
                 gain, new, image = reached, target, along
-    if gain > 0.0 or room <= length:  # a share in the way goes, even if that gains nothing
+    if gain > 0.0 or room <= length:  # a share that limits the step becomes 0, even without a gain
         beta[:] = new
         gradient += image
     return Step(max(0.0, gain), row.size, room > length)
@@ -99,7 +100,7 @@ def step(
 def _minimiser(
     matrix: RealArray, row: IndexArray, label: IndexArray, giver: IndexArray, slopes: FloatArray
 ) -> FloatArray | None:
-    """How far each free class goes at what its giver gives: minus the inverse of the matrix of both, times slopes."""
+    """Return the Newton step of each free class, whose giver makes the opposite step; None without a factor."""
     signs = np.equal.outer(label, label).astype(np.int8)
     signs -= np.equal.outer(label, giver)
     signs -= np.equal.outer(giver, label)
@@ -123,16 +124,16 @@ def _minimiser(
 
 
 def _product(matrix: RealArray, vectors: FloatArray) -> FloatArray:
-    """K times the columns of vectors."""
+    """Return K times the columns of `vectors`."""
     n = len(vectors)
     strips = (matrix[first : first + _STRIP, :n] for first in range(0, n, _STRIP))
     return np.concatenate([strip.astype(np.float64, copy=False) @ vectors for strip in strips])
 
 
 def _nearest(points: FloatArray, own: IndexArray, penalty: FloatArray) -> FloatArray:
-    """Beta of the feasible shares that are nearest to points, whose own coordinates are given less the penalty.
+    """Return beta of the feasible shares nearest to `points`, whose own-class coordinates are minus the penalty.
 
-    As long as a row's own class keeps a share, the others are told to the digits of their own size.
+    As long as a row's own class keeps a share, the other shares have full relative precision.
     """
     rows = np.arange(own.size)
     points = points - points.max(axis=1, keepdims=True)
@@ -146,7 +147,7 @@ def _nearest(points: FloatArray, own: IndexArray, penalty: FloatArray) -> FloatA
         level = np.maximum(level, following)
     shares = np.maximum(0.0, points - level[:, None])
     shares[rows, own] = penalty + (points[rows, own] - level)
-    given = np.flatnonzero(shares[rows, own] <= 0.0)  # all of them
+    given = np.flatnonzero(shares[rows, own] <= 0.0)  # rows whose own class keeps no share
     if given.size:
         whole = points[given]
         whole[np.arange(given.size), own[given]] += penalty[given]
@@ -158,9 +159,10 @@ def _nearest(points: FloatArray, own: IndexArray, penalty: FloatArray) -> FloatA
 
 
 def _written(shares: FloatArray, own: IndexArray, penalty: FloatArray) -> FloatArray:
-    """C e_y less the shares, each row adding up to 0.
+    """Return beta = C e_y - shares, with the sum of each row exactly 0.
 
-    The own class takes what the others give; where it has no share, the largest of the others takes what rounding left.
+    Beta of the own class is the sum of the other shares. If the own class has no share, the rounding error goes to the
+    largest of the other shares.
     """
     rows = np.arange(own.size)
     others = shares.copy()

@@ -1,4 +1,4 @@
-"""The maximal-margin machine (C = inf): nearest points of the classes' hulls first, then the machine itself."""
+"""The solver of the maximal-margin machine (C = inf): first the nearest points of the hulls, then the machine."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from mercer.solvers.driver import drive
 from mercer.solvers.interruption import Interruption
 from mercer.solvers.working_set import WorkingSetSolver
 
-_DECIDED = 0.05  # with a violation below this share of the squared distance, the distance is certainly positive
+_DECIDED = 0.05  # share of the squared distance; a smaller violation proves that the distance is positive
 
 
 @final
 class HardMargin:
-    """C-SVC with C = inf, solved or refuted: two runs of :class:`WorkingSetSolver`, one after the other.
+    """Solver of C-SVC with C = inf, or of the proof that no solution exists, by two runs of :class:`WorkingSetSolver`.
 
-    The dual of an inseparable problem is unbounded, so a solver let loose on it would run for ever. The distance of
-    the classes' convex hulls in feature space always exists; it is positive exactly when the classes can be
-    separated. If it is, its nearest points scaled by 2 / distance^2 are the optimal alpha, and a few steps on the
-    dual itself bring them to the tolerance. If it is not, the two coinciding points are the proof.
+    The dual of an inseparable problem is unbounded, so that a solver would run on it without end. The distance of the
+    classes' convex hulls in feature space always exists. It is positive if and only if the classes are separable. The
+    nearest points, scaled by 2 / distance^2, are then the optimal alpha, and a few steps on the dual bring them to the
+    tolerance. If the distance is 0, the two coinciding points prove that the classes are not separable.
 
     References
     ----------
@@ -39,11 +39,11 @@ class HardMargin:
 
     @staticmethod
     def solves(problem: Problem) -> bool:
-        """Whether `problem` is of this kind: one balance of two classes in a box without an upper end, no ridge.
+        """Whether `problem` has one group with two classes, boxes without an upper end and no ridge.
 
-        Of one class alone there are no hulls to part: all coefficients are 0.
+        With one class alone there are no two hulls, and all coefficients are 0.
         """
-        if problem.n == 0 or not np.isinf(problem.upper[0] - problem.lower[0]):  # the usual case at no cost
+        if problem.n == 0 or not np.isinf(problem.upper[0] - problem.lower[0]):  # a quick test for the usual case
             return False
         return (
             problem.n_groups == 1
@@ -68,7 +68,8 @@ class HardMargin:
         Raises
         ------
         InseparableError
-            If the hulls meet, to rounding. It names a pair of equal rows, or the rows whose weighted means coincide.
+            If the hulls meet up to rounding. The message names a pair of equal rows, or rows whose weighted means
+            coincide.
         """
         rounds: list[Solution] = []
         callback = None if callback is None else _for_all_stages(callback)
@@ -95,7 +96,7 @@ class HardMargin:
 
 
 def _for_all_stages(callback: Callback) -> Callback:
-    """The callback, which has stopped all stages once it has stopped one."""
+    """Return a callback that stops all later stages once `callback` has stopped one."""
     is_over = False
 
     def told(progress: Progress) -> bool:
@@ -109,7 +110,7 @@ def _for_all_stages(callback: Callback) -> Callback:
 def _nearest(
     problem: Problem, gram: Gram, limits: Limits, callback: Callback | None, interruption: Interruption
 ) -> list[Solution]:
-    """Approach the hulls' nearest points until their distance is certainly positive, or nothing but rounding."""
+    """Approximate the nearest points until their distance is proved positive, or is as small as rounding errors."""
     rounds: list[Solution] = []
     hull_problem = nearest_points(-problem.linear)
     tol, start = 1e-3 * gram.largest_diagonal, None
@@ -138,9 +139,9 @@ def _left(limits: Limits, rounds: list[Solution]) -> Limits:
 
 
 def _separates(start: FloatArray, problem: Problem, gram: Gram) -> bool:
-    """Whether a point to start from proves that the classes can be separated: those of a finite C need not.
+    """Whether a starting point proves that the classes are separable; the solution for a finite C need not.
 
-    Its decision values are larger on one class than on the other, by more than rounding can have made.
+    It does if its decision values on one class are larger than those on the other by more than the rounding error.
     """
     feasible = problem.make_feasible(start)
     if not feasible.any():
@@ -152,17 +153,17 @@ def _separates(start: FloatArray, problem: Problem, gram: Gram) -> bool:
 
 
 def _squared_distance(hulls: Solution) -> float:
-    """||w||^2; less than 0 only by rounding, or where the kernel is not positive semidefinite."""
+    """Return ||w||^2; it is negative only by rounding, or if the kernel is not positive semidefinite."""
     return -2.0 * hulls.certificate.dual
 
 
 def _indistinct(hulls: Solution) -> float:
-    """Squared distance that rounding alone could have made: the weights sum to 2, each value is off by `rounding`."""
+    """Return the bound of the squared distance's rounding error: weights of sum 2 times the error of each value."""
     return 2.0 * hulls.certificate.rounding
 
 
 def _infeasible(gram: Gram, hulls: Solution, squared: float) -> InseparableError:
-    rows = gram.origin_rows(np.arange(gram.n))  # as who gave them numbers them, of however many classes
+    rows = gram.origin_rows(np.arange(gram.n))  # row numbers in the data given to `fit`, also with several classes
     weights = np.zeros(gram.data.n)
     weights[rows] = np.abs(hulls.beta)
     if squared < -_indistinct(hulls):
