@@ -1,4 +1,5 @@
-// What the files of bindings share: typed arrays in, typed arrays out; no defaults, no policy, no silent copies.
+// Common parts of the bindings. Bindings take and return typed arrays; they have no defaults, decide nothing, and never
+// copy an input silently.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -35,7 +36,7 @@ inline void require(bool condition, const char* message) {
 }
 
 inline void check_indices(const int64_t* indices, int64_t count, int64_t n) {
-    uint64_t signs = 0;  // the highest bit is set where an index or the room above it is negative
+    uint64_t signs = 0;  // the highest bit is set if some index or some n - 1 - index is negative
     for (int64_t i = 0; i < count; ++i) {
         const auto index = static_cast<uint64_t>(indices[i]);
         signs |= index | (static_cast<uint64_t>(n) - 1 - index);
@@ -49,7 +50,7 @@ inline const Implementation& implementation(const std::string& isa) {
     return *found;
 }
 
-// An array of this shape that keeps the values.
+// Returns a NumPy array of this shape that owns the values.
 template <class Value, class... Sizes>
 auto owned_as(std::vector<Value> values, Sizes... sizes) {
     auto* kept = new std::vector<Value>(std::move(values));
@@ -63,7 +64,7 @@ auto owned(std::vector<Value> values) {
     return owned_as(std::move(values), size);
 }
 
-// An array of so many flags, which fill(flags) has set.
+// Returns a NumPy array of `size` flags, which fill(flags) sets.
 template <class Fill>
 auto owned_flags(std::size_t size, Fill fill) {
     auto flags = std::make_unique<bool[]>(size);

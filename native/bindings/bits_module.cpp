@@ -1,4 +1,4 @@
-// Binding of rows of bits: tables whose columns take two values each, a step apart.
+// Binding of rows of bits: tables in which each column has two values, a common step apart.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -15,7 +15,7 @@ namespace {
 
 using Words = std::vector<uint64_t>;
 
-// Whether every entry is one of the two values of its column, to the last bit.
+// Packs a dense table into words. Returns whether every entry is exactly one of the two values of its column.
 template <class Real>
 bool fill_dense(const AnyMatrix& table, const double* low, const double* high, int64_t n_words, Words& words) {
     const auto n = static_cast<int64_t>(table.shape(0)), p = static_cast<int64_t>(table.shape(1));
@@ -35,7 +35,8 @@ bool fill_dense(const AnyMatrix& table, const double* low, const double* high, i
     return true;
 }
 
-// Whether there are places for all entries, and no two in one. What is read is checked where it is read.
+// Packs the entries of a CSR table into words. Returns false if an index is out of range or occurs twice in a row. Each
+// index is checked when it is read.
 template <class Index, class Pointer>
 bool fill_sparse(const Index* indices, const Pointer* indptr, int64_t n, int64_t n_entries, int64_t n_features,
                  int64_t n_words, Words& words) {

@@ -1,4 +1,4 @@
-// Binding of a working set's problem, of arrays of all variables.
+// Binding of the problem on a working set, given by arrays of all variables.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -58,8 +58,8 @@ class BlockOfArrays {
 
     const AnyBlock& block() const { return *block_; }
 
-    // Goes on for 10 ms or so, or until Newton steps in single precision are at their end; ends after `most` more steps
-    // at the latest, where that is not negative.
+    // Continues for about 10 ms, or until Newton steps in single precision end. If `most` is not negative, it makes at
+    // most `most` steps.
     void work(int64_t most, nb::object stop) {
         const Stop::Call call(stop_, std::move(stop));
         {
@@ -96,7 +96,7 @@ class BlockOfArrays {
                           owned(std::move(moves.changes)), squares};
     }
 
-    // By how much the dual objective has risen, given the gradient of all variables at the point.
+    // Returns the increase of the dual objective. `gradient` is the gradient of all variables at the new point.
     double rise(ConstDoubles gradient) const {
         check_chosen(gradient);
         return point_->rise([&](int64_t u) { return gradient.data()[u]; });

@@ -1,4 +1,4 @@
-// Bindings of how the rows of a table are spread: their mean, and how far each is from a point.
+// Bindings of statistics of a table: the means of its columns, and the squared distance of each row from a point.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -12,10 +12,10 @@
 namespace mercer {
 namespace {
 
-constexpr int64_t kBlockEntries = 1 << 18;  // added up by themselves: long columns lose fewer digits
-constexpr int64_t kChains = 8;              // sums of a row that do not wait for each other
+constexpr int64_t kBlockEntries = 1 << 18;  // entries of a block with its own sums, so that rounding errors stay small
+constexpr int64_t kChains = 8;              // independent partial sums of a row, which hide the latency of additions
 
-// Calls `visit` with the elements of rows side by side, each as an accessor of columns.
+// Calls visit(element, ...) with a function for each of the rows that returns its element in a column.
 template <class Real, class... Rows, class Visit>
 void visit_rows(const AnyMatrix& table, Visit visit, Rows... rows) {
     const auto* data = static_cast<const Real*>(table.data());
@@ -96,7 +96,8 @@ nb::ndarray<nb::numpy, double, nb::ndim<1>> sq_norms(AnyMatrix table, ConstDoubl
     return owned(std::move(norms));
 }
 
-// The same for CSR rows, from 0. The pointers are checked again, because other code may have changed them.
+// The same for CSR rows, as squared distances from 0. The pointers are checked again, because other code may have
+// changed them.
 template <class Index>
 std::vector<double> sq_norms_of_entries(const AnyVector& data, const AnyVector& indptr, auto square) {
     const auto n = static_cast<int64_t>(indptr.shape(0)) - 1, n_entries = static_cast<int64_t>(data.shape(0));

@@ -1,4 +1,4 @@
-// Bindings of what is read of kept rows, and of matrices of working sets that come from them.
+// Bindings that read cached rows, and build matrices of working sets from them.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>

@@ -1,4 +1,4 @@
-// Bindings of what is read and written at lists of places, where NumPy would go over them once for each array.
+// Bindings of operations on lists of indices that NumPy would need several passes for.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -15,7 +15,7 @@
 namespace mercer {
 namespace {
 
-// out[places] += values; of a place that is named twice both count.
+// out[places] += values. If an index occurs twice, both values are added.
 void add_at(Doubles out, ConstIndices places, ConstDoubles values) {
     const auto count = static_cast<int64_t>(places.shape(0));
     require(values.shape(0) == places.shape(0), "values must have one number per place");
@@ -23,7 +23,7 @@ void add_at(Doubles out, ConstIndices places, ConstDoubles values) {
     for (int64_t k = 0; k < count; ++k) out.data()[places.data()[k]] += values.data()[k];
 }
 
-// Those of `places`, or of 0 to n - 1, that are not among `own`, rising.
+// Returns the indices in `places` (or all from 0 to n - 1 without it) that are not in `own`, in ascending order.
 nb::ndarray<nb::numpy, int64_t, nb::ndim<1>> without(ConstIndices own, std::optional<ConstIndices> places, int64_t n) {
     require(n >= 0, "n must not be negative");
     check_indices(own.data(), static_cast<int64_t>(own.shape(0)), n);
@@ -32,7 +32,8 @@ nb::ndarray<nb::numpy, int64_t, nb::ndim<1>> without(ConstIndices own, std::opti
                                 places ? static_cast<int64_t>(places->shape(0)) : 0, n));
 }
 
-// Each number of `idx` once, in the order of where each is last, and where each of `idx` is among these.
+// Returns the unique numbers of `idx`, in the order of their last occurrences, and for each element of `idx` its
+// position among them.
 std::tuple<nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>, nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>> fold(
     ConstIndices idx, int64_t n) {
     require(n >= 0, "n must not be negative");
@@ -40,11 +41,11 @@ std::tuple<nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>, nb::ndarray<nb::numpy, 
     check_indices(idx.data(), static_cast<int64_t>(count), n);
     std::vector<std::size_t> last(static_cast<std::size_t>(n));
     for (std::size_t k = 0; k < count; ++k) last[static_cast<std::size_t>(idx.data()[k])] = k;
-    std::vector<int64_t> once(count + 1), places(count);  // with a place for what is not wanted
+    std::vector<int64_t> once(count + 1), places(count);  // one more element: writes are branchless
     std::size_t size = 0;
     for (std::size_t k = 0; k < count; ++k) {
         once[size] = idx.data()[k];
-        places[k] = static_cast<int64_t>(size);  // true of the last ones
+        places[k] = static_cast<int64_t>(size);  // correct at the last occurrence of each number
         size += last[static_cast<std::size_t>(idx.data()[k])] == k ? 1 : 0;
     }
     for (std::size_t k = 0; k < count; ++k) places[k] = places[last[static_cast<std::size_t>(idx.data()[k])]];

@@ -1,4 +1,4 @@
-// Binding of rows of integers: tables whose numbers are multiples of one step.
+// Binding of rows of integers: tables whose numbers are all integer multiples of one step.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>

@@ -1,4 +1,4 @@
-// Bindings of the search for solutions without a row.
+// Bindings of leave-one-out updates: the solution without a row, from the solution with all rows.
 #include <nanobind/ndarray.h>
 
 #include <algorithm>

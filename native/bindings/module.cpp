@@ -1,4 +1,4 @@
-// The module: its parts, and what this machine can do.
+// The Python module: its parts, and the instruction sets of this processor.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -11,7 +11,7 @@
 using namespace mercer;
 
 NB_MODULE(_core, m) {
-    // Objects that daemon threads or reference cycles still hold when the process ends are no leaks of this module.
+    // Leak warnings are off, because daemon threads or reference cycles may keep objects until the process ends.
     nb::set_leak_warnings(false);
     m.doc() = "Native core of mercer: kernel tiles, block solvers, working sets.";
 

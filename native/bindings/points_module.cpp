@@ -1,4 +1,4 @@
-// Bindings of what is asked of a point: its conditions, its violation, and which variables come next.
+// Bindings of functions of a point: optimality conditions, KKT violation and working-set selection.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -44,7 +44,7 @@ void check_groups(const std::optional<ConstIndices>& groups, int64_t n, int64_t 
     if (groups) check_indices(groups->data(), n, n_groups);
 }
 
-// A survey, and the arrays that it goes on reading.
+// A survey together with its arrays, which it keeps alive and reads after `look`.
 class SurveyOfArrays {
   public:
     void look(ConstDoubles beta, ConstDoubles gradient, ConstDoubles lower, ConstDoubles upper,
@@ -61,7 +61,7 @@ class SurveyOfArrays {
     auto kept() const { return owned(survey_.kept()); }
     auto dropped() const { return owned(survey_.dropped()); }
 
-    // Those of some variables that are left where rows have two.
+    // Returns the chosen variables without the partners that leave_out_partners removes (qp/working_set.hpp).
     auto without_partners(ConstIndices chosen, ConstIndices rows, int64_t n_rows) {
         const auto count = static_cast<int64_t>(chosen.shape(0));
         check_indices(chosen.data(), count, survey_.size());

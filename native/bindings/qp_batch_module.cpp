@@ -1,4 +1,4 @@
-// Bindings of small machines, many at a time.
+// Bindings of the batch solver, which solves many small problems in one call.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -21,7 +21,7 @@ namespace {
 
 using Pairs = nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-// The machines of a batch, with their variables one after the other.
+// Returns the machines of a batch. Their variables are numbered consecutively, machine by machine.
 std::vector<Machine> make_machines(const ConstIndices& part_starts, const Pairs& pairs) {
     const int64_t n_parts = static_cast<int64_t>(part_starts.shape(0)) - 1;
     require(n_parts >= 0 && pairs.shape(1) == 2 && part_starts.data()[0] == 0 &&
@@ -46,8 +46,8 @@ int64_t machines_workspace(ConstIndices part_starts, Pairs pairs, int64_t exact_
                              {exact_size, double_size, whole_size}, std::max(1, n_threads));
 }
 
-// A row a machine: end, n_iter, n_values, seconds (that add up to those of the call), longest, spread, largest,
-// multiplier, primal, then the conditions, and newton_free.
+// Columns of the result table, which has a row for each machine: end, n_iter, n_values, seconds (their sum is the
+// duration of the call), longest, spread, largest, multiplier, primal, the conditions, newton_free.
 constexpr std::size_t kMachineNumbers = 17;
 using MachineTable = nb::ndarray<nb::numpy, double, nb::ndim<2>>;
 
@@ -67,7 +67,7 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
             "the diagonal must have a number for each row");
     require(double_size <= whole_size, "double_size must be at most whole_size");
     require(part_starts.data()[n_parts] <= static_cast<int64_t>(rows.shape(0)), "parts must be of rows");
-    // Several machines are one thread's work each; the values of a single one are evaluated by all of them.
+    // Several machines: one thread for each machine. A single machine: all threads evaluate its kernel values.
     const int n_within = list.size() == 1 ? n_threads : 1;
     n_threads = std::max(1, std::min(n_threads, static_cast<int>(list.size())));
     const Implementation& native = implementation(isa);
@@ -113,7 +113,8 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
         const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - began;
         double sum = 0.0;
         for (const MachineResult& r : results) sum += r.seconds;
-        for (MachineResult& r : results) r.seconds *= sum > 0.0 ? whole.count() / sum : 1.0;  // several run at a time
+        for (MachineResult& r : results)
+            r.seconds *= sum > 0.0 ? whole.count() / sum : 1.0;  // machines run concurrently
     }
     stopping.rethrow();
     auto* found = new std::vector<double>;

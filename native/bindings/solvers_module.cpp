@@ -1,4 +1,4 @@
-// Bindings of the solvers: of working sets, and of problems whose matrix is held.
+// Bindings of the solvers: of a working set, and of problems whose matrix is in memory.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -86,7 +86,7 @@ std::tuple<int, int64_t, double> solve_joint_block(const std::string& isa, bool 
     return {static_cast<int>(result.end), result.n_iter, result.violation};
 }
 
-// How far each of several problems has come.
+// The progress of several problems, with an element for each problem.
 struct HeldStates {
     Marks ends, precise, drags;  // a BlockEnd, and flags
     Counts n_iter;
@@ -98,7 +98,7 @@ struct HeldStates {
                is_sized(drags);
     }
 
-    // Adds what has been done for one; returns whether it has come to its end.
+    // Adds the result of a call for one problem; returns whether the problem is finished.
     bool add(int64_t number, const HeldResult& result, double spent) const {
         ends.data()[number] = static_cast<int8_t>(result.end);
         n_iter.data()[number] += result.n_iter;
@@ -110,8 +110,8 @@ struct HeldStates {
     }
 };
 
-// Goes on with the problem `first`, and then with those after it, until `max_work` is done. Returns the one to go on
-// with, and the bytes to work in that it needs.
+// Continues with the problem `first` and then with the problems after it, until `max_work` is used up. Returns the
+// number of the problem to continue with, and the bytes of workspace that it needs.
 template <class Kept>
 std::tuple<int64_t, int64_t> solve_held(const std::string& isa, MatrixOf<const Kept> matrix, ConstIndices edges,
                                         int64_t first, ConstIndices rows, ConstDoubles linear, ConstDoubles lower,

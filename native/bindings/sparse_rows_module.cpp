@@ -1,4 +1,4 @@
-// Binding of a dense table's rows in sparse form.
+// Binding that converts a dense table to sparse rows.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/tuple.h>
@@ -29,7 +29,7 @@ Form form_of(const AnyMatrix& table, const double* shift) {
     std::vector<Real> at_home(static_cast<std::size_t>(p));
     for (int64_t j = 0; j < p; ++j) at_home[static_cast<std::size_t>(j)] = static_cast<Real>(shift[j]);
     const Real* home = at_home.data();
-    // Twice over the rows: fresh memory takes longer to touch than the table to read.
+    // The table is read twice, to count and then to fill, because touching too much new memory would take longer.
     auto each = [&](auto see) {
         for (int64_t i = 0; i < n; ++i) {
             const Real* row = data + i * row_stride;
@@ -47,7 +47,7 @@ Form form_of(const AnyMatrix& table, const double* shift) {
         form.ends[static_cast<std::size_t>(i) + 1] = form.ends[static_cast<std::size_t>(i)] + count;
     });
     const auto total = static_cast<std::size_t>(form.ends.back());
-    form.columns.resize(total + 1), form.values.resize(total + 1);  // a place for what is not taken
+    form.columns.resize(total + 1), form.values.resize(total + 1);  // one more element: writes are branchless
     int32_t* column = form.columns.data();
     double* value = form.values.data();
     each([&](int64_t, const Real* row, auto step) {

@@ -1,4 +1,4 @@
-// How bindings of solvers ask whether to stop.
+// Calls a Python function from native solvers to ask whether they should stop.
 #pragma once
 
 #include <chrono>
@@ -9,20 +9,21 @@
 
 namespace mercer {
 
-// Asks a Python function whether to stop, every 10 ms at most, for threads that take Python's lock wait for each other.
-// What it raises is kept, and raised by the caller when native code has been left.
+// Asks a Python function whether to stop, at most every 10 ms, because threads that take the GIL wait for each other.
+// An exception of the function is stored, and raised by `rethrow` after the native code has returned.
 struct Stop {
     static constexpr std::chrono::milliseconds kBetween{10};
 
     nb::object question;
     std::exception_ptr raised{};
-    bool answered = false;                          // that it shall
-    std::chrono::steady_clock::time_point asked{};  // last; at first, long ago
+    bool answered = false;                          // whether the answer was to stop
+    std::chrono::steady_clock::time_point asked{};  // time of the last call of the function
 
-    // What native code calls, with this as its context; null where there is nothing to ask.
+    // The function for native code, with `this` as its context; null if there is no Python function.
     auto function() const { return question.is_none() ? nullptr : &Stop::ask; }
 
-    // One call of native code that goes on later: what it asks is not kept, however it ends, nor what was answered.
+    // The scope of one native call of a solver that continues in later calls. The answer is reset at its start, and the
+    // Python function is released at its end.
     class Call {
       public:
         Call(Stop& stop, nb::object question) : stop_(stop) {
@@ -58,7 +59,7 @@ struct Stop {
     }
 
   private:
-    // Whether what the function returns is true, also where it is NumPy's truth, which a cast refuses; -1 if it raises.
+    // Returns the truth value of the function's result, or -1 if it raises. Unlike a cast, it accepts NumPy's bool.
     static int truth_of_call(PyObject* function) {
         PyObject* answer = PyObject_CallNoArgs(function);
         if (answer == nullptr) return -1;

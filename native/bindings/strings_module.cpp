@@ -1,4 +1,4 @@
-// Bindings of the kernels of strings.
+// Bindings of string kernels.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
@@ -13,7 +13,7 @@ namespace {
 using Letters = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-// Rows of letters; keeps the arrays alive and checks once what the kernels then rely on.
+// Strings as rows of letters. It keeps the arrays alive and validates them once.
 class Strings {
   public:
     Strings(Letters letters, ConstIndices starts, int64_t n_letters)

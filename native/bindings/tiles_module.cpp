@@ -1,4 +1,4 @@
-// Bindings of tables, kernels and tiles of kernel values.
+// Bindings of tables, compiled kernels, and the evaluation of kernel values by tiles.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>

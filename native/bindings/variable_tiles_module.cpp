@@ -1,5 +1,5 @@
-// Binding of what a round needs of kernel values where these are cheap: the matrix of its working set, and the gradient
-// after its moves. Python would take as long, between two passes that have driven it from the caches, as many of these.
+// Binding for rounds with a cheap kernel: the matrix of the working set, and the gradient update after its moves. With
+// cheap kernel values the same operations in Python would dominate the time of a round.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -18,7 +18,8 @@
 namespace mercer {
 namespace {
 
-// Kernel values in single precision between variables, each of which has a row of a table; one row may have several.
+// Kernel values between variables, in single precision. Each variable belongs to a row of a table; a row may have
+// several variables.
 class VariableTiles {
   public:
     VariableTiles(const std::string& isa, const CompiledKernel& kernel, const Table& table,
@@ -34,14 +35,14 @@ class VariableTiles {
           has_owners_(owners.has_value()),
           n_threads_(n_threads),
           one_thread_values_(one_thread_values) {
-        request_.left.rows = request_.right.rows = nullptr;  // each call has its own
+        request_.left.rows = request_.right.rows = nullptr;  // set by each call
         check_indices(owners_.data(), static_cast<int64_t>(owners_.size()), n_rows_);
         is_doubled_ = has_owners_ && n_variables_ == 2 * n_rows_;
         for (int64_t u = 0; u < n_variables_ && is_doubled_; ++u) is_doubled_ = owners_[at(u)] == u % n_rows_;
     }
     VariableTiles(const VariableTiles&) = delete;
 
-    // Writes K[chosen, chosen], and zeros as far as vectors reach; returns how many values that took.
+    // Writes K[chosen, chosen], with zeros as padding; returns the number of values.
     int64_t square(ConstIndices chosen, MatrixOf<float> out) const {
         const auto size = static_cast<int64_t>(chosen.shape(0));
         check_indices(chosen.data(), size, n_variables_);
@@ -54,9 +55,9 @@ class VariableTiles {
         return size * size;
     }
 
-    // Adds what the moves of `cols` by `changes` make of it to the gradient of all variables whose row is among
-    // `active` ones (all where there is no list). Where K[cols, chosen] is at hand, as rows `places` of `matrix`,
-    // values of `chosen` come from there. Returns how many values were evaluated.
+    // Adds K[:, cols] changes to the gradient of all variables whose row is in `active` (all rows without a list). If
+    // `matrix` is given, its rows `places` are K[cols, chosen], and values of `chosen` are read from there. Returns the
+    // number of evaluated kernel values.
     int64_t follow(ConstIndices cols, ConstDoubles changes, std::optional<ConstIndices> active, Doubles gradient,
                    ConstIndices chosen, std::optional<MatrixOf<const float>> matrix, ConstIndices places) const {
         const auto n_cols = static_cast<int64_t>(cols.shape(0)), size = static_cast<int64_t>(chosen.shape(0));
@@ -76,7 +77,7 @@ class VariableTiles {
             std::vector<double> own_rise(own.size());
             native_.combine_single({matrix->data(), matrix->stride(0), places.data(), n_cols, nullptr, size},
                                    {changes.data(), own_rise.data(), 1}, n_threads_);
-            for (std::size_t k = 0; k < own.size(); ++k)  // once, where both variables of a row are in
+            for (std::size_t k = 0; k < own.size(); ++k)  // assigned once, even if both variables of a row are chosen
                 rise[own[k]] = has_owners_ ? own_rise[k] : rise[own[k]] + own_rise[k];
         }
         const std::vector<int64_t> left =
@@ -109,7 +110,7 @@ class VariableTiles {
         return rows;
     }
 
-    // As threads_that_pay in src/mercer/gram/threads.py.
+    // The same rule as threads_that_pay in src/mercer/gram/threads.py.
     int threads_for(int64_t n_values) const {
         if (n_values <= one_thread_values_) return 1;
         return static_cast<int>(std::min<int64_t>(n_threads_, 2 * n_values / std::max<int64_t>(1, one_thread_values_)));
@@ -148,13 +149,13 @@ class VariableTiles {
 
     const Implementation& native_;
     TileRequest request_;
-    const std::optional<ConstDoubles> centre_;  // stays as long as this does
-    const std::vector<int64_t> rows_, owners_;  // none where each is its own
+    const std::optional<ConstDoubles> centre_;  // keeps the array alive
+    const std::vector<int64_t> rows_, owners_;  // empty: all rows of the table; each variable has its own row
     int64_t n_rows_, n_variables_;
     bool has_owners_;
     int n_threads_;
     int64_t one_thread_values_;
-    bool is_doubled_ = false;  // whether all rows in order, and again, are those of the variables
+    bool is_doubled_ = false;  // whether the variables belong to all rows in order, twice
 };
 
 }  // namespace
