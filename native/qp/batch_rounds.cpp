@@ -17,16 +17,16 @@
 namespace mercer {
 namespace {
 
-constexpr int64_t kLeastSet = 192,
-                  kSpare = 64;     // variables: smallest working set, and places beyond 5/4 of the free variables
+// In variables. kLeastSet: the smallest working set. kSpare: places of a working set beyond 5/4 of the free variables.
+constexpr int64_t kLeastSet = 192, kSpare = 64;
 constexpr double kMostWork = 1e8;  // work in one call, about 100 ms, and twice as much within a round
-// Factor by which the violation must fall in a round with all violators; otherwise it may stagnate.
+// A round whose working set has all violators must reduce the violation to this share; otherwise it may stagnate.
 constexpr double kProgress = 0.5;
 constexpr double kMostSingle = 1e30;  // largest kernel value whose sums do not overflow in single precision
-constexpr double kEnd = 0.9,
-                 kBlockEnd = 0.7;  // shares of the tolerance: at the end of the rounds, and at the end of one round
+// Shares of the tolerance at which all rounds end (kEnd) and at which one round ends (kBlockEnd).
+constexpr double kEnd = 0.9, kBlockEnd = 0.7;
 
-using Vars = std::span<const int64_t>;  // variables, the first part's before the second's
+using Vars = std::span<const int64_t>;  // variables; those of the first part come first
 
 std::size_t at(int64_t u) { return static_cast<std::size_t>(u); }
 
@@ -60,8 +60,8 @@ class Rounds {
 
   private:
     BlockEnd go_on() {
-        double last =
-            std::numeric_limits<double>::infinity();  // violation of the last round whose working set had all violators
+        // The violation of the last round whose working set had all violators.
+        double last = std::numeric_limits<double>::infinity();
         while (true) {
             found_.look({size_, p_.beta, gradient_.data(), p_.lower, p_.upper, p_.grouped ? groups_.data() : nullptr,
                          n_groups(), nullptr, size_});

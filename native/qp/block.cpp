@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kSteps = 2,
                   kPatientSteps = 100;  // steps a variable before Newton steps, in single and in double precision
-constexpr int64_t kBrief = 10;          // variables for one SMO step, if Newton steps follow in any case
+constexpr int64_t kBrief = 10;          // one SMO step for this many variables, if Newton steps follow in any case
 // SMO may cost as much as Newton steps would, in steps times variables: free^3 / 16 for an inverse, or 16 free^2 for a
 // float32 factor with changes of side, and free^3 / 256 beyond kFewFree.
 constexpr double kInverse = 16.0, kChanges = 16.0, kFactor = 256.0;

@@ -11,9 +11,10 @@
 namespace mercer {
 
 constexpr double kInnerShare = 0.1;  // share of a working set's initial violation to which it is solved
-// Largest numbers of free variables for Newton steps: kFewFree always; kManyFree if no variable outside violates, or
-// late; kManyFreePrecise in double precision, where a change of side costs free^2; kExactFree to continue to the limit
-// of double precision.
+// Largest numbers of free variables for Newton steps. kFewFree: in all cases. kManyFree: if no variable outside the
+// working set violates, or if SMO has already cost several times as much. kManyFreePrecise: in double precision, where
+// each variable that reaches or leaves a bound costs free^2. kExactFree: for continuing to the limit of double
+// precision.
 constexpr int64_t kFewFree = 2048, kManyFree = 6144, kManyFreePrecise = 1500, kExactFree = 256;
 constexpr double kBriefWork = 2e7;  // steps times variables in one call, about 10 ms
 
@@ -34,7 +35,7 @@ struct BlockLimits {
     // Not -1 if few changes are expected. Then SMO in double precision may also cost as much as Newton steps would. If
     // SMO has given way before and at most brief_free variables are free, there is one SMO step for ten variables.
     int64_t brief_free = -1;
-    double diverged_above = kInfinity;  // the violation that the first pair steps must not leave; see `has_diverged`
+    double diverged_above = kInfinity;  // SMO has diverged if its first steps end above this violation
     int n_rounds = 10;                  // rounds of SMO and Newton steps
 };
 
@@ -42,7 +43,7 @@ struct BlockLimits {
 // solved to `tol`.
 template <class Real>
 BlockLimits limits_of_round(double tol, double violation, double largest, bool holds_all, bool drags) {
-    constexpr double kShareOfAll = 0.01;  // because this saves a round
+    constexpr double kShareOfAll = 0.01;  // a smaller share, which saves a round
     constexpr bool single = sizeof(Real) == sizeof(float);
     BlockLimits limits{};
     limits.tol = std::max(tol, (holds_all ? kShareOfAll : kInnerShare) * violation);

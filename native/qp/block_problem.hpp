@@ -1,7 +1,7 @@
-// A small quadratic programme, all of whose matrix is at hand:
-//     min 1/2 beta' K beta + q' beta   s.t.   lower <= beta <= upper,   sum over each group of beta unchanged.
-// It is held by its gradient g = K beta + q, so q itself is not needed. The matrix is stored in double or, to
-// halve the memory that a step reads, in single precision; what is handed in and out beside it is double.
+// A small quadratic programme whose whole matrix is in memory:
+//     min 1/2 beta' K beta + q' beta   s.t.   lower <= beta <= upper,   the sum of beta over each group is fixed.
+// It is given by its gradient g = K beta + q, so that q itself is not needed. The matrix is stored in double precision,
+// or in single precision to halve the memory that a step reads. All other inputs and outputs are double.
 #pragma once
 
 #include <cstdint>
@@ -47,9 +47,9 @@ struct BlockResult {
 template <class Real>
 using BlockSolver = BlockResult (*)(const BlockProblem<Real>&, double tol, int64_t max_iter);
 
-// The product of the matrix and beta, from nothing that a solver has left behind.
-// Sequential minimal optimisation with second-order selection [Fan, Chen & Lin 2005, WSS 2].
-// Active-set Newton: exact steps on the free variables, one constraint entering or leaving at a time.
+// block_values: the product of the matrix and beta, computed from the point alone.
+// pair_steps: sequential minimal optimisation with second-order selection [Fan, Chen & Lin 2005, WSS 2].
+// newton_steps: active-set Newton, with exact steps on the free variables.
 namespace baseline {
 void block_values(const BlockProblem<double>&, double* values);
 BlockResult pair_steps(const BlockProblem<double>&, double tol, int64_t max_iter);

@@ -9,8 +9,8 @@ namespace mercer::MERCER_ISA {
 namespace {
 
 constexpr int64_t kMostInverted = 2048;  // largest number of free variables with an inverse
-constexpr int64_t kFewUpdated =
-    512;  // largest number of free variables for which updates in double precision cost less than a new factor
+// Up to this number of free variables, updating a factor in double precision costs less than computing a new one.
+constexpr int64_t kFewUpdated = 512;
 // Largest numbers of free variables for which an inverse costs less than a float32 factor: in all cases, and if most of
 // the block is at bounds.
 constexpr int64_t kFewInverted = 64, kMoreInverted = 256;

@@ -1,4 +1,4 @@
-// L L' of a growing and shrinking principal submatrix: rows are appended and deleted in O(size^2).
+// The Cholesky factor L L' of a growing and shrinking principal submatrix. Rows are appended and deleted in O(size^2).
 #pragma once
 
 #include "kernels/simd.hpp"
@@ -38,9 +38,8 @@ inline double largest_size(const double* values, int64_t n) {
 class Cholesky {
   public:
     static constexpr int64_t kBatch = 64;
-    static constexpr bool kFollows = false,
-                          kOnRequest =
-                              false;  // kFollows: false, because rounding would make the updated direction useless
+    // kFollows is false, because rounding errors would make an updated direction useless.
+    static constexpr bool kFollows = false, kOnRequest = false;
 
     explicit Cholesky(int64_t capacity, int)
         : stride_(capacity + 1),

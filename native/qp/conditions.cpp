@@ -16,9 +16,11 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Share of the sum of sizes by which a sum of bounds may differ from its total because of rounding. Each bound is a
 // product of C, a weight and a class weight; these three numbers and both products are each rounded by eps / 2.
 constexpr double kRounded = 4.0 * std::numeric_limits<double>::epsilon();
-constexpr double kShareOfBox = 1e-6;  // largest share of a box's width, so that narrow boxes have an inside too
+// At most this share of a box's width counts as rounding error, so that narrow boxes have an inside.
+constexpr double kShareOfBox = 1e-6;
 
-// A sum in twice the precision of double [Knuth, TAOCP 2, 4.2.2, theorem B: what an addition rounds off is a double].
+// A sum in twice the precision of double. The rounding error of each addition is itself a double and is added up
+// separately [Knuth, TAOCP 2, 4.2.2, theorem B].
 class TwofoldSum {
   public:
     void add(double term) {
@@ -68,9 +70,9 @@ class Levels {
     }
 
   private:
-    double above_ = kInfinity, lowest_ = kInfinity;  // variables that can grow: upper and lower bound of the true m
-    double below_ = -kInfinity,
-           highest_ = -kInfinity;  // variables that can shrink: lower and upper bound of the true M
+    double above_ = kInfinity, lowest_ = kInfinity;  // for variables that can grow: upper and lower bound of the true m
+    // Variables that can shrink: lower and upper bound of the true M.
+    double below_ = -kInfinity, highest_ = -kInfinity;
     TwofoldSum low_sum_, high_sum_;
     int64_t n_free_ = 0;
     bool unknown_ = false;

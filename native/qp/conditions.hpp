@@ -19,8 +19,8 @@ struct Conditions {
     double quadratic;      // beta' K beta
     double linear;         // (2 linear + ridge beta)' beta: the dual objective is -1/2 (quadratic + linear)
     double mass;           // sum of |beta|
-    double infeasibility;  // how far beta is outside its box, or a group's sum off its total
-    double excess;         // largest of M - m over the groups: negative where the conditions hold with room to spare
+    double infeasibility;  // largest distance of beta from its box, or of a group's sum from its total
+    double excess;         // largest M - m of all groups; negative if the conditions hold strictly
     int64_t n_free, n_bounded;
 };
 

@@ -1,7 +1,8 @@
-// A small quadratic programme whose variables are matrices, all of whose kernel values are at hand:
+// A small quadratic programme whose variable beta is a matrix (examples x classes) and whose kernel values are in
+// memory:
 //     min 1/2 sum_k beta_k' K beta_k + sum_ik q_ik beta_ik   s.t.   sum_k beta_ik = 0,
 //     beta_ik <= 0, and beta_ik <= C_i for the class k = y_i of example i.
-// So beta_i = C_i e_{y_i} - t_i with t_i >= 0 that add up to C_i. It is held by its gradient g = K beta + q.
+// So beta_i = C_i e_{y_i} - t_i with t_i >= 0 whose sum is C_i. The problem is given by its gradient g = K beta + q.
 #pragma once
 
 #include "qp/block_problem.hpp"

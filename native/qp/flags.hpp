@@ -10,7 +10,7 @@
 
 namespace mercer::MERCER_ISA {
 
-#if defined(__AVX512F__)  // a bit each
+#if defined(__AVX512F__)  // each flag is a bit
 MERCER_INLINE Vec choose(__mmask8 flags, Vec yes, Vec no) { return _mm512_mask_blend_pd(flags, no, yes); }
 MERCER_INLINE VecOf<float> choose(__mmask16 flags, VecOf<float> yes, VecOf<float> no) {
     return _mm512_mask_blend_ps(flags, no, yes);

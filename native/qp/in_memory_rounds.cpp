@@ -12,9 +12,10 @@
 namespace mercer {
 namespace {
 
-constexpr int64_t kLeastBlock = 384,
-                  kSpare = 128;  // variables: smallest working set, and places beyond 5/4 of the free variables
-// Factor by which the violation must fall in a round with all violators; otherwise it may stagnate.
+// In variables. kLeastBlock: the smallest working set. kSpare: places of a working set beyond 5/4 of the free
+// variables.
+constexpr int64_t kLeastBlock = 384, kSpare = 128;
+// A round whose working set has all violators must reduce the violation to this share; otherwise it may stagnate.
 constexpr double kProgress = 0.5;
 
 template <class Kept>
@@ -40,8 +41,8 @@ class Rounds {
     HeldResult go_on() {
         HeldResult result{BlockEnd::limit, 0, 0.0, limits_.precise, limits_.drags, 0, 0.0};
         const int64_t most = limits_.max_iter;
-        double last =
-            std::numeric_limits<double>::infinity();  // violation of the last round whose working set had all violators
+        // The violation of the last round whose working set had all violators.
+        double last = std::numeric_limits<double>::infinity();
         while (true) {
             for (int64_t u = 0; u < p_.size; ++u) gradient_[static_cast<std::size_t>(u)] = gradient_of(u);
             found_.look(variables());

@@ -1,4 +1,4 @@
-// A quadratic programme on a matrix that is all in memory: rounds of working sets, each solved as a block.
+// Solves a quadratic programme whose whole matrix is in memory, by rounds of working sets; each round solves a block.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ struct HeldResult {
     double work;     // approximate number of kernel values read
 };
 
-// On return `values` are K beta, summed in double precision whatever the precision of the matrix.
+// On return `values` are K beta. They are summed in double precision, even if the matrix is in single precision.
 template <class Kept>
 HeldResult held_rounds(const Implementation& native, const HeldProblem<Kept>& problem, const HeldLimits& limits,
                        void* workspace, int64_t room);

@@ -15,8 +15,9 @@ class Inverse {
 
   public:
     static constexpr int64_t kBatch = 64;
-    static constexpr bool kFollows = true,
-                          kOnRequest = false;  // kFollows: a direction is updated after removals without a new solve
+    // kFollows: a direction can be updated after a removal without solving again. kOnRequest: columns must be
+    // requested.
+    static constexpr bool kFollows = true, kOnRequest = false;
 
     explicit Inverse(int64_t capacity, int)
         : stride_((capacity + kPadding - 1) / kPadding * kPadding + kPadding),
@@ -47,7 +48,8 @@ class Inverse {
     void append(int64_t count, double least) {
         if (count == 0) return;
         for (int64_t p = 0; p < count; ++p) least_pivots_[p] = least * own_products(p)[p];
-        // [M + W S^-1 W', -W S^-1; -S^-1 W', S^-1] with W = M X and the Schur complement S of the newcomers.
+        // The new inverse is [M + W S^-1 W', -W S^-1; -S^-1 W', S^-1]. M is the old inverse, X the matrix values of the
+        // new variables with the present ones, W = M X, and S the Schur complement of the new variables.
         apply(right_, left_, count);
         for (int64_t p = 0; p < count; ++p)
             for (int64_t q = 0; q <= p; ++q)
@@ -71,8 +73,8 @@ class Inverse {
         size_ += count;
     }
 
-    // Deletes a variable: its column is zero from now on, and removed by `tidy`. Returns the former column. Without
-    // rounding, its own element is at least `least`, the inverse of its diagonal element.
+    // Deletes a variable: its column is 0 from now on, and `tidy` removes it. Returns the former column. Without
+    // rounding, its diagonal element would be at least `least`, the reciprocal of the matrix's diagonal element.
     const double* remove(int64_t position, double least) {
         double* column = right_ + pending_ * stride_;
         copy(row(position), column, size_);
@@ -142,8 +144,8 @@ class Inverse {
         for (int64_t i = 0; i < size_; ++i) to[i] += factor * a[i];
     }
 
-    // tile = sum over k of the k-th column of `left` (of kRows rows) times the k-th row of `right` (of kColumns).
-    // Packed: the elements of a column of `left` lie side by side; else those of a row do.
+    // Computes tile = sum over k of the k-th column of `left` (kRows elements) times the k-th row of `right` (kColumns
+    // elements). With `packed`, each column of `left` is contiguous; otherwise each row is.
     template <bool packed>
     MERCER_INLINE static void multiply(const double* left, int64_t stride, const double* right, int64_t count,
                                        Vec (&tile)[kRows][2]) {
@@ -184,8 +186,8 @@ class Inverse {
                 out[(q + c) * stride_ + i + r] = tile[r][c / kLanes][c % kLanes];
     }
 
-    // M += sum over k of left_k right_k', which is symmetric: the lower triangle is computed, and mirrored. `packed_`
-    // holds one of the two factors, `right_` the other.
+    // Computes M += sum over k of left_k right_k'. The sum is symmetric, so that only the lower triangle is computed,
+    // and then mirrored. `packed_` holds the left factor, `right_` the right factor.
     void add_product(int64_t count) {
         for (int64_t j = 0; j < size_; j += kColumns) {
             for (int64_t k = 0; k < count; ++k)
@@ -203,8 +205,8 @@ class Inverse {
         }
     }
 
-    // The newcomers' Schur complement S = L L' becomes its inverse, which has to be symmetric to the last bits:
-    // L^-1 column by column, then L^-T L^-1.
+    // Replaces the Schur complement S = L L' of the new variables by its inverse, which must be exactly symmetric. It
+    // computes L^-1 column by column, then L^-T L^-1.
     void invert_pivots(int64_t count) {
         double* inverse = pivot_panel_;
         for (int64_t p = 0; p < count; ++p) {

@@ -8,8 +8,8 @@ namespace mercer::MERCER_ISA {
 
 constexpr double kInfinity = __builtin_inf();
 
-// The extremes that decide optimality inside one group:
-// m = min g over variables that can grow, M = max g over those that can shrink; optimal when M - m <= tol.
+// The extreme gradients of a group: m = min g over variables that can grow, M = max g over variables that can shrink.
+// The group is optimal if M - m <= tol.
 struct Extremes {
     int64_t up = -1, low = -1;
     double up_gradient = kInfinity, low_gradient = -kInfinity;

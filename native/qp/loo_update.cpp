@@ -9,7 +9,7 @@
 namespace mercer {
 namespace {
 
-// Why these numbers: in tests/reference/left_out.py, which has the same.
+// tests/reference/left_out.py has the same constants, and explains them.
 constexpr int kRounds = 12;
 constexpr std::size_t kSpreading = 4, kAtFirst = 16;
 constexpr double kShortest = 1.0 / 4096.0;
@@ -96,8 +96,8 @@ class Search {
         for (int64_t a : unknown_) roles_[a] = Role::given;
     }
 
-    // Evaluates all places first, then those near a change of sides until none of them is on the wrong side, and then
-    // all places again.
+    // Finds the exchange of basic and nonbasic variables at a share of the whole change. It evaluates all places first;
+    // then the places close to a change of side, until none of them is on the wrong side; then all places again.
     bool exchange_at(double share, LeaveOutResult& result) {
         for (int64_t a : now_.solved) roles_[a] = Role::solved;
         for (int64_t a : now_.moved) roles_[a] = Role::moved;

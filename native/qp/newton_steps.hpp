@@ -29,8 +29,8 @@ constexpr double kAtRest = 0.1;
 constexpr double kRestless = 0.5;
 constexpr double kNearer = 0.8;    // factor of the remaining step in the search for the next blocking variables
 constexpr int kMaxRejections = 3;  // largest number of consecutive steps that rounding has made worse
-constexpr int64_t kAddedAlone = 1'000'000;  // multiplications below which one thread is faster than two
-constexpr int64_t kReadAlone = 40'000;      // the same for values read at scattered positions
+constexpr int64_t kAddedAlone = 1'000'000;  // multiplications up to which one thread is faster than several
+constexpr int64_t kReadAlone = 40'000;      // scattered reads up to which one thread is faster than several
 constexpr int kMaxRefinements = 12;         // steps of iterative refinement on one face
 
 template <class Real, class Factor>
@@ -79,7 +79,8 @@ class NewtonSteps {
                 residual > __builtin_fmax(0.1 * tol, kAtRest * result.violation * (Factor::kFollows ? 1.0 : 0.0)) &&
                 refinements < kMaxRefinements && residual < 0.8 * last_residual;
             if (free_count() == 0 || !refine) {
-                // The deviations of free variables stay too large: more variables would not help, a fresh factor may.
+                // If the free variables deviate too much from their multiplier, entering more variables would not help,
+                // but a fresh factor may.
                 const bool restless = residual >= kRestlessShare * result.violation;
                 if (restless ? !changed_ || !begin() : !enter_worst(tol)) break;
                 residual = find_direction();
@@ -110,8 +111,8 @@ class NewtonSteps {
         return stopped_;
     }
 
-    // Fills F with the free variables and those that have just entered; returns false if they exceed the capacity or
-    // the time.
+    // Fills F with the free variables and the variables that have just entered. Returns false if they exceed the
+    // capacity, or if the caller asks to stop.
     bool begin() {
         factor_.clear();
         changed_ = false;
@@ -183,9 +184,8 @@ class NewtonSteps {
     }
 
     double* group_column(int64_t g) const { return direction_ + (g + 1) * factor_.stride(); }
-    double* inside(int64_t g) const {
-        return right_sides_ + (g + 1) * factor_.stride();
-    }  // 1.0 for members of F in group g
+    // Returns 1_g: 1.0 for members of F in group g, 0.0 for other variables.
+    double* inside(int64_t g) const { return right_sides_ + (g + 1) * factor_.stride(); }
 
     // Fills direction_ and returns the largest deviation of the free gradients from their group's multiplier.
     double find_direction() {
@@ -269,8 +269,8 @@ class NewtonSteps {
             }
         }
         const bool moved = settle(whole);
-        if (moved ||
-            entering_ < 1.0)  // if variables that entered together made no progress, the worst violator is tried alone
+        // If variables that entered together made no progress, the worst violator is tried alone.
+        if (moved || entering_ < 1.0)
             for (int64_t u = 0; u < block_.size; ++u) barred_[u] = 0.0;
         if (moved) rejected_ = 0;
         if (!moved && changed_ && entering_ < 1.0) begin();
@@ -343,8 +343,8 @@ class NewtonSteps {
                 if (member_[u] != 0.0 && (next < block_.lower[u] || next > block_.upper[u])) see(k);
             }
         };
-        // (Where more than these are at a bound to the last digit, however near one looks, only the first is asked
-        // for.)
+        // The horizon shrinks until fewer than kBatch variables reach a bound within it; their columns are requested
+        // too. If that never happens, only the column of the leaving variable is requested.
         for (int64_t count = Factor::kBatch; count >= Factor::kBatch && left > kUndetermined; left *= kNearer) {
             count = 0;
             for_each_hit(left, [&](int64_t) { ++count; });
@@ -527,8 +527,8 @@ class NewtonSteps {
     int64_t capacity_;
     Factor factor_;
     Scratch memory_;
-    double *direction_,
-        *right_sides_;  // right_sides_: the right side of the direction, then the inverse times 1_g of every group g
+    // direction_: the direction, then the inverse times 1_g of every group g. right_sides_: the right sides of both.
+    double *direction_, *right_sides_;
     double* system_;
     double *member_, *barred_;  // 1.0 if a variable is in F; 1.0 if it was blocked at once
     double* change_;            // change of beta that is not yet in the gradient

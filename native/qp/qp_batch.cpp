@@ -215,7 +215,8 @@ class Batch {
         result.primal = 0.5 * result.conditions.quadratic + charge - result.multiplier * total;
     }
 
-    // SMO; Newton steps if SMO is slow, and at the end of a small problem whatever the tolerance.
+    // Solves a block with SMO, and with Newton steps if SMO is slow. Small problems always end with Newton steps, which
+    // continue to the limit of double precision.
     void descend(const BlockProblem<double>& block, MachineResult& result) const {
         const bool exact = block.size <= batch_.sizes.exact;
         const int64_t enough = std::min(100 * block.size + 2000, kPairWork / block.size);

@@ -13,11 +13,11 @@ struct Machine {
     int64_t first, second;  // parts of the data; second is -1 for a machine on one part
 };
 
-// Largest numbers of variables for which ...
+// Limits on the number of variables of a machine, which select its solver.
 struct MatrixSizes {
-    int64_t exact;      // ... Newton steps go on to the limit of double precision
-    int64_t in_double;  // ... the whole matrix is evaluated in double precision, and nothing else
-    int64_t whole;      // ... the whole matrix is evaluated in single precision; larger machines use working sets
+    int64_t exact;      // up to this size, Newton steps continue to the limit of double precision
+    int64_t in_double;  // up to this size, the whole matrix is evaluated in double precision
+    int64_t whole;  // up to this size, the whole matrix is evaluated in single precision; above, working sets are used
 };
 
 struct MachineBatch {
@@ -25,13 +25,13 @@ struct MachineBatch {
     const int64_t* rows;
     const int64_t* part_starts;  // n_parts + 1 offsets into rows
     int64_t n_parts;
-    double* shared;    // matrices of each part with itself, one after the other; null if each machine evaluates its own
-                       // matrix
+    // Concatenated matrices of each part with itself; null if each machine evaluates its own matrix.
+    double* shared;
     bool fill_shared;  // whether these matrices must still be evaluated
     const Machine* machines;
     int64_t n_machines;
-    const double*
-        diagonal;  // diagonal of the matrix of all rows; may be null if all machines are solved in double precision
+    // The diagonal of the matrix of all rows; may be null if all machines are solved in double precision.
+    const double* diagonal;
     const double *start, *linear, *lower, *upper;
     double *beta, *values;  // beta: a feasible point each; values: K beta at the solution
     bool grouped;           // whether the sum of each machine's beta is fixed

@@ -11,14 +11,15 @@
 namespace mercer {
 namespace {
 
-// Limits beyond which another solver starts again: steps times variables (about 50 ms; from the second round on SMO
-// only, because these rounds need a factor), changes of side in Newton steps, and the violation after the first steps
-// from 0, as a multiple of that at 0.
+// If one of these limits is exceeded, this solver gives up, and another solver starts again from the starting point.
+// kMostWork: steps times variables, about 50 ms; from the second round on only SMO counts, because these rounds need a
+// factor. kMostChanges: variables that reach or leave a bound in Newton steps. kDiverged: the violation after the first
+// steps from 0, as a multiple of the violation at 0.
 constexpr double kMostWork = 1e8;
 constexpr int64_t kMostChanges = 200;
-constexpr double kDiverged = 3.0;  // the same as in solvers/block.py
-constexpr int kRounds = 3;         // rounds, each from a true gradient; float64 solves what rounding leaves after them
-constexpr double kEnd = 0.5;       // share of the tolerance at which steps end, so that rounding has the rest
+constexpr double kDiverged = 3.0;  // the same as in src/mercer/solvers/block.py
+constexpr int kRounds = 3;         // largest number of rounds; each begins with a float64 gradient
+constexpr double kEnd = 0.5;       // steps end at this share of the tolerance; the rest is left for rounding errors
 
 class Single {
   public:

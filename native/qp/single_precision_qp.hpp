@@ -1,5 +1,5 @@
-// A single machine that is too large for a fast matrix in double precision. The whole matrix is in single precision;
-// steps begin and usually end on it. The true decision values are computed by tiles.
+// Solves a machine whose matrix in double precision would be too slow. The whole matrix is in single precision; steps
+// begin and usually end on it. The true decision values are computed by tiles in double precision.
 #pragma once
 
 #include <cstdint>

@@ -15,9 +15,9 @@ constexpr int64_t kMostInBlock = 16;  // places of a block, whose worst violatio
 constexpr int64_t kBlocks = 4;        // blocks for each wanted violator, so that most of them are in different blocks
 constexpr int64_t kPart = 512;        // places processed at a time; they stay in the L1 cache
 constexpr int kHalvings = 12;         // bisections of the interval of the threshold
-// Share of the violation; variables within this distance of violating are not shrunken.
+// A variable within this share of the violation of violating its condition is not shrunken.
 constexpr double kMargin = 0.125;
-// Share of the violation around a multiplier of 0, without equality constraints.
+// The same without equality constraints, measured from the multiplier 0 instead of from m and M.
 constexpr double kLoneMargin = 0.5 + kMargin;
 
 int64_t rounded_up(int64_t count, int64_t to) { return (count + to - 1) / to * to; }

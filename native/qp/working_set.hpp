@@ -28,8 +28,8 @@ class Survey {
     double violation() const { return violation_; }  // the largest KKT violation
     int64_t n_free() const { return n_free_; }       // variables strictly inside their box
 
-    // Returns the number of active variables that are not shrunken: they are free, or their gradient is at most an
-    // eighth of the violation outside of [m, M] on the right side.
+    // Returns the number of active variables that must not be shrunken: free variables, and variables at a bound that
+    // violate or are within an eighth of the violation of violating.
     int64_t n_kept() const;
     std::vector<int64_t> kept() const;
     std::vector<int64_t> dropped() const;  // the active variables that can be shrunken
@@ -49,8 +49,9 @@ class Survey {
         double sum = 0.0;          // sum of the gradients of free variables
         int64_t n_free = 0;
         double middle = 0.0;  // mean gradient of free variables, or the middle of m and M without free variables
-        double highest = -kInfinity, lowest = kInfinity;  // thresholds of shrinking: the largest gradient of a variable
-                                                          // that can grow, the smallest of one that can shrink
+        // Thresholds of shrinking. A variable that can grow stays active up to the gradient `highest`; a variable that
+        // can shrink stays active from `lowest` on.
+        double highest = -kInfinity, lowest = kInfinity;
     };
 
     class Chosen;
