@@ -1,4 +1,4 @@
-"""Many problems on a matrix that is all in memory: no object for each that nobody asks for."""
+"""The solver of many problems on a Gram matrix in memory; their `Solution` objects are made on demand."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from mercer.problems import Problems, growth, inner, vertex
 from mercer.solvers.base import DOUBT, Progress
 from mercer.solvers.in_memory_rounds import SAME, InMemorySolver, Progression
 
-_PART = 8  # every so many-th row speaks for all
-_DRIFT = 1e-12  # of the coefficients: a sum that is further off is put right before the start
+_PART = 8  # every eighth row is a sample that represents all rows
+_DRIFT = 1e-12  # share of the summed coefficients; a larger error of the sum is removed before the start
 
 
 def takes_held(problems: Problems, gram: Gram, limits: Limits) -> bool:
-    """Whether :class:`InMemoryProblems` takes these problems: boxes around 0 and one sum, of a convex kernel."""
+    """Whether :class:`InMemoryProblems` can solve these: one group each, starting at 0, and a convex kernel."""
     if not isinstance(gram.data, InMemoryRows) or gram.kernel.is_psd is not True or limits.tol_gap is not None:
         return False
     whole = problems.whole
@@ -37,10 +37,10 @@ def takes_held(problems: Problems, gram: Gram, limits: Limits) -> bool:
 
 @final
 class InMemoryProblems:
-    """Problems on parts of a matrix that is held, solved by `InMemorySolver`' rounds.
+    """Problems on parts of a Gram matrix in memory, solved by the rounds of `InMemorySolver`.
 
-    What is done once for each fit costs more than a small machine. So starts, what is known of decision values, their
-    probes and rounding are those of all problems at once, and solutions are made when they are asked for.
+    The fixed cost of a fit is larger than the work on a small machine. Starting points, decision values, their checks
+    and rounding bounds are therefore computed for all problems at once, and solutions are made on demand.
 
     Parameters
     ----------
@@ -49,13 +49,13 @@ class InMemoryProblems:
     parts, pairs
         See :func:`mercer.solvers.select.solve_each`.
     limits : Limits
-    last : HeldProblems, optional
-        Of the same rows: where to go on.
+    last : InMemoryProblems, optional
+        Solved problems on the same rows, for a warm start.
 
     Attributes
     ----------
     values : ndarray of shape (n_problems, n_rows)
-        The matrix times each point, at every row that is held.
+        K times each point, at every row of the matrix in memory.
     """
 
     def __init__(
@@ -80,16 +80,16 @@ class InMemoryProblems:
             self.beta, self.values = self._after(last)
 
     def begin_in_corners(self, stop: Callable[[], bool]) -> None:
-        """Begin with variables at bounds instead of 0, where the dual objective rises all the way from 0 to there.
+        """Start with variables at their bounds instead of 0, if the dual objective rises all the way to that point.
 
-        Where C is small, nearly all will be at bounds in the end: one sum then takes the place of a dozen rounds. A
-        part of the rows, each of which stands for others, tells which variables to put there, those whose gradient is
-        largest then, and whether it is worth finding out.
+        With a small C nearly all variables end at their bounds, and one product with K then replaces a dozen rounds. A
+        sample of the rows gives approximate gradients. They determine which variables start at their bounds, and
+        whether the exact product is worth its cost.
         """
         for number in range(len(self.problems)):
             if stop():
                 return
-            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite does not rise
+            with np.errstate(over="ignore", invalid="ignore"):  # a value that is not finite counts as no rise
                 self._begin_in_the_corner(number)
 
     def _begin_in_the_corner(self, number: int) -> None:
@@ -98,7 +98,7 @@ class InMemoryProblems:
         part = slice(None, None, _PART)
         most, above, below = min(upper.sum(), -lower.sum()), upper[part].sum(), -lower[part].sum()
         if ((lower < 0.0) & (upper > 0.0)).any() or not (above > 0.0 and below > 0.0):
-            return  # no sides, or nobody there
+            return  # a box on both sides of 0, or a class without sampled rows
         values = self._sum(rows[part], most / above * upper[part] + most / below * lower[part])
         corner = vertex(linear + values[rows], lower, upper, 0.0)
         if not _rises(linear, corner, values[rows]):
@@ -108,13 +108,13 @@ class InMemoryProblems:
             self.beta[own], self.values[number] = corner, values
 
     def _sum(self, rows: IndexArray, coefficients: FloatArray) -> FloatArray:
-        """The matrix, at every row, times coefficients of some rows."""
+        """Return K times the coefficients of some rows, at every row of the matrix."""
         values, used = np.zeros(self.values.shape[1]), np.flatnonzero(coefficients)
         combine_rows(select_isa(), self._data.whole, rows[used], None, coefficients[used], values, 1)
         return values
 
     def _after(self, last: InMemoryProblems) -> tuple[FloatArray, FloatArray]:
-        """Where to start, as `Problem.start_after` has it, and the matrix times that."""
+        """Return the starting point, chosen as in `Problem.start_after`, and K times it."""
         now, then, beta = self.problems.whole, last.problems.whole, last.beta
         free = np.add.reduceat(((then.lower < beta) & (beta < then.upper)).astype(np.int64), self._firsts)
         used = np.add.reduceat((beta != 0.0).astype(np.int64), self._firsts)
@@ -129,7 +129,7 @@ class InMemoryProblems:
             own = self.problems.variables(number)
             start[own] = self.problems[number].make_feasible(start[own])
         factors = np.where(grow, factor, 1.0)
-        if last._data.whole is not self._data.whole:  # other values, in double precision
+        if last._data.whole is not self._data.whole:  # another matrix, so old products are not used
             factors[:] = 0.0
         values = factors[:, None] * last.values
         apart = start - np.repeat(factors, self.problems.sizes) * beta
@@ -137,7 +137,7 @@ class InMemoryProblems:
         for number in np.flatnonzero(np.logical_or.reduceat(apart != 0.0, self._firsts)).tolist():
             own = self.problems.variables(number)
             moved = np.flatnonzero(apart[own])
-            if moved.size > np.count_nonzero(start[own]):  # less from 0 on
+            if moved.size > np.count_nonzero(start[own]):  # fewer rows if summed from 0
                 values[number], moved, apart[own] = 0.0, np.flatnonzero(start[own]), start[own]
             combine_rows(
                 select_isa(), self._data.whole, self._rows[own][moved], None, apart[own][moved], values[number], 1
@@ -145,16 +145,16 @@ class InMemoryProblems:
         return start, values
 
     def solve(self, gram: Gram, stop: Callable[[], bool]) -> int:
-        """Go on for 30 ms or so; return how many problems are at their end."""
+        """Work for one native call; return the number of problems that are finished."""
         self._rounds.work(gram, self.beta, self.values, self._limits.max_iter, stop)
         return self._rounds.n_done
 
     def is_under_way(self, number: int) -> bool:
-        """Whether this is the problem to go on with, and steps have been made."""
+        """Whether the solver is working on this problem and has made steps on it."""
         return number == self._rounds.n_done < len(self.problems) and bool(self._rounds.n_iter[number])
 
     def progress(self, number: int) -> Progress:
-        """Tell how far a problem is."""
+        """Return the progress of a problem."""
         own, rounds = self.problems.variables(number), self._rounds
         beta, linear = self.beta[own], self.problems.whole.linear[own]
         dual = -0.5 * inner(beta, self.values[number, self._rows[own]] + 2.0 * linear)
@@ -167,7 +167,7 @@ class InMemoryProblems:
         )
 
     def evaluate(self, gram: Gram) -> list[bool]:
-        """Find out what all points are worth; return which of the problems need nobody else to go on."""
+        """Evaluate all points; return for each problem whether it is finished and needs no other solver."""
         whole, tol = self.problems.whole, self._limits.tol
         self.problems.balance(self.beta)
         edges, firsts = self.problems.edges, self._firsts
@@ -185,7 +185,7 @@ class InMemoryProblems:
         linear = np.maximum.reduceat(np.abs(whole.linear), firsts)
         self._at_rows, self._value_rounding = at_rows, rounding + unsettled
         self._rounding = self._value_rounding + rounding_of_offsets(linear, linear)
-        # Not the Gram matrix itself, whose memory is for the next fit.
+        # The evidence has no reference to the Gram matrix, so that its memory is free for the next fit.
         self._about = Evidence.of(whole, gram, self.beta, convex=True, idx=gram.origin_rows(self._idx))
         self._held_bytes = gram.peak_bytes + self._rounds.room_bytes
         self._multipliers, self._conditions = np.empty(len(self.problems)), []
@@ -213,7 +213,7 @@ class InMemoryProblems:
         return finished
 
     def solutions(self) -> Solutions:
-        """Return those of all problems."""
+        """Return the solutions of all problems."""
         statuses = [
             Status.OPTIMAL if proved else self.solution(number).status
             for number, proved in enumerate(self._proved.tolist())
@@ -257,5 +257,5 @@ class InMemoryProblems:
 
 
 def _rises(linear: FloatArray, point: FloatArray, values: FloatArray) -> bool:
-    """Whether the dual objective rises on the way from 0 to a point up to its end, where K point is `values`."""
+    """Whether the dual objective rises all the way from 0 to `point`, where `values` is K times the point."""
     return -np.inf < inner(point, linear + values) < 0.0

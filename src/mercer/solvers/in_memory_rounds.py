@@ -1,4 +1,4 @@
-"""Problems on a matrix of kernel values that is all in memory: what many machines on the same rows share."""
+"""The solver for a Gram matrix in memory, which many machines on the same rows share."""
 
 from __future__ import annotations
 
@@ -19,38 +19,40 @@ from mercer.problems import Problem, Problems, inner
 from mercer.solvers.base import Solver, State
 from mercer.solvers.single_precision import which_single_precision_helps
 
-_LEAST_ROOM = 1 << 21  # numbers to work in, as many as stay with the process: a working set of 2,048
-_WORK = 5e7  # kernel values looked at in one native call: some 30 ms
-_ENOUGH = 0.9  # of the tolerance: gradients are true, but for the rounding of sums
+_LEAST_ROOM = 1 << 21  # float64 numbers; smallest workspace, enough for a working set of 2,048 variables
+_WORK = 5e7  # kernel values read in one native call, so that Ctrl-C takes effect soon
+_ENOUGH = 0.9  # share of the tolerance at which rounds end; gradients are exact up to the rounding of sums
 
 SAME = 1e-14
-"""Of a coefficient: rounding of a factor that all of them have."""
+"""Relative difference of coefficients that counts as the rounding error of a common factor."""
 
 
 class Progression:
-    """How far rounds have come with problems on a matrix that is held, one after the other.
+    """Work in progress on several problems on a Gram matrix in memory, which are solved one after the other.
 
     Parameters
     ----------
     problems : Problems
     gram : Gram
     rows : ndarray of int64
-        Of the matrix that variables belong to.
+        Row of the matrix that each variable belongs to.
     tol : float
+        Largest KKT violation.
 
     Attributes
     ----------
     n_done : int
-        Problems that are at their end, or have taken all the steps they may.
+        Number of problems that are solved or have made `max_iter` steps.
     n_iter, violations, seconds : ndarray of shape (n_problems,)
-        Violations are as gradients have it that come from the values.
+        Steps, KKT violation and time of each problem. Violations use the gradients that follow from `values`.
     room_bytes : int
-        Most memory to work in.
+        Peak size of the workspace, in bytes.
     """
 
     def __init__(self, problems: Problems, gram: Gram, rows: IndexArray, tol: float) -> None:
         n = len(problems)
-        self.tol, self._whole, self._rows = tol, problems.whole, rows  # not the Gram matrix: its memory is for others
+        # No reference to the Gram matrix is kept: its memory stays free for other fits.
+        self.tol, self._whole, self._rows = tol, problems.whole, rows
         self._edges = np.array(problems.edges)
         self._seen = np.zeros(problems.whole.n, dtype=np.int8)
         helped = which_single_precision_helps(problems, gram)
@@ -61,13 +63,13 @@ class Progression:
 
     @property
     def finished(self) -> bool:
-        """Whether all problems have come to an end."""
+        """Whether the solver has ended on all problems."""
         return BLOCK_LIMIT not in self._ends
 
     def work(
         self, gram: Gram, beta: FloatArray, values: FloatArray, max_iter: int, stop: Callable[[], bool] | None
     ) -> None:
-        """Go on, in place, for some tens of milliseconds at most."""
+        """Continue for one native call, in place."""
         p = self._whole
         room = gram.arena.array(max(_LEAST_ROOM, self._wanted // 8), np.float64)
         self.room_bytes = max(self.room_bytes, room.nbytes)
@@ -101,7 +103,7 @@ class Progression:
         )
 
     def go_on(self, tol: float) -> None:
-        """Begin anew from the points reached."""
+        """Continue on all problems from the points reached, to the tolerance `tol`."""
         self.tol, self.n_done = tol, 0
         self._seen[:], self._ends[:] = 0, BLOCK_LIMIT
 
@@ -119,25 +121,26 @@ class InMemoryState(State):
 
 @final
 class InMemorySolver(Solver[InMemoryState]):
-    """Working sets of violators, as `WorkingSetSolver`, where all kernel values are in memory.
+    """Solver with working sets of violators, like `WorkingSetSolver`, for kernel values that are all in memory.
 
     **Solves** any :class:`mercer.problems.Problem` of one output on a positive semidefinite matrix of `InMemoryRows`.
 
-    One round, all of it native: a working set (the free variables of the last one, violators that have been in none,
-    the worst violators), its matrix in single precision, pair steps and Newton steps on it, and the rows of the
-    variables that moved, added up in double precision at *every* row of the matrix. So the gradient is true after each
-    round, as far as the values in memory are, and at rows that are no part of the problem stand their decision values.
-    Where single precision brings a working set no further, it is solved in double.
+    One round runs in native code. It chooses a working set: the free variables of the last one, violators that were in
+    no working set yet, and the worst violators. It makes SMO and Newton steps on their matrix in single precision. It
+    then adds the rows of K of the variables that moved, in double precision, at *every* row of the matrix. After each
+    round the gradient is therefore as exact as the values in memory, and rows outside the problem have their decision
+    values. If single precision makes no more progress on a working set, the set is solved in double precision.
 
     Parameters
     ----------
     before : Product, optional
-        A point of the same rows, on the same matrix. A start that is a multiple of it costs no pass over the matrix;
-        any other costs its rows where it differs.
+        An earlier point on the same matrix. A start that is a multiple of it needs no product with K; any other start
+        needs the rows of K where it differs.
 
     Notes
     -----
-    Costs n values for each variable that moves in a round, and the squares of working sets; no kernel value.
+    A round reads n values for each variable that moves, and the square of the working set. It evaluates no kernel
+    value.
     """
 
     name = "rounds on a held matrix"
@@ -177,8 +180,8 @@ class InMemorySolver(Solver[InMemoryState]):
         state.dual = -0.5 * inner(state.beta, state.gradient + p.linear)
 
     def refresh(self, state: InMemoryState, gradient: FloatArray, tol: float) -> None:
-        """Go on from the true gradient; see :class:`Solver`."""
-        if not np.array_equal(gradient, state.gradient):  # the claim has not been confirmed
+        """Continue from the exact gradient; see :class:`Solver`."""
+        if not np.array_equal(gradient, state.gradient):  # the check has refuted the tracked values
             state.values[:] = _product(state.gram, state.rows, state.beta, None)
         state.finished = False
         state.rounds.go_on(tol)
@@ -192,7 +195,7 @@ def _gradient(problem: Problem, beta: FloatArray, values: FloatArray) -> FloatAr
 
 
 def _product(gram: Gram, rows: IndexArray, beta: FloatArray, before: Product | None) -> FloatArray:
-    """K beta at every row of the matrix."""
+    """Return K beta at every row of the matrix."""
     data = gram.data
     assert isinstance(data, InMemoryRows)
     n = data.whole.shape[0]
@@ -212,5 +215,5 @@ def _product(gram: Gram, rows: IndexArray, beta: FloatArray, before: Product | N
 
 
 def _at_rows(rows: IndexArray, beta: FloatArray, n: int) -> FloatArray:
-    """The coefficient of each row of the matrix."""
+    """Return the coefficient of each row of the matrix."""
     return np.bincount(rows, beta, n).astype(np.float64, copy=False)

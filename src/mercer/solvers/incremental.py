@@ -1,4 +1,4 @@
-"""The solution of a problem beside one that is solved: some of its rows are gone, others are new."""
+"""Exact incremental and decremental update: the solution after some rows are removed or added."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from mercer.solvers.working_set import WorkingSetSolver
 from mercer.solvers.working_set_sizes import WHOLE_PROBLEM
 
 _EXACT = 1e-10
-"""Of the largest linear term: the violation that is aimed at, unless rounding is larger. A violation v moves decision
-values by more than v; they are to be those of a refit to 1e-6."""
+"""Target violation, as a share of the largest linear term, unless the rounding error is larger. Decision values must
+equal those of a refit to 1e-6, and a violation v can change them by more than v."""
 
-_MOST_FREE, _MOST = 700, 1500  # variables that are free, and those and violators: beyond, a warm start takes less
-_WATCHED = 256  # variables nearest to changing sides that may do so, and half as many as are free
-_ROUNDS = 8  # of Newton steps and evaluations; two or three do
-_ROUNDED = 0.1  # of the tolerance: of many evaluations, each from the one before; beyond, all is evaluated from nothing
-_WORK = 1e8  # multiplications in one native call, some 30 ms
-_CALLS = 100  # in a round
+_MOST_FREE, _MOST = 700, 1500  # free variables; free variables and violators. Above, a warm start is faster.
+_WATCHED = 256  # variables nearest to a sign change that may move too; or half the number that must move, if more
+_ROUNDS = 8  # rounds of Newton steps and an evaluation; two or three are usually enough
+_ROUNDED = 0.1  # share of the tolerance; with a larger accumulated rounding error, K beta is computed from scratch
+_WORK = 1e8  # multiplications in one native call, so that Ctrl-C takes effect soon
+_CALLS = 100  # native calls in one round
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +48,10 @@ class Solved:
     ----------
     problem : Problem
     rows : ndarray of int64
-        Which rows.
+        The rows of the problem.
     solution : Solution
     evaluation : Evaluation or None
-        Of the solution's point, or of one nearby.
+        Evaluation of the solution's point, or of a point nearby.
     """
 
     problem: Problem
@@ -74,35 +74,36 @@ def solve_incremental(
 ) -> Solved:
     """Solve and certify a problem that differs from a solved one by some rows.
 
-    The known solution is followed: rows that have gone give their coefficients to free variables, and Newton steps on
-    the free variables, the violators and those that are nearest to changing sides go from face to face until rounding
-    is all that is left; then everything is evaluated, and what violates takes part as well. Every evaluation goes on
-    from the one before, with the columns of what has moved. Where more than 700 variables are free, or 1,500 are free
-    or violate, or the problem is large and most support vectors are free, the solver of :func:`solve` goes on from
-    there, to the tolerance.
+    The update starts from the known solution. The coefficients of removed rows go to free variables. Newton steps on
+    the free variables, the violators and the variables nearest to a sign change then go from face to face until only
+    rounding errors are left. The whole gradient is then evaluated, and new violators join in the next round. Each
+    evaluation updates the one before with the columns of the variables that moved. The solver of :func:`solve`
+    continues from the point reached, to the tolerance, if more than 700 variables are free, if more than 1,500 are free
+    or violate, or if the problem is large and most support vectors are free.
 
     Parameters
     ----------
     last : Solved
+        The known solution.
     gram : Gram
-        Its `rows` are rows of this.
+        Gram matrix that the rows of `last` refer to.
     problem, rows, later_gram
-        The new problem, and its rows.
+        The new problem, its rows, and the Gram matrix that they refer to.
     origin : ndarray of int64 of shape (later_gram.n,)
-        Which row of `gram` each row of `later_gram` is; -1 for new ones.
+        Row of `gram` that equals each row of `later_gram`; -1 for new rows.
     limits, callback, interruption
         See :func:`mercer.solvers.solve`.
 
     Returns
     -------
     Solved
-        Where no row is gone or new, and the old solution is optimal to the same tolerance, that, referring to the new
-        rows.
+        The new solution. If no row was removed or added, and the old solution is optimal to the same tolerance, it is
+        the old solution, referring to the new rows.
 
     Raises
     ------
     InseparableError
-        If C is infinite and the classes cannot be separated.
+        If C is infinite and the classes are not separable.
     ValueError
         If kernel values overflow.
     KeyboardInterrupt
@@ -110,9 +111,9 @@ def solve_incremental(
 
     Notes
     -----
-    Costs, in kernel values, n for each row that is gone or new and for each variable that moves, two or three times,
-    and the square of the working set; f^3 multiplications for f free variables. The first time, when the evaluation of
-    the old point is not at hand, n times the number of support vectors.
+    The cost in kernel values is n for each removed or added row, two or three times n for each variable that moves, and
+    the square of the working set's size. With f free variables, f^3 multiplications are added. The first update also
+    evaluates the old point, which costs n times the number of support vectors.
     """
     began, values_before = time.perf_counter(), later_gram.n_values + gram.n_values
     place = np.full(gram.n, -1, dtype=np.int64)
@@ -123,12 +124,12 @@ def solve_incremental(
     if stayed and _is_solved(last.solution, limits):
         return replace(last, problem=problem, rows=rows, solution=_about(last.solution, problem, view))
     variables = local
-    if problem.rows is not None:  # two of each row, those of all rows one after the other
+    if problem.rows is not None:  # two variables for each row: first one of every row, then the other
         variables = np.concatenate([local, np.where(local >= 0, local + last.rows.size, -1)])
     solver, reason = select_solver(problem, view)
     if not isinstance(solver, WorkingSetSolver) or not view.is_convex:
         by_row = variables if problem.n_outputs == 1 else _of_outputs(local, problem.n_outputs)
-        start = None  # without slack rows may have made the optimum infinite, which a start from nothing tells
+        start = None  # new rows can make a hard-margin problem infeasible, which a cold start detects
         if not isinstance(solver, HardMargin):
             start = np.where(by_row >= 0, np.append(last.solution.beta, 0.0)[by_row], 0.0)
         plain = later_gram.restrict(rows)
@@ -182,7 +183,7 @@ def solve_incremental(
 
 
 class _Path:
-    """Newton steps from face to face, and evaluations of where they end."""
+    """Newton steps from face to face, and evaluations of the points where they end."""
 
     def __init__(
         self,
@@ -203,9 +204,10 @@ class _Path:
         self.exact = _EXACT * scale
 
     def follow(self, start: Evaluation) -> Evaluation:
-        """Return the evaluation of the last point: an optimum, unless there was too much to do or no time left.
+        """Return the evaluation of the last point, which is optimal unless too many variables move or time is up.
 
-        The sum of `start` may be off. What puts it right is not evaluated but where it moves others.
+        The group total of `start` may be wrong; it is restored first. This change is evaluated together with the first
+        Newton steps.
         """
         problem, evaluation = self.problem, start
         beta = self._balanced(start)
@@ -221,7 +223,7 @@ class _Path:
                     beta = self._balanced(start, by_few=True)
                 break
             watched = np.union1d(watched, chosen)
-            if 8 * watched.size**2 > self.gram.room // 2:  # the rest is for Newton steps
+            if 8 * watched.size**2 > self.gram.room // 2:  # the other half is for Newton steps
                 break
             self._steps(evaluation, beta, watched, 0.1 * target)
             problem.balance(beta)
@@ -232,9 +234,10 @@ class _Path:
         return evaluation
 
     def _balanced(self, evaluation: Evaluation, *, by_few: bool = False) -> FloatArray:
-        """The point, with what its sum lacks taken from all free variables, or from the nearest to being free.
+        """Return the point with its group total restored, by moving all free variables.
 
-        The latter where free ones cannot give it, or few are to move, for every column is evaluated that does.
+        With `by_few`, or if free variables are not enough, the variables nearest to a sign change are moved instead.
+        Fewer columns of K are then evaluated.
         """
         problem, beta = self.problem, _point(evaluation).copy()
         surplus = float(problem.group_drift(beta)[0]) if problem.n_groups else 0.0
@@ -252,22 +255,21 @@ class _Path:
         return beta
 
     def _choose(self, evaluation: Evaluation, moved: npt.NDArray[np.bool_], target: float) -> IndexArray | None:
-        """Return the variables that may move; None where too many must."""
+        """Return the variables that may move, or None if too many must move."""
         problem, beta = self.problem, _point(evaluation)
         distance = _distances(problem, evaluation)
         free = (problem.lower < beta) & (beta < problem.upper)
         must = free | moved | (distance < -target)
         count, n_free = int(np.count_nonzero(must)), int(np.count_nonzero(free))
-        mostly = problem.n > WHOLE_PROBLEM and 2 * n_free > np.count_nonzero(
-            beta
-        )  # all columns would be evaluated anew
+        # If most support vectors are free, nearly all columns of K would be evaluated again.
+        mostly = problem.n > WHOLE_PROBLEM and 2 * n_free > np.count_nonzero(beta)
         if count > _MOST or n_free > _MOST_FREE or mostly:
             return None
         order = np.argsort(np.where(must, -np.inf, np.abs(distance)), kind="stable")
         return np.sort(order[: count + max(_WATCHED, count // 2)])
 
     def _steps(self, evaluation: Evaluation, beta: FloatArray, chosen: IndexArray, tol: float) -> None:
-        """Move the chosen variables to where they violate nothing, in place."""
+        """Optimise the chosen variables with all others fixed, in place."""
         problem, gram = self.problem, self.gram
         matrix = padded_block(chosen.size, chosen.size)
         for _ in gram.fill_block(matrix[:, : chosen.size], chosen, chosen):
@@ -309,7 +311,7 @@ class _Path:
         return out_of_time(self.limits, self.began, self.interruption)
 
     def _is_over(self, evaluation: Evaluation) -> bool:
-        """Look at the limits and tell the callback; returns whether to stop here."""
+        """Record the progress, call the callback, and return whether a limit or the callback stops the work."""
         row = TraceRow(time.perf_counter() - self.began, self.n_iter, evaluation.violation, evaluation.dual)
         self.trace.append(row)
         progress = Progress(row.seconds, row.n_iter, row.violation, row.dual, self.limits.tol)
@@ -320,7 +322,7 @@ class _Path:
 
 
 def _is_solved(solution: Solution, limits: Limits) -> bool:
-    """Whether it has a certificate that says all that one to these limits would."""
+    """Whether the solution has a certificate of success for these tolerances."""
     certified = solution.certified
     if certified is None or certified.status not in (Status.OPTIMAL, Status.STATIONARY):
         return False
@@ -333,7 +335,7 @@ def _point(evaluation: Evaluation) -> FloatArray:
 
 
 def _distances(problem: Problem, evaluation: Evaluation) -> FloatArray:
-    """How far each variable's gradient is from changing sides, below 0 where it is on the wrong one, (n,)."""
+    """Return the distance of each gradient from a sign change, (n,); it is negative for a violator."""
     beta = _point(evaluation)
     level = evaluation.multipliers[0] if problem.n_groups else 0.0
     above = evaluation.gradient - level
@@ -344,20 +346,20 @@ def _distances(problem: Problem, evaluation: Evaluation) -> FloatArray:
 
 
 def _of_outputs(rows: IndexArray, n_outputs: int) -> IndexArray:
-    """Which variables are those of rows that have one for each output; -1 for those of new rows."""
+    """Return the variables of the rows, one for each output of a row; -1 for new rows."""
     own = rows[:, None] * n_outputs + np.arange(n_outputs)
     return np.where(rows[:, None] >= 0, own, -1).ravel()
 
 
 def _view(gram: Gram, rows: IndexArray, problem: Problem) -> Gram:
-    """The Gram matrix of the problem's variables."""
+    """Return the Gram matrix of the problem's variables."""
     whole = rows.size == gram.n and np.array_equal(rows, np.arange(gram.n))
     view = gram if whole else gram.restrict(rows)
     return view if problem.rows is None else view.restrict(problem.rows)
 
 
 def _about(solution: Solution, problem: Problem, gram: Gram) -> Solution:
-    """The same solution, with a certificate that refers to rows of this Gram matrix."""
+    """Return the same solution with a certificate that refers to the rows of this Gram matrix."""
     evidence = Evidence.of(problem, gram, solution.beta, convex=gram.is_convex)
     assert solution.certified is not None
     return replace(solution, evidence=evidence, certified=replace(solution.certified, evidence=evidence))

@@ -1,4 +1,4 @@
-"""Small problems, solved and evaluated by one native call, many at a time."""
+"""The solver of small problems: each native call solves and evaluates many of them."""
 
 from __future__ import annotations
 
@@ -36,35 +36,36 @@ from mercer.solvers.working_set import WorkingSetSolver
 from mercer.solvers.working_set_sizes import EXACT_PROBLEM, WHOLE_PROBLEM, exact_variables, reaches
 
 SMALL_PROBLEM, SMALL_AMONG_MANY = WHOLE_PROBLEM, 2560
-"""Up to so many variables: alone, all of them at once; among many, where each thread has a problem of its own, and what
-they share is evaluated once."""
+"""Largest number of variables of a problem that this solver takes: of a single problem, whose working set has all
+variables; and of one among several, where each thread solves its own problem and shared kernel values are evaluated
+once."""
 
-_DOUBLE_ALONE = 640  # variables of a problem alone: its matrix in double precision stays near the processor
-# C k(x, x) up to which a problem alone has few steps to make, and beyond which they may go astray, or on for long.
+_DOUBLE_ALONE = 640  # variables of a single problem; its matrix in double precision fits the processor's cache
+# Values of C k(x, x): up to the first, a single problem needs few steps; above the second, steps can diverge.
 _FEW_STEPS, _MANY_STEPS = 10.0, 300.0
-_ALWAYS = 512  # variables, whose matrix fits into any memory limit
-_SHARED_BYTES = 256 << 20  # matrices that problems share; more would take too long to write to fresh memory
-_VALUE_WORK = 3e7  # variables that steps look at in the time of a call for kernel values
-_WORK_LIMIT = 5e7  # such variables in a native call: some 20 ms on two threads; who is begun last may take 100 ms more
-_WHOLE_MATRIX = 1024  # variables: 8 MB; beyond, working sets pay, which ask for the rows of who moves
-_TWO_THREADS = 500  # variables; a thread takes longer to start than fewer of them to solve
+_ALWAYS = 512  # variables; their matrix fits any memory limit
+_SHARED_BYTES = 256 << 20  # bytes; largest shared matrices, because writing to new memory is slow
+_VALUE_WORK = 3e7  # variables that solver steps read in the time of one native call for kernel values
+_WORK_LIMIT = 5e7  # variables read in one native call, so that Ctrl-C takes effect soon; the last problem may add more
+_WHOLE_MATRIX = 1024  # variables; above, working sets are faster, because they need only rows of moved variables
+_TWO_THREADS = 500  # variables in all problems; with fewer, starting a second thread takes longer than solving them
 
 
 def takes_kernel(gram: Gram) -> bool:
-    """Whether :class:`SmallProblems` takes problems on this matrix: of a convex kernel that runs natively."""
-    # The native call knows the sizes of values by the matrix alone.
+    """Whether :class:`SmallProblems` can use this Gram matrix: of a convex kernel with native code."""
+    # A kernel that loses digits is excluded, because the native call derives the rounding error from the matrix alone.
     return gram.kernel.is_psd is True and not gram.kernel.loses_digits and gram.tiles is not None
 
 
 def are_small(problems: Problems, gram: Gram) -> npt.NDArray[np.bool_]:
-    """Which of them :class:`SmallProblems` takes, if it takes the kernel: of few variables, all in one group."""
+    """Return which problems :class:`SmallProblems` can solve: those with few variables in one group."""
     whole = problems.whole
     if whole.ridge is not None or whole.n_groups != 1 or whole.n_outputs != 1 or not whole.loss.charges_by_box:
         return np.zeros(len(problems), dtype=bool)
     most = min(
         SMALL_AMONG_MANY if len(problems) > 1 else SMALL_PROBLEM,
-        max(_ALWAYS, isqrt(gram.room // 24)),  # 14 to 20 n^2 bytes are the most
-        isqrt(gram.values_per_call // 2),  # or Ctrl-C would wait for its rows, which are long
+        max(_ALWAYS, isqrt(gram.room // 24)),  # a problem needs at most 14 to 20 n^2 bytes
+        isqrt(gram.values_per_call // 2),  # so that Ctrl-C does not wait for the kernel values of long rows
     )
     small: npt.NDArray[np.bool_] = (problems.sizes <= most) & (problems.sizes > 0)
     if len(problems) == 1 and whole.n > _DOUBLE_ALONE and small[0]:
@@ -73,7 +74,7 @@ def are_small(problems: Problems, gram: Gram) -> npt.NDArray[np.bool_]:
 
 
 def _matrix_sizes(problems: Problems, gram: Gram, *, alone: bool) -> tuple[int, int, int]:
-    """The most variables that end at the limit of float64, that begin in double precision, and with a whole matrix."""
+    """Return the largest problems solved to rounding, started in double precision, and solved with a whole matrix."""
     exact = exact_variables(problems.whole)
     if not alone:
         return exact, _WHOLE_MATRIX, _WHOLE_MATRIX
@@ -83,16 +84,17 @@ def _matrix_sizes(problems: Problems, gram: Gram, *, alone: bool) -> tuple[int, 
 
 @final
 class SmallProblems:
-    """Problems on parts of one Gram matrix, solved by native threads without Python in between.
+    """Solver of problems on parts of one Gram matrix, which runs in native threads.
 
-    Pair steps and exact Newton steps as in :class:`mercer.solvers.working_set.WorkingSetSolver`. Of a problem alone:
-    with the whole matrix in double precision up to 640 variables, and in single beyond; and from 300 variables on in
-    single where steps are many (C k(x, x) from 10 to 300). Its true values then come from tiles, or where it is to end
-    at the limit of float64, from the matrix in double precision, on which it goes on. Of several: with the whole
-    matrix in double precision up to 1,024 variables, by working sets beyond. The matrices of parts, which several
-    problems share, are evaluated once, and so are those between two parts: class pairs evaluate one Gram matrix in
-    all, unless there are larger ones and values are cheap. Objectives and conditions come from a product of the matrix
-    and the final point, apart from what the steps have left behind.
+    It makes SMO and Newton steps, as :class:`mercer.solvers.working_set.WorkingSetSolver` does. For a single problem it
+    uses the whole matrix: in double precision up to 640 variables, else in single precision. If many steps are expected
+    (C k(x, x) from 10 to 300), it uses single precision from 300 variables on. The exact values of K beta then come
+    from tiles; if the problem is solved to the rounding error, they come from the matrix in double precision.
+
+    For several problems it uses the whole matrix in double precision up to 1,024 variables, and working sets above. The
+    matrices within parts and between two parts are evaluated once and shared. Class pairs thus evaluate one Gram matrix
+    in total, unless some problem is larger and kernel values are cheap. Objectives and optimality conditions come from
+    a new product of the matrix and the final point, independent of the sums that the steps maintain.
 
     Parameters
     ----------
@@ -100,20 +102,20 @@ class SmallProblems:
     parts : sequence of ndarray of int64
         Rows of `gram`.
     pairs : ndarray of int64 of shape (n_problems, 2)
-        Parts whose rows, one after the other, are the variables of each problem; the second is -1 where one is all.
+        The two parts whose rows are the variables of each problem; the second is -1 if the problem has only one part.
     problems : Problems
-        Each of them small (:func:`are_small`).
+        Small problems (:func:`are_small`).
     starts : sequence of ndarray or None
-        Where each begins; None for its own starting point.
+        Starting point of each problem; None means `problem.start`.
     limits : Limits
-        `max_iter` is for each problem; seconds are the caller's to watch.
+        `max_iter` applies to each problem. The caller checks the time limit.
     alone : bool
-        Whether there is one problem, and others are not left out for their size.
+        Whether there is only one problem in total; False if larger problems go to other solvers.
 
     Attributes
     ----------
     solved : Solved
-        What has been found so far.
+        Results so far.
     """
 
     def __init__(
@@ -136,14 +138,15 @@ class SmallProblems:
         self._diagonal = gram.diag()[chosen] if some_large else None
         self._part_starts = np.array(list(accumulate(counts, initial=0)))
         squares = sum(count * count for count in counts)
-        # Working sets of two parts look at few of the values within each: to evaluate all pays where values are dear.
+        # Working sets of two parts need few of the values within each part. Sharing all of them is faster only if the
+        # kernel is expensive.
         shares = len(problems) > 1 and (
             gram.kernel_is_expensive or not (some_large and (large & (pairs[:, 1] >= 0)).any())
         )
         shares = shares and 8 * squares <= min(_SHARED_BYTES, gram.room // 2)
-        shares = shares and squares <= 2 * gram.values_per_call  # all in one call
+        shares = shares and squares <= 2 * gram.values_per_call  # all shared values are evaluated in one call
         self._shared_size = squares if shares else 0
-        self._content = object()  # not itself: memory in a cycle would not be free for the next fit
+        self._content = object()  # identifies the content of the memory; `self` would make a reference cycle
         beta = problems.whole.start.copy()
         for number, start in enumerate(starts):
             if start is not None:
@@ -162,9 +165,9 @@ class SmallProblems:
         )
 
     def solve(self, stop: Callable[[], bool] | None = None) -> int:
-        """Solve problems from the first unsolved one on, as many as take some tens of milliseconds; return how many.
+        """Solve the next problems in one native call, and return their number.
 
-        A problem alone that begins in single precision may take longer, and asks now and then whether to `stop`.
+        A single problem that starts in single precision may take longer, and calls `stop` from time to time.
         """
         gram, limits, solved = self._gram, self._limits, self.solved
         problems, first = solved.problems, len(solved.numbers)
@@ -213,9 +216,9 @@ class SmallProblems:
         return len(found)
 
     def _n_threads(self, tiles: Tiles) -> int:
-        """As many as there are, and as have room for a matrix each; that changes no result."""
+        """Return the number of threads, limited by memory for one matrix each; results do not depend on it."""
         pairs = self.solved.pairs
-        if len(pairs) == 1:  # most of what is shared is evaluating its matrix
+        if len(pairs) == 1:  # threads share mainly the evaluation of its matrix
             n_values = self.solved.problems.whole.n**2
             return threads_that_pay(n_values, tiles.one_thread_values, self._gram.n_threads)
         one = 8 * (self._workspace(2) - self._workspace(1))
@@ -226,7 +229,7 @@ class SmallProblems:
         return machines_workspace(self._part_starts, self.solved.pairs, *self.solved.matrix_sizes, n_threads)
 
     def _memory(self, n_threads: int) -> tuple[FloatArray, FloatArray | None, bool]:
-        """Memory to work in; that of the shared matrices, if there are any; and whether they have been evaluated."""
+        """Return the workspace, the memory of the shared matrices or None, and whether these have been evaluated."""
         arena, pairs = self._gram.arena, self.solved.pairs
         wanted = self._shared_size + self._workspace(min(n_threads, len(pairs)))
         filled = arena.holds(self._content)
@@ -244,30 +247,30 @@ _COLUMNS = (
 
 @dataclass(eq=False)
 class Solved:
-    """What a native call has found of small problems: arrays, of which solutions and certificates are made when asked.
+    """Results of the native calls for small problems, as arrays; solutions and certificates are made on demand.
 
     Attributes
     ----------
     problems : Problems
     limits : Limits
     about : Evidence
-        Of all problems; `idx` are the rows of all parts.
+        Evidence of all problems together; `idx` are the rows of all parts.
     part_starts, pairs : ndarray of int64
-        Where the rows of each part begin, and the parts of each problem.
+        First row of each part, and the two parts of each problem.
     n_shared : ndarray of int64
-        Kernel values that each problem shares with others and is the first to have.
+        Number of shared kernel values that are counted for each problem: the first problem that uses them.
     beta, values : ndarray
-        Points, and the matrix times each.
+        The points of all problems, and K times each of them.
     roundoff : float
-        Of kernel values.
+        Relative rounding error of kernel values, in units of float64.
     matrix_sizes : tuple of three int
         See :func:`_matrix_sizes`.
     numbers : ndarray of shape (n_solved, 17)
-        A row for each problem, `_COLUMNS`; see native/bindings/qp_batch_module.cpp.
+        One row for each problem with the columns `_COLUMNS`; see native/bindings/qp_batch_module.cpp.
     held_bytes : int
-        Most memory for kernel values at a time.
+        Peak memory for kernel values.
     n_begun : int, optional
-        After :meth:`leave`: problems from here on are where they started, because the work had `ended`.
+        Set by :meth:`leave`: problems from this one on stay at their starting points, because the work had `ended`.
     """
 
     problems: Problems
@@ -286,10 +289,11 @@ class Solved:
     ended: Status = Status.STALLED
 
     def leave(self, first: int, ended: Status) -> bool:
-        """Leave the problems from `first` on where they started, if they are alike there; return whether they are.
+        """Give the problems from `first` on the result of their starting points, if one formula holds for all of them.
 
-        Those of C-SVC are: at 0, with gradients -1 and +1, they violate by the same, have the same bias, and cost what
-        their penalties say. So hundreds of thousands of them need not be evaluated one by one.
+        It does for C-SVC: at 0 the gradients are -1 and +1, so that all problems have the same violation and bias, and
+        their primal objectives follow from the penalties. Hundreds of thousands of problems then need no evaluation.
+        Returns whether this was possible.
         """
         problems, edges = self.problems, self.problems.edges
         whole, rest = problems.whole, slice(edges[first], None)
@@ -301,7 +305,7 @@ class Solved:
             return False
         multipliers, found = conditions_of(problems[first], np.zeros(sizes[0]), np.zeros(sizes[0]))
         if self.limits.tol_gap is not None and found.excess <= self.limits.tol:
-            return False  # their gaps decide, which are not alike
+            return False  # the gaps decide, and they differ between problems
         charges = whole.loss.C[rest] * whole.loss.part(rest).slacks(np.full(linear.size, -multipliers[0]))
         left = np.zeros((sizes.size, len(_COLUMNS)))
         for name, value in (
@@ -320,7 +324,7 @@ class Solved:
         return True
 
     def solutions(self) -> Solutions:
-        """Return those of all problems."""
+        """Return the solutions of all problems."""
         begun = len(self.numbers) if self.n_begun is None else self.n_begun
         statuses = [
             Status.OPTIMAL if proved else self.solution(number).status
@@ -334,12 +338,12 @@ class Solved:
         )
 
     def _whole(self, statuses: list[Status], parts: Sequence[Certificate]) -> Certificate:
-        """Return the certificate of all problems, whose own are `parts`."""
+        """Return the common certificate of all problems; `parts` are their own certificates."""
         total = dict(zip(_COLUMNS, self.numbers.sum(axis=0).tolist(), strict=True))
         most = dict(zip(_COLUMNS, self.numbers.max(axis=0).tolist(), strict=True))
         dual = -0.5 * (self._column("quadratic") + self._column("linear"))
         n_free, n_bounded = int(total["n_free"]), int(total["n_bounded"])
-        # One after the other, as parts add up.
+        # Summed in order, so that the result equals the sum over the parts.
         primal_sum, dual_sum = sum(self._column("primal").tolist()), sum(dual.tolist())
         return Certificate(
             status=worst_status(statuses),
@@ -364,7 +368,7 @@ class Solved:
         )
 
     def _objective_rounding(self) -> FloatArray:
-        """How far objectives of each problem may be off: each loss charges at most its bounds for a unit."""
+        """Return the rounding error of each problem's objectives; the slope of each loss is at most its bound."""
         whole, sizes, starts = self.problems.whole, self.problems.sizes, self.problems.edges[:-1]
         rounding = self._rounding
         decision = self.values - np.repeat(self._column("multiplier"), sizes)
@@ -382,7 +386,7 @@ class Solved:
 
     @lazy_property
     def _value_rounding(self) -> FloatArray:
-        """How far K beta of each problem may be off, once there are no more to come."""
+        """Rounding error of K beta of each problem; read it only after the last problem is solved."""
         longest, squares, largest = map(self._column, ("longest", "squares", "largest"))
         n_support = self._column("n_free") + self._column("n_bounded")
         with np.errstate(over="ignore", invalid="ignore"):  # kernel values that overflow are refused elsewhere
@@ -392,14 +396,14 @@ class Solved:
 
     @lazy_property
     def _rounding(self) -> FloatArray:
-        """How far decision values of each problem may be off, once there are no more to come."""
+        """Rounding error of decision values of each problem; read it only after the last problem is solved."""
         firsts = np.array(self.problems.edges[: len(self.numbers)], dtype=np.int64)
         known = self.problems.whole.linear[: self.problems.edges[len(self.numbers)]]
         linear = np.maximum.reduceat(np.abs(known), firsts)
         return self._value_rounding + rounding_of_offsets(linear, linear)
 
     def finished(self) -> list[bool]:
-        """Return which of the problems solved so far need no other solver to go on."""
+        """Return for each problem so far whether it is finished, so that no other solver must continue."""
         finished: list[bool] = self.proved.tolist()
         for number in (self.numbers[:, 0] == BLOCK_LIMIT).nonzero()[0].tolist():
             stopped = self.numbers[number, 1] == self.limits.max_iter
@@ -408,7 +412,7 @@ class Solved:
 
     @lazy_property
     def proved(self) -> npt.NDArray[np.bool_]:
-        """Which of those begun are proved to be solved, once there are no more to come."""
+        """Which of the problems begun are proved optimal; read it only after the last problem is solved."""
         tol = self.limits.tol
         if self.limits.tol_gap is not None or len(self.numbers) == 1:
             begun = len(self.numbers) if self.n_begun is None else self.n_begun
@@ -419,13 +423,13 @@ class Solved:
         return proved
 
     def progress(self, number: int) -> Progress:
-        """Return what there is to tell of a problem that has been solved."""
+        """Return the progress report of a solved problem."""
         found = dict(zip(_COLUMNS, self.numbers[number].tolist(), strict=True))
         violation, dual = max(0.0, found["excess"]), -0.5 * (found["quadratic"] + found["linear"])
         return Progress(found["seconds"], int(found["n_iter"]), violation, dual, self.limits.tol)
 
     def solution(self, number: int) -> Solution:
-        """Return the solution of a problem that has been solved, and its certificate."""
+        """Return the solution of a solved problem, with its certificate."""
         return self._only if len(self.problems) == 1 else self._solution(number)
 
     @lazy_property
@@ -451,7 +455,7 @@ class Solved:
         if n_iter == limits.max_iter and end == BLOCK_LIMIT:
             ended = Status.MAX_ITER
         about = self.about
-        if len(self.problems) > 1 or len(self.part_starts) > 2:  # of other rows than all parts have
+        if len(self.problems) > 1 or len(self.part_starts) > 2:  # the problem does not have the rows of all parts
             about = replace(about, problem=problem, beta=beta, idx=self._rows_of(number))
         return Solution.evaluated(
             about,
@@ -483,10 +487,10 @@ class Solved:
 
 
 def _count_shared(counts: list[int], pairs: IndexArray) -> IndexArray:
-    """Kernel values within parts, counted for the first problem that has the part."""
+    """Return the number of kernel values within parts, counted for the first problem that has the part."""
     parts, order = pairs.ravel(), np.arange(pairs.size)
     first = np.empty(len(counts) + 1, dtype=np.int64)
-    first[parts[::-1]] = order[::-1]  # the last to be written stays
+    first[parts[::-1]] = order[::-1]  # for repeated indices the last value written stays
     own = np.square([*counts, 0])[parts] * (first[parts] == order)  # 0 where there is no second part
     n_values: IndexArray = own.reshape(pairs.shape).sum(axis=1)
     return n_values
