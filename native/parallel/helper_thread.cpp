@@ -16,8 +16,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPatience{2};                     // longest wait for a message of the helper
 constexpr std::chrono::milliseconds kRest{500}, kLongestRest{16000};  // time without helpers after a slow one
-constexpr int64_t kTrial = 128;                // steps; at least this many without the helper, then this many with it
-constexpr int kPauses = 256;                   // pauses between two looks at the clock, and before a yield
+constexpr int64_t kTrial = 128;                // steps of a trial without the helper (at least), then with it
+constexpr int kPauses = 256;                   // pauses before the clock is read, and before a yield
 constexpr uint64_t kLast = uint64_t{1} << 63;  // mark of the last message to the helper
 constexpr uint64_t kEnd = ~uint64_t{0};        // number that says that no message follows
 
@@ -36,7 +36,7 @@ void begin_rest() {
     rests_until.store(time + rest.load());
 }
 
-// A short pause between two looks at a number.
+// A short pause between two reads of a shared number.
 void pause() {
 #if defined(__x86_64__) || defined(__i386__)
     _mm_pause();

@@ -17,8 +17,8 @@ class HelperThread {
     static constexpr std::size_t kMessageBytes = 56;  // bytes of a message; with its number it fills a cache line
     using Work = void (*)(void* context);
 
-    // The helper may start late or never. It is not started while helpers rest because they were slow. Its first
-    // message (`first_message`) tells it where the steps are.
+    // The helper may start late or never. For some time after a slow helper no helper is started. The first message
+    // (`first_message`) has the current state of the steps.
     HelperThread(bool is_wanted, Work work, void* context);
     ~HelperThread();
     HelperThread(const HelperThread&) = delete;

@@ -117,8 +117,8 @@ class Board {
         return nullptr;
     }
 
-    static constexpr std::chrono::microseconds kLook{
-        100};  // time of spinning before a worker sleeps; it yields the processor meanwhile
+    // How long a worker spins before it sleeps; it yields the processor meanwhile.
+    static constexpr std::chrono::microseconds kLook{100};
 
     std::mutex mutex_;
     std::condition_variable has_loops_;

@@ -29,11 +29,13 @@ struct BlockLimits {
     int64_t most_free;       // largest number of free variables for Newton steps
     int64_t most_close;      // the same, once the violation is at most `close`
     double close = kInfinity;
-    int64_t most_late = -1;   // the same, once SMO has cost several times as much as Newton steps
-    int64_t exact_free = -1;  // in double precision: largest number of free variables with which Newton steps continue
-                              // to the limit of precision; -1: never
-    // Not -1 if few changes are expected. Then SMO in double precision may also cost as much as Newton steps would. If
-    // SMO has given way before and at most brief_free variables are free, there is one SMO step for ten variables.
+    int64_t most_late = -1;  // the same, once SMO has cost several times as much as Newton steps
+    // In double precision, Newton steps continue to the limit of precision with at most this number of free variables;
+    // -1: never.
+    int64_t exact_free = -1;
+    // Not -1 if few changes are expected. Then the cost of SMO is limited in double precision too, to that of Newton
+    // steps. If SMO has given way before and at most brief_free variables are free, SMO makes only one step for ten
+    // variables.
     int64_t brief_free = -1;
     double diverged_above = kInfinity;  // SMO has diverged if its first steps end above this violation
     int n_rounds = 10;                  // rounds of SMO and Newton steps

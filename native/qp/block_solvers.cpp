@@ -36,7 +36,8 @@ BlockResult run_newton(const BlockProblem<Real>& block, double tol, int64_t max_
     return NewtonSteps<Real, Factor>(block, capacity).run(tol, max_iter);
 }
 
-// If a factor does not lead to the end, another method continues from its last point.
+// If Newton steps with one factorisation have not solved the block, another method (`go_on`) continues from their last
+// point.
 template <class Real>
 BlockResult or_else(const BlockResult& done, const BlockProblem<Real>& block, BlockSolver<Real> go_on, double tol,
                     int64_t max_iter) {

@@ -11,7 +11,7 @@ namespace mercer::MERCER_ISA {
 template <class Real>
 class JointFace {
     static constexpr double kFlat = 1e-14;  // share of the largest k(x, x) below which curvature is rounding error
-    // Share of the initial gradient along the face at which the minimisation ends.
+    // The minimisation ends when the gradient along the face has fallen to this share of its initial size.
     static constexpr double kShare = 1e-2;
 
   public:

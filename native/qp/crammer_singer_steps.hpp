@@ -11,8 +11,8 @@ namespace mercer::MERCER_ISA {
 
 template <class Real>
 class JointSteps {
-    // Only examples that violate at least this share of the worst violation of the last pass move, so that large steps
-    // come first.
+    // An example moves only if its violation is at least this share of the worst violation in the last pass. Large
+    // steps therefore come first.
     static constexpr double kShare = 0.5;
 
   public:

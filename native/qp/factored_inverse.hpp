@@ -24,7 +24,7 @@ class FactoredInverse {
     static constexpr int64_t kBatch = 64;
     // Largest number of removed variables; each costs a multiple of the earlier ones.
     static constexpr int64_t kMaxDead = 256;
-    static constexpr bool kFollows = true, kOnRequest = true;  // kOnRequest: columns must be requested, and gaps remain
+    static constexpr bool kFollows = true, kOnRequest = true;  // see Inverse; removed variables keep their places
 
     FactoredInverse(int64_t capacity, int n_threads)
         : n_threads_(n_threads),
@@ -163,7 +163,8 @@ class FactoredInverse {
     }
 
   private:
-    // Stores the new rows of the factor, except the square of the new variables, from `forward` of their values.
+    // Computes the new rows of the factor by forward substitution (`forward`), except the corner of the new variables,
+    // and stores them.
     void store_rows(int64_t count) {
         for (int64_t b = 0; b < count;) {
             const int64_t r = size_ + b, of_panel = kRows - r % kRows, of_side = kColumns - b % kColumns;
@@ -237,7 +238,7 @@ class FactoredInverse {
     // kColumns right sides; elements of a row are contiguous.
     Real* side(int64_t q) const { return sides_ + q * kColumns * stride_; }
 
-    // Answers fewer than kManySides requests, so that there is memory for a column after the last.
+    // Computes the requested columns, if they are fewer than kManySides. The memory then has space for one more column.
     void answer_few() {
         for (int64_t q = 0; q < n_asked_; q += kFew) {
             Real* side = columns_ + q * stride_;
@@ -255,7 +256,7 @@ class FactoredInverse {
 
     // Subtracts the contribution of removed variables from a column of the inverse, or from its product with a vector.
     void eliminate(double* values) const {
-        constexpr int64_t kTogether = 8;  // values are read and written once for so many removals
+        constexpr int64_t kTogether = 8;  // removals that are applied each time a value is read and written
         int64_t k = 0;
         for (; k + kTogether <= n_dead_; k += kTogether) subtract_columns<kTogether>(k, values);
         for (; k < n_dead_; ++k) subtract_columns<1>(k, values);
@@ -288,8 +289,8 @@ class FactoredInverse {
             &job);
     }
 
-    // Computes tile = elements first .. last - 1 of the rows times those of the right sides, for the first `vectors`
-    // vectors.
+    // Computes a tile of products of rows with right sides, summed over the elements first .. last - 1. The tile has
+    // `vectors` vectors of right sides.
     template <int vectors>
     MERCER_INLINE static void multiply(const Real* rows, const Real* right, int64_t first, int64_t last, Real* tile) {
         V sums[kRows][vectors] = {};

@@ -16,7 +16,7 @@ constexpr double kShortest = 1.0 / 4096.0;
 constexpr double kNoPivot = 1e-11;
 constexpr double kNear = 0.5;
 
-constexpr std::size_t kMany = 4;  // if more than 1 / kMany of all places are near, all are evaluated, which is faster
+constexpr std::size_t kMany = 4;  // if more than 1 / kMany of the places are near, evaluating all places is faster
 constexpr int64_t kTogether = 4;  // rows added at a time
 
 enum class Role : char { given, solved, moved };
@@ -394,7 +394,7 @@ class Search {
     std::vector<Source> sources_;
 };
 
-constexpr int64_t kAtATime = 8;  // points that a thread takes at a time, with one allocation of workspace
+constexpr int64_t kAtATime = 8;  // removed variables that a thread takes at a time; they share one workspace
 
 struct Work {
     const LeaveOutBatch& batch;

@@ -21,9 +21,11 @@ struct LeaveOutBatch {
     const int64_t* own_slots;
     const double* corner;  // derivative of a variable's own dependent number by its given number
     const double* gradient;
-    const int64_t *main, *partner;            // places of the variable and of the second variable of its row, or -1
-    const double* amount;                     // change of beta that makes it 0
-    const double *drift, *own_drift, *total;  // change of all values, and of the gradient, with the group's total
+    const int64_t *main, *partner;  // places of the variable and of the second variable of its row, or -1
+    const double* amount;           // change of beta that makes it 0
+    // total: the change of the group's total. drift and own_drift: the changes of all values, and of the removed
+    // variable's gradient, per unit of it.
+    const double *drift, *own_drift, *total;
 
     double size;  // a typical k(x, x)
     double tol_beta, tol_gradient;

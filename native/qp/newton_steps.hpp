@@ -1,9 +1,9 @@
 // Active-set Newton on a block. The free variables F go to the minimiser of their face,
 //     K_FF d - sum_g nu_g 1_g = -g_F,   1_g' d = 0 for every group g,
-// as far as the box lets them: a variable that hits its bound leaves F, and the others turn to the minimiser of the
-// smaller face. At the minimiser of a face the worst violators among the bounded variables enter. The factor of K_FF
-// carries a ridge at the level of rounding, so a singular K_FF makes a step proximal instead of undefined; repeated
-// steps remove its effect.
+// unless the box stops them. A variable that reaches its bound leaves F, and the step continues towards the minimiser
+// of the smaller face. At the minimiser of a face the worst violators among the bounded variables enter F. The factor
+// of K_FF includes a ridge of the size of rounding errors, so that a step is defined (as a proximal step) even if K_FF
+// is singular. Repeated steps remove the effect of the ridge.
 #pragma once
 
 #include "parallel/parallel.hpp"
@@ -38,7 +38,8 @@ class NewtonSteps {
   public:
     // Without incremental updates (kFollows) a change is expensive, and one variable enters at a time.
     static constexpr double kEnteringShare = Factor::kFollows ? kEntering : 1.0;
-    static constexpr double kRestlessShare = Factor::kFollows ? kRestless : 1.0;  // see kRestless
+    // Without incremental updates only a deviation as large as the violation makes a fresh factor necessary.
+    static constexpr double kRestlessShare = Factor::kFollows ? kRestless : 1.0;
 
     // capacity: largest number of free variables.
     NewtonSteps(const BlockProblem<Real>& block, int64_t capacity)

@@ -55,7 +55,8 @@ class Single {
         result_.n_values += size * size;
     }
 
-    // Makes steps to the end or to the limit of work; from the second round on few changes are expected.
+    // Makes steps until the block is solved or the limit of work is reached. From the second round on, few changes are
+    // expected.
     void take_steps(int round) {
         const int64_t size = p_.size(), edges[2] = {0, size};
         const BlockProblem<float> block{size,

@@ -275,8 +275,8 @@ class SmoSteps {
         return lanes.reduce();
     }
 
-    // Computes g += step (K_i - K_j) in a part, and the new extremes of each group there, in one pass over memory. The
-    // first group of a vector updates the whole vector.
+    // Computes g += step (K_i - K_j) in a part, and the new extremes of each group there, in one pass over memory. If
+    // a vector has variables of two groups, it is updated with the first group.
     void update_and_scan(const Part& part, Real step, const Real* row_i, const Real* row_j, int64_t group,
                          GroupExtremes* found) {
         // Local copies: a vector store may alias members, which the compiler would then read again after each store.
@@ -368,8 +368,8 @@ class SmoSteps {
 
     // `masked`: the part begins or ends within a vector, so that lanes beyond it are masked. Padding after the block
     // cannot shrink. Differences are relative to the largest one, so that squares neither overflow nor underflow. The
-    // curvature is at least `flat`, the value for equal rows; with a positive semidefinite kernel only rows of about
-    // the same k(x, x) as row i come so close.
+    // curvature is at least `flat`, the value for equal rows. With a positive semidefinite kernel, a smaller curvature
+    // is only possible for rows whose k(x, x) is about that of row i.
     template <bool masked>
     Winner select_among(const Part& part, const GroupExtremes& e) const {
         const Real* const matrix_row = row(e.up);
