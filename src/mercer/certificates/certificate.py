@@ -1,4 +1,4 @@
-"""Is it solved? Computed from the problem, the kernel and the point alone, in float64, apart from any solver."""
+"""Certificates of solutions, computed in float64 from the problem, the kernel and the point, apart from any solver."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mercer.kernels import Kernel
 from mercer.problems import Hinge, Problem, inner
 
 LARGE_GAP = 0.01
-"""Relative gaps above leave open what the objective is, whatever the violation is."""
+"""Relative gap above which the objective is uncertain, even if the violation is small."""
 
 
 def conclude(
@@ -30,13 +30,14 @@ def conclude(
 ) -> Status:
     """Return the status that `evaluation` of a point of `problem` proves, given how the solver ended.
 
-    It is `optimal` only if the point is feasible but for rounding, the violation is at most `tol`, and the relative gap
-    at most `tol_gap`, and rounding could not have hidden more: it is below `tol` itself, or the conditions hold with
-    that much room, and so does the gap. For a problem that is not known to be convex it is `stationary` in its place.
+    The status is `optimal` only if the point is feasible up to rounding, the violation is at most `tol`, the relative
+    gap is at most `tol_gap`, and rounding errors cannot hide a larger one. For the violation, its rounding error must
+    be below `tol`, or the violation plus this error must be at most `tol`. The gap plus its rounding error must be at
+    most `tol_gap`. For a problem that is not known to be convex, the status is `stationary` instead of `optimal`.
     """
     gap = evaluation.relative_gap
     met = evaluation.violation <= tol and (tol_gap is None or gap <= tol_gap)
-    if not (met and evaluation.is_feasible) or math.isnan(gap):  # nor where they are NaN
+    if not (met and evaluation.is_feasible) or math.isnan(gap):  # comparisons with NaN are false
         return ended
     certain = is_certain(evaluation.excess, evaluation.rounding, tol)
     if not certain or (tol_gap is not None and gap + evaluation.relative_gap_rounding(problem) > tol_gap):
@@ -44,7 +45,7 @@ def conclude(
     return Status.OPTIMAL if convex else Status.STATIONARY
 
 
-_WITNESSES = 64  # one known value in so many is evaluated again, to see whether the training data are what they were
+_WITNESSES = 64  # one in 64 stored values is evaluated again, to detect a change of the training data
 
 
 _BY_WORD = " That the kernel is positive semidefinite was not checked: it is taken on your word (is_psd=True)."
@@ -52,11 +53,11 @@ _BY_WORD = " That the kernel is positive semidefinite was not checked: it is tak
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a certificate is about: enough to compute it again, with the threads and the memory of the fit.
+    """The data from which a certificate can be computed again, with the threads and the memory limit of the fit.
 
-    `bias` is that of the machine, where it is not the one that the evaluation finds. `in_double` are the support
-    vectors, as variables, whose values K beta were evaluated in double precision, and these values, both of shape
-    (n_known,), where those of others were not. `backend` is what has evaluated the kernel, if it takes little memory.
+    `bias` is the machine's bias, if it differs from the one that the evaluation finds. `in_double` has the support
+    vectors (as variables) whose values K beta were evaluated in double precision, and these values, both of shape
+    (n_known,); it is None if all values were. `backend` evaluated the kernel; it is kept if it takes little memory.
     """
 
     problem: Problem
@@ -75,7 +76,7 @@ class Evidence:
     def of(
         cls, problem: Problem, gram: Gram, beta: FloatArray, *, convex: bool, idx: IndexArray | None = None
     ) -> Evidence:
-        """Return the evidence of a point of a problem on `gram`, or on its rows `idx` as the origin numbers them."""
+        """Return the evidence of a point of a problem on `gram`, or on the rows `idx` of the original data."""
         return cls(
             problem,
             gram.kernel,
@@ -89,10 +90,10 @@ class Evidence:
         )
 
     def dual(self, rounding: float, whole: Gram | None = None) -> float:
-        """Return the dual objective in double precision, on a Gram matrix of all rows where one is at hand.
+        """Return the dual objective in double precision; `whole` is a Gram matrix of all rows, if the caller has one.
 
-        What is known is taken as known, but for a few values, which are evaluated again: NaN where they are off by more
-        than `rounding` allows, for then the training data are others by now.
+        Values of K beta that the fit stored in double precision are reused. A sample of them is evaluated again: if one
+        differs by more than twice `rounding`, the training data have changed, and the result is NaN.
         """
         beta, gram, quadratic = self.beta, self.gram(whole or self.whole_again()), 0.0
         open_beta = beta
@@ -104,7 +105,7 @@ class Evidence:
             known = np.zeros_like(beta)
             known[rows] = beta[rows]
             open_beta = beta - known
-            # b' K b = 2 b_1' (K b)_1 - b_1' K_11 b_1 + b_2' K_22 b_2, of which the first product is known.
+            # b' K b = 2 b_1' (K b)_1 - b_1' K_11 b_1 + b_2' K_22 b_2, where (K b)_1 is already known.
             quadratic = 2.0 * inner(beta[rows], values) - inner(beta[rows], gram.matvec(known, rows))
         used = np.flatnonzero(open_beta)
         quadratic += inner(open_beta[used], gram.matvec(open_beta, used))
@@ -115,9 +116,9 @@ class Evidence:
         return self._whole(BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None)
 
     def whole_again(self) -> Gram:
-        """Return the Gram matrix of all rows as the fit evaluated it, where its backend is still there.
+        """Return the Gram matrix of all rows with the backend of the fit, if that was kept.
 
-        For who notices, by what is known, whether the training data are what they were.
+        Callers must be able to detect a change of the training data from stored values.
         """
         return self._whole(self.backend)
 
@@ -125,7 +126,7 @@ class Evidence:
         return Gram(self.kernel, self.data, backend=backend, n_jobs=self.n_jobs, memory_limit=self.memory_limit)
 
     def gram(self, whole: Gram | None = None) -> Gram:
-        """Return the Gram matrix of the problem, a view of `whole` where that is at hand."""
+        """Return the Gram matrix of the problem, as a view of `whole` if that is given."""
         whole = whole or self.whole()
         return whole if self.idx is None else whole.restrict(self.idx)
 
@@ -134,48 +135,49 @@ class Evidence:
 class Certificate:
     """How far a fitted machine is from the optimum of its problem, over all the training data.
 
-    All numbers are those of float64 (objectives to within `objective_doubt`), recomputed from the final point by code
-    that shares nothing with the solver but the kernel; for the smallest problems, but the matrix of its values. Of
-    several sub-problems (one-versus-one, one-versus-rest), objectives and counts are sums, `kkt_violation`,
-    `dual_infeasibility`, `rounding` and `peak_memory_bytes` are maxima, and `status` is the worst.
+    All numbers are computed in float64 from the final point (objectives to within `objective_doubt`). This code shares
+    only the kernel with the solver; for the smallest problems it also shares the matrix of kernel values. For several
+    sub-problems (one-versus-one, one-versus-rest), objectives and counts are sums. `kkt_violation`,
+    `dual_infeasibility`, `rounding` and `peak_memory_bytes` are then maxima, and `status` is the worst status.
 
     Attributes
     ----------
     status : Status
-        `optimal`: feasible but for rounding (dual_infeasibility <= 1e-9 sum |beta|), kkt_violation <= tol, and
-        relative_gap <= tol_gap where that was set. Else how the fit ended.
+        `optimal` means: feasible up to rounding (dual_infeasibility <= 1e-9 sum |beta|), kkt_violation <= tol, and
+        relative_gap <= tol_gap if that was set. Any other status says how the fit ended.
     primal, dual : float
-        Objectives; the primal one with the machine's own bias. For C = inf, that of the machine scaled until
-        every margin is at least 1.
+        Objectives; the primal one with the machine's own bias. For C = inf, the primal objective is that of the machine
+        scaled so that every margin is at least 1.
     gap, relative_gap : float
-        P - D, >= 0 but for rounding, bounds how much better any other machine could be; relative:
-        (P - D) / max(1, |P|, |D|), or more by what is open of these.
+        P - D and (P - D) / max(1, |P|, |D|). The gap is >= 0 up to rounding, and no machine can have a primal objective
+        that is lower by more than the gap. The relative gap is an upper bound if `objective_doubt` is not 0.
     kkt_violation : float
-        LIBSVM's m(alpha) - M(alpha), at the true gradient.
+        LIBSVM's m(alpha) - M(alpha), computed from the exact gradient.
     dual_infeasibility : float
-        How far the dual point is outside its box or off its equality constraint.
+        Largest distance of the dual point from its box or its equality constraints.
     rounding : float
-        Estimate of the rounding error of a decision value in float64: of kernel values, their sum, the linear term
-        (targets far from 0 count here) and the bias.
+        Estimate of the rounding error of a decision value in float64. It includes the errors of kernel values, their
+        sum, the linear term (large for targets far from 0) and the bias.
     n_support, n_free, n_bounded : int
-        Support vectors: all, strictly inside their box, at their upper bound.
+        Number of support vectors: all, strictly inside their box, at their upper bound.
     n_iter, n_kernel_values : int
-        Steps of the solver; kernel values evaluated, this certificate's included.
+        Steps of the solver, and kernel values evaluated, including those of this certificate.
     seconds : float
-        Of the fit, this certificate's included.
+        Wall time of the fit, including this certificate.
     peak_memory_bytes : int
-        Most memory that the engine held at a time beyond the input: arrays, kept rows, matrices, factors, and native
-        scratch. What the system's allocator keeps of freed memory, 16 MiB at most in tests, comes on top.
+        Peak memory of the engine beyond the input: arrays, cached rows, matrices, factors and native scratch memory.
+        The system's allocator can keep more freed memory, at most 16 MiB in tests.
     tol, tol_gap : float, float or None
-        What was asked for.
+        The tolerances that were set.
     objective_doubt : float
-        How far `primal` and `dual` may be off, by the same number. A fit leaves that open where it does not need them,
-        and it is 0 once an estimator or a solution is asked for its certificate: see :meth:`with_objectives`.
+        Error bound of `primal` and of `dual`, which have the same error. A fit computes objectives only as exactly as
+        it needs them. The bound is 0 in a certificate read from an estimator or a solution: see
+        :meth:`with_objectives`.
     objective_rounding : float
-        Estimate of the rounding error in float64 of `primal`, of `dual` and of `gap`. A model file leaves it out: it
-        is 0 in a certificate that was loaded.
+        Estimate of the rounding error in float64 of `primal`, of `dual` and of `gap`. Model files do not store it: it
+        is 0 in a loaded certificate.
     parts : sequence of Certificate
-        Those of the sub-problems, where there are several.
+        Certificates of the sub-problems, if there are several.
     """
 
     status: Status
@@ -201,19 +203,18 @@ class Certificate:
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
     def with_objectives(self, whole: Gram | None = None) -> Certificate:
-        """Return it with objectives in double precision throughout, where the fit has left them open.
+        """Return this certificate with objectives in double precision, if the fit did not compute them exactly.
 
-        Costs half of the kernel values among the support vectors at a bound, and half of those among the others. What a
-        fit has proved is held against them: where a value is not what it was, or the objectives are not within
-        `objective_doubt`, the training data are others by now, which a warning says, and nothing changes. Changes that
-        neither tells are not noticed; nor are any where the fit had the rows in a form of its own (bits, sparse form)
-        that is still there, for that is as it was.
+        The cost is half of the kernel values among the support vectors at a bound, and half of those among the others.
+        A sample of stored values and the bound `objective_doubt` are checked. If a check fails, the training data have
+        changed since the fit: a warning says so, and this certificate is returned. Changes of the data that pass both
+        checks are not detected. If the fit made its own copy of the rows (bits, sparse form) and still has it, changes
+        of the data have no effect.
 
         Parameters
         ----------
         whole : Gram, optional
-            Of all rows of the training data, as the fit evaluated it; one is made where none is at hand, once for each
-            call.
+            Gram matrix of all training rows, with the backend of the fit. By default each call makes one.
         """
         if self.evidence is None or not self.objective_doubt:
             return self
@@ -234,13 +235,13 @@ class Certificate:
     def verify(self) -> Certificate:
         """Return this certificate computed again, without the native tiles and without the sums of the fit.
 
-        Kernel values are those of `kernel.block` in float64: plain NumPy, or native blocks for kernels on strings and
+        Kernel values come from `kernel.block` in float64: plain NumPy, or native blocks for kernels on strings and
         sets. Products, conditions and objectives are computed in longdouble (:mod:`mercer.certificates.recomputation`).
 
         Raises
         ------
         ValueError
-            If the training data are not at hand: a certificate that was pickled or loaded leaves them behind.
+            If the training data are not available: a pickled or loaded certificate has no reference to them.
         """
         parts = self.parts or (self,)
         evidence = [part._at_hand("Use `mercer verify MODEL TABLE`, or fit again.") for part in parts]
@@ -251,7 +252,7 @@ class Certificate:
         return self.with_evaluation(evidence, recompute(evidence.problem, gram, evidence.beta, evidence.bias))
 
     def with_evaluation(self, evidence: Evidence, evaluation: Evaluation) -> Certificate:
-        """Return what an evaluation supports of this; that the fit ended well is not taken from it."""
+        """Return this certificate with the numbers of `evaluation`; the status is decided again from these numbers."""
         ended = Status.STALLED if self.status in (Status.OPTIMAL, Status.STATIONARY) else self.status
         status = conclude(
             ended, evidence.problem, evaluation, tol=self.tol, tol_gap=self.tol_gap, convex=evidence.convex
@@ -259,27 +260,27 @@ class Certificate:
         return replace(self, status=status, evidence=evidence, **_numbers(evaluation, evidence.problem))  # type: ignore[arg-type]
 
     def examples(self) -> KKTCases | tuple[KKTCases, ...]:
-        """Return the training examples one by one: KKT case and its violation, margin, slacks, categories.
+        """Return the KKT case, its violation, the slack and the category of each training example, and the margin.
 
         Returns
         -------
         KKTCases
-            Of one machine for two classes.
+            For one machine for two classes.
         tuple of KKTCases
-            Of several machines, in the order of `parts`.
+            For several machines, in the order of `parts`.
 
         Raises
         ------
         ValueError
-            If the training data are not at hand: a certificate that was pickled or loaded leaves them behind.
+            If the training data are not available: a pickled or loaded certificate has no reference to them.
         TypeError
-            If the machine has no slacks: the nearest points of two hulls.
+            If the machine does not have the hinge loss, and so has no slacks.
 
         Notes
         -----
-        Decision values are those of the machine as it predicts, evaluated anew in double precision for every example,
-        at n times the number of support vectors in kernel values: the certificate itself may know some of them in
-        single precision only, where that settles its numbers.
+        Decision values are evaluated again in double precision for every example, with the bias of the machine. The
+        cost is n times the number of support vectors in kernel values. The certificate itself may have used single
+        precision for some of them, if its error bound could not change the result.
         """
         parts = self.parts or (self,)
         evidence = [part._at_hand("Fit again, and ask before pickling.") for part in parts]
@@ -319,19 +320,19 @@ class Certificate:
         return "\n".join(f"{name:<20}{value}" for name, value in rows) + f"\n{self.advice}"
 
     def _open_gap(self) -> list[tuple[str, str]]:
-        """The rounding error of objectives, where it is as large as the gap."""
+        """Return a line on the rounding error of objectives, if that is at least as large as the gap."""
         if not self.objective_rounding >= abs(self.gap) > 0.0:
             return []
         return [("", f"objectives and gap are rounded by up to {self.objective_rounding:.2g}")]
 
     @property
     def advice(self) -> str:
-        """What the status means, what it leaves open, and what is taken on the user's word."""
+        """What the status means, what it does not prove, and which assumption of the user it relies on."""
         return self._advice + (_BY_WORD if self._is_assumed else "")
 
     @property
     def _is_assumed(self) -> bool:
-        """Whether it is the user who says that the kernel is positive semidefinite."""
+        """Whether the user declared the kernel positive semidefinite, without a check."""
         evidence = self.parts[0].evidence if self.parts else self.evidence
         return evidence is not None and evidence.kernel.is_assumed
 
@@ -370,7 +371,7 @@ def _examples(evidence: Evidence, gram: Gram) -> KKTCases:
 
 
 def _margin(quadratic: float, rounding: float, convex: bool) -> float:
-    """2 / ||w||, where ||w||^2 is `quadratic` to within `rounding`."""
+    """Return 2 / ||w||, where ||w||^2 is `quadratic` to within `rounding`."""
     if quadratic > rounding:
         return 2.0 / quadratic**0.5
     return float("inf") if convex or quadratic >= -rounding else float("nan")
@@ -436,12 +437,12 @@ _WORST_FIRST = (
 
 
 def worst_status(statuses: Sequence[Status]) -> Status:
-    """Return the status of a whole whose parts ended with these."""
+    """Return the worst of several statuses."""
     return min(statuses, key=_WORST_FIRST.index)
 
 
 def combine(parts: Sequence[Certificate]) -> Certificate:
-    """Return the certificate of a machine made of sub-machines; the only one itself where there is just one."""
+    """Return the certificate of a machine that has several parts; a single part's certificate is returned as it is."""
     if len(parts) == 1:
         return parts[0]
     primal, dual = sum(p.primal for p in parts), sum(p.dual for p in parts)

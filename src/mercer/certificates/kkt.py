@@ -1,4 +1,4 @@
-"""The optimality conditions of a soft-margin machine, example by example: how each one lies to the margin."""
+"""The optimality conditions of a soft-margin machine for each example, and its position relative to the margin."""
 
 from __future__ import annotations
 
@@ -11,41 +11,42 @@ from mercer._typing import FloatArray, IndexArray, TextArray
 
 @dataclass(frozen=True, eq=False)
 class KKTCases:
-    """The training examples of one machine for two classes, and how the machine treats each of them.
+    """The training examples of one machine for two classes, with the optimality condition of each example.
 
-    **Solves** nothing. At the optimum of a soft-margin machine, for every example i,
+    At the optimum of a soft-margin machine, for every example i,
 
         alpha_i = 0        implies  y_i f(x_i) >= 1,
         0 < alpha_i < C_i  implies  y_i f(x_i) = 1,
         alpha_i = C_i      implies  y_i f(x_i) <= 1,
 
-    and none of these the other way round. `case` says which of the three an example is, `violation` by how much what
-    it implies fails.
+    but the reverse implications do not hold. `case` says which of the three cases an example is in. `violation` says by
+    how much y_i f(x_i) violates the condition of this case.
 
     Parameters
     ----------
     rows : ndarray of int64 of shape (n,)
-        Which rows of the training data these are: of a machine for a pair of classes, and where weights are 0, not all.
+        Row number of each example in the training data. A machine for a pair of classes does not use all rows, and rows
+        of weight 0 are not used.
     y : ndarray of float64 of shape (n,), values -1 and +1
-        The side that each belongs to.
+        Class of each example.
     alpha : ndarray of float64 of shape (n,)
         Dual coefficients.
     C : ndarray of float64 of shape (n,)
-        Their upper bounds: C times the weights of the example and of its class; may be infinite.
+        Upper bound of each alpha: C times the weights of the example and of its class; may be infinite.
     yf : ndarray of float64 of shape (n,)
         y_i f(x_i), bias included, in double precision throughout.
     margin : float
-        Full width 2 / ||w|| of the strip |f(x)| < 1, in feature space; infinite where rounding cannot tell w from
-        0, NaN where the kernel is not positive semidefinite and gives w a negative square.
+        Full width 2 / ||w|| of the strip |f(x)| < 1, in feature space. It is infinite if ||w||^2 is not larger than its
+        rounding error, and NaN if an indefinite kernel makes ||w||^2 negative.
     tolerance : float
-        How far y_i f(x_i) of a free example may be from 1: the KKT violation at this point, rounding, and how far the
-        machine's bias is from the one that the conditions suggest, where it is another.
+        Largest distance of y_i f(x_i) from 1 for a free example. It is the sum of the KKT violation, the rounding error
+        and the difference between the machine's bias and the one that the conditions suggest.
 
     Notes
     -----
-    All arrays are read-only. They take 40 bytes an example; what is derived from them is computed at every use.
+    All arrays are read-only. They take 40 bytes per example; properties are computed at every use.
 
-    LIBSVM and scikit-learn have none of this.
+    LIBSVM and scikit-learn do not report these cases.
 
     References
     ----------
@@ -83,28 +84,28 @@ class KKTCases:
 
     @property
     def slack(self) -> FloatArray:
-        """xi_i = max(0, 1 - y_i f(x_i)), (n,): what the primal objective charges C_i for."""
+        """Slack xi_i = max(0, 1 - y_i f(x_i)) of each example, (n,); the primal objective has the term C_i xi_i."""
         return np.maximum(0.0, 1.0 - self.yf)
 
     @property
     def case(self) -> TextArray:
-        """The one that each example's alpha puts it in, "alpha = 0", "0 < alpha < C" or "alpha = C", (n,)."""
+        """Case of each example by its alpha, (n,): "alpha = 0", "0 < alpha < C" or "alpha = C"."""
         return np.select([self.alpha <= 0.0, self.alpha >= self.C], ["alpha = 0", "alpha = C"], "0 < alpha < C")
 
     @property
     def violation(self) -> FloatArray:
-        """By how much y_i f(x_i) fails what the example's case implies, (n,); 0 where it does not."""
+        """By how much y_i f(x_i) violates the condition of the example's case, (n,); 0 if the condition holds."""
         below, above = self.slack, np.maximum(0.0, self.yf - 1.0)
         return np.select([self.alpha <= 0.0, self.alpha >= self.C], [below, above], below + above)
 
     @property
     def category(self) -> TextArray:
-        """Where each example lies, (n,): the first of these that holds.
+        """Position of each example relative to the margin, (n,): the first of these categories that holds.
 
         "misclassified": xi_i > 1. "on margin": y_i f(x_i) is 1 within `tolerance`, as it is for every free example that
         is not misclassified. "margin violation": 0 < xi_i <= 1. "outside": y_i f(x_i) > 1.
 
-        Of a machine that was stopped early, whose `tolerance` is large, it tells accordingly little.
+        A machine that was stopped early has a large `tolerance`; more examples then count as "on margin".
         """
         slack = self.slack
         return np.select(

@@ -1,4 +1,4 @@
-"""What a solver returns: a point, how it got there, and its certificate."""
+"""The result of a solver: a point, a record of the work, and a certificate."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from mercer.gram import Gram
 from mercer.gram.backends import InMemoryRows
 from mercer.problems import Problem
 
-_EFFORT = ("n_iter", "seconds", "n_kernel_values", "peak_memory_bytes")  # that a certificate names, too
+_EFFORT = ("n_iter", "seconds", "n_kernel_values", "peak_memory_bytes")  # attributes that a certificate has as well
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop.
+    """Tolerances and limits at which a solver stops.
 
     Attributes
     ----------
     tol : float
         Largest KKT violation.
     tol_gap : float, optional
-        Largest relative duality gap, besides.
+        Largest relative duality gap, as an additional condition.
     max_iter : int
-        Most steps of the solver; -1 for no limit.
+        Largest number of solver steps; -1 for no limit.
     max_seconds : float, optional
-        Wall-clock limit; the certificate comes on top.
+        Wall-clock limit of the solver; the certificate takes additional time.
     """
 
     tol: float = 1e-3
@@ -42,7 +42,7 @@ class Limits:
     max_seconds: float | None = None
 
     def after(self, seconds: float, n_iter: int) -> Limits:
-        """Return what is left of them once so much has been spent."""
+        """Return the limits that remain after this time and these steps."""
         return replace(
             self,
             max_seconds=None if self.max_seconds is None else max(0.0, self.max_seconds - seconds),
@@ -52,18 +52,18 @@ class Limits:
 
 @dataclass(frozen=True)
 class TraceRow:
-    """State of a solver after a stretch of work.
+    """State of a solver at one progress report.
 
     Attributes
     ----------
     seconds : float
-        Since the solver started.
+        Seconds since the solver started.
     n_iter : int
         Steps so far.
     violation : float
-        Largest KKT violation as the solver sees it (the certificate has the true one).
+        Largest KKT violation by the solver's own gradient (the certificate has the exact one).
     dual : float
-        Dual objective as the solver sees it.
+        Dual objective by the solver's own gradient.
     """
 
     seconds: float
@@ -73,7 +73,7 @@ class TraceRow:
 
 
 class Product(NamedTuple):
-    """A point of a problem, and a matrix that is held times it, at every row of that."""
+    """A point of a problem, a Gram matrix in memory, and `values`: the matrix times the point, at every row."""
 
     beta: FloatArray
     values: FloatArray
@@ -82,37 +82,37 @@ class Product(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Where a solver ended. Nothing in it changes afterwards.
+    """The point at which a solver ended, with its certificate. It is immutable.
 
     Attributes
     ----------
     beta : ndarray of shape (n,)
         Signed dual coefficients: f(x) = sum_i beta_i k(x_i, x) + b.
     bias : float
-        b.
+        The bias b.
     multipliers : ndarray of shape (n_groups,)
-        See :class:`mercer.certificates.evaluation.Evaluation`; by the solver's own gradient where nobody evaluated the
-        point.
+        See :class:`mercer.certificates.evaluation.Evaluation`. They use the solver's own gradient if the point was not
+        evaluated.
     ended : Status
-        What stopped the solver; what that is worth is the certificate's `status`.
+        Reason why the solver stopped; the certificate's `status` says what is proved.
     n_iter : int
-        Steps.
+        Number of solver steps.
     seconds : float
-        Wall time, that of the certificate included.
+        Wall time, including that of the certificate.
     trace : list of TraceRow
-        One for every look at the clock; empty where a limit or Ctrl-C came before the first step.
+        One row for each progress report; empty if a limit or Ctrl-C ended the fit before the first step.
     solver, reason : str
-        Which algorithm, and why that one.
+        Name of the algorithm, and the reason why it was chosen.
     limits : Limits
-        What was asked for.
+        Limits that were set.
     evidence : Evidence or None
-        What the certificate is about; None once pickled, for it refers to the training data.
+        Data from which the certificate can be computed; None after pickling, because it refers to the training data.
     n_kernel_values, peak_memory_bytes : int
         See :class:`mercer.Certificate`.
     held_values : ndarray or None
-        K beta at every row that kernel values are held of (`mercer.gram.backends.InMemoryRows`), where they are.
+        K beta at every row of the Gram matrix in memory (`mercer.gram.backends.InMemoryRows`), if there is one.
     certified : Certificate or None
-        The certificate that came with the fit, whose objectives may be open; None where Ctrl-C skipped it.
+        Certificate of the fit, whose objectives may be inexact (`objective_doubt`); None if Ctrl-C skipped it.
     """
 
     beta: FloatArray = field(repr=False)
@@ -133,7 +133,7 @@ class Solution:
 
     @classmethod
     def evaluated(cls, evidence: Evidence, evaluation: Evaluation, ended: Status, **about: Any) -> Solution:
-        """Return one whose evaluation came with it, certified; `about` it are the arguments that these two leave."""
+        """Return the certified solution of an evaluated point; `about` has the other fields of :class:`Solution`."""
         limits: Limits = about["limits"]
         return cls(
             beta=evidence.beta,
@@ -155,20 +155,20 @@ class Solution:
 
     @property
     def status(self) -> Status:
-        """The certificate's status, or `unverified` where the fit was interrupted before it was computed."""
+        """The certificate's status, or `unverified` if the fit was interrupted before the certificate was computed."""
         return Status.UNVERIFIED if self.certified is None else self.certified.status
 
     @lazy_property
     def certificate(self) -> Certificate:
-        """The certificate; what the fit has left of it is computed on first use.
+        """The certificate; parts that the fit did not compute are computed on first use.
 
-        Its objectives are, where the fit did without (:meth:`mercer.Certificate.with_objectives`), and all of it where
-        Ctrl-C came before it could be.
+        These are the objectives, if the fit did not need them (:meth:`mercer.Certificate.with_objectives`), or all of
+        the certificate, if Ctrl-C ended the fit before it was computed.
 
         Raises
         ------
         ValueError
-            If there is none and the training data are not at hand: pickling leaves them behind.
+            If the certificate was not computed and the training data are not available: pickling removes them.
         """
         if self.certified is not None:
             return self.certified.with_objectives()
@@ -184,35 +184,35 @@ class Solution:
 
     @property
     def open_evidence(self) -> Evidence | None:
-        """What objectives can be computed from that the fit has left open; None where there are none."""
+        """Evidence for objectives that are not yet computed exactly; None if they are exact."""
         certified = self.certified
         is_open = certified is not None and certified.objective_doubt > 0.0 and "certificate" not in self.__dict__
         return certified.evidence if certified is not None and is_open else None
 
     def complete(self, whole: Gram) -> None:
-        """Have :attr:`certificate` computed on a Gram matrix of all rows that is at hand."""
+        """Compute :attr:`certificate` on a given Gram matrix of all rows."""
         assert self.certified is not None
         self.__dict__["certificate"] = self.certified.with_objectives(whole)  # where lazy_property looks
 
     @property
     def proved(self) -> Certificate:
-        """The certificate for who needs its violation or gap alone: objectives may be open."""
+        """The certificate, with objectives that may be inexact; use it if only the violation or the gap is needed."""
         return self.certificate if self.certified is None else self.certified
 
     def start_of(self, problem: Problem) -> FloatArray:
-        """Return where a solver of a like problem, of other bounds perhaps, may go on."""
+        """Return a warm start for a similar problem, which may have other bounds."""
         return self.beta if self.evidence is None else problem.start_after(self.evidence.problem, self.beta)
 
     @property
     def product(self) -> Product | None:
-        """What a solver of a like problem may go on from, where kernel values are held."""
+        """The point and K times it, for a warm start on the same Gram matrix in memory; None without such a matrix."""
         if self.held_values is None or self.evidence is None:
             return None
         assert isinstance(self.evidence.data, InMemoryRows)
         return Product(self.beta, self.held_values, self.evidence.data.whole)
 
     def certify(self, evaluation: Evaluation) -> Solution:
-        """Return it with the certificate that `evaluation` supports, and with the bias that it found."""
+        """Return this solution with the certificate, the bias and the multipliers of `evaluation`."""
         assert self.evidence is not None
         return replace(
             self,
@@ -222,7 +222,7 @@ class Solution:
         )
 
     def after(self, earlier: Solution) -> Solution:
-        """Return it with the work of an earlier stage of the same fit counted as its own."""
+        """Return this solution with the work of an earlier stage of the same fit added."""
         effort = {
             "n_iter": self.n_iter + earlier.n_iter,
             "seconds": self.seconds + earlier.seconds,
@@ -248,13 +248,14 @@ class Solution:
 
 
 class PreparedCertificate(Protocol):
-    """What is known of points of several problems on one matrix that is held.
+    """Results for the points of several problems on one Gram matrix in memory.
 
     Attributes
     ----------
     values : ndarray of shape (n_problems, n_rows)
-        The matrix times each point, at every row that is held.
+        K times each point, at every row of the matrix.
     violations : ndarray of shape (n_problems,)
+        KKT violation of each point.
     """
 
     values: FloatArray
@@ -263,20 +264,21 @@ class PreparedCertificate(Protocol):
 
 @final
 class Solutions(Sequence[Solution]):
-    """Solutions of several problems, in order. Of hundreds of small ones, each is made when it is asked for.
+    """Solutions of several problems, in order; for many small problems each :class:`Solution` is made on demand.
 
     Attributes
     ----------
     beta : ndarray
-        Signed dual coefficients of all, one after the other.
+        Signed dual coefficients of all problems, one problem after the other.
     biases : ndarray of shape (n_problems,)
     n_iter : ndarray of int64 of shape (n_problems,)
     statuses : list of Status
-        What their certificates say.
-    held : Held or None
-        What solvers know of all of them, where kernel values are held.
+        Status of each certificate.
+    held : PreparedCertificate or None
+        Results of all problems, if the Gram matrix is in memory.
     whole : callable, optional
-        Returns the certificate of all, where that is known without making each of its parts, which it is given.
+        Function that returns the common certificate without making the certificates of the parts. Its argument is the
+        sequence of these.
     """
 
     def __init__(
@@ -296,7 +298,7 @@ class Solutions(Sequence[Solution]):
 
     @classmethod
     def of(cls, solutions: Sequence[Solution]) -> Solutions:
-        """Return solutions that have been made."""
+        """Return a sequence of existing solutions."""
         return cls(
             np.concatenate([one.beta for one in solutions]),
             np.array([one.bias for one in solutions]),
@@ -313,9 +315,9 @@ class Solutions(Sequence[Solution]):
 
     @property
     def certificate(self) -> Certificate:
-        """That of all together; see :func:`mercer.certificates.certificate.combine`.
+        """The common certificate of all solutions; see :func:`mercer.certificates.certificate.combine`.
 
-        Objectives that fits have left open are computed on one Gram matrix. To read `parts` makes every solution.
+        Objectives that are not yet exact are computed on one shared Gram matrix. Reading `parts` makes every solution.
         """
         if self._whole is not None and len(self) > 1:
             return self._whole(PartCertificates(self))
@@ -329,14 +331,14 @@ class Solutions(Sequence[Solution]):
 
     @property
     def peak_memory_bytes(self) -> int:
-        """Most that one of them held at a time."""
+        """Largest peak memory of one solution, in bytes."""
         if self._whole is not None and len(self) > 1:
             return self.certificate.peak_memory_bytes
         return max(one.peak_memory_bytes for one in self)
 
     @property
     def violations(self) -> FloatArray:
-        """Those that the certificates have, (n_problems,)."""
+        """KKT violation of each certificate, (n_problems,)."""
         if self.held is not None:
             return self.held.violations
         return np.array([one.proved.kkt_violation for one in self])
@@ -357,7 +359,7 @@ class Solutions(Sequence[Solution]):
 
 @final
 class PartCertificates(Sequence[Certificate]):
-    """Those of solutions, in order, each made when it is asked for; equal to any sequence of the same ones."""
+    """Certificates of solutions, in order, each made on demand; equal to any sequence of the same certificates."""
 
     def __init__(self, solutions: Solutions) -> None:
         self._solutions = solutions
