@@ -12,7 +12,7 @@ namespace mercer::MERCER_ISA {
 template <class Real>
 constexpr int kTileColumns = 2 * kLanesOf<Real>;
 
-// Number of terms in a partial sum. An inner product of p terms is a sum of such partial sums, so that a term is
+// Number of terms in a partial sum. An inner product of p terms adds up p / 64 partial sums, so that a term is
 // rounded at most p / 64 + 64 times instead of p times. The rounding bounds of src/mercer/gram/rounding.py use the same
 // number.
 constexpr int64_t kTermsPerSum = 64;

@@ -61,7 +61,7 @@ struct SquareJob {
     float* out;
     int64_t out_stride;
     std::vector<int64_t> places;   // positions of the variables without a cached row
-    std::vector<int64_t> numbers;  // for each variable, the number of such variables before it
+    std::vector<int64_t> numbers;  // for each variable, how many variables without a cached row precede it
 };
 
 void square_task(void* context, int64_t task) {
