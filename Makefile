@@ -45,6 +45,7 @@ check: $(VENV)/.mercer $(VENV)/.tools
 	$(BIN)/clang-format --dry-run -Werror $(NATIVE)
 	$(BIN)/mypy
 	PYTHONPATH=src $(BIN)/lint-imports
+	$(BIN)/python .ci/words.py
 
 format: $(VENV)/.tools
 	$(BIN)/ruff format .

@@ -22,15 +22,15 @@ RULES = {
     r"\bdear(?:er|est)?\b": "write 'expensive'",
     r"\bthere (?:is|was) room for\b|\bhas room for\b|\bhave room for\b": "write 'fits' or 'fit'",
     r"\bwhere (?:that|this|it) pays\b": "write 'if faster'",
-    r"(?-i:\b(?:is|are|was|were|has|have) none\b)": "repeat the noun: 'is not a ...', 'has no ...'",
+    r"(?-i:\b(?:is|are|was|were|has|have) none\b(?! %))": "repeat the noun: 'is not a ...', 'has no ...'",
     r"\bas many as there are\b|\bas many as have\b": "name the number",
-    r"\b(?:nor )?of such\b|\bnor of (?:these|those)\b": "repeat the noun",
+    r"\bof such(?=[,.;:)])|\bnor of (?:these|those)\b": "repeat the noun",
     r"\bthat settles? nothing\b|\bsettles? (?:it|them|that)\b": "write 'decides' or 'proves', with its object",
     r"\bleft out\b(?=[^.]*\bvariables?\b)": "variables are 'shrunken'; rows of leave-one-out are 'removed'",
 }
 
 _SUFFIXES = {".py", ".pyi", ".md", ".hpp", ".cpp", ".j2", ".toml", ".yml", ".cff"}
-_SELF = Path(".ci/words.py")
+_NOT_CHECKED = (".ci/words.py", "tests/")  # the rules themselves, and tests, which quote input and output
 
 
 def findings(path: Path) -> list[str]:
@@ -46,7 +46,7 @@ def findings(path: Path) -> list[str]:
 def main() -> int:
     """Print what is found in the tracked files, and return the exit status."""
     names = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True).stdout.splitlines()
-    paths = [Path(name) for name in names if Path(name).suffix in _SUFFIXES and Path(name) != _SELF]
+    paths = [Path(name) for name in names if Path(name).suffix in _SUFFIXES and not name.startswith(_NOT_CHECKED)]
     lines = [line for path in paths if path.exists() for line in findings(path)]
     print("\n".join(lines) if lines else f"plain words: {len(paths)} files, no banned phrase")
     return bool(lines)

@@ -957,7 +957,7 @@ def _of_two_blocks(A, B):
             r"Linear\(\) has it as kernel__left__gamma: give kernels=\[RBF\(gamma=.*\(",
         ),
         (SVC(), [Linear(), 2.0 * RBF()], r"has it as kernel__kernel__gamma: give kernels=\[2\.0 \* RBF.* GridSearchCV"),
-        (SVC(kernel="linear"), None, r"the kernel 'linear' has none: set kernel='rbf', or give kernels=\['rbf'\]"),
+        (SVC(kernel="linear"), None, r"the kernel 'linear' has no gamma: set kernel='rbf', or give kernels=\['rbf'\]"),
         (make_pipeline(SVC(kernel="linear")), None, "the kernel 'linear' has none"),
         (SVC(kernel=_of_two_blocks), None, "the kernel <function _of_two_blocks.* has none"),
         (

@@ -203,8 +203,8 @@ def evaluate(
     solver : SolverValues, optional
         What the solver knows of the point.
     before : Evaluation, optional
-        Of another point. Where few coefficients differ, their columns are evaluated in double precision and added to
-        its values: as true as all columns anew, but for rounding, which adds up and is counted.
+        The evaluation of another point. If few coefficients differ, their columns are evaluated in double precision
+        and added to its values; the rounding of these additions is counted.
     by_side : bool
         Whether support vectors at a bound may take part by their side alone, too: violation, bias and gap are those of
         double precision all the same, and objectives to within `objective_doubt`. For a problem that is convex.
@@ -334,7 +334,7 @@ def by_rows(problem: Problem, beta: FloatArray, found: Conditions) -> Conditions
 def at_bias(bias: float, evaluation: Evaluation, problem: Problem, gram: Gram, beta: FloatArray) -> Evaluation:
     """Return the evaluation of `beta` with the primal objective at this bias in the place of the multipliers'.
 
-    For a machine that has been predicting with it since before anybody evaluated the point.
+    It is for a machine that predicts with that bias since before the point was evaluated.
     """
     values = finite(gram.kernel, product_of(problem, gram, beta))
     multipliers = evaluation.multipliers + (evaluation.bias - bias)

@@ -143,7 +143,7 @@ class Structured(Data):
         return Structured._of(_Store(self.stored, base), np.arange(self.n) + base.lengths.size)
 
     def followed_by(self, other: Data) -> Structured:
-        """Return these rows and then those of `other`, numbered anew."""
+        """Return these rows followed by those of `other`, with new numbers."""
         if not isinstance(other, Structured):
             raise TypeError(f"{self.kind} cannot be followed by {other!r}")
         return Structured([*self.stored, *other.stored])

@@ -42,9 +42,9 @@ _FITTED = (
 
 # Up to which "auto" leaves out rows one by one.
 _MOST_MACHINES = 45  # the pairs of ten classes
-_MOST_ROWS, _MOST_REFITS = 2000, 200  # of a machine whose solution is followed, and of one that is trained anew
+_MOST_ROWS, _MOST_REFITS = 2000, 200  # rows of a machine up to which leave-one-out is used: by updates, by refits
 
-_SIGN_OF_LIFE_SECONDS = 2.0  # a line now and then, for nobody knows how many pieces there are
+_SIGN_OF_LIFE_SECONDS = 2.0  # seconds between two lines of verbose output
 
 
 def _with_signs_of_life(check: Check, began: float, what: str) -> Check:
@@ -118,7 +118,7 @@ class HasProbabilities(ClassifierMixin):
         sizes : ndarray of int64 of shape (n_machines,), optional
             Rows of each machine; None where values without a row are known in closed form.
         refits : bool
-            Whether a machine is trained anew for each row that it needs.
+            Whether leave-one-out trains the machine again for each row that has a coefficient.
         convex : bool
             Whether a machine without a row is known to be the optimum.
         """

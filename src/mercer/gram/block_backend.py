@@ -146,7 +146,7 @@ class BlockBackend(Backend):
                 for i in waiting:
                     found[i] = evaluate(pieces[i])
             except BaseException:
-                for _ in waiting:  # nobody is to begin another piece
+                for _ in waiting:  # no thread is to begin another part
                     pass
                 raise
 

@@ -12,10 +12,10 @@ class CachePolicy(Enum):
     joint machine of several classes `FULL`, perceptrons `EXPENSIVE`.
     """
 
-    NONE = "nothing"
-    EXPENSIVE = "dear"
+    NONE = "none"
+    EXPENSIVE = "expensive"
     """Cache rows if looking up a value is cheaper than evaluating it (long rows, many stored entries)."""
-    NON_NATIVE = "slow"
+    NON_NATIVE = "non-native"
     """Cache rows if no native tiles evaluate the kernel: all rows if 8 n² bytes fit, else as many rows as fit."""
-    FULL = "all"
+    FULL = "full"
     """Cache all rows if they fit, else no row."""

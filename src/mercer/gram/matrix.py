@@ -53,12 +53,12 @@ class Gram:
     n_jobs : int, optional
         Threads; see :func:`mercer.gram.threads.n_threads`.
     backend : Backend, optional
-        Who evaluates the kernel; chosen by :func:`mercer.gram.backends.select_backend` by default.
+        It evaluates the kernel; by default :func:`mercer.gram.backends.select_backend` chooses it.
 
     Notes
     -----
-    :meth:`restrict` gives a view of chosen rows that shares everything with its origin: kept rows, counts and backend.
-    Values are the same to the bit for any number of threads, and whether a row was kept or evaluated anew.
+    :meth:`restrict` gives a view of chosen rows that shares the row cache, counts and backend of its origin. Values are
+    identical to the bit for any number of threads, cached or not.
 
     Examples
     --------

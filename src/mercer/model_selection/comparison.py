@@ -285,7 +285,7 @@ def compare(
         If one of them is no estimator, a class or a name, say.
     ValueError
         If K is larger than a class or than the number of groups; if groups or y have another length than X; if one
-        machine is a classifier and the other is none, and `scoring` does not say how to judge both; if a score is not
+        machine is a classifier and the other is not, and `scoring` does not say how to judge both; if a score is not
         finite.
 
     Notes
@@ -297,8 +297,8 @@ def compare(
 
     References
     ----------
-    Nadeau & Bengio (2003); Bouckaert & Frank (2004), Evaluating the replicability of significance tests, who advise ten
-    times ten folds: ``cv=RepeatedStratifiedKFold(n_splits=10, n_repeats=10)``.
+    Nadeau & Bengio (2003); Bouckaert & Frank (2004), Evaluating the replicability of significance tests, with the
+    advice of ten times ten folds: ``cv=RepeatedStratifiedKFold(n_splits=10, n_repeats=10)``.
 
     Examples
     --------

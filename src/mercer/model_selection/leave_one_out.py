@@ -379,8 +379,8 @@ def require_followed(estimator: Any) -> None:
         raise TypeError(f"leave_one_out follows machines of {_KINDS}, but estimator is {but}.")
     if getattr(estimator, "contamination", None) is not None:
         raise ValueError(
-            f"leave_one_out needs contamination=None, got {estimator.contamination}: the border that it moves would "
-            "have to be moved anew without every row; set nu."
+            f"leave_one_out needs contamination=None, got {estimator.contamination}: the border would "
+            "have to be found again without every row; set nu."
         )
     scheme = getattr(estimator, "multi_class", "ovo")
     if scheme not in ("ovo", "ovr"):

@@ -69,7 +69,7 @@ def nested_cross_validate(
     level: float = 0.95,
     n_jobs: int | None = None,
 ) -> NestedResult:
-    """Search anew in every fold, and score what was found on the rows left out.
+    """Run the whole search in every fold, and score its result on the rows of the fold.
 
     **Solves** nothing of its own: a clone of `search` is fitted to the training rows of each split, with its own splits
     of these, and its best machine is scored on the others.

@@ -90,7 +90,7 @@ class SealedSplit:
     """A table whose test part is under seal: it gives one clean estimate, and remembers every later look.
 
     `X_rest` and `y_rest` are free to use, for search, cross-validation, comparison and training. The sealed rows are
-    handed to nobody; `open` has a fitted machine predict them, and says how well it did.
+    not handed out; `open` lets a fitted machine predict them, and says how good the predictions are.
 
     Parameters
     ----------
@@ -129,8 +129,8 @@ class SealedSplit:
 
     Notes
     -----
-    Differs from scikit-learn's `train_test_split`, which hands out the test rows: nothing then keeps count. The seal is
-    no safe: who wants the rows has them in X.
+    Differs from scikit-learn's `train_test_split`, which hands out the test rows: nothing then keeps count. The seal
+    is not a lock: the rows are still in your X.
 
     Pickling keeps the record.
 
@@ -236,8 +236,8 @@ class SealedSplit:
         Parameters
         ----------
         *machines : estimator
-            Fitted, to `X_rest` or a part of it. Several are judged in one look; who takes the best of them has chosen
-            by the sealed rows.
+            Fitted, to `X_rest` or a part of it. Several are judged in one look; taking the best of them is a choice by
+            the sealed rows.
         loss : "zero_one", "squared", "absolute" or callable, optional
             Of each row; a callable takes the truth and the predictions, and returns one number a row. By default
             squared for regressors, else zero_one.
@@ -258,13 +258,13 @@ class SealedSplit:
         TypeError
             If there is no machine, or one cannot predict. The part stays sealed.
         ValueError
-            If `loss` or `level` is none, a machine takes other columns, or its predictions are to equal `y` and none of
-            its classes is in `y`, before the look; if a loss is not one finite number a row.
+            If `loss` or `level` is unknown, a machine takes other columns, or its predictions are to equal `y` and
+            none of its classes is in `y`, before the look; if a loss is not one finite number a row.
 
         Notes
         -----
         The interval of a share of errors is Wilson's; of other losses, and where rows come in groups, that of Student's
-        t for a ratio of means, over the groups (over the rows, where there are none).
+        t for a ratio of means, over the groups (over the rows, if there are no groups).
 
         A look that fails was a look: it is recorded before the prediction. The machines keep the record, as `seal_`,
         and so do the model files that they are written to; it grows with later looks.

@@ -139,7 +139,7 @@ def cross_fitted(
             limits=limits.after(time.perf_counter() - began, 0),
             interruption=interruption,
         )
-        check()  # a machine that time or Ctrl-C has ended is none
+        check()  # a machine that was ended by time or Ctrl-C does not count
         peak = max(peak, machines.solutions.peak_memory_bytes)
         rows, coefficients = machines.support()
         support = kept[rows]

@@ -75,7 +75,7 @@ class Solver(ABC, Generic[StateT]):
         """Continue from the true gradient at `state.beta`, to the tolerance `tol`."""
 
     def kept(self, state: StateT) -> TrackedGradient | None:
-        """Return the values of K beta that the solver maintains, for the certificate; None if it has none."""
+        """Return the values of K beta that the solver maintains, for the certificate; None if it has no such values."""
         del state
         return None
 

@@ -18,7 +18,7 @@ def most_steps(n: int) -> int:
     return max(MAX_STEPS, _STEPS_PER_ROW * n)
 
 
-_GROWTH = 1.3  # dearer by this factor for each step along a path that no path has gone yet
+_GROWTH = 1.3  # assumed growth of the cost of a step along a path, if no path has come that far
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Progress:
 
 
 def fit_progress(stage: str, progress: solvers.Progress) -> Progress:
-    """Where a single fit stands; how long it will still take, nobody knows."""
+    """Progress of a single fit; the time left is unknown."""
     note = f"{progress.stage}: violation {progress.violation:.1e}, to come down to {progress.tol:.0e}"
     return Progress(stage, note=note)
 
@@ -59,8 +59,8 @@ class CostEstimate:
     The search is a list of paths, each a list of cells, each of which is done once for every fold. A fold of a cell is
     taken to cost what the cell's other folds cost; else what cells at its place cost in other paths, of the same kind
     if there are any, times what its own path has cost so far compared with them; else a little more than the cell
-    before it. Costs are averaged as their logarithms: a path that is a hundred times dearer than the others says little
-    of the next one.
+    before it. Costs are averaged as their logarithms: a path that costs a hundred times more than the others says
+    little about the next one.
 
     Parameters
     ----------

@@ -13,9 +13,9 @@ from mercer.gram import Extent, Gram, add_to, combined, pooled_array
 from mercer.solvers.working_set_sizes import MANY_ROWS
 
 _SPARE_BYTES, _SPARE_BYTES_OF_MANY = 128 << 20, 64 << 20  # of rows, beside as much as the input takes
-_PIECE_BYTES = 24 << 20  # of values evaluated at a time, which then go to their places
-_NEVER = np.iinfo(np.int64).max  # moves: nobody is known to have been active until so late
-_FEW_NEW = 0.7  # of the chosen rows: where more are not kept, all of the square is evaluated, which takes less memory
+_PIECE_BYTES = 24 << 20  # bytes of values that are evaluated at a time, then stored
+_NEVER = np.iinfo(np.int64).max  # number of moves that no round reaches
+_FEW_NEW = 0.7  # share of chosen rows that are not cached, above which the whole square is evaluated
 
 
 @final
@@ -28,7 +28,7 @@ class RowCache:
     Parameters
     ----------
     gram : Gram
-        Half of whose `room` has room for one row at least.
+        Half of its `room` must fit at least one row.
     """
 
     def __init__(self, gram: Gram) -> None:
@@ -83,7 +83,7 @@ class RowCache:
         yield from self._add(out, cols, weights, rows, self.knows(cols, n_moves))
 
     def knows(self, cols: IndexArray, n_moves: int) -> BoolArray:
-        """Return whose row is kept with the values of all who were active until there were so many moves."""
+        """Return the mask of rows that are cached with the values of all variables active until move `n_moves`."""
         slots = self._slots[cols]
         return (slots >= 0) & (self._began[slots] <= n_moves)
 

@@ -208,7 +208,7 @@ class _Several:
     Attributes
     ----------
     solutions : dict of int to Solution
-        Of problems, by their numbers, that nobody needs to go on with.
+        Finished solutions, by the numbers of their problems.
     unfinished : dict of int to Solution
         What others go on from.
     """
@@ -257,7 +257,7 @@ class _Several:
         return Solutions.of([self.solutions[number] for number in range(len(self.problems))])
 
     def solve_held(self, last: InMemoryProblems | None) -> Solutions | None:
-        """Solve them on a matrix that is all in memory; return all solutions, where nobody needs to go on."""
+        """Solve the problems on a matrix in memory; return all solutions if all are finished."""
         held = InMemoryProblems(self.problems, self.gram, self.parts, self.pairs, self.limits, last)
         if last is None:
             held.begin_in_corners(self._is_over)
@@ -271,12 +271,12 @@ class _Several:
         if done == n and all(finished):
             return held.solutions()
         self.solutions = {number: held.solution(number) for number, complete in enumerate(finished) if complete}
-        if held.is_under_way(done):  # when time ended, or somebody ended it
+        if held.is_under_way(done):  # the fit was stopped by time or by request
             self.unfinished[done] = held.solution(done)
         return None
 
     def solve_small(self, numbers: Sequence[int], given: Sequence[FloatArray | None]) -> Solutions | None:
-        """Solve small ones, many in a native call; return all solutions, where nobody needs to go on."""
+        """Solve small problems, many in a native call; return all solutions if all are finished."""
         own = self.problems.take(numbers), [given[k] for k in numbers]
         alone = len(self.problems) == 1
         chosen = SmallProblems(self.gram, self.parts, self.pairs[numbers], *own, self.limits, alone=alone)
@@ -326,7 +326,7 @@ class _Several:
     def _tell_each(
         self, solved: range, progress: Callable[[int], Progress], numbers: Sequence[int] | None = None
     ) -> int:
-        """Tell somebody of those solved, until all is stopped; return of how many. Their `numbers` may be others."""
+        """Report solved problems to the callback until it stops the fit; return how many were reported."""
         if self._callback is None:
             return len(solved)
         for told, k in enumerate(solved):
@@ -336,7 +336,7 @@ class _Several:
         return len(solved)
 
     def _tell(self, number: int, progress: Callable[[], Progress]) -> None:
-        """Tell somebody how far a problem is, who may have it all stopped."""
+        """Report the progress of a problem to the callback, which may stop the fit."""
         listener = self._listener(number)
         if listener is not None and listener(progress()) is True:
             self._stop()

@@ -47,8 +47,8 @@ def _staying_pays(state: BatchState, whole: RealArray, n_new: int, chosen: Index
 def _exchanged(
     state: BatchState, last: WorkingMatrix, chosen: IndexArray, new: IndexArray
 ) -> Generator[None, None, WorkingMatrix]:
-    """Those who stay, in their order and in the place of the matrix, and then those who are new."""
-    state.working = None  # while rows move, they are nobody's
+    """The new order of the working set: first the variables that stay, in their place, then the new ones."""
+    state.working = None  # not valid while rows move
     is_chosen = np.zeros(state.problem.n, dtype=bool)
     is_chosen[chosen] = True
     stay = np.flatnonzero(is_chosen[last.variables])

@@ -62,7 +62,7 @@ class KernelChoice:
 
 
 def gamma_of(kernel: Kernel) -> float | None:
-    """Gamma of a kernel as `KernelChoice` makes them, None if it has none."""
+    """Gamma of a kernel as `KernelChoice` makes them; None if the kernel has no gamma."""
     return float(kernel.gamma) if isinstance(kernel, (RBF, Polynomial)) else None
 
 
@@ -105,7 +105,7 @@ class Cell:
     unfinished : tuple of Status
         How the machines in it ended that are not optimal.
     epsilon : float or None
-        Half of the width of the tube, in standard deviations of the target; None where there is none.
+        Half of the width of the tube, in standard deviations of the target; None for classes.
     """
 
     choice: KernelChoice
@@ -320,7 +320,7 @@ class _Run:
         self._report(path, C)
 
     def _sign_of_life(self, path: _Path, C: float, began: float, _: object) -> None:
-        """Report while a machine is being trained, but not more often than anybody can read."""
+        """Report while a machine is being trained, at most a few times a second."""
         now = time.perf_counter()
         if now >= self.next_sign:
             self._report(path, C, now - began)

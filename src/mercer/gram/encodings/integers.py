@@ -82,7 +82,7 @@ class IntegerForm:
 
 
 def integer_form(program: Program, data: Data, *, n_jobs: int | None, memory_limit: int | None) -> IntegerForm | None:
-    """Return the rows as multiples of a step; None where they are none, and where that would not pay.
+    """Return the rows as multiples of a step; None if they are not multiples of one, or if that is not faster.
 
     Costs a look at 4 rows, then at 65, and at all where these are multiples. Programs take an inner product or a
     distance of all features, and nothing else: what native tiles of integers know.
@@ -126,7 +126,7 @@ def _step_of(rows: npt.NDArray[np.floating]) -> float | None:
     low, high = (sizes * (1.0 - _HALF_UNIT) / multiples).max(), (sizes * (1.0 + _HALF_UNIT) / multiples).min()
     if not low <= high:
         return None
-    for plain in (float(round(step)), 1.0 / max(1, round(1.0 / step))):  # what somebody multiplied or divided by
+    for plain in (float(round(step)), 1.0 / max(1, round(1.0 / step))):  # a simple factor
         if low <= plain <= high:
             return plain
     return float(0.5 * (low + high))

@@ -160,8 +160,8 @@ class KernelSearchCV(BaseSearchCV):
     setting so far.
 
     Costs, for each kernel, n² kernel values and for each fold and penalty a solution that starts near, with n
-    multiplications for each coefficient that moves; memory what matrices take (see `memory_limit`), twice that where
-    the limit has room for it, for the folds of the next kernel begin while the last ones of this end.
+    multiplications for each coefficient that moves; memory what matrices take (see `memory_limit`), twice that if
+    it fits the limit, because the folds of the next kernel begin before the last ones of this kernel end.
 
     References
     ----------
@@ -421,7 +421,7 @@ def _axis(name: str, values: Any) -> list[Any] | None:
 
 
 def _gamma_of(kernel: Any) -> str:
-    """Name of the parameter of a machine that is this kernel's gamma, "" where it has none."""
+    """Name of the parameter of a machine that is this kernel's gamma; "" if the kernel has no gamma."""
     if isinstance(kernel, Kernel):
         return "kernel__gamma" if hasattr(kernel, "gamma") else ""
     if not isinstance(kernel, str):
@@ -443,7 +443,7 @@ def _require_gamma(own: Any, kernels: list[Any] | None, value: Any) -> None:
             )
     if kernels is None:
         raise ValueError(
-            f"gamma was given, but the kernel {own!r} has none: set kernel='rbf', or give kernels=['rbf']."
+            f"gamma was given, but the kernel {own!r} has no gamma: set kernel='rbf', or give kernels=['rbf']."
         )
     raise ValueError(
         f"gamma was given, but none of the kernels {kernels!r} has one: leave it out, or add 'rbf' to them."

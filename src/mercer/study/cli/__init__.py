@@ -64,7 +64,7 @@ def run(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         say("error", "interrupted")
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has seen enough; Python shall not complain at exit either
+    except BrokenPipeError:  # the reader closed the pipe; Python must not report that at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (click.ClickException, ValueError, TypeError, OSError, ImportError, MemoryError) as error:

@@ -76,8 +76,8 @@ class OfClasses(TaskPhrasing):
         share = counts.max() / counts.sum()
         if share > 0.75:
             notes.append(
-                f"{percent(share)} of the rows are of one class, so accuracy flatters everybody; look at the balanced "
-                f"accuracy ({percent(svm.test.balanced)}) and at the recall of the rare classes."
+                f"{percent(share)} of the rows are of one class, so accuracy looks high for every machine; look at the "
+                f"balanced accuracy ({percent(svm.test.balanced)}) and at the recall of the rare classes."
             )
         if svm.train.accuracy.value - svm.test.accuracy.high > 0.02:
             notes.append(
@@ -170,7 +170,7 @@ def margins(study: Study) -> str:
 def losses(study: Study) -> list[tuple[str, float, float]]:
     """Name of each loss with its mean on training and on test rows; none unless there is one machine for two classes.
 
-    Of several machines, a row's smallest margin is none that anything minimises.
+    With several machines, no machine minimises the smallest margin of a row.
     """
     train, test = study.svm.train, study.svm.test
     if not isinstance(test, Evaluation) or test.margins is None or len(study.model.parts) > 1:

@@ -42,7 +42,7 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
     source : str, optional
         Where the table came from, for the title.
     command : str, optional
-        The command that ran the study, for whoever wants to run it again.
+        The command that ran the study, to repeat it.
     """
     environment = Environment(
         loader=PackageLoader("mercer.study.report"),
