@@ -155,21 +155,21 @@ def _from_kept(
     witness = np.zeros(problem.n, dtype=bool)  # spread over all variables, because errors may be in some of them only
     witness[::_WITNESSES] = True
     used = beta != 0.0
-    anew = exact | witness | ~_settled(problem, beta, hint, np.where(exact, 0.0, doubt))
-    wanted = ~gram.with_repeats(anew) | witness
+    uncertain = exact | witness | ~_settled(problem, beta, hint, np.where(exact, 0.0, doubt))
+    wanted = ~gram.with_repeats(uncertain) | witness
     plan = kept.plan(wanted)
-    n_used, n_exact, n_anew = (int(np.count_nonzero(some)) for some in (used, exact, anew))
+    n_used, n_exact, n_uncertain = (int(np.count_nonzero(some)) for some in (used, exact, uncertain))
     between = n_used * n_used if exact[used].all() else 0  # half of the values between support vectors
-    if plan.n_values + (n_anew + n_exact) * n_used - between > problem.n * n_used:
+    if plan.n_values + (n_uncertain + n_exact) * n_used - between > problem.n * n_used:
         return None
     values = plan.run(check)
     # The levels come from the solver's gradient; what they decide here is decided again at the end.
-    gradient = np.where(anew, hint, values + offset)
-    anew |= ~_settled(problem, beta, gradient, np.where(exact, 0.0, doubt))
-    double = exact | anew & ~_settled(problem, beta, gradient, np.where(exact, 0.0, closer), margin=_HINTED)
-    double, anew = gram.with_repeats(double), gram.with_repeats(anew)
+    gradient = np.where(uncertain, hint, values + offset)
+    uncertain |= ~_settled(problem, beta, gradient, np.where(exact, 0.0, doubt))
+    double = exact | uncertain & ~_settled(problem, beta, gradient, np.where(exact, 0.0, closer), margin=_HINTED)
+    double, uncertain = gram.with_repeats(double), gram.with_repeats(uncertain)
     known = plan.followed | wanted
-    for chosen in (double, anew & ~double):
+    for chosen in (double, uncertain & ~double):
         at = np.flatnonzero(chosen)
         found, bound = (gram.matvec(beta, at, check), 0.0) if chosen is double else gram.matvec_bounded(beta, at, check)
         if not (np.abs(values[at] - found) <= doubt[at] + bound)[known[at]].all():
