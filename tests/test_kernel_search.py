@@ -958,8 +958,8 @@ def _of_two_blocks(A, B):
         ),
         (SVC(), [Linear(), 2.0 * RBF()], r"has it as kernel__kernel__gamma: give kernels=\[2\.0 \* RBF.* GridSearchCV"),
         (SVC(kernel="linear"), None, r"the kernel 'linear' has no gamma: set kernel='rbf', or give kernels=\['rbf'\]"),
-        (make_pipeline(SVC(kernel="linear")), None, "the kernel 'linear' has none"),
-        (SVC(kernel=_of_two_blocks), None, "the kernel <function _of_two_blocks.* has none"),
+        (make_pipeline(SVC(kernel="linear")), None, "the kernel 'linear' has no gamma"),
+        (SVC(kernel=_of_two_blocks), None, "the kernel <function _of_two_blocks.* has no gamma"),
         (
             SVC(),
             ["linear", Linear()],
