@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer.data import CSR, Dense, Precomputed, as_data
+from mercer.data.checks import distinct
 
 
 def table(n=7, p=4, seed=0, zeros=0.5):
@@ -348,3 +349,8 @@ def out_of_range():
 def test_spread_rows_are_from_the_first_to_the_last(n, count, expected):
     rows = as_data(np.arange(n, dtype=np.float64)[:, None]).spread(count)
     assert rows[:, 0].tolist() == list(expected)
+
+
+@pytest.mark.parametrize("values", [[], [3, 1, 3, 2, 1], [0.5, -0.0, 0.0, np.inf, 0.5], [[2, 1], [1, 2]]])
+def test_distinct_numbers_are_those_of_numpy(values):
+    np.testing.assert_array_equal(distinct(np.array(values)), np.unique(np.array(values)))

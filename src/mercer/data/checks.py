@@ -104,3 +104,16 @@ def not_finite_message(
     )
     more = f"; and {count - len(rows)} more" if count > len(rows) else ""
     return f"{count} of the entries {'is' if count == 1 else 'are'} NaN or infinity (counted from 0): {shown}{more}"
+
+
+def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the distinct numbers of an array, in ascending order.
+
+    This is `np.unique` by sorting. Since version 2.3, NumPy hashes numbers without Python's global lock, and a daemon
+    thread that is in that code when the process ends aborts the process.
+    """
+    ordered = np.sort(values, axis=None)
+    is_new = np.ones(ordered.size, dtype=bool)
+    is_new[1:] = ordered[1:] != ordered[:-1]
+    found: npt.NDArray[Any] = ordered[is_new]
+    return found

@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from mercer._core import column_means, sparse_sq_norms, sq_norms
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.base import Data, Vectors, dense_problem, parts
-from mercer.data.checks import MAX_SHOWN, Rows, float_table, float_values, not_finite_message, row_index
+from mercer.data.checks import MAX_SHOWN, Rows, distinct, float_table, float_values, not_finite_message, row_index
 from mercer.data.lazy import lazy_property
 
 _CANCELLATION = 2.0**-10  # relative to |x|² + |z|²; for a smaller |x - z|², the expansion has lost ten bits
@@ -234,7 +234,7 @@ class CSR(Vectors):
     @property
     def columns(self) -> IndexArray:
         """The columns that have stored entries, ascending."""
-        return np.unique(self.matrix.indices).astype(np.int64)
+        return distinct(self.matrix.indices).astype(np.int64)
 
     @property
     def is_wide(self) -> bool:

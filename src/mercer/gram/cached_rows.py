@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._core import add_at, combine_rows
 from mercer._typing import FloatArray, IndexArray, RealArray
+from mercer.data.checks import distinct
 from mercer.gram.memory_pool import pooled_array
 from mercer.kernels.instruction_set import select_isa
 
@@ -41,13 +42,13 @@ class CachedRows:
         """Evaluate the rows that are missing, and return the slots of all `rows`; None if they do not fit."""
         if not self.capacity:
             return None
-        distinct = np.unique(rows)
-        if distinct.size > self.capacity:
+        wanted = distinct(rows)
+        if wanted.size > self.capacity:
             return None
         self._clock += 1
-        held = self._slots[distinct]
+        held = self._slots[wanted]
         self._last_used[held[held >= 0]] = self._clock
-        missing = distinct[held < 0]
+        missing = wanted[held < 0]
         if missing.size:
             self._take(missing, evaluate)
         return self._slots[rows]

@@ -10,6 +10,7 @@ import numpy as np
 from mercer._core import CompiledKernel, Table
 from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.data import CSR, Data, Dense
+from mercer.data.checks import distinct
 from mercer.gram.backend import Backend, Tiles
 from mercer.gram.encodings.integers import IntegerForm
 from mercer.gram.layout import Layout
@@ -203,7 +204,7 @@ class NativeBackend(Backend):
         if columns is not None:
             fresh = [self._occurring(data) for data in sides if (id(data), columns.size, False) not in self._tables]
             if fresh:
-                columns = self._columns = np.unique(np.concatenate([columns, *fresh]))
+                columns = self._columns = distinct(np.concatenate([columns, *fresh]))
         return [self._table(data, columns, single=single) for data in sides]
 
     def _occurring(self, data: Data) -> IndexArray:

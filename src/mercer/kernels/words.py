@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from mercer._typing import IndexArray
 from mercer.data import Data, Structured
+from mercer.data.checks import distinct
 from mercer.data.structured import STRINGS
 from mercer.kernels.base import Schema
 from mercer.kernels.parameters import flag, real, whole
@@ -191,7 +192,7 @@ class Mismatch(Counted):
         for number, letter in enumerate(self.alphabet):
             if letter in rows.numbers:
                 letters[rows.numbers[letter]] = number
-        outside = bool((letters[np.unique(rows.letters)] < 0).any())  # all letters outside the alphabet have one code
+        outside = bool((letters[distinct(rows.letters)] < 0).any())  # all letters outside the alphabet have one code
         size = len(self.alphabet) + int(outside)
         if size**self.length <= _DENSE_WORDS and 4 * rows.n * size**self.length <= DENSE_BYTES:
             return self._count_densely(rows, np.where(letters < 0, size - 1, letters), size)

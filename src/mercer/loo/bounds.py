@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import BoolArray, FloatArray
 from mercer.certificates.evaluation import evaluate
+from mercer.data.checks import distinct
 from mercer.data.lazy import lazy_property
 from mercer.gram import Gram
 from mercer.kernels.program import is_nonnegative
@@ -126,7 +127,7 @@ class Radius:
     @lazy_property
     def below(self) -> float:
         """A lower bound of R², from the kernel values of a few rows."""
-        some = np.unique(np.linspace(0, self._gram.n - 1, _FEW).astype(np.int64))
+        some = distinct(np.linspace(0, self._gram.n - 1, _FEW).astype(np.int64))
         return self.largest - float(self._gram.block(some, None).min())
 
 

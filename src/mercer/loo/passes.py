@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer._core import leave_out
 from mercer._typing import FloatArray, IndexArray
+from mercer.data.checks import distinct
 from mercer.gram import Gram
 from mercer.loo.reduced_problem import TIGHT, inside_box
 from mercer.loo.tableau import Part, Tableau
@@ -191,7 +192,7 @@ class Passes:
                 settled &= np.sqrt(squared) / far + np.sqrt(outs) * stiff <= 1.0
                 for k in np.flatnonzero(settled).tolist():
                     self.found[int(rows[k])] = float(gradient[k]), int(pivots[k]), float(violation[k])
-                store.add(np.unique(np.concatenate(missing)))
+                store.add(distinct(np.concatenate(missing)))
                 self.peak_bytes = max(self.peak_bytes, self.lasting_bytes + beside + 2 * own.nbytes + store.peak_bytes)
                 pending = pending[ends == _NEEDS_ROWS]
                 before_, here, after = self.plan

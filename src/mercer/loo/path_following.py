@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.evaluation import evaluate
+from mercer.data.checks import distinct
 from mercer.data.lazy import lazy_property
 from mercer.gram import Gram
 from mercer.gram.threads import blas_threads
@@ -111,7 +112,7 @@ class Full:
         falls, rows = np.zeros(self.problem.n_rows), rows_of(self.problem)
         if self.is_loose:
             grow, shrink = level_ends(self.problem, self.beta, self.gradient)
-            for row in np.unique(rows[(grow == grow.min()) | (shrink == shrink.max())]):
+            for row in distinct(rows[(grow == grow.min()) | (shrink == shrink.max())]):
                 falls[row] = level(self.problem, self.beta, self.gradient, rows != row)
         return falls
 

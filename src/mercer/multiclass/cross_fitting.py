@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.solution import Limits
+from mercer.data.checks import distinct
 from mercer.gram import Gram
 from mercer.multiclass.coefficients import Group, groups_of, summed
 from mercer.multiclass.training import JOINT, Duals, train
@@ -62,7 +63,7 @@ def by_folds(
 ) -> FloatArray:
     """Return the values of all rows by machines trained without their fold, (n, n_machines)."""
     raw = np.empty((folds.size, n_machines))
-    for number in np.unique(folds).tolist():
+    for number in distinct(folds).tolist():
         check()
         out = folds == number
         raw[out] = fit(np.flatnonzero(~out), np.flatnonzero(out))

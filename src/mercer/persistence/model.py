@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mercer.certificates.certificate import Certificate, combine
 from mercer.data import Vectors, as_data
+from mercer.data.checks import distinct
 from mercer.data.lazy import lazy_property
 from mercer.kernels import Kernel
 from mercer.losses.certificate import LossCertificate
@@ -164,7 +165,7 @@ class Model:
             return Point(beta, bias, vectors)
         place = np.full(len(self.training.rows), -1)
         place[rows] = np.arange(rows.size)
-        used = np.unique(np.concatenate([part.support for part in parts]))
+        used = distinct(np.concatenate([part.support for part in parts]))
         where = place[self.support_rows[used]]
         if (where < 0).any():
             raise ValueError("a machine has support vectors of classes that it does not separate")

@@ -11,6 +11,7 @@ from mercer._typing import FloatArray
 from mercer.certificates.roundoff import rounding_error
 from mercer.certificates.solution import Limits, Solution
 from mercer.certificates.status import InseparableError, Status
+from mercer.data.checks import distinct
 from mercer.gram import Gram
 from mercer.problems import Problem, nearest_points
 from mercer.solvers.base import Callback, Progress
@@ -49,7 +50,7 @@ class HardMargin:
             problem.n_groups == 1
             and problem.ridge is None
             and bool(np.isinf(problem.upper - problem.lower).all())
-            and np.array_equal(np.unique(problem.linear), (-1.0, 1.0))
+            and np.array_equal(distinct(problem.linear), (-1.0, 1.0))
         )
 
     def solve(

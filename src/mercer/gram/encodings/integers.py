@@ -10,6 +10,7 @@ import numpy.typing as npt
 from mercer._core import Table, integer_rows, multiplies_integers
 from mercer._typing import FloatArray
 from mercer.data import Data, Dense
+from mercer.data.checks import distinct
 from mercer.gram.threads import n_threads
 from mercer.kernels.instruction_set import select_isa
 from mercer.kernels.program import PASSES, Op, Program
@@ -111,7 +112,7 @@ def integer_form(program: Program, data: Data, *, n_jobs: int | None, memory_lim
 
 def _step_of(rows: npt.NDArray[np.floating]) -> float | None:
     """The largest step that all numbers are multiples of, as far as what is between neighbours tells; None without."""
-    sizes = np.unique(np.abs(rows)).astype(np.float64)
+    sizes = distinct(np.abs(rows)).astype(np.float64)
     sizes = sizes[sizes > 0.0]
     if not sizes.size or not np.isfinite(sizes[-1]):
         return None
