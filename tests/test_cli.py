@@ -834,7 +834,7 @@ def test_a_fit_that_comes_to_no_probabilities_says_so_and_replaces_no_model(
     mercer, tmp_path, monkeypatch, options, status, why, hint
 ):
     quantities(60).to_csv(tmp_path / "pay.csv", index=False)
-    monkeypatch.setattr("mercer.estimators.probabilities.in_time", lambda *_, **__: None)  # as Ctrl-C and the clock do
+    monkeypatch.setattr("mercer.estimators._probabilities.in_time", lambda *_, **__: None)  # as Ctrl-C and the clock do
     monkeypatch.setattr(
         "mercer.study.cli.commands.time", SimpleNamespace(perf_counter=iter(range(0, 10**6, 61)).__next__)
     )

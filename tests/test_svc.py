@@ -25,7 +25,7 @@ from cases import ISAS, KERNELS, blobs, laplacian
 from mercer import RBF, SVC, IndefiniteKernelWarning, InseparableError, Linear, Polynomial, Status
 from mercer.data import as_data
 from mercer.estimators import iterated
-from mercer.estimators.labels import check_labels
+from mercer.estimators._labels import check_labels
 from mercer.kernels import NAMES, Callable, ChiSquared, Hamming, HistogramIntersection, Precomputed
 from mercer.solvers import Solution
 from pairs import every_pair

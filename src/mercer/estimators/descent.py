@@ -14,9 +14,9 @@ from mercer._typing import FloatArray
 from mercer.certificates.status import Status
 from mercer.data import Data, Precomputed
 from mercer.data.arguments import check_choice, check_learning_rate, check_number
-from mercer.estimators.by_pairs import ByPairs
-from mercer.estimators.iterated import Iterated
-from mercer.estimators.probabilities import Check
+from mercer.estimators._base import Iterated
+from mercer.estimators._by_pairs import ByPairs
+from mercer.estimators._probabilities import Check
 from mercer.gram import Gram
 from mercer.kernels import Callable as FunctionKernel
 from mercer.kernels import Gamma, Kernel

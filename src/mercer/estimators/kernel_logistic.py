@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from mercer.data.arguments import check_number
-from mercer.estimators.every_row import EveryRowMachine
-from mercer.estimators.iterated import Iterated
-from mercer.estimators.likelihood import ByLikelihood, log_likelihood
+from mercer.estimators._base import Iterated
+from mercer.estimators._every_row import EveryRowMachine
+from mercer.estimators._scores import ByLikelihood, log_likelihood
 from mercer.kernels import Gamma, Kernel
 from mercer.losses import kernel_newton
 from mercer.solvers import Progress

@@ -18,9 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._typing import FloatArray
 from mercer.data import Data
 from mercer.data.arguments import check_number
-from mercer.estimators.every_row import EveryRowMachine
-from mercer.estimators.targets import check_columns_of_targets
-from mercer.estimators.told import check_sample_weight
+from mercer.estimators._every_row import EveryRowMachine
+from mercer.estimators._validation import check_columns_of_targets, check_sample_weight
 from mercer.gram import Gram
 from mercer.kernels import Callable as FunctionKernel
 from mercer.kernels import Gamma, Kernel, Laplacian, as_kernel

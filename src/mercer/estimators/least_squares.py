@@ -12,11 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_number
-from mercer.estimators.by_scores import ByScores, known_accuracy
-from mercer.estimators.labels import one_column_for_two, read_labels
-from mercer.estimators.linear import LinearMachine
-from mercer.estimators.probabilities import HasProbabilities
-from mercer.estimators.rows import check_table
+from mercer.estimators._labels import one_column_for_two, read_labels
+from mercer.estimators._linear import LinearMachine
+from mercer.estimators._probabilities import HasProbabilities
+from mercer.estimators._scores import ByScores, known_accuracy
+from mercer.estimators._validation import check_table
 from mercer.losses import least_squares
 from mercer.multiclass.calibration import FOLDS
 from mercer.multiclass.cross_fitting import by_folds, fold_numbers

@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import check_number
-from mercer.estimators.by_scores import ByScores, known_accuracy
-from mercer.estimators.every_row import EveryRowMachine
-from mercer.estimators.labels import one_column_for_two
-from mercer.estimators.probabilities import HasProbabilities
+from mercer.estimators._every_row import EveryRowMachine
+from mercer.estimators._labels import one_column_for_two
+from mercer.estimators._probabilities import HasProbabilities
+from mercer.estimators._scores import ByScores, known_accuracy
 from mercer.gram.factorisation import Check, no_check
 from mercer.kernels import Gamma, Kernel
 from mercer.losses import ridge

@@ -11,11 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_choice, check_learning_rate, check_number, check_whole
-from mercer.estimators.iterated import Iterated
-from mercer.estimators.labels import read_labels
-from mercer.estimators.likelihood import ByLikelihood, log_likelihood
-from mercer.estimators.linear import LinearMachine
-from mercer.estimators.rows import check_table
+from mercer.estimators._base import Iterated
+from mercer.estimators._labels import read_labels
+from mercer.estimators._linear import LinearMachine
+from mercer.estimators._scores import ByLikelihood, log_likelihood
+from mercer.estimators._validation import check_table
 from mercer.losses import logistic
 from mercer.solvers import Progress
 from mercer.specs import ForLogisticRegression

@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from mercer._typing import FloatArray, IndexArray
 from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
 from mercer.data.arguments import check_choice, check_count, check_whole
-from mercer.estimators.base import KernelMachine
+from mercer.estimators._base import KernelMachine
 from mercer.estimators.svc import SVC
 from mercer.kernels import Gamma, Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel

@@ -13,8 +13,8 @@ import numpy as np
 from mercer import problems, specs
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import check_share
-from mercer.estimators.classifier import MarginClassifier
-from mercer.estimators.labels import Labels
+from mercer.estimators._classifier import MarginClassifier
+from mercer.estimators._labels import Labels
 from mercer.kernels import Gamma, Kernel
 from mercer.multiclass.training import Duals, Machines
 from mercer.solvers import Progress

@@ -7,8 +7,8 @@ from typing import Any
 
 from mercer import problems, specs
 from mercer.data.arguments import check_share
-from mercer.estimators.parameters import check_finite_penalty
-from mercer.estimators.regressor import VectorRegressor
+from mercer.estimators._dual import VectorRegressor
+from mercer.estimators._validation import check_finite_penalty
 from mercer.kernels import Gamma, Kernel
 from mercer.solvers import Progress
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from mercer import specs
 from mercer.data.arguments import check_share
-from mercer.estimators.contamination import Border, border_of, missing_below
-from mercer.estimators.novelty import NoveltyDetector
-from mercer.estimators.told import check_sample_weight
+from mercer.estimators._contamination import Border, border_of, missing_below
+from mercer.estimators._novelty import NoveltyDetector
+from mercer.estimators._validation import check_sample_weight
 from mercer.kernels import Gamma, Kernel
 from mercer.solvers import Progress
 

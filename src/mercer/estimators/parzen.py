@@ -9,9 +9,9 @@ import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import check_whole
-from mercer.estimators.by_scores import ByScores
-from mercer.estimators.every_row import EveryRowMachine
-from mercer.estimators.probabilities import HasProbabilities
+from mercer.estimators._every_row import EveryRowMachine
+from mercer.estimators._probabilities import HasProbabilities
+from mercer.estimators._scores import ByScores
 from mercer.kernels import Gamma, Kernel
 from mercer.kernels.base import finite
 from mercer.multiclass.calibration import FOLDS

@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._typing import FloatArray
 from mercer.data import Vectors
 from mercer.data.arguments import check_callback, check_choice, check_count, check_seconds
-from mercer.estimators.by_pairs import ByPairs
-from mercer.estimators.probabilities import Check
+from mercer.estimators._by_pairs import ByPairs
+from mercer.estimators._probabilities import Check
 from mercer.gram import CachePolicy, Gram
 from mercer.kernels import Gamma, Kernel, Linear
 from mercer.losses import perceptron

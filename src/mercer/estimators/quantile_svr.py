@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mercer import specs
-from mercer.estimators.parameters import check_finite_penalty, check_quantile
-from mercer.estimators.regressor import VectorRegressor
+from mercer.estimators._dual import VectorRegressor
+from mercer.estimators._validation import check_finite_penalty, check_quantile
 from mercer.kernels import Gamma, Kernel
 from mercer.solvers import Progress
 

@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._typing import FloatArray
 from mercer.data import Vectors, as_data
 from mercer.data.arguments import check_count, check_whole
-from mercer.estimators.labels import read_labels
+from mercer.estimators._labels import read_labels
+from mercer.estimators._validation import check_table
 from mercer.estimators.logistic import LogisticRegression
-from mercer.estimators.rows import check_table
 from mercer.geometry import gram_matrix
 from mercer.kernels import RBF, Gamma
 from mercer.kernels.parameters import gamma_or_rule

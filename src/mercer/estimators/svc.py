@@ -11,10 +11,10 @@ import numpy as np
 from mercer import problems, specs
 from mercer.certificates.evaluation import Evaluation
 from mercer.data.arguments import check_choice
-from mercer.estimators.classifier import MarginClassifier
-from mercer.estimators.labels import Labels, check_classes, class_numbers
-from mercer.estimators.parameters import check_penalty
-from mercer.estimators.row_changes import Change, ChangesRows, RowsHeld
+from mercer.estimators._classifier import MarginClassifier
+from mercer.estimators._labels import Labels, check_classes, class_numbers
+from mercer.estimators._row_changes import Change, ChangesRows, RowsHeld
+from mercer.estimators._validation import check_penalty
 from mercer.kernels import Gamma, Kernel
 from mercer.multiclass import training
 from mercer.problems import Problem

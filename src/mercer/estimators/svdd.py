@@ -10,8 +10,8 @@ import numpy as np
 from mercer import specs
 from mercer._typing import FloatArray
 from mercer.data import Data, Precomputed
-from mercer.estimators.novelty import NoveltyDetector
-from mercer.estimators.parameters import check_penalty
+from mercer.estimators._novelty import NoveltyDetector
+from mercer.estimators._validation import check_penalty
 from mercer.gram.backends import InMemoryRows
 from mercer.kernels import Gamma, Kernel, Linear
 from mercer.solvers import Progress

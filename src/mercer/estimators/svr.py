@@ -10,10 +10,9 @@ import numpy as np
 from mercer import specs
 from mercer.certificates.evaluation import Evaluation
 from mercer.data.arguments import check_choice, check_number
-from mercer.estimators.parameters import check_finite_penalty
-from mercer.estimators.regressor import VectorRegressor
-from mercer.estimators.row_changes import Change, ChangesRows, RowsHeld
-from mercer.estimators.targets import check_targets
+from mercer.estimators._dual import VectorRegressor
+from mercer.estimators._row_changes import Change, ChangesRows, RowsHeld
+from mercer.estimators._validation import check_finite_penalty, check_targets
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel
 from mercer.problems import Problem

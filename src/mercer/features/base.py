@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.data import Data
-from mercer.estimators.rows import check_table
+from mercer.estimators._validation import check_table
 
 
 class FeatureMap(TransformerMixin, BaseEstimator):

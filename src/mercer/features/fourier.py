@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from mercer._typing import FloatArray
 from mercer.data import Data, Vectors
 from mercer.data.arguments import check_count
-from mercer.estimators.kernel_parameters import HoldsKernel
+from mercer.estimators._base import HoldsKernel
 from mercer.features.base import DenseMap
 from mercer.kernels import RBF, Gamma, Kernel, Laplacian, Matern, RationalQuadratic, as_kernel
 from mercer.kernels.parameters import number

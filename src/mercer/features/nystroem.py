@@ -15,8 +15,8 @@ from mercer._typing import FloatArray
 from mercer.certificates.status import IndefiniteKernelWarning
 from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
 from mercer.data.arguments import check_choice, check_count, check_whole
-from mercer.estimators.kernel_parameters import HoldsKernel
-from mercer.estimators.rows import check_rows, check_square
+from mercer.estimators._base import HoldsKernel
+from mercer.estimators._validation import check_rows, check_square
 from mercer.features.base import DenseMap
 from mercer.features.landmarks import SCHEMES
 from mercer.geometry import blocks

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples
 
 from mercer._typing import IndexArray
 from mercer.certificates.status import StoppedError
-from mercer.estimators.rows import check_square
+from mercer.estimators._validation import check_square
 from mercer.solvers import Interruption
 
 Result = TypeVar("Result")

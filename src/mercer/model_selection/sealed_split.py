@@ -20,7 +20,7 @@ from mercer._typing import FloatArray
 from mercer.data import Precomputed as GivenValues
 from mercer.data import is_table
 from mercer.data.arguments import check_flag, check_level
-from mercer.estimators.rows import check_square
+from mercer.estimators._validation import check_square
 from mercer.model_selection.folds import checked_length, cut
 from mercer.model_selection.metrics import Interval, share_interval, wilson_interval
 from mercer.model_selection.seal import Opening, Seal, SealedTest

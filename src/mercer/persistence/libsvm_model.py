@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._typing import FloatArray, IndexArray
 from mercer.data import Vectors, as_data
 from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR
-from mercer.estimators.restored import restored_classifier, restored_machine
+from mercer.estimators._restored import restored_classifier, restored_machine
 from mercer.kernels import Kernel, Precomputed
 from mercer.multiclass.coefficients import PairCoefficients, table_of
 from mercer.multiclass.pairs import class_pairs, pairs_with, place_among_others

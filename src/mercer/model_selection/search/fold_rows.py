@@ -18,9 +18,9 @@ from sklearn.utils.validation import _check_feature_names
 
 from mercer._typing import IndexArray
 from mercer.data import Data
-from mercer.estimators.base import DualMachine
-from mercer.estimators.classifier import MarginClassifier
-from mercer.estimators.rows import check_rows
+from mercer.estimators._classifier import MarginClassifier
+from mercer.estimators._dual import DualMachine
+from mercer.estimators._validation import check_rows
 from mercer.model_selection.folds import rows_for
 from mercer.model_selection.search.pipelines import machine_of, steps_of
 

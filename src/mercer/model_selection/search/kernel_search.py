@@ -22,9 +22,7 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import _num_samples
 
 from mercer.data.arguments import check_callback, check_number, check_seconds, check_whole
-from mercer.estimators.parameters import check_verbose
-from mercer.estimators.rows import check_square
-from mercer.estimators.told import refuse_targets
+from mercer.estimators._validation import check_square, check_verbose, refuse_targets
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.kernels import Kernel, as_kernel
 from mercer.model_selection.folds import checked_length, lacking_class, require_splits

@@ -16,8 +16,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from mercer.certificates.status import Status, StoppedError
-from mercer.estimators.base import DualMachine
-from mercer.estimators.iterated import Iterated
+from mercer.estimators._base import Iterated
+from mercer.estimators._dual import DualMachine
 from mercer.model_selection.leave_one_out import LeaveOneOut, leave_one_out, require_followed
 from mercer.model_selection.search.base import Allowance
 from mercer.model_selection.search.pipelines import machine_of, path_of

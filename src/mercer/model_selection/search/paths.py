@@ -10,7 +10,7 @@ from typing import Any
 
 from mercer.certificates.status import StoppedError
 from mercer.data.lazy import lazy_property
-from mercer.estimators.base import DualMachine
+from mercer.estimators._dual import DualMachine
 from mercer.kernels import Kernel
 from mercer.model_selection.search.fold_rows import Rows
 from mercer.model_selection.search.shared_matrices import Matrices, Memory

@@ -23,7 +23,7 @@ from mercer._typing import IndexArray
 from mercer.certificates.certificate import worst_status
 from mercer.certificates.status import Status, StoppedError
 from mercer.data.lazy import lazy_property
-from mercer.estimators.base import DualMachine
+from mercer.estimators._dual import DualMachine
 from mercer.losses.certificate import LossCertificate
 from mercer.model_selection.search.base import Search
 from mercer.model_selection.search.cv_results import columns, ranks

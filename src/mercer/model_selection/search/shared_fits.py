@@ -18,12 +18,12 @@ from sklearn.base import clone
 from mercer._typing import IndexArray
 from mercer.certificates.status import InseparableError, Status, StoppedError
 from mercer.data import Precomputed
-from mercer.estimators.base import DualMachine
-from mercer.estimators.classifier import MarginClassifier
-from mercer.estimators.every_row import EveryRowMachine
-from mercer.estimators.iterated import Iterated
-from mercer.estimators.labels import read_labels
-from mercer.estimators.told import check_sample_weight
+from mercer.estimators._base import Iterated
+from mercer.estimators._classifier import MarginClassifier
+from mercer.estimators._dual import DualMachine
+from mercer.estimators._every_row import EveryRowMachine
+from mercer.estimators._labels import read_labels
+from mercer.estimators._validation import check_sample_weight
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.gram.backends import InMemoryRows, n_threads
 from mercer.kernels import Kernel

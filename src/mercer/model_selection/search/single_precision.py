@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.data import Data
-from mercer.estimators.base import DualMachine
+from mercer.estimators._dual import DualMachine
 from mercer.multiclass.coefficients import groups_of, summed
 
 _SPREAD = 2.0**-25 / 3.0**0.5  # standard deviation of the rounding error of a value in [1/2, 1): uniform within 2^-25

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.estimators.by_scores import ByScores
-from mercer.estimators.every_row import EveryRowMachine
-from mercer.estimators.labels import Labels
-from mercer.estimators.probabilities import Check, HasProbabilities
+from mercer.estimators._every_row import EveryRowMachine
+from mercer.estimators._labels import Labels
+from mercer.estimators._probabilities import Check, HasProbabilities
+from mercer.estimators._scores import ByScores
 from mercer.gram import Gram
 from mercer.multiclass.calibration import FOLDS
 from mercer.multiclass.cross_fitting import by_folds, fold_numbers

@@ -14,9 +14,9 @@ from mercer._typing import FloatArray
 from mercer.certificates.status import Status
 from mercer.data import Data, Precomputed
 from mercer.data.arguments import check_choice
-from mercer.estimators.base import DualMachine
-from mercer.estimators.labels import Labels, read_labels
-from mercer.estimators.probabilities import HasProbabilities
+from mercer.estimators._dual import DualMachine
+from mercer.estimators._labels import Labels, read_labels
+from mercer.estimators._probabilities import HasProbabilities
 from mercer.gram import CachePolicy, Gram
 from mercer.loo.crammer_singer import joint_left_out
 from mercer.loo.decision_values import left_out as values_without_rows

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import check_choice, check_flag
-from mercer.estimators.labels import Labels
+from mercer.estimators._labels import Labels
 from mercer.multiclass.calibration import CALIBRATIONS, FITTED_ON, FOLDS, LEAVE_ONE_OUT, Calibration, calibrate
 from mercer.multiclass.training import class_scores
 from mercer.solvers.interruption import in_time

@@ -1,44 +1,40 @@
-"""Base classes of the estimators with a kernel: reading rows, making the Gram matrix, storing certified solutions."""
+"""Base classes of the machines whose dual problems are solved and certified."""
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from functools import cache
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import sklearn
-from sklearn.base import BaseEstimator
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import InvalidParameterError
-from sklearn.utils.validation import check_is_fitted
 
 from mercer.certificates.certificate import Certificate, worst_status
 from mercer.certificates.solution import Solutions
-from mercer.certificates.status import IndefiniteKernelWarning, Status
+from mercer.certificates.status import Status
 from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
-from mercer.data.arguments import check_flag, check_whole
-from mercer.estimators.iterated import Iterated
-from mercer.estimators.kernel_parameters import HoldsKernel
-from mercer.estimators.labels import Labels, read_labels
-from mercer.estimators.parameters import check_verbose, check_without_effect
-from mercer.estimators.rows import check_rows, check_square, scaling_hint
-from mercer.estimators.targets import check_targets
-from mercer.estimators.told import check_sample_weight
+from mercer.data.arguments import check_flag
+from mercer.estimators._base import Iterated, KernelMachine, say
+from mercer.estimators._validation import (
+    check_sample_weight,
+    check_targets,
+    check_verbose,
+    check_without_effect,
+    scaling_hint,
+)
 from mercer.geometry import RKHSFunction
-from mercer.gram import CachePolicy, Gram
+from mercer.gram import Gram
 from mercer.gram.backends import InMemoryRows
-from mercer.kernels import Gamma, Kernel, Linear, as_kernel
+from mercer.kernels import Kernel, Linear
 from mercer.kernels.base import restored_rows
 from mercer.kernels.evaluated import EvaluatedKernel
-from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
 from mercer.multiclass.coefficients import Coefficients, Group, PairCoefficients, columns_of, groups_of, summed
 from mercer.multiclass.decision import decision_values
 from mercer.problems import Problem
@@ -50,134 +46,6 @@ _GO_ON = {
     Status.TIME_LIMIT: "Raise max_seconds, or fit again with warm_start=True to go on.",
     Status.INTERRUPTED: "Fit again with warm_start=True to go on.",
 }
-
-
-class KernelMachine(HoldsKernel, BaseEstimator):
-    """An estimator with a kernel; its rows are vectors, kernel values, strings or sets."""
-
-    kernel: str | Kernel | Callable[[Any, Any], Any]
-    degree: int
-    gamma: Gamma
-    coef0: float
-    memory_limit: int | None
-    n_jobs: int | None
-    verbose: int
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        structured = isinstance(self.kernel, Kernel) and self.kernel.is_structured
-        tags.input_tags.sparse = not structured
-        tags.input_tags.two_d_array = not structured
-        tags.input_tags.string = structured
-        tags.input_tags.pairwise = self._takes_values()
-        return tags
-
-    @classmethod
-    @cache
-    def _get_param_names(cls) -> list[str]:
-        """Names of the parameters, cached: scikit-learn would inspect the signature for every clone in a search."""
-        return cast(list[str], super()._get_param_names())
-
-    def _kernel_asked_for(self) -> Kernel:
-        if not isinstance(self.kernel, Kernel):  # like scikit-learn, check parameters that the kernel does not use too
-            whole("degree", self.degree)
-            gamma_or_rule(self.gamma, DISTANCE_RULES)
-            real("coef0", self.coef0)
-        return as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
-
-    def _training_rows(self, X: Any, y: Any) -> tuple[Kernel, Data]:
-        """Return the kernel from the parameters, before its rules such as gamma="scale" are applied, and the rows."""
-        try:
-            spec = self._kernel_asked_for()
-        except (TypeError, ValueError) as error:
-            raise InvalidParameterError(str(error)) from error
-        data = check_rows(self, X, spec, reset=True, y=y)
-        if isinstance(spec, EvaluatedKernel):
-            return spec, data
-        if isinstance(data, Precomputed):
-            check_square(data.shape)
-        if isinstance(data, Precomputed) and (found := data.asymmetry()) is not None:
-            i, j, apart = found
-            raise ValueError(
-                f"a precomputed kernel matrix must be symmetric, but row {i}, column {j} and row {j}, column {i} "
-                f"differ by {apart:g}: give 0.5 * (K + K.T) where both mean the same."
-            )
-        if isinstance(data, Precomputed):
-            data = _symmetric(data)
-        return spec, data
-
-    def _rows_of_classes(self, X: Any, y: Any, sample_weight: Any, class_weight: Any) -> tuple[Kernel, Data, Labels]:
-        """Return the kernel with numbers for its parameters, the rows, and their labels and weights."""
-        spec, data = self._training_rows(X, y)
-        labels = read_labels(y, sample_weight, class_weight, data.n)
-        return spec.resolve(data, labels.uneven_weights), data, labels
-
-    def _gram(
-        self,
-        kernel: Kernel,
-        data: Data,
-        rows: npt.NDArray[np.int64],
-        *,
-        keep: CachePolicy = CachePolicy.NONE,
-    ) -> Gram:
-        """Return the Gram matrix of the chosen rows."""
-        gram = Gram(
-            kernel,
-            data,
-            memory_limit=check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0),
-            keep=keep,
-            n_jobs=check_whole("n_jobs", self.n_jobs),
-        )
-        if self.verbose:
-            for reason in (*kernel.reasons, gram.backend_reason):
-                _say(reason)
-        return gram if rows.size == data.n else gram.restrict(rows)
-
-    def _warn_of_kernel(self, gram: Gram, besides: str = "", *, depth: int) -> None:
-        """Warn if the kernel is not known to be positive semidefinite, so that optimality is not proved.
-
-        `besides` is a further consequence for the message. The user's call is `depth` frames above.
-        """
-        if not gram.is_convex:
-            warnings.warn(
-                f"{self.kernel_!r} is not known to be positive semidefinite on the training rows ({gram.diagnosis}). "
-                f"{_UNKNOWN if gram.diagnosis.verdict == 'not refuted' else ''}"
-                "The result satisfies the optimality conditions at best (`stationary`): it need not be the optimum"
-                f"{besides}.",
-                IndefiniteKernelWarning,
-                stacklevel=depth,
-            )
-
-    def _check_is_fitted(self) -> None:
-        if "kernel_" not in vars(self):  # check_is_fitted alone takes as long as a prediction of a small machine
-            check_is_fitted(self, "kernel_")
-
-    def _new_rows(self, X: Any) -> Data:
-        self._check_is_fitted()
-        return check_rows(self, X, self.kernel_, reset=False)
-
-
-_UNKNOWN = (
-    "With more than 2,000 rows (a matrix in memory: 5,000) this is not checked; if you know it, say so by "
-    "mercer.kernels.Precomputed(is_psd=True) or Callable(function, is_psd=True). "
-)
-
-_WARNED_ASYMMETRY = 1e-12  # relative to the largest kernel value; a larger asymmetry of the matrix causes a warning
-
-
-def _symmetric(data: Precomputed) -> Precomputed:
-    """Return the symmetric part of a kernel matrix; warn if the matrix is asymmetric beyond rounding."""
-    made = data.symmetric()
-    if made is not data:
-        apart, largest = 2.0 * float(abs(data.array - made.array).max()), float(abs(made.array).max())
-        if apart > _WARNED_ASYMMETRY * largest:
-            warnings.warn(
-                f"the precomputed kernel matrix is not quite symmetric: K and K.T differ by up to {apart:.3g}, as "
-                "rounding makes them differ. The mean of both is used.",
-                UserWarning,
-                stacklevel=5,
-            )
-    return made
 
 
 class DualMachine(Iterated, KernelMachine):
@@ -359,7 +227,7 @@ class DualMachine(Iterated, KernelMachine):
         """Warn if the fit is not optimal or used too much memory. The user's call is `depth` frames above."""
         solutions = self._solutions
         if self.verbose:
-            _say(f"{solutions[0].solver}: {solutions[0].reason}")
+            say(f"{solutions[0].solver}: {solutions[0].reason}")
         self._warn_of_kernel(gram, self._besides, depth=depth + 1)
         if self._silent or (self._search is not None and self._search.requested):
             return
@@ -367,7 +235,7 @@ class DualMachine(Iterated, KernelMachine):
             warnings.warn(f"{type(self).__name__}: {Status.UNVERIFIED.advice}", ConvergenceWarning, stacklevel=depth)
             return
         if self.verbose:
-            _say(str(self.certificate_))
+            say(str(self.certificate_))
         self._warn_of_memory(solutions.peak_memory_bytes, depth=depth + 1)
         if worst_status(solutions.statuses) not in (Status.OPTIMAL, Status.STATIONARY):
             certificate = self.certificate_
@@ -472,12 +340,36 @@ class SingleMachine(DualMachine):
         return last
 
 
+class VectorRegressor(RegressorMixin, SingleMachine):
+    """A support vector regressor: `predict` returns the decision function."""
+
+    def predict(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return f(x) for each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m,)
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` holds NaN or infinity, or if its features are not those of `fit`.
+
+        Notes
+        -----
+        Costs m * n_SV kernel values, in double precision.
+        """
+        return self._raw_decision(self._new_rows(X))[:, 0]
+
+
 def as_scikit_learn_has_it(rows: Any) -> Any:
     """Return CSR rows as `csr_matrix`, or as `csr_array` if scikit-learn is configured so; other rows unchanged."""
     if not sp.issparse(rows) or sklearn.get_config().get("sparse_interface") == "sparray":
         return rows
     return sp.csr_matrix(rows)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)

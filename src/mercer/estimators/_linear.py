@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray
-from mercer.estimators.rows import check_table
+from mercer.estimators._validation import check_table
 
 
 class LinearMachine(BaseEstimator):

@@ -11,7 +11,7 @@ from sklearn.base import OutlierMixin
 
 from mercer._typing import FloatArray
 from mercer.data import Data, Dense
-from mercer.estimators.base import SingleMachine
+from mercer.estimators._dual import SingleMachine
 
 _MOST_ROWS, _LEAST_ROWS = 512, 3  # training rows; the scores of so many rows are compared, at most and at least
 _LEAST_SPREAD = 100.0  # error bounds; if the scores differ by less, rounding may decide which rows are outside

@@ -15,9 +15,8 @@ from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.evaluation import Evaluation
 from mercer.certificates.solution import Solutions
 from mercer.data import Data, Precomputed
-from mercer.estimators.base import DualMachine
-from mercer.estimators.rows import check_rows, drop_record
-from mercer.estimators.told import check_sample_weight
+from mercer.estimators._dual import DualMachine
+from mercer.estimators._validation import check_rows, check_sample_weight, drop_record
 from mercer.gram import Gram
 from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.problems import Problem

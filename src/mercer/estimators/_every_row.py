@@ -14,8 +14,8 @@ from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.status import Status, StoppedError
 from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
 from mercer.data.arguments import check_seconds
-from mercer.estimators.base import KernelMachine
-from mercer.estimators.labels import Labels
+from mercer.estimators._base import KernelMachine
+from mercer.estimators._labels import Labels
 from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel

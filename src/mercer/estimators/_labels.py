@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import check_number
-from mercer.estimators.told import check_sample_weight, has_plain_labels
+from mercer.estimators._validation import check_sample_weight, has_plain_labels
 
 _LARGEST_INTEGER = np.iinfo(np.int64).max
 

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.data import Vectors
-from mercer.estimators.base import DualMachine, SingleMachine
-from mercer.estimators.classifier import MarginClassifier
-from mercer.estimators.novelty import NoveltyDetector
+from mercer.estimators._classifier import MarginClassifier
+from mercer.estimators._dual import DualMachine, SingleMachine
+from mercer.estimators._novelty import NoveltyDetector
 from mercer.kernels import Kernel
 from mercer.multiclass.coefficients import Coefficients
 

@@ -1,0 +1,273 @@
+"""Base classes of estimators: kernel parameters, limits and progress, and reading rows into a Gram matrix."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from copy import deepcopy
+from functools import cache
+from typing import Any, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import InvalidParameterError
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.certificates.status import IndefiniteKernelWarning
+from mercer.data import Data, Precomputed
+from mercer.data.arguments import WHOLE, check_callback, check_number, check_seconds, check_whole
+from mercer.estimators._labels import Labels, read_labels
+from mercer.estimators._validation import (
+    check_rows,
+    check_square,
+)
+from mercer.gram import CachePolicy, Gram
+from mercer.kernels import Gamma, Kernel, as_kernel
+from mercer.kernels.evaluated import EvaluatedKernel
+from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
+from mercer.solvers import Limits, Progress
+
+
+class HoldsKernel:
+    """An estimator whose kernel parameters can be set by name: ``kernel__gamma``, ``kernel__left__kernel__gamma``.
+
+    Kernels are immutable: setting a parameter gives the estimator a new kernel. A callable with `set_params`, such as
+    a Gaussian process kernel of scikit-learn, is copied before it is changed.
+    """
+
+    kernel: Any
+
+    def _takes_values(self) -> bool:
+        """Whether X holds kernel values."""
+        held = self.kernel
+        return held.takes_values if isinstance(held, Kernel) else isinstance(held, str) and held == "precomputed"
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of the estimator and of its kernel.
+
+        Parameters
+        ----------
+        **params : dict
+            Names as in `get_params`, with their new values.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter.
+        """
+        inner: dict[str, dict[str, Any]] = {}
+        for path in list(params):
+            name, _, rest = path.partition("__")
+            held = params.get(name, getattr(self, name, None))
+            if rest and (isinstance(held, Kernel) or (name == "kernel" and _has_parameters(held))):
+                inner.setdefault(name, {})[rest] = params.pop(path)
+            elif rest and name == "kernel":
+                raise ValueError(
+                    f"kernel={held!r} has no parameters of its own to set {path!r}: give a Kernel object, or a "
+                    "function that is an object with get_params and set_params."
+                )
+        super().set_params(**params)  # type: ignore[misc]
+        for name, values in inner.items():
+            setattr(self, name, _changed(getattr(self, name), values))
+        return self
+
+
+def _has_parameters(held: Any) -> bool:
+    return not isinstance(held, type) and hasattr(held, "get_params") and hasattr(held, "set_params")
+
+
+def _changed(held: Any, values: dict[str, Any]) -> Any:
+    """Return a copy of the kernel with these parameters."""
+    if isinstance(held, Kernel):
+        return held.with_params(**values)
+    other = deepcopy(held)
+    other.set_params(**values)
+    return other
+
+
+_PAUSE = 5.0  # seconds between two lines of progress, for verbose=1
+
+
+class Iterated:
+    """An estimator with a tolerance, limits, a callback and progress on stderr."""
+
+    tol: float
+    tol_gap: float | None = None  # for estimators without this parameter
+    max_iter: int
+    max_seconds: float | None
+    verbose: int
+    callback: Callable[[Progress], object] | None
+
+    def _limits(self) -> Limits:
+        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, WHOLE) or self.max_iter < -1:
+            raise InvalidParameterError(f"max_iter must be an integer >= 0, or -1 for no limit, got {self.max_iter!r}.")
+        return Limits(
+            tol=check_number("tol", self.tol, above=0.0, finite=True),
+            tol_gap=None if self.tol_gap is None else check_number("tol_gap", self.tol_gap, above=0.0, finite=True),
+            max_iter=int(self.max_iter),
+            max_seconds=check_seconds(self.max_seconds),
+        )
+
+    def _listener(self) -> Callable[[Progress], object] | None:
+        """Return the function that gets progress reports, or None if neither `verbose` nor `callback` is set."""
+        check_callback(self.callback)
+        return _Reporter(self.verbose, self.callback) if self.verbose or self.callback is not None else None
+
+
+class _Reporter:
+    """Write progress to stderr, as often as `verbose` asks for, and pass it to the user's callback."""
+
+    def __init__(self, verbose: int, callback: Callable[[Progress], object] | None) -> None:
+        self._pause = 0.0 if verbose > 1 else _PAUSE if verbose else math.inf
+        self._callback, self._shown = callback, time.monotonic()
+
+    def __call__(self, progress: Progress) -> object:
+        now = time.monotonic()
+        if now - self._shown >= self._pause:
+            self._shown = now
+            print(
+                f"{progress.seconds:8.1f} s  {progress.stage}  step {progress.n_iter}  "
+                f"violation {progress.violation:.3g} (tolerance {progress.tol:g})",
+                file=sys.stderr,
+            )
+        return None if self._callback is None else self._callback(progress)
+
+
+class KernelMachine(HoldsKernel, BaseEstimator):
+    """An estimator with a kernel; its rows are vectors, kernel values, strings or sets."""
+
+    kernel: str | Kernel | Callable[[Any, Any], Any]
+    degree: int
+    gamma: Gamma
+    coef0: float
+    memory_limit: int | None
+    n_jobs: int | None
+    verbose: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        structured = isinstance(self.kernel, Kernel) and self.kernel.is_structured
+        tags.input_tags.sparse = not structured
+        tags.input_tags.two_d_array = not structured
+        tags.input_tags.string = structured
+        tags.input_tags.pairwise = self._takes_values()
+        return tags
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """Names of the parameters, cached: scikit-learn would inspect the signature for every clone in a search."""
+        return cast(list[str], super()._get_param_names())
+
+    def _kernel_asked_for(self) -> Kernel:
+        if not isinstance(self.kernel, Kernel):  # like scikit-learn, check parameters that the kernel does not use too
+            whole("degree", self.degree)
+            gamma_or_rule(self.gamma, DISTANCE_RULES)
+            real("coef0", self.coef0)
+        return as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
+
+    def _training_rows(self, X: Any, y: Any) -> tuple[Kernel, Data]:
+        """Return the kernel from the parameters, before its rules such as gamma="scale" are applied, and the rows."""
+        try:
+            spec = self._kernel_asked_for()
+        except (TypeError, ValueError) as error:
+            raise InvalidParameterError(str(error)) from error
+        data = check_rows(self, X, spec, reset=True, y=y)
+        if isinstance(spec, EvaluatedKernel):
+            return spec, data
+        if isinstance(data, Precomputed):
+            check_square(data.shape)
+        if isinstance(data, Precomputed) and (found := data.asymmetry()) is not None:
+            i, j, apart = found
+            raise ValueError(
+                f"a precomputed kernel matrix must be symmetric, but row {i}, column {j} and row {j}, column {i} "
+                f"differ by {apart:g}: give 0.5 * (K + K.T) where both mean the same."
+            )
+        if isinstance(data, Precomputed):
+            data = _symmetric(data)
+        return spec, data
+
+    def _rows_of_classes(self, X: Any, y: Any, sample_weight: Any, class_weight: Any) -> tuple[Kernel, Data, Labels]:
+        """Return the kernel with numbers for its parameters, the rows, and their labels and weights."""
+        spec, data = self._training_rows(X, y)
+        labels = read_labels(y, sample_weight, class_weight, data.n)
+        return spec.resolve(data, labels.uneven_weights), data, labels
+
+    def _gram(
+        self,
+        kernel: Kernel,
+        data: Data,
+        rows: npt.NDArray[np.int64],
+        *,
+        keep: CachePolicy = CachePolicy.NONE,
+    ) -> Gram:
+        """Return the Gram matrix of the chosen rows."""
+        gram = Gram(
+            kernel,
+            data,
+            memory_limit=check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0),
+            keep=keep,
+            n_jobs=check_whole("n_jobs", self.n_jobs),
+        )
+        if self.verbose:
+            for reason in (*kernel.reasons, gram.backend_reason):
+                say(reason)
+        return gram if rows.size == data.n else gram.restrict(rows)
+
+    def _warn_of_kernel(self, gram: Gram, besides: str = "", *, depth: int) -> None:
+        """Warn if the kernel is not known to be positive semidefinite, so that optimality is not proved.
+
+        `besides` is a further consequence for the message. The user's call is `depth` frames above.
+        """
+        if not gram.is_convex:
+            warnings.warn(
+                f"{self.kernel_!r} is not known to be positive semidefinite on the training rows ({gram.diagnosis}). "
+                f"{_UNKNOWN if gram.diagnosis.verdict == 'not refuted' else ''}"
+                "The result satisfies the optimality conditions at best (`stationary`): it need not be the optimum"
+                f"{besides}.",
+                IndefiniteKernelWarning,
+                stacklevel=depth,
+            )
+
+    def _check_is_fitted(self) -> None:
+        if "kernel_" not in vars(self):  # check_is_fitted alone takes as long as a prediction of a small machine
+            check_is_fitted(self, "kernel_")
+
+    def _new_rows(self, X: Any) -> Data:
+        self._check_is_fitted()
+        return check_rows(self, X, self.kernel_, reset=False)
+
+
+_UNKNOWN = (
+    "With more than 2,000 rows (a matrix in memory: 5,000) this is not checked; if you know it, say so by "
+    "mercer.kernels.Precomputed(is_psd=True) or Callable(function, is_psd=True). "
+)
+
+_WARNED_ASYMMETRY = 1e-12  # relative to the largest kernel value; a larger asymmetry of the matrix causes a warning
+
+
+def _symmetric(data: Precomputed) -> Precomputed:
+    """Return the symmetric part of a kernel matrix; warn if the matrix is asymmetric beyond rounding."""
+    made = data.symmetric()
+    if made is not data:
+        apart, largest = 2.0 * float(abs(data.array - made.array).max()), float(abs(made.array).max())
+        if apart > _WARNED_ASYMMETRY * largest:
+            warnings.warn(
+                f"the precomputed kernel matrix is not quite symmetric: K and K.T differ by up to {apart:.3g}, as "
+                "rounding makes them differ. The mean of both is used.",
+                UserWarning,
+                stacklevel=5,
+            )
+    return made
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr)
