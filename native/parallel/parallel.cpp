@@ -159,20 +159,6 @@ void parallel_for(int64_t count, int n_threads, Task task, void* context) {
     if (loop->failure) std::rethrow_exception(loop->failure);
 }
 
-struct Aside::State {
-    Board& place;
-    std::shared_ptr<Loop> loop;
-};
-
-Aside::Aside(Task task, void* context) : state_(new State{board(), std::make_shared<Loop>(1, 1, task, context)}) {
-    state_->place.put_up(state_->loop);
-}
-
-Aside::~Aside() {
-    state_->place.take_down(state_->loop);
-    state_->loop->finish();
-}
-
 }  // namespace mercer
 
 namespace {

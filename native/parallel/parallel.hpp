@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
 namespace mercer {
 
@@ -11,20 +10,6 @@ using Task = void (*)(void* context, int64_t index);
 
 // Calls task(context, 0 .. count-1), each index once, on up to n_threads threads including the caller's.
 void parallel_for(int64_t count, int n_threads, Task task, void* context);
-
-// Calls task(context, 0) on a worker thread, if one becomes free before the destructor runs. The destructor waits for
-// the call to return.
-class Aside {
-  public:
-    Aside(Task task, void* context);
-    ~Aside();
-    Aside(const Aside&) = delete;
-    Aside& operator=(const Aside&) = delete;
-
-  private:
-    struct State;
-    std::unique_ptr<State> state_;
-};
 
 }  // namespace mercer
 

@@ -3,7 +3,6 @@
 // [Fan, Chen & Lin 2005, WSS 2]. Without equality constraints one variable moves at a time.
 #pragma once
 
-#include "parallel/helper_thread.hpp"
 #include "parallel/scratch.hpp"
 #include "qp/flags.hpp"
 #include "qp/kkt.hpp"
@@ -25,8 +24,6 @@ class SmoSteps {
     static constexpr int kWidth = kLanesOf<Real>;
     static constexpr int64_t kAheadBytes = 4096;  // distance of prefetches in a row
     static constexpr int64_t kAhead = kAheadBytes / static_cast<int64_t>(sizeof(Real));
-    // Smallest row in bytes for which a helper thread may share the work, because an exchange of messages takes time.
-    static constexpr int64_t kSharedBytes = 8192;
     static constexpr Real kInf = static_cast<Real>(kInfinity), kNoNumber = static_cast<Real>(__builtin_nan(""));
     using Mask = typename Flags<Real>::Mask;
 
@@ -36,35 +33,11 @@ class SmoSteps {
         int64_t up = -1;
         double up_gradient = kInfinity, low_gradient = -kInfinity;
         double violation() const { return up < 0 ? 0.0 : __builtin_fmax(0.0, low_gradient - up_gradient); }
-
-        void join(const GroupExtremes& other) {
-            if (other.up >= 0 &&
-                (up < 0 || other.up_gradient < up_gradient || (other.up_gradient == up_gradient && other.up < up)))
-                up = other.up, up_gradient = other.up_gradient;
-            low_gradient = __builtin_fmax(low_gradient, other.low_gradient);
-        }
-    };
-
-    // A range of variables.
-    struct Part {
-        int64_t first, last;
-        int64_t size() const { return last - first; }
-        bool has(int64_t u) const { return first <= u && u < last; }
-        Part within(const Part& other) const {
-            return {first > other.first ? first : other.first, last < other.last ? last : other.last};
-        }
     };
 
     struct Partner {
-        double decrease = 0.0;  // the negative of the expected decrease
         int64_t at = -1;
         double gradient = 0.0, shared = 0.0;  // its gradient, and its kernel value with the first variable
-    };
-
-    // Whether a variable can grow and can shrink after a step.
-    struct Sides {
-        int64_t variable;
-        bool grows, shrinks;
     };
 
     // Without equality constraints: the variable with the largest decrease, g^2 / curvature, and the largest violation.
@@ -73,32 +46,10 @@ class SmoSteps {
         double violation = 0.0;
     };
 
-    // The state of a thread that makes steps. The caller and its helper have the same numbers.
-    struct SmoThread {
-        double* beta;
-        GroupExtremes* extremes;  // of each group; current, because the next step needs them
-        bool is_helper;
-        bool has_peer = false;  // whether the other thread shares the work
-        int64_t n_iter = 0;
-        double violation = 0.0;
-    };
-
-    // The state that a helper needs when it starts.
-    struct StartState {
-        GroupExtremes extremes[2];
-        int64_t n_iter;
-    };
-
-    // The extremes of each group within the part of one thread, after a step.
-    struct PartExtremes {
-        GroupExtremes extremes[2];
-    };
-
   public:
     explicit SmoSteps(const BlockProblem<Real>& block)
         : block_(block),
           padded_(padded(block.size)),
-          own_(own_part()),
           memory_(sizeof(Real) * static_cast<std::size_t>(3 * padded_ + 1)),
           flag_memory_(2 * Flags<Real>::bytes(padded_)),
           level_memory_((sizeof(double) + sizeof(GroupExtremes)) * static_cast<std::size_t>(block.n_groups)),
@@ -108,9 +59,7 @@ class SmoSteps {
           diagonal_(gradient_ + padded_),
           steepness_(diagonal_ + padded_),
           grows_(flag_memory_.as<char>()),
-          shrinks_(flag_memory_.as<char>() + Flags<Real>::bytes(padded_)),
-          point_memory_(sizeof(double) * static_cast<std::size_t>(is_shared() ? block.size : 0)),
-          helper_(is_shared(), run_helper, this) {
+          shrinks_(flag_memory_.as<char>() + Flags<Real>::bytes(padded_)) {
         grows_.clear(padded_), shrinks_.clear(padded_);
         for (int64_t u = 0; u < padded_; ++u) {
             const bool real = u < block.size;
@@ -118,7 +67,7 @@ class SmoSteps {
             diagonal_[u] = !real        ? 1
                            : block.lazy ? static_cast<Real>(block.lazy->diagonal[u])
                                         : block.matrix[u * block.stride + u];
-            if (real) mark(sides_of(u, block.beta));
+            if (real) mark(u);
             if (real && diagonal_[u] != diagonal_[0]) diagonal_positions_ = ~int64_t{0};
         }
         for (int64_t g = 0; g < block.n_groups; ++g) levels_[g] = find_level(g);
@@ -134,9 +83,9 @@ class SmoSteps {
     }
 
     BlockResult run(double tol, int64_t max_iter) {
-        tol_ = tol, max_iter_ = max_iter;
-        SmoThread thread{.beta = block_.beta, .extremes = extremes_, .is_helper = false};
-        BlockResult result{make_steps(thread), thread.n_iter, thread.violation};
+        tol_ = tol;
+        const BlockEnd end = make_steps(max_iter);
+        BlockResult result{end, n_iter_, violation_};
         each_with_level(
             [this](int64_t u, double level) { block_.gradient[u] = static_cast<double>(gradient_[u]) + level; });
         if (result.end == BlockEnd::limit) {
@@ -147,52 +96,15 @@ class SmoSteps {
     }
 
   private:
-    BlockEnd make_steps(SmoThread& thread) {
-        while (thread.n_iter < max_iter_) {
-            const bool moved = block_.n_groups == 0 ? coordinate_step(thread) : pair_step(thread);
-            if (thread.violation <= tol_) return BlockEnd::solved;
+    BlockEnd make_steps(int64_t max_iter) {
+        while (n_iter_ < max_iter) {
+            const bool moved = block_.n_groups == 0 ? coordinate_step() : pair_step();
+            if (violation_ <= tol_) return BlockEnd::solved;
             if (!moved) return BlockEnd::stalled;
-            ++thread.n_iter;
+            ++n_iter_;
         }
         return BlockEnd::limit;
     }
-
-    // The work of the helper: it copies the caller's point and makes the same steps.
-    static void run_helper(void* context) {
-        auto& self = *static_cast<SmoSteps*>(context);
-        const auto* message = static_cast<const StartState*>(self.helper_.first_message());
-        if (message == nullptr) return;
-        StartState start = *message;
-        double* beta = self.point_memory_.template as<double>();
-        for (int64_t u = 0; u < self.block_.size; ++u) beta[u] = self.block_.beta[u];
-        SmoThread thread{
-            .beta = beta, .extremes = start.extremes, .is_helper = true, .has_peer = true, .n_iter = start.n_iter};
-        self.make_steps(thread);
-    }
-
-    // Sends the current state to a helper that has started, and shares the work with it from now on.
-    void admit(SmoThread& thread) {
-        if (!is_shared() || thread.is_helper || !helper_.joins(thread.n_iter)) return;
-        StartState start{};
-        for (int64_t group = 0; group < block_.n_groups; ++group) start.extremes[group] = extremes_[group];
-        start.n_iter = thread.n_iter;
-        helper_.send_start(&start, sizeof(start));
-        thread.has_peer = true;
-    }
-
-    // Exchanges results with the other thread. The helper gets null if the caller continues alone.
-    template <class Result>
-    const Result* exchange(SmoThread& thread, const Result& own) {
-        static_assert(sizeof(Result) <= HelperThread::kMessageBytes &&
-                      sizeof(StartState) <= HelperThread::kMessageBytes);
-        const void* other =
-            thread.is_helper ? helper_.exchange_back(&own, sizeof(own)) : helper_.exchange(&own, sizeof(own));
-        thread.has_peer = thread.is_helper ? other != nullptr : helper_.is_here();
-        return static_cast<const Result*>(other);
-    }
-
-    // Waits until both threads have read all variables, before either thread changes them.
-    bool wait_for_peer(SmoThread& thread) { return exchange(thread, Partner{}) != nullptr; }
 
     // The approximate level of the gradients of a group's free variables.
     double find_level(int64_t g) const {
@@ -207,24 +119,21 @@ class SmoSteps {
             for (int64_t u = block_.group_starts[g]; u < block_.group_starts[g + 1]; ++u) see(u, levels_[g]);
     }
 
-    Sides sides_of(int64_t u, const double* beta) const {
-        const bool grows = beta[u] < block_.upper[u], shrinks = block_.lower[u] < beta[u];
-        return {u, grows, shrinks};
-    }
-
-    void mark(const Sides& sides) {
-        grows_.set(sides.variable, sides.grows);
-        shrinks_.set(sides.variable, sides.shrinks);
+    // Updates whether a variable can grow and can shrink.
+    void mark(int64_t u) {
+        grows_.set(u, block_.beta[u] < block_.upper[u]);
+        shrinks_.set(u, block_.lower[u] < block_.beta[u]);
     }
 
     const Real* row(int64_t u) const { return block_.matrix + u * block_.stride; }
 
     int64_t start_of(int64_t group) const { return block_.group_starts[group]; }
 
-    void ask_for(const Real* matrix_row, const Part& part) const {
+    // Prefetches the first values of a row from variable `first` on.
+    void ask_for(const Real* matrix_row, int64_t first, int64_t last) const {
         constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Real));
-        const Part near = part.within({part.first, part.first + kAhead});
-        for (int64_t u = near.first; u < near.last; u += kLine) __builtin_prefetch(matrix_row + u, 0, 2);
+        const int64_t end = last < first + kAhead ? last : first + kAhead;
+        for (int64_t u = first; u < end; u += kLine) __builtin_prefetch(matrix_row + u, 0, 2);
     }
 
     // Prefetches beyond the end of the row too. The address is an integer, because a pointer there is undefined.
@@ -275,10 +184,9 @@ class SmoSteps {
         return lanes.reduce();
     }
 
-    // Computes g += step (K_i - K_j) in a part, and the new extremes of each group there, in one pass over memory. If
-    // a vector has variables of two groups, it is updated with the first group.
-    void update_and_scan(const Part& part, Real step, const Real* row_i, const Real* row_j, int64_t group,
-                         GroupExtremes* found) {
+    // Computes g += step (K_i - K_j), and the new extremes of each group, in one pass over memory. If a vector has
+    // variables of two groups, it is updated with the first group.
+    void update_and_scan(Real step, const Real* row_i, const Real* row_j) {
         // Local copies: a vector store may alias members, which the compiler would then read again after each store.
         Real* const gradient = gradient_;
         const Flags<Real> grows = grows_, shrinks = shrinks_;
@@ -289,9 +197,8 @@ class SmoSteps {
             store(gradient + u, g);
             return g;
         };
-        for (; group < block_.n_groups && start_of(group) < part.last; ++group, ++found) {
-            const int64_t end = group + 1 == block_.n_groups ? padded_ : start_of(group + 1);
-            const auto [first, last] = Part{start_of(group), end}.within(part);
+        for (int64_t group = 0; group < block_.n_groups; ++group) {
+            const int64_t first = start_of(group), last = group + 1 == block_.n_groups ? padded_ : start_of(group + 1);
             LaneExtremes lanes;
             auto advance = [&]() MERCER_LAMBDA_INLINE {
                 lanes.see(update(), grows.from(u), shrinks.from(u), position);
@@ -306,33 +213,7 @@ class SmoSteps {
             }
             while (u + kWidth <= last) advance();
             if (u < last) update(), see_inside(lanes, u, first, last);
-            *found = lanes.reduce();
-        }
-    }
-
-    // Updates gradients, extremes and can-grow and can-shrink masks after a step: for all variables, or for the part of
-    // this thread, whose extremes are then exchanged with the other thread.
-    void update_all(SmoThread& thread, Real step, const Sides& i, const Sides& j) {
-        const Real *row_i = row(i.variable), *row_j = row(j.variable);
-        auto update = [&](const Part& part, int64_t group, GroupExtremes* found) {
-            for (const Sides& sides : {i, j})
-                if (part.has(sides.variable)) mark(sides);
-            ask_for(row_j, part);
-            update_and_scan(part, step, row_i, row_j, group, found);
-        };
-        if (!thread.has_peer) return update({0, padded_}, 0, thread.extremes);
-        PartExtremes found{};  // values of empty parts
-        if (thread.is_helper) {
-            for (int64_t group = 0; group < block_.n_groups; ++group)
-                update(part_of(thread, group), group, found.extremes + group);
-        } else {
-            update(own_, 0, found.extremes);
-        }
-        const PartExtremes* other = exchange(thread, found);
-        if (other == nullptr) return;
-        for (int64_t group = 0; group < block_.n_groups; ++group) {
-            thread.extremes[group] = found.extremes[group];
-            thread.extremes[group].join(other->extremes[group]);
+            extremes_[group] = lanes.reduce();
         }
     }
 
@@ -344,44 +225,34 @@ class SmoSteps {
 
     // Selects, among the variables of the group that can shrink, the one with the largest decrease
     // (g_j - g_i)^2 / curvature; -1 if no variable gives a decrease.
-    Partner select_partner(SmoThread& thread, int64_t group, const GroupExtremes& worst) {
-        const Part all{start_of(group), start_of(group + 1)};
-        if (!thread.has_peer) return select_in(all, worst);
-        const Partner found = select_in(all.within(part_of(thread, group)), worst);
-        const Partner* received = exchange(thread, found);
-        if (received == nullptr) return {};
-        const Partner other = *received;
-        const bool is_better =
-            other.decrease < found.decrease || (other.decrease == found.decrease && other.at < found.at);
-        return other.at >= 0 && (found.at < 0 || is_better) ? other : found;
+    Partner select_partner(int64_t group, const GroupExtremes& worst) const {
+        const int64_t first = start_of(group), last = start_of(group + 1);
+        const bool is_masked = first % kWidth != 0 || (last % kWidth != 0 && last != block_.size);
+        const Winner found =
+            is_masked ? select_among<true>(first, last, worst) : select_among<false>(first, last, worst);
+        return found.at < 0 ? Partner{} : partner_at(found.at, worst.up);
     }
 
-    Partner select_in(const Part& part, const GroupExtremes& worst) const {
-        const bool is_masked = part.first % kWidth != 0 || (part.last % kWidth != 0 && part.last != block_.size);
-        const Winner found = is_masked ? select_among<true>(part, worst) : select_among<false>(part, worst);
-        return found.at < 0 ? Partner{} : partner_at(found.at, worst.up, found.value);
+    Partner partner_at(int64_t j, int64_t i) const {
+        return {j, static_cast<double>(gradient_[j]), static_cast<double>(row(i)[j])};
     }
 
-    Partner partner_at(int64_t j, int64_t i, double decrease) const {
-        return {decrease, j, static_cast<double>(gradient_[j]), static_cast<double>(row(i)[j])};
-    }
-
-    // `masked`: the part begins or ends within a vector, so that lanes beyond it are masked. Padding after the block
+    // `masked`: the group begins or ends within a vector, so that lanes beyond it are masked. Padding after the block
     // cannot shrink. Differences are relative to the largest one, so that squares neither overflow nor underflow. The
     // curvature is at least `flat`, the value for equal rows. With a positive semidefinite kernel, a smaller curvature
     // is only possible for rows whose k(x, x) is about that of row i.
     template <bool masked>
-    Winner select_among(const Part& part, const GroupExtremes& e) const {
+    Winner select_among(int64_t first, int64_t last, const GroupExtremes& e) const {
         const Real* const matrix_row = row(e.up);
-        ask_for(matrix_row, part);
+        ask_for(matrix_row, first, last);
         const Real own = diagonal_[e.up], flat = 2 * kFlat<Real> * (own < 0 ? -own : own) + kTiny<Real>;
         const Real level = static_cast<Real>(e.up_gradient), share = static_cast<Real>(1.0 / e.violation());
         V most{}, at = fill(Real{-1});
-        int64_t u = part.first / kWidth * kWidth;
+        int64_t u = first / kWidth * kWidth;
         V position = positions(u);
         auto advance = [&]() MERCER_LAMBDA_INLINE {
             V difference = max((load_vector(gradient_ + u) - level) * share, V{});
-            if constexpr (masked) difference = is_between(position, part.first, part.last) ? difference : V{};
+            if constexpr (masked) difference = is_between(position, first, last) ? difference : V{};
             difference = choose(shrinks_.from(u), difference, V{});
             const V curvature = max(
                 own + load_vector(diagonal_ + (u & diagonal_positions_)) - 2 * load_vector(matrix_row + u), fill(flat));
@@ -390,33 +261,12 @@ class SmoSteps {
             most = max(decrease, most);
             u += kWidth, position += kWidth;
         };
-        while (u + 2 * kWidth <= part.last) {
+        while (u + 2 * kWidth <= last) {
             ask_ahead_of(matrix_row + u), ask_ahead_of(matrix_row + u + kWidth);
             advance(), advance();
         }
-        while (u < part.last) advance();
+        while (u < last) advance();
         return least_of<Real>(-most, at);
-    }
-
-    // The variables of the caller when a helper has the others: the second half of the first group and, with two
-    // groups, the first half of the second. Boundaries are multiples of kBlockPadding, so that each vector has one
-    // owner.
-    Part own_part() const {
-        const bool is_large = padded_ * static_cast<int64_t>(sizeof(Real)) >= kSharedBytes;
-        if (!is_large || block_.n_threads < 2 || block_.lazy != nullptr || block_.n_groups < 1 || block_.n_groups > 2)
-            return {0, padded_};
-        const int64_t middle = start_of(1), after = block_.n_groups == 2 ? (padded_ - middle) / 2 : 0;
-        const int64_t first = middle / 2 / kBlockPadding * kBlockPadding;
-        const int64_t last = padded_ - after / kBlockPadding * kBlockPadding;
-        return {first, last};
-    }
-
-    bool is_shared() const { return own_.size() < padded_; }
-
-    // The caller's part spans both groups. The helper has the start of the first group and the end of the second.
-    Part part_of(const SmoThread& thread, int64_t group) const {
-        if (!thread.is_helper) return own_;
-        return group == 0 ? Part{0, own_.first} : Part{own_.last, padded_};
     }
 
     int64_t worst_that_shrinks(int64_t first, int64_t last) const {
@@ -427,24 +277,20 @@ class SmoSteps {
         return worst;
     }
 
-    bool pair_step(SmoThread& thread) {
-        admit(thread);
+    bool pair_step() {
         int64_t group = 0;
         for (int64_t g = 1; g < block_.n_groups; ++g)
-            if (thread.extremes[g].violation() > thread.extremes[group].violation()) group = g;
-        const GroupExtremes worst = thread.extremes[group];
-        thread.violation = worst.violation();
-        if (!(thread.violation > tol_ && thread.violation > 0.0)) return false;  // the tolerance may be NaN or negative
+            if (extremes_[g].violation() > extremes_[group].violation()) group = g;
+        const GroupExtremes worst = extremes_[group];
+        violation_ = worst.violation();
+        if (!(violation_ > tol_ && violation_ > 0.0)) return false;  // the tolerance may be NaN or negative
         const int64_t i = worst.up;
         need(i);
-        Partner partner = select_partner(thread, group, worst);
-        if (thread.is_helper && !thread.has_peer) return false;
-        if (partner.at < 0) {  // no decrease is positive, because values are too large
-            partner = partner_at(worst_that_shrinks(start_of(group), start_of(group + 1)), i, 0.0);
-            if (thread.has_peer && !wait_for_peer(thread)) return false;
-        }
+        Partner partner = select_partner(group, worst);
+        if (partner.at < 0)  // no decrease is positive, because values are too large
+            partner = partner_at(worst_that_shrinks(start_of(group), start_of(group + 1)), i);
         const int64_t j = partner.at;
-        double* beta = thread.beta;
+        double* beta = block_.beta;
         const double scale = static_cast<double>(diagonal_[i]) + static_cast<double>(diagonal_[j]);
         const double curvature =
             __builtin_fmax(scale - 2.0 * partner.shared, kFlat<Real> * __builtin_fabs(scale) + kTiny<Real>);
@@ -458,8 +304,10 @@ class SmoSteps {
         beta[j] = step == room_j ? block_.lower[j] : old_j - step;
         if (beta[i] == old_i && beta[j] == old_j) return false;
         need(j);
-        update_all(thread, static_cast<Real>(step), sides_of(i, beta), sides_of(j, beta));
-        return thread.has_peer || !thread.is_helper;
+        mark(i), mark(j);
+        ask_for(row(j), 0, padded_);
+        update_and_scan(static_cast<Real>(step), row(i), row(j));
+        return true;
     }
 
     // One pass over the gradients; `gradient_at` may update a gradient before it is used.
@@ -479,17 +327,17 @@ class SmoSteps {
         return {least_of<Real>(-most, at).at, -static_cast<double>(least_of<Real>(-worst)[0])};
     }
 
-    bool coordinate_step(SmoThread& thread) {
+    bool coordinate_step() {
         const int64_t chosen = best_.at;
-        thread.violation = best_.violation;
-        if (thread.violation <= tol_ || chosen < 0) return false;
+        violation_ = best_.violation;
+        if (violation_ <= tol_ || chosen < 0) return false;
         const double old = block_.beta[chosen];
         double next = old - static_cast<double>(gradient_[chosen]) / curvature_of(chosen);
         next = __builtin_fmin(__builtin_fmax(next, block_.lower[chosen]), block_.upper[chosen]);
         if (next == old) return false;
         block_.beta[chosen] = next;
         need(chosen);
-        mark(sides_of(chosen, block_.beta));
+        mark(chosen);
         const Real* matrix_row = row(chosen);
         const Real step = static_cast<Real>(next - old);
         Real* const gradient = gradient_;
@@ -507,7 +355,6 @@ class SmoSteps {
 
     const BlockProblem<Real>& block_;
     int64_t padded_;
-    const Part own_;
     Scratch memory_, flag_memory_, level_memory_;
     GroupExtremes* extremes_;  // of each group
     double* levels_;           // level of each group, which is subtracted from its gradients
@@ -518,10 +365,8 @@ class SmoSteps {
     // Mask of positions in the diagonal: 0 if all diagonal values are equal, so that the first vector is always used;
     // otherwise all bits.
     int64_t diagonal_positions_ = 0;
-    double tol_ = 0.0;
-    int64_t max_iter_ = 0;
-    Scratch point_memory_;  // the helper's copy of the point
-    HelperThread helper_;
+    double tol_ = 0.0, violation_ = 0.0;
+    int64_t n_iter_ = 0;
 };
 
 }  // namespace mercer::MERCER_ISA
