@@ -876,7 +876,9 @@ def test_a_model_of_numbers_and_its_table_for_libsvm(mercer, tmp_path):
     np.testing.assert_allclose(load_libsvm_model("m.model").predict(rows), ours.predict(table), rtol=1e-12)
 
 
-@pytest.mark.parametrize("streams", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "streams", [*(pytest.param(some, marks=pytest.mark.slow) for some in (">&-", ">&- 2>&-")), "<&- >&- 2>&-"]
+)
 def test_closed_streams_are_no_error(model, tmp_path, streams):
     def run(command):
         line = f"exec {sys.executable} -m mercer {command} {streams}"

@@ -51,7 +51,7 @@ from mercer import (
     Spectrum,
     StoppedError,
 )
-from mercer.estimators import probabilities
+from mercer.estimators import _probabilities
 from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram
 from mercer.kernels import Centered, Laplacian
 from mercer.kernels.evaluated import EvaluatedKernel
@@ -1348,14 +1348,14 @@ class _Mine(SVC):
 
 @pytest.mark.parametrize("machine", [SVC, _Mine])
 def test_probabilities_of_a_search_hear_that_it_is_to_end(monkeypatch, machine):
-    fits, found, work = _noted_fits(monkeypatch), [], probabilities.in_time
+    fits, found, work = _noted_fits(monkeypatch), [], _probabilities.in_time
 
     def asked(*args, **kwargs):
         fits[-1].stop()
         found.append(work(*args, **kwargs))
         return found[-1]
 
-    monkeypatch.setattr(probabilities, "in_time", asked)
+    monkeypatch.setattr(_probabilities, "in_time", asked)
     X, y = make_classification(60, random_state=0)
     with pytest.raises(StoppedError):
         KernelSearchCV(machine(probability=True), C=[1.0, 10.0], gamma=[0.1], cv=2, n_jobs=1).fit(X, y)

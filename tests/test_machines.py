@@ -345,7 +345,7 @@ def test_contamination_counts_all_its_trainings_and_shares_its_seconds(monkeypat
         seconds.append(solution.seconds)
         return solution
 
-    monkeypatch.setattr("mercer.estimators._base.solve", told)
+    monkeypatch.setattr("mercer.estimators._dual.solve", told)
     detector = OneClassSVM(gamma=0.1, contamination=0.02, max_seconds=60.0).fit(X)
     certificate = detector.certificate_
     assert len(limits) > 2

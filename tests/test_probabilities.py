@@ -372,9 +372,7 @@ def without_row(machine, i, X, y, w):
 
 
 @quiet
-@pytest.mark.parametrize("name", [name for name in ALL if name != "network"])
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("weighted", [False, True])
+@every_pair(name=[name for name in ALL if name != "network"], n_classes=[2, 3], weighted=[False, True])
 def test_the_values_of_all_are_those_of_refits(n_classes, weighted, name):
     if weighted and "perceptron" in name:
         pytest.skip("has no weights")

@@ -101,7 +101,7 @@ def test_the_largest_score(scorer, largest):
 
 SEARCHES = {
     "accuracy": (SVC(), _wine, {}),
-    "loss": (SVC(probability=True), _wine, {"scoring": "neg_log_loss"}),
+    "loss": (SVC(probability=True, calibration_values="folds"), _wine, {"scoring": "neg_log_loss"}),
     "pipeline": (make_pipeline(StandardScaler(), SVC()), _cancer, {"cv": 6}),
     "regression": (SVR(tol=1e-4), _diabetes, {"cv": KFold(7)}),
     "several scores": (SVC(), _wine, {"scoring": ["accuracy", "f1_macro"], "refit": "f1_macro"}),

@@ -24,7 +24,7 @@ import plain
 from cases import ISAS, KERNELS, blobs, laplacian
 from mercer import RBF, SVC, IndefiniteKernelWarning, InseparableError, Linear, Polynomial, Status
 from mercer.data import as_data
-from mercer.estimators import iterated
+from mercer.estimators import _base
 from mercer.estimators._labels import check_labels
 from mercer.kernels import NAMES, Callable, ChiSquared, Hamming, HistogramIntersection, Precomputed
 from mercer.solvers import Solution
@@ -960,7 +960,7 @@ def test_verbose_says_now_and_then_how_far_a_long_fit_is(capsys, monkeypatch):
     SVC(verbose=1).fit(*IRIS)
     assert " step " not in capsys.readouterr().err  # it was over too soon
     clock, seen = iter([0.0, 3.0, 6.0, 7.0]), []  # at the beginning, and at each of three machines
-    monkeypatch.setattr(iterated, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(_base, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     SVC(verbose=1, callback=seen.append).fit(*IRIS)
     said = [line for line in capsys.readouterr().err.splitlines() if " step " in line]
     assert len(said) == 1
