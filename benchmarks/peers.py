@@ -159,13 +159,13 @@ class Mercer(Estimator):
         if not self.task.alone:
             return super().fit(tol)
         from mercer.multiclass import training
-        from mercer.solvers import Limits
+        from mercer.solvers import Control, Limits
 
         t = self.task
         self.machine = None
         n_classes = int(t.y.max()) + 1
         gram = self._gram()
-        self.machine = training.train(gram, t.y, n_classes, t.C, limits=Limits(tol=tol))
+        self.machine = training.train(gram, t.y, n_classes, t.C, control=Control(Limits(tol=tol)))
         return None
 
     def _gram(self) -> Any:

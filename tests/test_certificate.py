@@ -25,7 +25,7 @@ from mercer.gram import Gram, matrix
 from mercer.gram.backends import NativeBackend
 from mercer.kernels import RBF, Callable, ChiSquared, Linear, Op, Polynomial, Sigmoid, center
 from mercer.problems import c_svc, epsilon_svr, nearest_points
-from mercer.solvers import Limits, WorkingSetSolver, solve
+from mercer.solvers import Control, Limits, WorkingSetSolver, solve
 from mercer.solvers.driver import drive
 from pairs import every_pair
 
@@ -40,7 +40,7 @@ EPS = np.finfo(float).eps
 
 
 def solved(X, y, C, kernel, **limits):
-    return solve(c_svc(y, C), Gram(kernel, as_data(X)), limits=Limits(**limits))
+    return solve(c_svc(y, C), Gram(kernel, as_data(X)), control=Control(Limits(**limits)))
 
 
 def check(solution, X, y, C, formula, distances=0.0):
@@ -116,7 +116,7 @@ def test_reproduced_on_tight_clusters_far_apart(stored, n, given):
     X = rng.choice([-1e3, 1e3], size=(n, 1)) + 1e-2 * rng.normal(size=(n, 5))
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
     data = as_data(stored(X))
-    solution = solve(c_svc(y, C), Gram(RBF(gamma=gamma), data), limits=Limits(tol=1e-6))
+    solution = solve(c_svc(y, C), Gram(RBF(gamma=gamma), data), control=Control(Limits(tol=1e-6)))
     A = X.astype(np.float32).astype(float) if stored is np.float32 else X
     g = np.exp(-gamma * cdist(A, A, "sqeuclidean")) @ solution.beta - y
     can_grow, can_shrink = solution.beta < np.where(y > 0, C, 0.0), solution.beta > np.where(y > 0, 0.0, -C)
@@ -169,7 +169,7 @@ def test_the_gap_goes_to_0_with_the_tolerance(name, kernel):
 def test_any_feasible_point_is_within_its_gap_of_the_optimum(case, seed, size):
     X, y = blobs(n=16)
     problem, gram = case.problem(y), Gram(RBF(gamma=0.5), as_data(X))
-    best = solve(problem, gram, limits=Limits(tol=1e-9)).certificate
+    best = solve(problem, gram, control=Control(Limits(tol=1e-9))).certificate
     point = problem.make_feasible(size * np.random.default_rng(seed).normal(size=problem.n))
     found = evaluate(problem, gram if problem.rows is None else gram.restrict(problem.rows), point)
     slack = 1e-9 * max(1.0, abs(found.primal), abs(found.dual))
@@ -363,7 +363,7 @@ def test_single_precision_changes_nothing_that_is_certified(
         y = np.repeat(y[:12], 10)
     C = 10.0**log_C * (10.0 ** rng.uniform(-1, 1, 120) if weighted else np.ones(120))
     problem, gram = c_svc(y, C), Gram(FORMULAS[name][0], as_data(X + offset))
-    beta = solve(problem, gram, limits=Limits(tol=tol, max_iter=max_iter)).beta
+    beta = solve(problem, gram, control=Control(Limits(tol=tol, max_iter=max_iter))).beta
     double = evaluate(problem, gram, beta)
     hint = double.gradient + rng.normal(size=120) * 10.0 ** rng.uniform(-9, 0) if hinted else None
     with pytest.MonkeyPatch.context() as patch:
@@ -391,7 +391,7 @@ def test_what_is_known_of_another_point_changes_nothing(name, n_changed, size, f
     rng = np.random.default_rng(seed)
     X, y = blobs(120, 4, seed, distance=rng.uniform(0.0, 5.0))
     problem, gram = c_svc(y, 1.0), Gram(FORMULAS[name][0], as_data(X))
-    before = solve(problem, gram, limits=Limits(max_iter=int(rng.integers(1, 200)))).beta
+    before = solve(problem, gram, control=Control(Limits(max_iter=int(rng.integers(1, 200))))).beta
     beta, changed = before.copy(), rng.permutation(120)[:n_changed]
     moved = beta[changed] + 10.0**size * rng.normal(size=n_changed)
     beta[changed] = np.clip(moved, problem.lower[changed], problem.upper[changed])
@@ -426,7 +426,7 @@ def test_support_vectors_that_take_part_by_their_side_change_nothing_but_objecti
         problem = c_svc(y, 10.0**log_C * 10.0 ** rng.uniform(-1, 1, 150))
     else:
         problem = epsilon_svr(y + rng.normal(size=150), 10.0**log_C, 0.1)
-    beta = solve(problem, gram, limits=Limits(tol=tol)).beta
+    beta = solve(problem, gram, control=Control(Limits(tol=tol))).beta
     gram = gram if problem.rows is None else gram.restrict(problem.rows)
     double = evaluate(problem, gram, beta)
     # The worst that kept values may be within their bound: each off towards the level that it must not pass.
@@ -751,7 +751,7 @@ def test_the_worst_status_counts():
 def test_nearest_points_of_two_segments():
     # The hulls are the segments x = 0 and x = 2, 0 <= y <= 1.
     X, y = np.array([[0.0, 0.0], [0.0, 1.0], [2.0, 0.0], [2.0, 1.0]]), np.array([-1.0, -1.0, 1.0, 1.0])
-    solution = solve(nearest_points(y), Gram(Linear(), as_data(X)), limits=Limits(tol=1e-9))
+    solution = solve(nearest_points(y), Gram(Linear(), as_data(X)), control=Control(Limits(tol=1e-9)))
     assert solution.status is Status.OPTIMAL
     assert -2.0 * solution.certificate.dual == pytest.approx(4.0)
     w = X.T @ solution.beta
@@ -841,5 +841,5 @@ def test_a_sum_that_nobody_has_room_to_put_right_is_put_right_all_the_same():
             state.beta[:] = np.where(y > 0, problem.upper, 0.0)  # all at bounds, and the sum is 20
             state.finished = True
 
-    found = drive(Careless(), "", problem, Gram(RBF(gamma=0.5), as_data(X)), limits=Limits(max_iter=1))
+    found = drive(Careless(), "", problem, Gram(RBF(gamma=0.5), as_data(X)), control=Control(Limits(max_iter=1)))
     assert found.certificate.dual_infeasibility <= 1e-12

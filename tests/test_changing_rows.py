@@ -22,7 +22,7 @@ from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF, Spectrum
 from mercer.problems import c_svc, epsilon_svr
-from mercer.solvers import Limits, solve
+from mercer.solvers import Control, Limits, solve
 
 MACHINES = {
     "SVC": SVC,
@@ -441,7 +441,7 @@ def test_an_evaluation_is_carried_over_as_if_made_anew():
     signs = 2.0 * y - 1.0
     gram = Gram(RBF(gamma=0.3), as_data(X[:800]))
     problem = c_svc(signs[:800], 3.0)
-    beta = solve(problem, gram, limits=Limits(tol=1e-6)).beta
+    beta = solve(problem, gram, control=Control(Limits(tol=1e-6))).beta
     origin = np.concatenate([np.arange(50, 800), np.full(100, -1)])
     later, later_gram = c_svc(signs[50:], 3.0), Gram(RBF(gamma=0.3), as_data(X[50:]))
     found = carry_over(evaluate(problem, gram, beta), problem, gram, later, later_gram, origin)
@@ -502,7 +502,7 @@ def test_ends_of_the_interval_of_biases_are_in_double_precision():
         return problem, rows.restrict(chosen).restrict(problem.rows)
 
     problem, gram = part(np.arange(1200))
-    beta = solve(problem, rows, limits=Limits(tol=1e-6)).beta
+    beta = solve(problem, rows, control=Control(Limits(tol=1e-6))).beta
     known = evaluate(problem, gram, beta)
     assert known.n_free == 0 < known.known.doubt.max()
     left = np.flatnonzero((np.abs(y) < 0.6) | (np.abs(y) > 0.9))  # without all ends

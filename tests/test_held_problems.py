@@ -16,7 +16,7 @@ from mercer.kernels import RBF, Linear
 from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.multiclass.training import Machines, Tasks, make_tasks, train
 from mercer.problems import c_svc_each
-from mercer.solvers import Interruption, Limits, in_memory_rounds, solve
+from mercer.solvers import Control, Interruption, Limits, in_memory_rounds, solve
 from mercer.solvers.in_memory_problems import InMemoryProblems
 
 N, P = 240, 4
@@ -38,7 +38,8 @@ def alone(gram: Gram, codes: np.ndarray, n_classes: int, C: float, scheme: str, 
     tasks = make_tasks(codes, n_classes, scheme)
     problems = c_svc_each(tasks.signs, np.full(tasks.rows.size, C), tasks.sizes)
     return [
-        solve(problem, gram.restrict(task.rows), limits=limits) for problem, task in zip(problems, tasks, strict=True)
+        solve(problem, gram.restrict(task.rows), control=Control(limits))
+        for problem, task in zip(problems, tasks, strict=True)
     ]
 
 
@@ -59,7 +60,7 @@ def test_points_are_those_of_each_problem_alone_along_a_path(n_classes: int, sch
     gram, codes = held(n_classes, dtype)
     limits, last = Limits(tol=1e-5), None
     for C in (0.02, 0.3, 5.0, 0.5):  # with most at their bounds, with few, and back
-        last = train(gram, codes, n_classes, C, scheme=scheme, limits=limits, warm_start=last)
+        last = train(gram, codes, n_classes, C, scheme=scheme, control=Control(limits), warm_start=last)
         assert isinstance(last.solutions.held, InMemoryProblems)
         for solution, other in zip(last.solutions, alone(gram, codes, n_classes, C, scheme, limits), strict=True):
             assert solution.status is other.status is Status.OPTIMAL
@@ -96,9 +97,9 @@ def test_what_was_solved_in_single_precision_goes_on_in_double_from_there(n_clas
     exact = Gram(
         EvaluatedKernel(gram.kernel), InMemoryRows(data.whole.astype(np.float64)).rows(gram.in_memory_rows), n_jobs=1
     )
-    single = train(gram, codes, n_classes, 50.0, limits=limits)
-    anew = train(exact, codes, n_classes, 50.0, limits=limits)
-    double = train(exact, codes, n_classes, 50.0, limits=limits, warm_start=single)
+    single = train(gram, codes, n_classes, 50.0, control=Control(limits))
+    anew = train(exact, codes, n_classes, 50.0, control=Control(limits))
+    double = train(exact, codes, n_classes, 50.0, control=Control(limits), warm_start=single)
     assert {solution.status for solution in double.solutions} == {Status.OPTIMAL}
     assert 10 * double.solutions.n_iter.sum() < anew.solutions.n_iter.sum()
     whole: Any = exact.data
@@ -170,7 +171,7 @@ def test_values_that_are_not_those_of_the_points_are_not_believed() -> None:
 def test_a_problem_ends_at_its_most_steps_as_alone() -> None:
     gram, codes = held(4)
     limits = Limits(tol=1e-6, max_iter=3)
-    found = train(gram, codes, 4, 10.0, limits=limits)
+    found = train(gram, codes, 4, 10.0, control=Control(limits))
     assert {solution.status for solution in found.solutions} == {Status.MAX_ITER}
     assert found.solutions.n_iter.tolist() == [3] * 6
     assert {solution.status for solution in alone(gram, codes, 4, 10.0, "ovo", limits)} == {Status.MAX_ITER}
@@ -189,7 +190,7 @@ def test_what_is_solved_before_a_stop_stays(how: str) -> None:
     if how == "ctrl-c":
         interruption.request()
     limits = Limits(max_seconds=0.0) if how == "time" else Limits()
-    found = train(gram, codes, 4, 1.0, limits=limits, callback=stops, interruption=interruption)
+    found = train(gram, codes, 4, 1.0, control=Control(limits, stops, interruption))
     statuses = [solution.status for solution in found.solutions]
     ended = Status.TIME_LIMIT if how == "time" else Status.INTERRUPTED
     n_done = 3 if how == "callback" else 0
@@ -206,7 +207,7 @@ def test_what_is_under_way_at_a_stop_stays_where_it_is(monkeypatch: pytest.Monke
         told.append(progress)
         return progress.stage == "machine 2 of 3"
 
-    found = train(gram, codes, 3, 50.0, limits=Limits(tol=1e-6), callback=stops)
+    found = train(gram, codes, 3, 50.0, control=Control(Limits(tol=1e-6), stops))
     solutions = list(found.solutions)
     assert [solution.status for solution in solutions] == [Status.OPTIMAL] + [Status.INTERRUPTED] * 2
     assert told[-1].violation > 1e-6

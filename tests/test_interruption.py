@@ -53,7 +53,7 @@ from mercer.multiclass.training import make_tasks, train
 from mercer.persistence import as_model
 from mercer.persistence.verification import verify
 from mercer.problems import c_svc, c_svc_each, joint, nu_svc, nu_svc_each
-from mercer.solvers import Interruption, Limits, WorkingSetSolver, driver, solve
+from mercer.solvers import Control, Interruption, Limits, WorkingSetSolver, driver, solve
 from mercer.tables.table import as_table
 
 # A fit that would take minutes: labels that nothing explains, a large penalty, a tolerance beyond need.
@@ -324,7 +324,7 @@ def test_ctrl_c_and_the_clock_are_looked_at_often(kernel, n_classes, scheme, p):
     """In processor time, for the clock on the wall says little beside other work."""
     gram, labels = watched_gram(kernel, n_classes, p)
     watch = ProgressMonitor(looks=10)
-    machines = train(gram, labels, n_classes, 1e3, scheme=scheme, interruption=watch)
+    machines = train(gram, labels, n_classes, 1e3, scheme=scheme, control=Control(interruption=watch))
     print(f"{max(watch.seconds[: watch.looks]):.3f} s at most between two looks")
     assert len(machines.solutions) == len(machines.tasks)
     assert watch.looks <= len(watch.seconds) or machines.certificate.status is not Status.INTERRUPTED
@@ -338,7 +338,7 @@ def test_the_joint_machine_looks_often_too(keep):
     X, labels = rng.normal(size=(6000, 16)) / 4.0, rng.integers(0, 12, 6000)
     gram = Gram(RBF(gamma=1.0), as_data(X), keep=keep, n_jobs=1)
     watch = ProgressMonitor(looks=15)
-    machines = train(gram, labels, 12, 1e3, scheme="joint", interruption=watch)
+    machines = train(gram, labels, 12, 1e3, scheme="joint", control=Control(interruption=watch))
     assert machines.certificate.status is Status.INTERRUPTED
     assert max(watch.seconds[: watch.looks]) < 1.0
 
@@ -487,14 +487,14 @@ def ends(fit):
     def stopped_at(moment):
         seen = []
         stop = lambda progress: seen.append(progress) or len(seen) == moment  # noqa: E731
-        return fit(callback=stop), len(seen)
+        return fit(Control(callback=stop)), len(seen)
 
     whole, n_moments = stopped_at(np.inf)
     assert whole.certificate.status is Status.OPTIMAL
     for moment in sorted({1, 2, *np.linspace(1, n_moments, 12).astype(int).tolist()}):
         yield stopped_at(moment)[0], Status.INTERRUPTED
     for steps in np.linspace(0, whole.certificate.n_iter, 5).astype(int).tolist():
-        yield fit(limits=Limits(max_iter=steps)), Status.MAX_ITER
+        yield fit(Control(Limits(max_iter=steps))), Status.MAX_ITER
 
 
 def assert_true(solution, problem, K, ended):
@@ -531,7 +531,9 @@ def each_moment(way, monkeypatch):
 def test_whenever_it_ends_the_certificate_is_true():
     X, y = noise(n=60, p=3)
     signs, K = np.where(y > 0, 1.0, -1.0), plain.gaussian(X, X, 0.5)
-    for solution, ended in ends(lambda **how: solve(c_svc(signs, 30.0), Gram(RBF(gamma=0.5), as_data(X)), **how)):
+    for solution, ended in ends(
+        lambda control: solve(c_svc(signs, 30.0), Gram(RBF(gamma=0.5), as_data(X)), control=control)
+    ):
         said, found = solution.certificate, plain.figures(K, signs, 30.0, solution.beta, solution.bias)
         assert said.status is (Status.OPTIMAL if found.violation <= 1e-3 else ended)
         assert found.infeasibility <= 1e-9
@@ -547,7 +549,7 @@ HARD = ProblemCase("C-SVC, C = inf", lambda y: c_svc(y, np.inf))
 def test_whenever_any_problem_ends_its_certificate_is_true(case, way):
     X, y = blobs(n=60, distance=4.0 if case.name in ("nearest points", HARD.name) else 1.0)
     problem, K = case.problem(y), plain.gaussian(X, X, 0.5)
-    fit = lambda **how: solve(problem, Gram(RBF(gamma=0.5), as_data(X)), **how)  # noqa: E731
+    fit = lambda control: solve(problem, Gram(RBF(gamma=0.5), as_data(X)), control=control)  # noqa: E731
     found = {assert_true(solution, problem, K, ended) for solution, ended in ends(fit)}
     assert Status.MAX_ITER in found
     assert way == "one call" or Status.INTERRUPTED in found
@@ -566,8 +568,8 @@ def test_whenever_several_classes_end_their_certificates_are_true(scheme, C, nu)
     X = rng.normal(size=(80, 3)) + (4.0 if np.isinf(C) else 1.0) * np.eye(4, 3)[labels]
     K, duals = plain.gaussian(X, X, 0.5), c_svc_each if nu is None else partial(nu_svc_each, nu=nu)
 
-    def fit(**how):
-        return train(Gram(RBF(gamma=0.5), as_data(X)), labels, 4, C, scheme=scheme, duals=duals, **how)
+    def fit(control):
+        return train(Gram(RBF(gamma=0.5), as_data(X)), labels, 4, C, scheme=scheme, duals=duals, control=control)
 
     def problem_of(task):
         if scheme == "joint":

@@ -18,7 +18,7 @@ from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF, Linear, Polynomial
 from mercer.problems import c_svc, nearest_points
-from mercer.solvers import Limits, solve
+from mercer.solvers import Control, Limits, solve
 
 FORMULAS = {
     "linear": (Linear(), plain.linear),
@@ -72,7 +72,7 @@ def test_any_soft_margin(seed, n, kernel, exponent, weighted, tol):
     y[:2] = 1.0, -1.0
     C = 10.0**exponent * (rng.choice([0.01, 0.5, 1.0, 3.0], n) if weighted else np.ones(n))
     kernel, formula = FORMULAS[kernel]
-    solution = solve(c_svc(y, C), Gram(kernel, as_data(X)), limits=Limits(tol=tol))
+    solution = solve(c_svc(y, C), Gram(kernel, as_data(X)), control=Control(Limits(tol=tol)))
     examples = solution.certificate.examples()
     agree(examples, formula(X, X), y, C, solution.beta, solution.bias)
     keeps_its_promises(examples)
@@ -90,7 +90,7 @@ def test_maximal_margin(kernel):
     X = np.concatenate([rng.normal(-3.0, 0.7, (20, 2)), rng.normal(3.0, 0.7, (20, 2))])
     y = np.repeat([-1.0, 1.0], 20)
     kernel, formula = FORMULAS[kernel]
-    solution = solve(c_svc(y, np.inf), Gram(kernel, as_data(X)), limits=Limits(tol=1e-6))
+    solution = solve(c_svc(y, np.inf), Gram(kernel, as_data(X)), control=Control(Limits(tol=1e-6)))
     examples = solution.certificate.examples()
     agree(examples, formula(X, X), y, np.inf, solution.beta, solution.bias)
     keeps_its_promises(examples)
@@ -142,7 +142,7 @@ def test_decision_values_are_double_where_the_certificate_has_them_in_single():
 
 def test_a_machine_that_was_stopped_early():
     X, y = blobs()
-    solution = solve(c_svc(y, 100.0), Gram(RBF(gamma=0.5), as_data(X)), limits=Limits(max_iter=3))
+    solution = solve(c_svc(y, 100.0), Gram(RBF(gamma=0.5), as_data(X)), control=Control(Limits(max_iter=3)))
     certificate = solution.certificate
     assert certificate.status is Status.MAX_ITER
     keeps_its_promises(certificate.examples())

@@ -20,7 +20,7 @@ from mercer.gram import CachePolicy, Gram, backends
 from mercer.kernels import RBF, Linear, Precomputed, Sigmoid
 from mercer.multiclass.training import class_scores, make_tasks, train, winners
 from mercer.problems import c_svc
-from mercer.solvers import Interruption, Limits, select, small_problems, solve, working_set_sizes
+from mercer.solvers import Control, Interruption, Limits, select, small_problems, solve, working_set_sizes
 from mercer.solvers.driver import drive
 from pairs import every_pair
 
@@ -57,13 +57,13 @@ def test_tasks():
 
 @pytest.mark.parametrize("keep", [CachePolicy.NONE, CachePolicy.EXPENSIVE])
 def test_one_versus_one_is_independent_machines(keep):
-    machines = train(gram(keep), y, 3, 2.0, limits=TIGHT)
+    machines = train(gram(keep), y, 3, 2.0, control=Control(TIGHT))
     K = KERNEL.block(as_data(X), as_data(X))
     raw = K @ machines.coefficients + machines.biases
     for column, (i, j) in enumerate(combinations(range(3), 2)):
         rows = np.flatnonzero((y == i) | (y == j))
         signs = np.where(y[rows] == i, 1.0, -1.0)
-        alone = solve(c_svc(signs, 2.0), Gram(KERNEL, as_data(X[rows])), limits=TIGHT)
+        alone = solve(c_svc(signs, 2.0), Gram(KERNEL, as_data(X[rows])), control=Control(TIGHT))
         # Not to the bit: distances are taken around the mean of other rows.
         np.testing.assert_allclose(raw[:, column], K[:, rows] @ alone.beta + alone.bias, atol=1e-6)
         assert machines.solutions[column].certificate.dual == pytest.approx(alone.certificate.dual, rel=1e-9)
@@ -71,10 +71,10 @@ def test_one_versus_one_is_independent_machines(keep):
 
 
 def test_one_versus_rest_is_independent_machines():
-    machines = train(gram(), y, 3, 2.0, scheme="ovr", limits=TIGHT)
+    machines = train(gram(), y, 3, 2.0, scheme="ovr", control=Control(TIGHT))
     K = KERNEL.block(as_data(X), as_data(X))
     for k in range(3):
-        alone = solve(c_svc(np.where(y == k, 1.0, -1.0), 2.0), gram(), limits=TIGHT)
+        alone = solve(c_svc(np.where(y == k, 1.0, -1.0), 2.0), gram(), control=Control(TIGHT))
         np.testing.assert_allclose(K @ machines.coefficients[:, k], K @ alone.beta, atol=1e-6)
         assert machines.biases[k] == pytest.approx(alone.bias, abs=1e-6)
 
@@ -103,8 +103,8 @@ def test_large_machines_share_kept_rows(monkeypatch):
 
 def test_penalties_of_single_rows():
     C = np.where(np.arange(150) % 2 == 0, 1.0, 1e-12)
-    machines = train(gram(), y, 3, C, limits=Limits(tol=1e-6))
-    half = train(Gram(KERNEL, as_data(X[::2])), y[::2], 3, 1.0, limits=Limits(tol=1e-6))
+    machines = train(gram(), y, 3, C, control=Control(Limits(tol=1e-6)))
+    half = train(Gram(KERNEL, as_data(X[::2])), y[::2], 3, 1.0, control=Control(Limits(tol=1e-6)))
     np.testing.assert_allclose(machines.coefficients[::2], half.coefficients, atol=1e-3)
     assert (np.abs(machines.coefficients[1::2]) <= 1e-12).all()
 
@@ -123,18 +123,18 @@ def test_the_certificate_of_the_whole(scheme):
 
 @pytest.mark.parametrize("scheme", ["ovo", "ovr"])
 def test_warm_start_goes_on(scheme):
-    cold = train(gram(), y, 3, 20.0, scheme=scheme, limits=TIGHT)
-    stopped = train(gram(), y, 3, 20.0, scheme=scheme, limits=Limits(tol=1e-8, max_iter=5))
+    cold = train(gram(), y, 3, 20.0, scheme=scheme, control=Control(TIGHT))
+    stopped = train(gram(), y, 3, 20.0, scheme=scheme, control=Control(Limits(tol=1e-8, max_iter=5)))
     assert stopped.certificate.status is Status.MAX_ITER
     assert [s.n_iter for s in stopped.solutions] == [5, 5, 5]
-    warm = train(gram(), y, 3, 20.0, scheme=scheme, limits=TIGHT, warm_start=stopped)
+    warm = train(gram(), y, 3, 20.0, scheme=scheme, control=Control(TIGHT), warm_start=stopped)
     assert warm.certificate.dual == pytest.approx(cold.certificate.dual, rel=1e-8)
-    other = train(gram(), y, 3, 5.0, scheme=scheme, limits=TIGHT, warm_start=cold)
+    other = train(gram(), y, 3, 5.0, scheme=scheme, control=Control(TIGHT), warm_start=cold)
     assert other.certificate.status is Status.OPTIMAL
 
 
 def test_the_time_limit_is_for_all_machines_together():
-    machines = train(gram(), y, 3, 1.0, limits=Limits(max_seconds=0.0))
+    machines = train(gram(), y, 3, 1.0, control=Control(Limits(max_seconds=0.0)))
     assert len(machines.solutions) == 3
     assert machines.certificate.status is Status.TIME_LIMIT
     assert not machines.coefficients.any()
@@ -144,12 +144,12 @@ def test_each_machine_has_the_time_that_those_before_it_left(monkeypatch):
     monkeypatch.setattr(small_problems, "SMALL_AMONG_MANY", 0)
     left = []
 
-    def listening(*args, limits, **options):
-        left.append(limits.max_seconds)
-        return drive(*args, limits=limits, **options)
+    def listening(*args, control, **options):
+        left.append(control.limits.max_seconds)
+        return drive(*args, control=control, **options)
 
     monkeypatch.setattr(select, "drive", listening)
-    machines = train(gram(), y, 3, 1.0, limits=Limits(max_seconds=60.0))
+    machines = train(gram(), y, 3, 1.0, control=Control(Limits(max_seconds=60.0)))
     assert [solution.limits.max_seconds for solution in machines.solutions] == [60.0] * 3  # what was asked for
     assert left[0] == pytest.approx(60.0, abs=1e-2)
     assert left[0] > left[1] > left[2]
@@ -167,7 +167,9 @@ def test_a_request_ends_the_machine_at_hand_and_all_after_it(monkeypatch):
 
     rng = np.random.default_rng(0)
     noise = Gram(Linear(), as_data(rng.normal(size=(3000, 5))))
-    machines = train(noise, rng.integers(0, 3, 3000), 3, 1e6, callback=callback, interruption=interruption)
+    machines = train(
+        noise, rng.integers(0, 3, 3000), 3, 1e6, control=Control(callback=callback, interruption=interruption)
+    )
     assert machines.certificate.status is Status.INTERRUPTED
     assert len(tasks) == 1
     assert [s.status for s in machines.solutions] == [Status.INTERRUPTED] * 3
@@ -181,7 +183,9 @@ def test_a_request_ends_the_machine_at_hand_and_all_after_it(monkeypatch):
 def test_machines_that_no_time_is_left_for_cost_no_kernel_values(n_classes, scheme):
     rng = np.random.default_rng(0)
     shared = Gram(Sigmoid(1.0, 1.0), as_data(rng.normal(size=(2600, 5))))
-    machines = train(shared, np.arange(2600) % n_classes, n_classes, 1.0, scheme=scheme, limits=Limits(max_seconds=0.0))
+    machines = train(
+        shared, np.arange(2600) % n_classes, n_classes, 1.0, scheme=scheme, control=Control(Limits(max_seconds=0.0))
+    )
     assert {s.status for s in machines.solutions} == {Status.TIME_LIMIT}
     assert shared.n_values == 0
     assert machines.certificate.gap == sum(task.rows.size for task in machines.tasks)
@@ -190,7 +194,7 @@ def test_machines_that_no_time_is_left_for_cost_no_kernel_values(n_classes, sche
 def test_a_matrix_is_looked_at_once_for_all_its_pairs():
     K = KERNEL.block(as_data(X), as_data(X))
     shared = Gram(Precomputed(), GivenValues(K))
-    train(shared, y, 3, 1.0, limits=Limits(max_iter=0))
+    train(shared, y, 3, 1.0, control=Control(Limits(max_iter=0)))
     assert shared.is_convex
     assert shared.n_values == 128**2 + 150**2  # two looks, and no step that would take more
 

@@ -21,7 +21,7 @@ from mercer.gram import STATE_ARRAYS, Gram
 from mercer.kernels import RBF, Linear, Polynomial, Sigmoid, center
 from mercer.multiclass.training import make_tasks, train
 from mercer.problems import Problems, c_svc, c_svc_each, epsilon_svr, nearest_points
-from mercer.solvers import Interruption, Limits, select, solve, solve_each, working_set_sizes
+from mercer.solvers import Control, Interruption, Limits, select, solve, solve_each, working_set_sizes
 from mercer.solvers import small_problems as small
 from mercer.solvers.block import newton_bytes
 from mercer.solvers.small_problems import SmallProblems, are_small, takes_kernel
@@ -111,7 +111,7 @@ def test_what_begins_in_single_precision_ends_with_a_true_certificate(in_single,
         native = SmallProblems(gram, *alone(problem), Limits(tol=tol), alone=True)
         assert native.solve() == 1
         assert "in single precision first" in native.solved.solution(0).reason
-    solution = solve(problem, gram, limits=Limits(tol=tol))
+    solution = solve(problem, gram, control=Control(Limits(tol=tol)))
     said, found = solution.certificate, solution.certificate.verify()
     assert said.status is Status.OPTIMAL
     assert found.kkt_violation <= tol
@@ -213,7 +213,8 @@ def test_progress_is_told_as_it_is_certified():
 def test_more_digits_cost_no_second_beginning(in_single):
     X, y = blobs(1500, 20, distance=0.1)
     at_first, in_the_end = (
-        solve(c_svc(y, 100.0), Gram(RBF(gamma=0.05), as_data(X)), limits=Limits(tol=tol)) for tol in (1e-3, 1e-7)
+        solve(c_svc(y, 100.0), Gram(RBF(gamma=0.05), as_data(X)), control=Control(Limits(tol=tol)))
+        for tol in (1e-3, 1e-7)
     )
     assert "in single precision first" in in_the_end.reason
     assert in_the_end.status is Status.OPTIMAL
@@ -329,7 +330,7 @@ def test_working_sets_end_at_the_same_optimum(p, scheme, n_jobs, monkeypatch):
     for most, way in ((1200, "all variables at once"), (320, "by working sets")):
         monkeypatch.setattr(small, "_WHOLE_MATRIX", most)
         gram = Gram(RBF(gamma=1.0 / p), as_data(X), n_jobs=n_jobs)
-        found.append((gram, train(gram, labels, 4, 1.0, scheme=scheme, limits=Limits(tol=1e-5))))
+        found.append((gram, train(gram, labels, 4, 1.0, scheme=scheme, control=Control(Limits(tol=1e-5)))))
         assert all(one.reason.endswith(way) for one in found[-1][1].solutions)
     (whole_gram, whole), (gram, by_sets) = found
     assert {s.status for s in by_sets.solutions} == {Status.OPTIMAL}
@@ -366,7 +367,7 @@ def test_what_is_not_finished_goes_on_elsewhere():
     small_problem = SmallProblems(gram, *alone(c_svc(y, 1.0)), limits, alone=True)
     assert small_problem.solve() == 1
     assert small_problem.solved.finished() == [False]
-    solution = solve(c_svc(y, 1.0), gram, limits=limits)
+    solution = solve(c_svc(y, 1.0), gram, control=Control(limits))
     assert solution.status is Status.OPTIMAL
     assert solution.certificate.relative_gap <= 1e-9
 
@@ -389,7 +390,7 @@ def test_the_other_solver_goes_on_from_where_it_is(monkeypatch, max_iter):
     whole = solve(c_svc(y, 10.0), Gram(RBF(gamma=0.5), as_data(X)))
     unfinished(monkeypatch, 20)
     gram = Gram(RBF(gamma=0.5), as_data(X))
-    solution = solve(c_svc(y, 10.0), gram, limits=Limits(max_iter=max_iter))
+    solution = solve(c_svc(y, 10.0), gram, control=Control(Limits(max_iter=max_iter)))
     assert solution.n_kernel_values == gram.n_values == solution.certificate.n_kernel_values
     if max_iter < 0:
         assert solution.status is Status.OPTIMAL
@@ -406,7 +407,7 @@ def test_no_limit_of_steps_is_passed():
     X, y = blobs(120)
     total = solve(c_svc(y, 10.0), Gram(RBF(gamma=0.5), as_data(X))).n_iter
     for max_iter in range(max(0, total - 6), total + 3):
-        solution = solve(c_svc(y, 10.0), Gram(RBF(gamma=0.5), as_data(X)), limits=Limits(max_iter=max_iter))
+        solution = solve(c_svc(y, 10.0), Gram(RBF(gamma=0.5), as_data(X)), control=Control(Limits(max_iter=max_iter)))
         assert solution.n_iter <= max_iter
 
 
@@ -449,7 +450,7 @@ def test_a_callback_that_says_stop_stops_all_that_come_after(monkeypatch):
     monkeypatch.setattr(small, "_WORK_LIMIT", 0.0)  # one problem a call
     rng = np.random.default_rng(0)
     gram, labels = Gram(RBF(gamma=0.2), as_data(rng.normal(size=(150, 5))), n_jobs=1), rng.integers(0, 3, 150)
-    machines = train(gram, labels, 3, 1.0, callback=lambda progress: True)
+    machines = train(gram, labels, 3, 1.0, control=Control(callback=lambda progress: True))
     assert [s.status for s in machines.solutions] == [Status.OPTIMAL, Status.INTERRUPTED, Status.INTERRUPTED]
 
 
@@ -503,7 +504,7 @@ def test_small_and_large_problems_of_one_fit():
     X = rng.normal(size=(2650, 3)) + labels[:, None]
     gram = Gram(RBF(gamma=0.5), as_data(X))
     said = []
-    machines = train(gram, labels, 3, 1.0, callback=said.append)
+    machines = train(gram, labels, 3, 1.0, control=Control(callback=said.append))
     assert machines.certificate.status is Status.OPTIMAL
     assert {progress.stage for progress in said} == {f"machine {number} of 3" for number in (1, 2, 3)}
 
@@ -520,8 +521,7 @@ def test_a_request_leaves_the_rest_untouched(monkeypatch):
             gram,
             parts,
             pairs,
-            interruption=interruption,
-            callback=lambda progress: interruption.request(),
+            control=Control(callback=lambda progress: interruption.request(), interruption=interruption),
         )
     assert [s.status for s in solutions] == [Status.OPTIMAL, Status.INTERRUPTED, Status.INTERRUPTED]
     assert [s.n_kernel_values > 0 for s in solutions] == [True, False, False]

@@ -30,6 +30,7 @@ from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.problems import c_svc, c_svc_each, epsilon_svr, nu_svc, nu_svr, one_class, quantile
 from mercer.solvers import (
+    Control,
     HardMargin,
     Interruption,
     Limits,
@@ -51,9 +52,9 @@ every_problem = pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case.
 TIGHT = Limits(tol=1e-8)
 
 
-def solved(X, y, C, kernel=RBF(gamma=0.5), limits=TIGHT, **options):  # noqa: B008 - kernels are values
-    gram = Gram(kernel, as_data(X), n_jobs=options.pop("n_jobs", None))
-    return solve(c_svc(y, C), gram, limits=limits, **options)
+def solved(X, y, C, kernel=RBF(gamma=0.5), limits=TIGHT, *, start=None, n_jobs=None, **control):  # noqa: B008 - values
+    gram = Gram(kernel, as_data(X), n_jobs=n_jobs)
+    return solve(c_svc(y, C), gram, control=Control(limits, **control), start=start)
 
 
 def same_optimum(one, other, tol=1e-8):
@@ -71,7 +72,7 @@ def same_optimum(one, other, tol=1e-8):
 def test_every_problem_is_solved(case, kernel):
     X, y = blobs(n=60, distance=4.0 if case.name == "nearest points" else 1.0)
     problem, gram = case.problem(y), Gram(kernel, as_data(X))
-    solution = solve(problem, gram, limits=Limits(tol=1e-7))
+    solution = solve(problem, gram, control=Control(Limits(tol=1e-7)))
     assert solution.status is Status.OPTIMAL
     assert solution.certificate.kkt_violation <= 1e-7
     assert solution.certificate.dual_infeasibility <= 1e-12 * max(1.0, np.abs(solution.beta).sum())
@@ -495,11 +496,11 @@ def test_the_certificate_is_true_at_sizes_where_everything_is_as_it_is(seed):
 def test_a_warm_start_ends_at_the_cold_optimum(case):
     X, y = blobs(n=60, distance=4.0 if case.name == "nearest points" else 1.0)
     gram, problem = Gram(RBF(gamma=0.5), as_data(X)), case.problem(y)
-    cold = solve(problem, gram, limits=TIGHT)
+    cold = solve(problem, gram, control=Control(TIGHT))
     rng = np.random.default_rng(0)
     for start in (cold.beta, problem.start, 1e-3 * rng.normal(size=problem.n), 1e3 * rng.normal(size=problem.n)):
         before = start.copy()
-        same_optimum(solve(problem, gram, limits=TIGHT, start=start), cold)
+        same_optimum(solve(problem, gram, control=Control(TIGHT), start=start), cold)
         np.testing.assert_array_equal(start, before)
 
 
@@ -535,7 +536,7 @@ def test_where_all_are_at_bounds_no_drift_of_sums_settles_the_bias(seed):
     rng = np.random.default_rng(seed)
     X, y = np.round(0.6 * rng.normal(size=(14, 1))), rng.normal(size=14)
     problem = epsilon_svr(y, 12345.6, 0.1 * np.ptp(y))
-    solution = solve(problem, Gram(Linear(), as_data(X)), limits=Limits(tol=1e-6))
+    solution = solve(problem, Gram(Linear(), as_data(X)), control=Control(Limits(tol=1e-6)))
     beta, gradient = solution.beta, np.tile(X @ X.T @ problem.coefficients(solution.beta)[:, None], (2, 1))[:, 0]
     gradient += problem.linear
     assert solution.certificate.n_free == 0
@@ -602,7 +603,7 @@ def test_who_stops_while_a_part_is_solved_has_its_point(max_iter):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2500, 5))
     problem = c_svc(np.sign(X[:, 0] + rng.normal(size=2500)), 1.0)
-    found = solve(problem, Gram(RBF(gamma=0.05), as_data(X)), limits=Limits(max_iter=max_iter))
+    found = solve(problem, Gram(RBF(gamma=0.05), as_data(X)), control=Control(Limits(max_iter=max_iter)))
     assert found.status is Status.MAX_ITER
     assert found.n_iter <= max_iter
     assert found.certificate.dual > 0.0
@@ -614,7 +615,7 @@ def test_a_part_that_is_no_smaller_is_not_asked():
     X = rng.normal(size=(2400, 3))
     whole = one_class(np.ones(2400), 0.3)
     alone = replace(whole, groups=np.arange(2400) // 2)
-    found = solve(alone, Gram(RBF(gamma=0.3), as_data(X)), limits=Limits(max_seconds=20.0))
+    found = solve(alone, Gram(RBF(gamma=0.3), as_data(X)), control=Control(Limits(max_seconds=20.0)))
     assert np.isfinite(found.certificate.dual)
 
 
@@ -731,7 +732,7 @@ def sets_of(X, y, C, gamma, *, tol=1e-3, **of_gram):
         patch.setattr(WorkingSetSolver, "_everything", watched(WorkingSetSolver._everything))
         patch.setattr(WorkingSetSolver, "_select", watched(WorkingSetSolver._select))
         gram = Gram(RBF(gamma=gamma), as_data(X), **of_gram)
-        return found, solve(c_svc(y, C), gram, limits=Limits(tol=tol))
+        return found, solve(c_svc(y, C), gram, control=Control(Limits(tol=tol)))
 
 
 @pytest.mark.parametrize(
@@ -774,7 +775,7 @@ def test_who_has_two_variables_a_row_does_not_take_everything():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BatchState, "take_everything", lambda state: found.append(state) or everything(state))
         for problem in (epsilon_svr(y, 10.0, 0.01), c_svc(y, 10.0)):
-            solution = solve(problem, Gram(RBF(gamma=0.02), as_data(X)), limits=Limits(tol=1e-3))
+            solution = solve(problem, Gram(RBF(gamma=0.02), as_data(X)), control=Control(Limits(tol=1e-3)))
             assert solution.status is Status.OPTIMAL
     assert [state.problem.name for state in found] == ["C-SVC"]
 
@@ -800,7 +801,7 @@ def test_without_a_bias_few_columns_are_no_obstacle(kernel, C, seed):
     X = rng.normal(size=(2500, 2))
     y = np.where(np.sin(1.5 * X[:, 0]) + 0.7 * X[:, 1] + 0.4 * rng.normal(size=2500) > 0.3, 1.0, -1.0)
     problem = c_svc_each(y, np.full(2500, C), [2500], bias=False)[0]
-    solution = solve(problem, Gram(kernel, as_data(X)), limits=Limits(tol=1e-3))
+    solution = solve(problem, Gram(kernel, as_data(X)), control=Control(Limits(tol=1e-3)))
     assert solution.status is Status.OPTIMAL
     assert solution.certificate.verify().kkt_violation <= 1e-3
 
@@ -833,7 +834,9 @@ def test_everything_is_the_same_for_any_number_of_threads(stored):
 @pytest.mark.parametrize("max_iter", [300, 600, 1500])
 def test_who_stops_in_everything_has_a_true_certificate(max_iter):
     X, y = far_apart()
-    solution = solve(c_svc(y, 10.0), Gram(RBF(gamma=0.02), as_data(X)), limits=Limits(tol=1e-3, max_iter=max_iter))
+    solution = solve(
+        c_svc(y, 10.0), Gram(RBF(gamma=0.02), as_data(X)), control=Control(Limits(tol=1e-3, max_iter=max_iter))
+    )
     assert solution.status is Status.MAX_ITER
     assert solution.n_iter == max_iter
     again = solution.certificate.verify()
@@ -1054,7 +1057,7 @@ class Liar(Solver):
 def test_a_solver_that_claims_to_have_finished_is_not_believed():
     X, y = blobs()
     gram = Gram(RBF(gamma=0.5), as_data(X))
-    solution = drive(Liar(), "for a test", c_svc(y, 1.0), gram, limits=Limits())
+    solution = drive(Liar(), "for a test", c_svc(y, 1.0), gram, control=Control(Limits()))
     assert (solution.status, solution.solver, solution.reason) == (Status.STALLED, "liar", "for a test")
     assert solution.certificate.kkt_violation == 2.0
     assert solution.certificate.gap == 40.0
@@ -1068,15 +1071,17 @@ def test_a_machine_that_starts_stopped_costs_nothing():
     interruption = Interruption()
     interruption.request()
     for limits, shared, status in (
-        (Limits(max_seconds=0.0), None, Status.TIME_LIMIT),
+        (Limits(max_seconds=0.0), Interruption(), Status.TIME_LIMIT),
         (Limits(), interruption, Status.INTERRUPTED),
     ):
         before = gram.n_values
-        solution = solve(c_svc(y, 1.0), gram, limits=limits, interruption=shared, callback=lambda progress: 1 / 0)
+        solution = solve(c_svc(y, 1.0), gram, control=Control(limits, lambda progress: 1 / 0, shared))
         assert (solution.status, solution.n_iter, solution.trace) == (status, 0, [])
         assert (solution.beta.any(), solution.certificate.gap, gram.n_values - before) == (False, 400.0, 0)
         assert sum(a * b for a, b in looked_at) <= 256 * 400  # the diagonal, in blocks; never all of the rows
-        warm = solve(c_svc(y, 1.0), gram, limits=limits, interruption=shared, start=np.eye(400)[0] - np.eye(400)[1])
+        warm = solve(
+            c_svc(y, 1.0), gram, control=Control(limits, interruption=shared), start=np.eye(400)[0] - np.eye(400)[1]
+        )
         assert (warm.status, warm.n_iter) == (status, 0)
         assert gram.n_values - before == 2 * 400
 
@@ -1382,7 +1387,7 @@ def test_where_single_precision_does_not_suffice_the_matrix_becomes_double():
 def test_what_a_solver_claimed_is_not_of_an_earlier_point_that_was_better():
     X, y = blobs(n=20)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
-    good, last = solve(problem, gram, limits=TIGHT).beta, problem.make_feasible(0.5 * y)
+    good, last = solve(problem, gram, control=Control(TIGHT)).beta, problem.make_feasible(0.5 * y)
     patience = _Patience()
     patience.ends_at(evaluate(problem, gram, good), good, 1, True)
     state = State(last, gram.matvec(last), claim=gram.matvec(last))

@@ -29,7 +29,7 @@ from mercer.gram import CachePolicy, Gram
 from mercer.kernels import Gamma, Kernel, as_kernel
 from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
-from mercer.solvers import Limits, Progress
+from mercer.solvers import Control, Interruption, Limits, Progress
 
 
 class HoldsKernel:
@@ -105,6 +105,11 @@ class Iterated:
     max_seconds: float | None
     verbose: int
     callback: Callable[[Progress], object] | None
+    _search: Interruption | None = None  # the interruption of the search that this fit belongs to
+
+    def _control(self) -> Control:
+        """Return the limits, the callback and the interruption of one fit."""
+        return Control(self._limits(), self._listener(), Interruption(self._search))
 
     def _limits(self) -> Limits:
         if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, WHOLE) or self.max_iter < -1:

@@ -26,7 +26,7 @@ from mercer.multiclass.coefficients import PairCoefficients
 from mercer.multiclass.cross_fitting import cross_fitted
 from mercer.multiclass.prediction import predicted_classes
 from mercer.problems import Problem
-from mercer.solvers import Interruption, Limits
+from mercer.solvers import Control, Interruption, Limits
 
 
 class MarginClassifier(HasProbabilities, DualMachine):
@@ -56,7 +56,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
         """
         began = time.perf_counter()
         self._begin_probabilities()
-        limits, listener = self._limits(), self._listener()
+        control = self._control()
         check_choice("multi_class", self.multi_class, self._schemes)
         self._check_shape(self.multi_class)
         spec, data = self._training_rows(X, y)
@@ -83,17 +83,15 @@ class MarginClassifier(HasProbabilities, DualMachine):
             scheme=self.multi_class,
             duals=duals(labels),
             margin=margin,
-            limits=limits,
+            control=control,
             warm_start=self._last_machines(rows, codes) if self.warm_start else None,
-            callback=listener,
-            interruption=Interruption(self._search),
         )
         self.classes_, self.class_weight_, self.kernel_ = classes.copy(), labels.class_weight.copy(), kernel
         self._weights = labels.uneven_weights
         self._take(self._adjusted(machines, penalties), data, rows, codes)
         self._warn(gram, data, depth=4)
         if self._has_probabilities():
-            self._calibrate_in_time(gram, labels, penalties, limits.max_seconds, began)
+            self._calibrate_in_time(gram, labels, penalties, control.limits.max_seconds, began)
 
     def _adjusted(self, machines: training.Machines, penalties: npt.NDArray[np.float64]) -> training.Machines:
         """Return the machines after a correction for prediction (here none); `penalties` are those of the rows."""
@@ -160,6 +158,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
 
         def without_folds(check: Callable[[], None]) -> FloatArray:
             nonlocal held
+            control = Control(Limits(self.tol, max_seconds=max_seconds), interruption=Interruption(self._search))
             found = cross_fitted(
                 gram,
                 labels.codes[labels.rows],
@@ -167,8 +166,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
                 penalties,
                 scheme=self.multi_class,
                 duals=self._fold_duals(),
-                limits=Limits(self.tol, max_seconds=max_seconds).after(time.perf_counter() - began, 0),
-                interruption=Interruption(self._search),
+                control=control.after(time.perf_counter() - began, 0),
                 check=check,
             )
             held = found.peak_memory_bytes

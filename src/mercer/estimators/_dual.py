@@ -38,7 +38,7 @@ from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.multiclass.coefficients import Coefficients, Group, PairCoefficients, columns_of, groups_of, summed
 from mercer.multiclass.decision import decision_values
 from mercer.problems import Problem
-from mercer.solvers import Interruption, Limits, Solution, solve
+from mercer.solvers import Limits, Solution, solve
 from mercer.specs import QuadraticSpec
 
 _GO_ON = {
@@ -54,7 +54,6 @@ class DualMachine(Iterated, KernelMachine):
     warm_start: bool
     _held_for_probabilities = 0  # bytes; peak memory of the pass for the probabilities
     _silent = False  # True if the caller reports how the fit ended, so that the estimator does not warn
-    _search: Interruption | None = None  # the interruption of the search that this fit belongs to
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -282,10 +281,8 @@ class SingleMachine(DualMachine):
         work of `earlier` is added to the work of this solution. With a time limit, training starts at `earlier`: that
         is slower than a cold start, but a usable solution exists at any time.
         """
-        limits, listener = self._limits(), self._listener()
-        last = None
-        if limits.max_seconds is not None:
-            limits, last = replace(limits, max_seconds=max(0.0, limits.max_seconds - spent)), earlier
+        control = self._control().after(spent, 0)
+        last = None if control.limits.max_seconds is None else earlier
         spec, data = self._training_rows(X, y)
         weights = check_sample_weight(sample_weight, data.n)
         rows = np.flatnonzero(weights > 0.0)
@@ -297,15 +294,7 @@ class SingleMachine(DualMachine):
         problem = machine_spec.problem(targets[rows], machine_spec.C * weights[rows], gram)
         last = last or self._last_solution(problem, rows)
         start, before = (None, None) if last is None else (last.start_of(problem), last.product)
-        solution = solve(
-            problem,
-            gram,
-            limits=limits,
-            start=start,
-            callback=listener,
-            before=before,
-            interruption=Interruption(self._search),
-        )
+        solution = solve(problem, gram, control=control, start=start, before=before)
         if earlier is not None:
             solution = solution.after(earlier)
         self.spec_, self.kernel_ = machine_spec, kernel

@@ -20,7 +20,7 @@ from mercer.estimators._validation import check_rows, check_sample_weight, drop_
 from mercer.gram import Gram
 from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.problems import Problem
-from mercer.solvers import Interruption, Limits
+from mercer.solvers import Control
 from mercer.solvers.incremental import Solved, solve_incremental
 
 
@@ -230,20 +230,16 @@ class ChangesRows(DualMachine):
         change: Change,
         last: Iterable[tuple[Problem, IndexArray]],
         now: Iterable[tuple[Problem, IndexArray]],
-        limits: Limits,
-        listener: Any,
+        control: Control,
     ) -> tuple[Solutions, list[Evaluation | None]]:
         """Update the solutions of the problems `last` to those of the problems `now`, each with its row numbers."""
         found: list[Solved] = []
         last_gram = change.last.gram
         assert last_gram is not None
-        with Interruption() as interruption:
+        with control.interruption:
             for before, solution, evaluation, (problem, rows) in zip(
                 last, self._solutions, change.last.evaluations, now, strict=True
             ):
-                left = limits.max_seconds
-                if left is not None:
-                    left = max(0.0, left - (time.perf_counter() - change.began))
                 solved = solve_incremental(
                     Solved(*before, solution, evaluation),
                     last_gram,
@@ -251,11 +247,9 @@ class ChangesRows(DualMachine):
                     rows,
                     change.gram,
                     change.origin,
-                    limits=replace(limits, max_seconds=left),
-                    callback=listener,
-                    interruption=interruption,
+                    control=control.after(time.perf_counter() - change.began, 0),
                 )
-                found.append(replace(solved, solution=replace(solved.solution, limits=limits)))
+                found.append(replace(solved, solution=replace(solved.solution, limits=control.limits)))
         return Solutions.of([one.solution for one in found]), [one.evaluation for one in found]
 
     @abstractmethod

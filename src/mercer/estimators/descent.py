@@ -23,7 +23,7 @@ from mercer.kernels import Gamma, Kernel
 from mercer.losses import descent
 from mercer.losses.certificate import LossCertificate, combine
 from mercer.multiclass import training
-from mercer.solvers import Interruption, Limits, Progress
+from mercer.solvers import Control, Limits, Progress
 from mercer.specs import ForGradientKernelSVC
 
 _SYMMETRY_ROWS = 200  # training rows on which the symmetry of a callable kernel is checked, at most
@@ -204,7 +204,8 @@ class GradientKernelSVC(Iterated, ByPairs):
             If a parameter is out of range, `X` holds text, NaN or infinity, `y` has another length than `X` or holds
             one class only, a weight is negative, a callable kernel is not symmetric, or kernel values overflow.
         """
-        limits, listener = self._limits(), self._listener()
+        control = self._control()
+        limits = control.limits
         penalty = check_number("penalty", self.penalty, above=0.0, finite=True)
         rate = check_learning_rate(self.learning_rate)
         check_choice("multi_class", self.multi_class, training.SCHEMES)
@@ -218,7 +219,7 @@ class GradientKernelSVC(Iterated, ByPairs):
         beta, biases, found = np.zeros((labels.rows.size, len(tasks))), np.zeros(len(tasks)), []
         multipliers = np.zeros_like(beta)
         began = time.perf_counter()
-        with Interruption() as interruption:
+        with control.interruption:
             for column, task in enumerate(tasks):
                 one = descent.minimise(
                     task.signs,
@@ -227,9 +228,7 @@ class GradientKernelSVC(Iterated, ByPairs):
                     penalty,
                     solver=self.solver,
                     learning_rate=rate,
-                    limits=limits,
-                    callback=listener,
-                    interruption=interruption,
+                    control=control,
                     began=began,
                 )
                 beta[task.rows, column], biases[column] = one.beta, one.bias
@@ -262,8 +261,7 @@ class GradientKernelSVC(Iterated, ByPairs):
                     penalty,
                     solver=self.solver,
                     learning_rate=rate,
-                    limits=Limits(tol=limits.tol),
-                    callback=lambda _: check(),
+                    control=Control(Limits(tol=limits.tol), lambda _: check()),
                 )
                 return one.beta, one.bias
 

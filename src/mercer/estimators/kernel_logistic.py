@@ -172,7 +172,7 @@ class KernelLogisticRegression(ByLikelihood, Iterated, EveryRowMachine):
             If a parameter is out of range, `X` holds text, NaN or infinity, `y` has another length than `X` or holds
             one class only, a weight is negative, or kernel values overflow.
         """
-        limits, listener = self._limits(), self._listener()
+        control = self._control()
         variance = check_number("prior_variance", self.prior_variance, above=0.0)
         if not np.isfinite(variance):
             raise ValueError(
@@ -182,7 +182,7 @@ class KernelLogisticRegression(ByLikelihood, Iterated, EveryRowMachine):
         kernel, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight)
         gram = self._gram(kernel, data, labels.rows)
         objective = log_likelihood(labels, 1.0 / variance, bool(self.fit_intercept))
-        found = kernel_newton.minimise(objective, gram, limits=limits, callback=listener)
+        found = kernel_newton.minimise(objective, gram, control=control)
         self._keep_classes(kernel, data, labels, found.beta, found.bias)
         self.spec_ = ForKernelLogisticRegression(prior_variance=variance, bias=bool(self.fit_intercept))
         self.certificate_, self.n_iter_, self.trace_ = found.certificate, found.n_iter, found.trace

@@ -151,7 +151,7 @@ class LogisticRegression(ByLikelihood, Iterated, LinearMachine):
             If a parameter is out of range, `X` holds text, NaN or infinity, `y` has another length than `X` or holds
             one class only, or a weight is negative.
         """
-        limits, listener = self._limits(), self._listener()
+        control = self._control()
         variance = check_number("prior_variance", self.prior_variance, above=0.0)
         rate = check_learning_rate(self.learning_rate)
         check_choice("solver", self.solver, logistic.SOLVERS)
@@ -164,8 +164,7 @@ class LogisticRegression(ByLikelihood, Iterated, LinearMachine):
             data.float64()[labels.rows],
             solver=self.solver,
             learning_rate=rate,
-            limits=limits,
-            callback=listener,
+            control=control,
         )
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         self.spec_ = ForLogisticRegression(prior_variance=variance, bias=bool(self.fit_intercept))

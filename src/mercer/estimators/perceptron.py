@@ -19,7 +19,7 @@ from mercer.gram import CachePolicy, Gram
 from mercer.kernels import Gamma, Kernel, Linear
 from mercer.losses import perceptron
 from mercer.multiclass import training
-from mercer.solvers import Interruption, Progress
+from mercer.solvers import Control, Limits, Progress
 from mercer.specs import ForKernelPerceptron
 
 FORMS = ("dual", "primal")
@@ -218,7 +218,8 @@ class KernelPerceptron(ByPairs):
         beta, alpha = np.zeros((used.size, len(tasks))), np.zeros((len(tasks), data.n))
         found = []
         began = time.perf_counter()
-        with Interruption() as interruption:
+        control = Control(Limits(max_seconds=seconds), self.callback)
+        with control.interruption:
             for column, task in enumerate(tasks):
                 one = perceptron.learn(
                     task.signs,
@@ -226,9 +227,7 @@ class KernelPerceptron(ByPairs):
                     weights=weights[task.rows],
                     rows=None if vectors is None else vectors[task.rows],
                     max_passes=passes,
-                    max_seconds=seconds,
-                    callback=self.callback,
-                    interruption=interruption,
+                    control=control,
                     began=began,
                 )
                 beta[task.rows, column] = one.alpha * one.weights * task.signs
@@ -270,9 +269,8 @@ class KernelPerceptron(ByPairs):
                 return perceptron.loo_values(found[number], task.signs, own, max_passes=passes, check=check)
 
             def learnt(task: training.Task, own: Gram, check: Check) -> tuple[FloatArray, float]:
-                one = perceptron.learn(
-                    task.signs, own, weights=weights[task.rows], max_passes=passes, callback=lambda _: check()
-                )
+                checked = Control(callback=lambda _: check())
+                one = perceptron.learn(task.signs, own, weights=weights[task.rows], max_passes=passes, control=checked)
                 return one.alpha * one.weights * task.signs, 0.0
 
             self._calibrate_in_time(without_rows, learnt, tasks, labels, gram, seconds, began, refits=False)

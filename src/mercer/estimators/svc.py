@@ -435,11 +435,11 @@ class SVC(ChangesRows, MarginClassifier):
         return tasks, [(problem, task.rows) for problem, task in zip(whole, tasks, strict=True)]
 
     def _solve_change(self, change: Change) -> list[Evaluation | None]:
-        limits, listener = self._limits(), self._listener()
+        control = self._control()
         held = change.held
         self._check_probabilities(change.gram, self._labels(held))
         tasks, now = self._problems(held)
-        solutions, evaluations = self._solve_incremental(change, self._problems(change.last)[1], now, limits, listener)
+        solutions, evaluations = self._solve_incremental(change, self._problems(change.last)[1], now, control)
         machines = training.Machines(self.machines_.scheme, self.classes_.size, tasks, solutions, held.rows.size)
         self._begin_probabilities()
         self._weights = held.weights

@@ -250,10 +250,10 @@ class SVR(ChangesRows, VectorRegressor):
         return self.spec_.problem(held.targets[rows], self.spec_.C * held.weights[rows], gram), np.arange(rows.size)
 
     def _solve_change(self, change: Change) -> list[Evaluation | None]:
-        limits, listener = self._limits(), self._listener()
+        control = self._control()
         held = change.held
         last, now = self._problem(change.last, change.gram), self._problem(held, change.gram)
-        solutions, evaluations = self._solve_incremental(change, [last], [now], limits, listener)
+        solutions, evaluations = self._solve_incremental(change, [last], [now], control)
         self._targets, self._weights = held.targets, held.weights
         self._take(now[0], solutions, held.data, held.rows)
         return evaluations

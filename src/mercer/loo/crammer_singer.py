@@ -11,8 +11,7 @@ from mercer.gram import Gram
 from mercer.loo.decision_values import warn_of_rounding
 from mercer.loo.reduced_problem import TIGHT
 from mercer.problems import JointHinge, Problem, joint
-from mercer.solvers import Limits, solve
-from mercer.solvers.interruption import Interruption
+from mercer.solvers import Control, Limits, solve
 
 _STEPS = 1000
 """Largest number of solver steps per row in each solve. About ten are enough, unless huge weights let rounding errors
@@ -55,12 +54,12 @@ def joint_left_out(
     """
     loss = problem.loss
     assert isinstance(loss, JointHinge)
-    limits, violation = Limits(tol=TIGHT, max_iter=_STEPS * gram.n), 0.0
-    with Interruption() as interruption:
+    control, violation = Control(Limits(tol=TIGHT, max_iter=_STEPS * gram.n), lambda _: check()), 0.0
+    with control.interruption:
 
         def solved(one: Problem, view: Gram, near: FloatArray) -> FloatArray:
             nonlocal violation
-            found = solve(one, view, start=near, limits=limits, callback=lambda _: check(), interruption=interruption)
+            found = solve(one, view, control=control, start=near)
             violation = max(violation, found.certificate.kkt_violation)
             return one.by_output(found.beta)
 
@@ -73,9 +72,9 @@ def joint_left_out(
             coefficients = np.zeros_like(beta)
             coefficients[others] = solved(smaller, gram.restrict(others), beta[others].ravel())
             values[row] = gram.matvec(coefficients, np.array([row]))[0]
-            if interruption.requested:
+            if control.interruption.requested:
                 break
-    if interruption.requested:
+    if control.interruption.requested:
         values[:] = np.nan
     else:
         warn_of_rounding("probability=True", violation, values)

@@ -14,7 +14,7 @@ from mercer.certificates.status import Status
 from mercer.gram import Gram
 from mercer.loo.monitor import Ended
 from mercer.problems import Hinge, Problem, vertex
-from mercer.solvers import solve
+from mercer.solvers import Control, solve
 
 TIGHT = 1e-9
 """Tolerance of the full solution and of refits: a violation, relative to the largest decision value. It is a thousandth
@@ -104,7 +104,7 @@ def solved_tightly(
     problem: Problem, gram: Gram, start: FloatArray, tol: float, check: Callable[[], None] = lambda: None
 ) -> Solution:
     """Solve a problem. `check` is called while the solver runs; an exception of it ends the solver."""
-    solution = solve(problem, gram, start=start, limits=Limits(tol=tol), callback=lambda _: check())
+    solution = solve(problem, gram, start=start, control=Control(Limits(tol=tol), lambda _: check()))
     if solution.status is Status.INTERRUPTED:
         raise Ended
     return solution

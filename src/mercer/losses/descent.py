@@ -12,7 +12,6 @@ import numpy as np
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.evaluation import relative_gap
 from mercer.certificates.roundoff import rounding_error
-from mercer.certificates.solution import Limits
 from mercer.certificates.status import Status
 from mercer.data import Data
 from mercer.gram import Gram
@@ -22,8 +21,7 @@ from mercer.kernels.base import finite
 from mercer.losses.certificate import Evaluation, Evidence, LossCertificate, certify
 from mercer.losses.iteration import Step, iterate
 from mercer.losses.kernel_newton import KernelProduct
-from mercer.solvers.base import Callback
-from mercer.solvers.interruption import Interruption
+from mercer.solvers.control import Control
 
 Product = Callable[[FloatArray], FloatArray]
 """A function that returns K times a vector."""
@@ -110,9 +108,7 @@ def minimise(
     *,
     solver: str,
     learning_rate: float | None = None,
-    limits: Limits,
-    callback: Callback | None = None,
-    interruption: Interruption | None = None,
+    control: Control,
     began: float | None = None,
 ) -> Descended:
     """Minimise sum_i s_i max(0, 1 - y_i h(x_i)) + penalty/2 sum_i s_i alpha_i² over alpha >= 0 and b, and certify it.
@@ -131,7 +127,7 @@ def minimise(
         problem, which is differentiable, by Nesterov's method.
     learning_rate : float, optional
         Step length for "descent"; by default 1 / (penalty t) in step t.
-    interruption, began
+    control, began
         See :func:`mercer.losses.iteration.iterate`.
 
     Notes
@@ -139,6 +135,7 @@ def minimise(
     A step costs two products with K.
     """
     started, before = time.perf_counter(), gram.n_values
+    tol = control.limits.tol
     product = KernelProduct(gram)
     point = Point(np.zeros(y.size), 0.0, np.zeros(y.size))
 
@@ -146,18 +143,18 @@ def minimise(
         for _ in product.prepare():
             yield Step(0, float("inf"), float("inf"))
         if solver == "accelerated":
-            yield from _ascend(y, weights, penalty, product, point, limits.tol)
+            yield from _ascend(y, weights, penalty, product, point, tol)
         else:
-            yield from _descend(y, weights, penalty, product, point, limits.tol, learning_rate)
+            yield from _descend(y, weights, penalty, product, point, tol, learning_rate)
 
-    ended = iterate(steps(), limits, callback=callback, stage=solver, interruption=interruption, began=began)
+    ended = iterate(steps(), control, stage=solver, began=began)
     rows = gram.kernel, gram.data, gram.idx
     evidence = CoefficientEvidence(*rows, y, weights, penalty, point, gram.n_threads, gram.memory_limit)
     certificate = certify(
         evidence,
         evidence.evaluate(),
         ended.status or Status.STALLED,
-        tol=limits.tol,
+        tol=tol,
         n_iter=ended.n_iter,
         n_kernel_values=gram.n_values - before + gram.n**2,
         seconds=time.perf_counter() - started,

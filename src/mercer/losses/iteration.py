@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mercer.certificates.solution import Limits, TraceRow
+from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
-from mercer.solvers.base import Callback, Progress
-from mercer.solvers.driver import SLICE_SECONDS, out_of_time
-from mercer.solvers.interruption import Interruption
+from mercer.solvers.base import Progress
+from mercer.solvers.control import Control
+from mercer.solvers.driver import SLICE_SECONDS
 
 
 class Step(NamedTuple):
@@ -31,11 +31,9 @@ class Ended(NamedTuple):
 
 def iterate(
     algorithm: Iterator[Step],
-    limits: Limits,
+    control: Control,
     *,
-    callback: Callback | None = None,
     stage: str = "solve",
-    interruption: Interruption | None = None,
     began: float | None = None,
 ) -> Ended:
     """Run an algorithm to its end, or until a limit, Ctrl-C or the callback stops it.
@@ -43,18 +41,18 @@ def iterate(
     The algorithm is stopped only between two pieces of work, and its result so far is usable. The callback is called
     about every 50 ms; the `dual` of its argument is the algorithm's objective.
 
-    To stop several machines together by one Ctrl-C, time limit or callback, the caller enters an `interruption` and
-    passes it to all of them, with the common start time `began` (of `time.perf_counter`). Machines that start after the
-    limit make no step.
+    To stop several machines together by one Ctrl-C, time limit or callback, the caller passes one `control`
+    to all of them, with the common start time `began` (of `time.perf_counter`), and enters its interruption. Machines
+    that start after the limit make no step.
     """
     shown = time.perf_counter()
     began = shown if began is None else began
     trace: list[TraceRow] = []
-    n_iter = 0
+    n_iter, limits = 0, control.limits
     if limits.max_iter == 0:
         return Ended(Status.MAX_ITER, 0, trace)
-    with interruption or Interruption() as shared:  # entering an interruption again has no effect
-        late = out_of_time(limits, began, shared)
+    with control.interruption:  # entering an interruption again has no effect
+        late = control.out_of_time(began)
         if late is not None:
             return Ended(late, 0, trace)
         for step in algorithm:
@@ -63,10 +61,10 @@ def iterate(
                 shown = now
                 trace.append(TraceRow(now - began, step.n_iter, step.violation, step.objective))
                 progress = Progress(now - began, step.n_iter, step.violation, step.objective, limits.tol, stage)
-                if callback is not None and callback(progress) is True:
-                    shared.request()
+                if control.is_stopped_at(progress):
+                    control.interruption.request()
                     return Ended(Status.INTERRUPTED, n_iter, trace)
-            late = out_of_time(limits, began, shared)
+            late = control.out_of_time(began)
             if late is not None:
                 return Ended(late, n_iter, trace)
             if 0 <= limits.max_iter <= step.n_iter:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.certificates.solution import Limits, TraceRow
+from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
 from mercer.gram import Gram, combined
 from mercer.gram.threads import blas_threads
@@ -17,7 +17,7 @@ from mercer.kernels.base import finite
 from mercer.losses.certificate import KernelEvidence, LossCertificate, certify, largest_gap
 from mercer.losses.iteration import Step, iterate
 from mercer.losses.objective import Objective
-from mercer.solvers.base import Callback
+from mercer.solvers.control import Control
 
 _MOST_INNER = 1000  # conjugate gradient steps per Newton step; more would be needed only in hopelessly bad conditions
 _PRODUCTS = 100  # typical number of products with K in a Newton step; used to choose the number of threads
@@ -53,7 +53,7 @@ class Minimised:
     trace: list[TraceRow]
 
 
-def minimise(objective: Objective, gram: Gram, *, limits: Limits, callback: Callback | None = None) -> Minimised:
+def minimise(objective: Objective, gram: Gram, *, control: Control) -> Minimised:
     """Minimise an objective with a non-quadratic loss over f_t = sum_i beta_it k(x_i, .) + b_t, and certify it.
 
     Notes
@@ -62,17 +62,17 @@ def minimise(objective: Objective, gram: Gram, *, limits: Limits, callback: Call
     `memory_limit`, and n² kernel values more if it does not.
     """
     began, before = time.perf_counter(), gram.n_values
-    n_outputs = objective.penalty.size
+    n_outputs, tol = objective.penalty.size, control.limits.tol
     point = Point(np.zeros((gram.n, n_outputs)), np.zeros(n_outputs), np.zeros((gram.n, n_outputs)))
     convex = gram.is_convex
     with blas_threads(_PRODUCTS * gram.n**2 * n_outputs):
-        ended = iterate(_newton(objective, gram, point, limits.tol), limits, callback=callback, stage="newton")
+        ended = iterate(_newton(objective, gram, point, tol), control, stage="newton")
     evidence = KernelEvidence.of(objective, gram, point.beta, point.bias, convex=convex)
     certificate = certify(
         evidence,
         evidence.evaluate(),
         ended.status or Status.STALLED,
-        tol=limits.tol,
+        tol=tol,
         n_iter=ended.n_iter,
         n_kernel_values=gram.n_values - before + 2 * gram.n**2,
         seconds=time.perf_counter() - began,

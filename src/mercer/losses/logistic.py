@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse.linalg import svds
 
 from mercer._typing import FloatArray
-from mercer.certificates.solution import Limits, TraceRow
+from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
 from mercer.gram.threads import blas_threads
 from mercer.losses.certificate import LossCertificate, certify, largest_gap
@@ -19,7 +19,7 @@ from mercer.losses.columns import Columns, newton_step, second_derivatives
 from mercer.losses.iteration import Step, iterate
 from mercer.losses.linear import LinearEvidence
 from mercer.losses.objective import Objective, Softmax
-from mercer.solvers.base import Callback
+from mercer.solvers.control import Control
 
 SOLVERS = ("newton", "gradient")
 _HALVINGS = 40  # halvings of a Newton step; then rounding prevents progress
@@ -49,8 +49,7 @@ def minimise(
     *,
     solver: str,
     learning_rate: float | None = None,
-    limits: Limits,
-    callback: Callback | None = None,
+    control: Control,
 ) -> Minimised:
     """Minimise an objective over f_t(x) = <w_t, x> + b_t for rows (n, p), dense or CSR, and certify it.
 
@@ -59,7 +58,7 @@ def minimise(
     """
     (n, p), n_outputs = rows.shape, objective.penalty.size
     with blas_threads(n * p**2 + (p * n_outputs) ** 3):
-        return _minimised(objective, rows, solver, learning_rate, limits, callback)
+        return _minimised(objective, rows, solver, learning_rate, control)
 
 
 def _minimised(
@@ -67,25 +66,24 @@ def _minimised(
     rows: Any,
     solver: str,
     learning_rate: float | None,
-    limits: Limits,
-    callback: Callback | None,
+    control: Control,
 ) -> Minimised:
-    began, n_outputs = time.perf_counter(), objective.penalty.size
+    began, n_outputs, tol = time.perf_counter(), objective.penalty.size, control.limits.tol
     point = _Point(np.zeros((rows.shape[1], n_outputs)), np.zeros(n_outputs))
     columns = Columns.of(rows, objective.weights, centred=objective.has_bias)
     algorithm = (
-        _newton(objective, columns, point, limits.tol)
+        _newton(objective, columns, point, tol)
         if solver == "newton"
-        else _descent(objective, columns, point, limits.tol, learning_rate or 1.0 / _steepest(objective, rows))
+        else _descent(objective, columns, point, tol, learning_rate or 1.0 / _steepest(objective, rows))
     )
-    ended = iterate(algorithm, limits, callback=callback, stage=solver)
+    ended = iterate(algorithm, control, stage=solver)
     del columns
     evidence = LinearEvidence(objective, rows, point.w, point.bias)
     certificate = certify(
         evidence,
         evidence.evaluate(),
         ended.status or Status.STALLED,
-        tol=limits.tol,
+        tol=tol,
         n_iter=ended.n_iter,
         n_kernel_values=0,
         seconds=time.perf_counter() - began,

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.certificates.solution import Limits
 from mercer.certificates.status import Status
 from mercer.gram import Gram
 from mercer.kernels.base import finite
 from mercer.losses.iteration import Step, iterate
-from mercer.solvers.base import Callback
-from mercer.solvers.interruption import Interruption
+from mercer.solvers.control import Control
 
 
 @dataclass(frozen=True)
@@ -80,16 +78,15 @@ def learn(
     weights: FloatArray,
     rows: Any = None,
     max_passes: int,
-    max_seconds: float | None = None,
-    callback: Callback | None = None,
-    interruption: Interruption | None = None,
+    control: Control,
     began: float | None = None,
 ) -> Learnt:
     """Run the (batch) perceptron over the rows in order, until a pass has no mistake or `max_passes` are done.
 
     A row is a mistake if y f(x) <= 0; then its weight (> 0) times y k(x, .) is added to f. If `rows` (n, p) are given,
     the primal form updates w; otherwise the dual form updates the counts alpha. Both make the same mistakes, up to
-    rounding. For `interruption` and `began`, see :func:`mercer.losses.iteration.iterate`.
+    rounding. Of the limits of `control`, only `max_seconds` has an effect; see
+    :func:`mercer.losses.iteration.iterate` for it and `began`.
 
     Notes
     -----
@@ -100,10 +97,8 @@ def learn(
     machine = Learnt(np.zeros(y.size), np.zeros(y.size), weights, w)
     ended = iterate(
         _passes(machine, y, gram, rows, max_passes),
-        Limits(max_seconds=max_seconds),
-        callback=callback,
+        control,
         stage="perceptron",
-        interruption=interruption,
         began=began,
     )
     machine.stopped = ended.status

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.certificates.solution import Limits
 from mercer.data.checks import distinct
 from mercer.gram import Gram
 from mercer.multiclass.coefficients import Group, groups_of, summed
 from mercer.multiclass.training import JOINT, Duals, train
-from mercer.solvers import Interruption
+from mercer.solvers import Control
 
 N_FOLDS = 5
 
@@ -94,8 +93,7 @@ def cross_fitted(
     *,
     scheme: str,
     duals: Duals,
-    limits: Limits,
-    interruption: Interruption | None = None,
+    control: Control,
     check: Callable[[], None] = lambda: None,
 ) -> CrossFitted:
     """Train the machines without each fold, on views of one Gram matrix, and return their values of the fold.
@@ -110,10 +108,8 @@ def cross_fitted(
     scheme : {"ovo", "ovr", "joint"}
     duals : callable
         Makes the problems of machines for two classes, of which one may have no row; the joint machine has its own.
-    limits : Limits
+    control : Control
         `max_seconds` is for all folds together; each fold is solved to a hundredth of `tol`.
-    interruption : Interruption, optional
-        What a Ctrl-C stops besides.
     check : callable, optional
         Called between pieces of work; what it raises ends the work.
 
@@ -126,7 +122,7 @@ def cross_fitted(
     Costs five fits of four fifths of the rows, and kernel values between each row and the support vectors of others.
     """
     folds, peak, began = fold_numbers(codes, n_classes), 0, time.perf_counter()
-    limits = replace(limits, tol=_TIGHTER * limits.tol)
+    tighter = control.with_limits(replace(control.limits, tol=_TIGHTER * control.limits.tol))
 
     def fit(kept: IndexArray, out: IndexArray) -> FloatArray:
         nonlocal peak
@@ -137,8 +133,7 @@ def cross_fitted(
             penalties[kept],
             scheme=scheme,
             duals=duals,
-            limits=limits.after(time.perf_counter() - began, 0),
-            interruption=interruption,
+            control=tighter.after(time.perf_counter() - began, 0),
         )
         check()  # a machine that was ended by time or Ctrl-C does not count
         peak = max(peak, machines.solutions.peak_memory_bytes)

@@ -19,8 +19,7 @@ from mercer.gram import Gram
 from mercer.multiclass.coefficients import Coefficients, PairCoefficients, table_of
 from mercer.multiclass.pairs import against_later, class_pairs, place_among_others
 from mercer.problems import Problems, c_svc_each, has_width, joint
-from mercer.solvers import Interruption, Limits, solve_each
-from mercer.solvers.base import Callback
+from mercer.solvers import Control, solve_each
 
 SCHEMES = ("ovo", "ovr")
 """Schemes that combine machines for two classes."""
@@ -285,10 +284,8 @@ def train(
     scheme: str = "ovo",
     duals: Duals = c_svc_each,
     margin: Margin | None = None,
-    limits: Limits | None = None,
+    control: Control | None = None,
     warm_start: Machines | None = None,
-    callback: Callback | None = None,
-    interruption: Interruption | None = None,
 ) -> Machines:
     """Train machines for `n_classes` classes on one Gram matrix.
 
@@ -307,14 +304,10 @@ def train(
         Makes the problems of machines for two classes; by default the problems of C-SVC.
     margin : callable, optional
         Computes the margin by which each machine is divided; by default machines are not divided.
-    limits : Limits, optional
+    control : Control, optional
         `max_seconds` limits all machines together, `max_iter` limits each machine.
     warm_start : Machines, optional
         Machines for the same rows and classes, trained with other values of C or kernel parameters.
-    callback : callable, optional
-        See :func:`mercer.solvers.solve`.
-    interruption : Interruption, optional
-        An interruption that the caller has entered, so that one Ctrl-C can stop more than this training.
 
     Returns
     -------
@@ -339,23 +332,21 @@ def train(
     labels = np.asarray(codes, dtype=np.int64)
     penalties = np.empty(labels.shape)
     penalties[...] = C
-    limits = limits or Limits()
+    control = control or Control()
     tasks = make_tasks(labels, n_classes, scheme) if warm_start is None else warm_start.tasks
     if scheme == JOINT:
         whole = joint(labels, n_classes, penalties)
         problems = Problems(whole, [whole.n])
     else:
         problems = duals(tasks.signs, penalties[tasks.rows], tasks.sizes)
-    with interruption or Interruption() as shared:
+    with control.interruption:
         solutions = solve_each(
             problems,
             gram,
             tasks.parts,
             tasks.pairs[: len(problems)],
-            limits=limits,
+            control=control,
             after=None if warm_start is None else warm_start.solutions,
-            callback=callback,
-            interruption=shared,
         )
     margins = None if margin is None else _margins(margin, solutions)
     return Machines(scheme, n_classes, tasks, solutions, labels.size, margins)

@@ -27,7 +27,7 @@ from mercer.multiclass.probability_maps import Isotonic, Map, Sigmoid
 from mercer.persistence import Model, Part, combined, grouped, grouped_parts, point_of
 from mercer.persistence.claim_checks import AGREEMENT, Slack, disagreements, recertified, recomputed
 from mercer.problems import Problems, c_svc_each, half_width
-from mercer.solvers import Limits
+from mercer.solvers import Control, Limits
 from mercer.solvers.interruption import in_time
 from mercer.specs import ForOneClassSVM, ForSVC, QuadraticSpec
 from mercer.tables.prediction_kind import Classes, Membership
@@ -247,7 +247,7 @@ def _without_folds(model: Model, truth: npt.NDArray[Any], engine: Gram, check: C
         model.training.penalties(machine_spec.C, truth),
         scheme=model.prediction_kind.scheme,
         duals=duals,
-        limits=Limits(tol=max(part.certificate.tol for part in model.parts)),
+        control=Control(Limits(tol=max(part.certificate.tol for part in model.parts))),
         check=check,
     ).raw
 

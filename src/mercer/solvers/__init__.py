@@ -6,6 +6,7 @@ from mercer.certificates.solution import Limits as Limits
 from mercer.certificates.solution import Solution as Solution
 from mercer.solvers.base import Progress as Progress
 from mercer.solvers.base import Solver as Solver
+from mercer.solvers.control import Control as Control
 from mercer.solvers.hard_margin import HardMargin as HardMargin
 from mercer.solvers.interruption import Interruption as Interruption
 from mercer.solvers.select import select_solver as select_solver

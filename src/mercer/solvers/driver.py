@@ -16,8 +16,8 @@ from mercer.certificates.solution import Limits, Solution, TraceRow
 from mercer.certificates.status import Status
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.problems import Problem
-from mercer.solvers.base import DOUBT, Callback, Progress, Solver, State, StateT
-from mercer.solvers.interruption import Interruption
+from mercer.solvers.base import DOUBT, Progress, Solver, State, StateT
+from mercer.solvers.control import Control
 
 SLICE_SECONDS = 0.05
 """Seconds that a solver works between two looks at the clock, the callback and Ctrl-C."""
@@ -39,10 +39,8 @@ def drive(
     problem: Problem,
     gram: Gram,
     *,
-    limits: Limits,
+    control: Control,
     start: FloatArray | None = None,
-    callback: Callback | None = None,
-    interruption: Interruption | None = None,
     before: Evaluation | None = None,
 ) -> Solution:
     """Run `solver` on `problem` until it is certified, or a limit, a callback or Ctrl-C stops it.
@@ -57,10 +55,10 @@ def drive(
     solver : Solver
     reason : str
         The reason for the choice of the solver; it is stored in the solution.
-    problem, gram, limits, start, callback
+    problem, gram, start
         See :func:`mercer.solvers.solve`.
-    interruption : Interruption, optional
-        Entered by the caller, so that one Ctrl-C stops all machines of a fit.
+    control : Control
+        Its interruption is entered by the caller, so that one Ctrl-C stops all machines of a fit.
     before : Evaluation, optional
         The evaluation of `start`, a feasible point, whose gradient is then known.
 
@@ -74,7 +72,7 @@ def drive(
     ValueError
         If kernel values overflow.
     """
-    run = _Run(solver, problem, gram, limits, callback, interruption or Interruption(), before)
+    run = _Run(solver, problem, gram, control, before)
     run.begin(start)
     while run.ended is None:
         run.work()
@@ -96,15 +94,13 @@ class _Run(Generic[StateT]):
         solver: Solver[StateT],
         problem: Problem,
         gram: Gram,
-        limits: Limits,
-        callback: Callback | None,
-        interruption: Interruption,
+        control: Control,
         before: Evaluation | None,
     ) -> None:
         self._began, self._values_before = time.perf_counter(), gram.n_values
-        self._solver, self._problem, self._gram, self._limits = solver, problem, gram, limits
-        self._callback, self._interruption, self._before = callback, interruption, before
-        self._tol, self._convex = limits.tol, gram.kernel.is_psd is True
+        self._solver, self._problem, self._gram, self._control = solver, problem, gram, control
+        self._limits, self._before = control.limits, before
+        self._tol, self._convex = control.limits.tol, gram.kernel.is_psd is True
         self._trace: list[TraceRow] = []
         self._patience = _Patience()
 
@@ -117,10 +113,8 @@ class _Run(Generic[StateT]):
             self.ended = self._late()
         if self.ended is None:
             self.state = self._working = self._solver.init(self._problem, self._gram, self._tol, start)
-            limits, began, interruption = self._limits, self._began, self._interruption
-            self.state.stop = lambda: (
-                out_of_time(limits, began, interruption) is not None
-            )  # without self, to avoid a reference cycle
+            control, began = self._control, self._began  # the function has no self, to avoid a reference cycle
+            self.state.stop = lambda: control.out_of_time(began) is not None
         else:
             problem = self._problem
             self.state = State(problem.start.copy() if start is None else problem.make_feasible(start), problem.linear)
@@ -183,11 +177,11 @@ class _Run(Generic[StateT]):
         return solution if evaluation is None else solution.certify(evaluation)
 
     def _late(self) -> Status | None:
-        return out_of_time(self._limits, self._began, self._interruption)
+        return self._control.out_of_time(self._began)
 
     def _stop_reason(self, row: TraceRow) -> Status | None:
         progress = Progress(row.seconds, row.n_iter, row.violation, row.dual, self._limits.tol)
-        if self._callback is not None and self._callback(progress) is True:
+        if self._control.is_stopped_at(progress):
             return Status.INTERRUPTED
         late = self._late()
         if late is not None:
@@ -195,7 +189,7 @@ class _Run(Generic[StateT]):
         return Status.MAX_ITER if 0 <= self._limits.max_iter <= self.state.n_iter else None
 
     def _check(self) -> None:
-        if self._interruption.insisted:
+        if self._control.interruption.insisted:
             raise _Skip
 
     def _evaluated(self) -> Evaluation | None:
@@ -291,15 +285,6 @@ def _slice(limits: Limits, began: float) -> float:
     if limits.max_seconds is None:
         return SLICE_SECONDS
     return min(SLICE_SECONDS, max(0.0, limits.max_seconds - (time.perf_counter() - began)))
-
-
-def out_of_time(limits: Limits, began: float, interruption: Interruption) -> Status | None:
-    """Return the status that ends the work now; None if nothing does."""
-    if interruption.requested:
-        return Status.INTERRUPTED
-    if limits.max_seconds is not None and time.perf_counter() - began >= limits.max_seconds:
-        return Status.TIME_LIMIT
-    return None
 
 
 def _rough_multipliers(problem: Problem, state: State) -> FloatArray:

@@ -9,14 +9,13 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.certificates.roundoff import rounding_error
-from mercer.certificates.solution import Limits, Solution
+from mercer.certificates.solution import Solution
 from mercer.certificates.status import InseparableError, Status
 from mercer.data.checks import distinct
 from mercer.gram import Gram
 from mercer.problems import Problem, nearest_points
-from mercer.solvers.base import Callback, Progress
+from mercer.solvers.control import Control
 from mercer.solvers.driver import drive
-from mercer.solvers.interruption import Interruption
 from mercer.solvers.working_set import WorkingSetSolver
 
 _DECIDED = 0.05  # share of the squared distance; a smaller violation proves that the distance is positive
@@ -59,10 +58,8 @@ class HardMargin:
         gram: Gram,
         reason: str,
         *,
-        limits: Limits,
+        control: Control,
         start: FloatArray | None = None,
-        callback: Callback | None = None,
-        interruption: Interruption,
     ) -> Solution:
         """Return the solution; see :func:`mercer.solvers.solve`.
 
@@ -73,9 +70,9 @@ class HardMargin:
             coincide.
         """
         rounds: list[Solution] = []
-        callback = None if callback is None else _for_all_stages(callback)
+        stages = control.for_all_stages()
         if start is None or not _separates(start, problem, gram):
-            rounds = _nearest(problem, gram, limits, callback, interruption)
+            rounds = _nearest(problem, gram, stages)
             hulls = rounds[-1]
             squared = _squared_distance(hulls)
             if hulls.ended.is_final and squared <= _indistinct(hulls):
@@ -86,46 +83,23 @@ class HardMargin:
             reason,
             problem,
             gram,
-            limits=_left(limits, rounds),
+            control=_left(stages, rounds),
             start=start,
-            callback=callback,
-            interruption=interruption,
         )
         for earlier in rounds:
             solution = solution.after(earlier)
-        return replace(solution, solver=self.name, limits=limits)
+        return replace(solution, solver=self.name, limits=control.limits)
 
 
-def _for_all_stages(callback: Callback) -> Callback:
-    """Return a callback that stops all later stages once `callback` has stopped one."""
-    is_over = False
-
-    def told(progress: Progress) -> bool:
-        nonlocal is_over
-        is_over = is_over or callback(progress) is True
-        return is_over
-
-    return told
-
-
-def _nearest(
-    problem: Problem, gram: Gram, limits: Limits, callback: Callback | None, interruption: Interruption
-) -> list[Solution]:
+def _nearest(problem: Problem, gram: Gram, control: Control) -> list[Solution]:
     """Approximate the nearest points until their distance is proved positive, or is as small as rounding errors."""
     rounds: list[Solution] = []
     hull_problem = nearest_points(-problem.linear)
     tol, start = 1e-3 * gram.largest_diagonal, None
     while True:
-        hulls = drive(
-            WorkingSetSolver(),
-            "nearest points",
-            hull_problem,
-            gram,
-            limits=replace(_left(limits, rounds), tol=tol, tol_gap=None),
-            start=start,
-            callback=callback,
-            interruption=interruption,
-        )
+        left = _left(control, rounds)
+        left = left.with_limits(replace(left.limits, tol=tol, tol_gap=None))
+        hulls = drive(WorkingSetSolver(), "nearest points", hull_problem, gram, control=left, start=start)
         rounds.append(hulls)
         # 1/2 ||w||^2 exceeds its optimum by at most the violation of each class, whose weights sum to 1.
         squared = _squared_distance(hulls)
@@ -135,8 +109,8 @@ def _nearest(
         tol, start = 0.1 * min(tol, hulls.certificate.kkt_violation), hulls.beta
 
 
-def _left(limits: Limits, rounds: list[Solution]) -> Limits:
-    return limits.after(sum(one.seconds for one in rounds), sum(one.n_iter for one in rounds))
+def _left(control: Control, rounds: list[Solution]) -> Control:
+    return control.after(sum(one.seconds for one in rounds), sum(one.n_iter for one in rounds))
 
 
 def _separates(start: FloatArray, problem: Problem, gram: Gram) -> bool:

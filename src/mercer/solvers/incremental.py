@@ -19,11 +19,11 @@ from mercer.gram import STATE_ARRAYS, Gram, padded_block
 from mercer.kernels.instruction_set import select_isa
 from mercer.problems import Problem
 from mercer.problems.base import filled
-from mercer.solvers.base import Callback, Progress
+from mercer.solvers.base import Progress
 from mercer.solvers.block import newton_bytes
-from mercer.solvers.driver import drive, out_of_time
+from mercer.solvers.control import Control
+from mercer.solvers.driver import drive
 from mercer.solvers.hard_margin import HardMargin
-from mercer.solvers.interruption import Interruption
 from mercer.solvers.select import select_solver, solve
 from mercer.solvers.working_set import WorkingSetSolver
 from mercer.solvers.working_set_sizes import WHOLE_PROBLEM
@@ -68,9 +68,7 @@ def solve_incremental(
     later_gram: Gram,
     origin: IndexArray,
     *,
-    limits: Limits,
-    callback: Callback | None = None,
-    interruption: Interruption,
+    control: Control,
 ) -> Solved:
     """Solve and certify a problem that differs from a solved one by some rows.
 
@@ -91,8 +89,8 @@ def solve_incremental(
         The new problem, its rows, and the Gram matrix that they refer to.
     origin : ndarray of int64 of shape (later_gram.n,)
         Row of `gram` that equals each row of `later_gram`; -1 for new rows.
-    limits, callback, interruption
-        See :func:`mercer.solvers.solve`.
+    control : Control
+        Its interruption is entered by the caller.
 
     Returns
     -------
@@ -116,6 +114,7 @@ def solve_incremental(
     evaluates the old point, which costs n times the number of support vectors.
     """
     began, values_before = time.perf_counter(), later_gram.n_values + gram.n_values
+    limits = control.limits
     place = np.full(gram.n, -1, dtype=np.int64)
     place[last.rows] = np.arange(last.rows.size)
     local = np.where(origin[rows] >= 0, place[origin[rows]], -1)
@@ -133,11 +132,10 @@ def solve_incremental(
         if not isinstance(solver, HardMargin):
             start = np.where(by_row >= 0, np.append(last.solution.beta, 0.0)[by_row], 0.0)
         plain = later_gram.restrict(rows)
-        found = solve(problem, plain, limits=limits, start=start, callback=callback, interruption=interruption)
-        return Solved(problem, rows, found)
+        return Solved(problem, rows, solve(problem, plain, control=control, start=start))
 
     def check() -> None:
-        if interruption.insisted:
+        if control.interruption.insisted:
             raise KeyboardInterrupt
 
     old_view = _view(gram, last.rows, last.problem)
@@ -145,7 +143,7 @@ def solve_incremental(
     if known.rounding > _ROUNDED * limits.tol:
         known = evaluate(last.problem, old_view, last.solution.beta, check)
     start_at = carry_over(known, last.problem, old_view, problem, view, variables, check)
-    path = _Path(problem, view, limits, callback, interruption, check, began)
+    path = _Path(problem, view, control, check, began)
     evaluation = path.follow(start_at)
     if evaluation.rounding > _ROUNDED * limits.tol:
         evaluation = evaluate(problem, view, _point(evaluation), check)
@@ -172,10 +170,8 @@ def solve_incremental(
             f"{reason}; from the known solution",
             problem,
             view,
-            limits=limits.after(solution.seconds, solution.n_iter),
+            control=control.after(solution.seconds, solution.n_iter),
             start=beta,
-            callback=callback,
-            interruption=interruption,
             before=evaluation,
         )
         solution = replace(found.after(solution), limits=limits)
@@ -185,18 +181,9 @@ def solve_incremental(
 class _Path:
     """Newton steps from face to face, and evaluations of the points where they end."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        gram: Gram,
-        limits: Limits,
-        callback: Callback | None,
-        interruption: Interruption,
-        check: Callable[[], None],
-        began: float,
-    ) -> None:
-        self.problem, self.gram, self.limits, self.callback = problem, gram, limits, callback
-        self.interruption, self.check, self.began = interruption, check, began
+    def __init__(self, problem: Problem, gram: Gram, control: Control, check: Callable[[], None], began: float) -> None:
+        self.problem, self.gram, self.control, self.limits = problem, gram, control, control.limits
+        self.check, self.began = check, began
         self.ended: Status | None = None
         self.n_iter = self.peak_bytes = 0
         self.trace: list[TraceRow] = []
@@ -308,7 +295,7 @@ class _Path:
     def _late(self) -> Status | None:
         if 0 <= self.limits.max_iter <= self.n_iter:
             return Status.MAX_ITER
-        return out_of_time(self.limits, self.began, self.interruption)
+        return self.control.out_of_time(self.began)
 
     def _is_over(self, evaluation: Evaluation) -> bool:
         """Record the progress, call the callback, and return whether a limit or the callback stops the work."""
@@ -316,7 +303,7 @@ class _Path:
         self.trace.append(row)
         progress = Progress(row.seconds, row.n_iter, row.violation, row.dual, self.limits.tol)
         self.ended = self._late()
-        if self.callback is not None and self.callback(progress) is True:
+        if self.control.is_stopped_at(progress):
             self.ended = Status.INTERRUPTED
         return self.ended is not None
 

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.certificates.solution import Limits, Product, Solution, Solutions
+from mercer.certificates.solution import Product, Solution, Solutions
 from mercer.certificates.status import Status
 from mercer.gram import Gram
 from mercer.gram.backends import InMemoryRows
 from mercer.problems import Problem, Problems
-from mercer.solvers.base import Callback, Progress, Solver
+from mercer.solvers.base import Progress, Solver
+from mercer.solvers.control import Control
 from mercer.solvers.crammer_singer import JointRows
-from mercer.solvers.driver import drive, out_of_time
+from mercer.solvers.driver import drive
 from mercer.solvers.hard_margin import HardMargin
 from mercer.solvers.in_memory_problems import InMemoryProblems, takes_held
 from mercer.solvers.in_memory_rounds import InMemorySolver
@@ -69,10 +70,8 @@ def solve(
     problem: Problem,
     gram: Gram,
     *,
-    limits: Limits | None = None,
+    control: Control | None = None,
     start: FloatArray | None = None,
-    callback: Callback | None = None,
-    interruption: Interruption | None = None,
     before: Product | None = None,
 ) -> Solution:
     """Solve a problem and certify the result.
@@ -82,14 +81,11 @@ def solve(
     problem : Problem
     gram : Gram
         Gram matrix of the same rows.
-    limits : Limits, optional
-        Tolerances and limits.
+    control : Control, optional
+        Tolerances, limits, callback and interruption. By default, `tol` is 1e-3, there is no limit, and Ctrl-C stops
+        this solver.
     start : ndarray of shape (n,), optional
         A warm start; it is made feasible first.
-    callback : callable, optional
-        Called with a :class:`Progress` every 50 ms or so; returning True stops the solver.
-    interruption : Interruption, optional
-        Entered by the caller, so that one Ctrl-C stops more than this solver. By default Ctrl-C stops this solver.
     before : Product, optional
         What is known about the point before `start`; see :class:`mercer.solvers.in_memory_rounds.InMemorySolver`.
 
@@ -120,11 +116,10 @@ def solve(
         raise ValueError(f"problem and gram must be of the same size, got {problem.n_rows} and {gram.n}.")
     if problem.rows is not None:
         gram = gram.restrict(problem.rows)
-    with interruption or Interruption() as shared:
+    control = control or Control()
+    with control.interruption:
         whole = Problems(problem, [problem.n]), gram, [np.arange(gram.n)], np.array([[0, -1]])
-        return solve_each(
-            *whole, limits=limits, starts=[start], before=[before], callback=callback, interruption=shared
-        )[0]
+        return solve_each(*whole, control=control, starts=[start], before=[before])[0]
 
 
 def solve_each(
@@ -133,11 +128,9 @@ def solve_each(
     parts: Sequence[IndexArray],
     pairs: IndexArray,
     *,
-    interruption: Interruption,
-    limits: Limits | None = None,
+    control: Control,
     starts: Sequence[FloatArray | None] | None = None,
     before: Sequence[Product | None] | None = None,
-    callback: Callback | None = None,
     after: Solutions | None = None,
 ) -> Solutions:
     """Solve and certify several problems on parts of the same rows, such as those of class pairs.
@@ -152,16 +145,13 @@ def solve_each(
     pairs : ndarray of int64 of shape (n_problems, 2)
         The parts whose rows, one after the other, are the variables of each problem; the second is -1 where one part
         is all.
-    interruption : Interruption
-        Entered by the caller.
-    limits : Limits, optional
-        `max_seconds` is for all problems together, `max_iter` for each.
+    control : Control
+        Its interruption is entered by the caller; `max_seconds` is for all problems together, `max_iter` for each. If
+        there are several problems, the `stage` of the callback's :class:`Progress` says which one it is about.
     starts : sequence of ndarray or None, optional
         Warm starts.
     before : sequence of Product or None, optional
         What is known of points that these follow.
-    callback : callable, optional
-        See :func:`solve`; where there are several problems, its `stage` says which one it is about.
     after : Solutions, optional
         Of like problems on the same rows, to start from in the place of `starts`.
 
@@ -174,7 +164,7 @@ def solve_each(
     if len(problems) > 1:
         others = problems.whole.n - int(problems.sizes.max())
         gram = gram.beside(_ARRAYS_OF_OTHERS * problems.whole.start.itemsize * others)
-    work = _Several(problems, gram, parts, pairs, limits or Limits(), callback, interruption)
+    work = _Several(problems, gram, parts, pairs, control)
     if problems.whole.ridge is None:
         return work.solve(starts, before, after)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -219,12 +209,10 @@ class _Several:
         gram: Gram,
         parts: Sequence[IndexArray],
         pairs: IndexArray,
-        limits: Limits,
-        callback: Callback | None,
-        interruption: Interruption,
+        control: Control,
     ) -> None:
-        self.problems, self.gram, self.parts, self.pairs, self.limits = problems, gram, parts, pairs, limits
-        self._callback, self._interruption = callback, interruption
+        self.problems, self.gram, self.parts, self.pairs = problems, gram, parts, pairs
+        self.control, self.limits = control, control.limits
         self._stopped = Interruption()  # by the callback, which stops all that come after
         self._began = time.perf_counter()
         self.solutions: dict[int, Solution] = {}
@@ -299,15 +287,15 @@ class _Several:
     def solve_alone(self, number: int, start: FloatArray | None, before: Product | None) -> None:
         """Solve one by itself, or go on with it."""
         problem, earlier = self.problems[number], self.unfinished.get(number)
-        stopped, interruption = self._stopped, self._interruption
+        control = self._control_of(number)
+        if self._stopped.requested and not control.interruption.requested:
+            control = replace(control, interruption=self._stopped)
         solution = _solve_alone(
             problem,
             _view(self.gram, self.parts, self.pairs[number].tolist()),
-            limits=self.limits.after(time.perf_counter() - self._began, 0 if earlier is None else earlier.n_iter),
+            control.after(time.perf_counter() - self._began, 0 if earlier is None else earlier.n_iter),
             start=start if earlier is None or _is_astray(earlier, problem) else earlier.beta,
-            callback=self._listener(number),
             before=before,
-            interruption=stopped if stopped.requested and not interruption.requested else interruption,
         )
         if solution.ended is Status.INTERRUPTED:
             self._stop()
@@ -320,14 +308,14 @@ class _Several:
         return self._why_over() is not None
 
     def _why_over(self) -> Status | None:
-        late = out_of_time(self.limits, self._began, self._interruption)
+        late = self.control.out_of_time(self._began)
         return Status.INTERRUPTED if late is None and self._stopped.requested else late
 
     def _tell_each(
         self, solved: range, progress: Callable[[int], Progress], numbers: Sequence[int] | None = None
     ) -> int:
         """Report solved problems to the callback until it stops the fit; return how many were reported."""
-        if self._callback is None:
+        if self.control.callback is None:
             return len(solved)
         for told, k in enumerate(solved):
             if self._stopped.requested:
@@ -337,8 +325,7 @@ class _Several:
 
     def _tell(self, number: int, progress: Callable[[], Progress]) -> None:
         """Report the progress of a problem to the callback, which may stop the fit."""
-        listener = self._listener(number)
-        if listener is not None and listener(progress()) is True:
+        if self.control.callback is not None and self._control_of(number).is_stopped_at(progress()):
             self._stop()
 
     def _stop(self) -> None:
@@ -346,19 +333,9 @@ class _Several:
         if not self._stopped.requested:
             self._stopped.request()
 
-    def _listener(self, number: int) -> Callback | None:
-        """The callback, told which problem it is about."""
-        callback, total = self._callback, len(self.problems)
-        if callback is None or total == 1:
-            return callback
-
-        def listener(progress: Progress) -> object:
-            answer = callback(replace(progress, stage=f"machine {number + 1} of {total}"))
-            if answer is True:  # for all that come after, even if this one has just been solved
-                self._stop()
-            return answer
-
-        return listener
+    def _control_of(self, number: int) -> Control:
+        """The control of one problem; its callback stops all later problems, even if this one has just been solved."""
+        return self.control.for_machine(number, len(self.problems), self._stop)
 
 
 def _small_ones(problems: Problems, gram: Gram) -> list[int]:
@@ -383,17 +360,13 @@ def _view(gram: Gram, parts: Sequence[IndexArray], pair: tuple[int, int]) -> Gra
 def _solve_alone(
     problem: Problem,
     gram: Gram,
+    control: Control,
     *,
-    limits: Limits,
     start: FloatArray | None,
-    callback: Callback | None,
     before: Product | None,
-    interruption: Interruption,
 ) -> Solution:
     solver, reason = select_solver(problem, gram, before)
     if isinstance(solver, HardMargin):
-        return solver.solve(
-            problem, gram, reason, limits=limits, start=start, callback=callback, interruption=interruption
-        )
+        return solver.solve(problem, gram, reason, control=control, start=start)
     asked: Solver[Any] = solver
-    return drive(asked, reason, problem, gram, limits=limits, start=start, callback=callback, interruption=interruption)
+    return drive(asked, reason, problem, gram, control=control, start=start)

@@ -16,8 +16,7 @@ from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.model_selection.metrics import Evaluation, PairedTest, evaluate, mcnemar
 from mercer.multiclass import training as multiclass
-from mercer.solvers import Interruption, Limits
-from mercer.solvers.base import Callback
+from mercer.solvers import Control
 from mercer.specs import ForSVC, QuadraticSpec
 from mercer.study.contenders import Chosen, Fold, best_of, choose_neighbours_by, fit_quietly
 from mercer.study.goal import Answer, FoldTraining, Goal
@@ -74,19 +73,10 @@ class ToClassify(Goal):
         return np.ones(self.n_classes)
 
     def solve(
-        self,
-        gram: Gram,
-        truth: npt.NDArray[Any],
-        machine_spec: QuadraticSpec,
-        *,
-        limits: Limits,
-        callback: Callback,
-        interruption: Interruption,
+        self, gram: Gram, truth: npt.NDArray[Any], machine_spec: QuadraticSpec, control: Control
     ) -> list[Solution]:
         """Train a machine for each pair of classes."""
-        trained = multiclass.train(
-            gram, truth, self.n_classes, machine_spec.C, limits=limits, callback=callback, interruption=interruption
-        )
+        trained = multiclass.train(gram, truth, self.n_classes, machine_spec.C, control=control)
         return list(trained.solutions)
 
     def answer(self, prediction_kind: PredictionKind, values: npt.NDArray[np.float64]) -> Answer:
@@ -126,17 +116,15 @@ class _ClassTraining(FoldTraining):
         self.n_classes, self.codes = n_classes, fold.truth[fold.train]
         self.machines: multiclass.Machines | None = None
 
-    def train(self, C: float, limits: Limits, callback: Callback, interruption: Interruption) -> None:
+    def train(self, C: float, control: Control) -> None:
         """Train with a warm start from the machines of the last C."""
         self.machines = multiclass.train(
             self.view,
             self.codes,
             self.n_classes,
             C,
-            limits=limits,
+            control=control,
             warm_start=self.machines,
-            callback=callback,
-            interruption=interruption,
         )
         self.solutions = self.machines.solutions
 

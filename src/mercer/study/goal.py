@@ -18,8 +18,7 @@ from mercer.data import as_data
 from mercer.gram import CachePolicy, Gram
 from mercer.kernels import Kernel
 from mercer.model_selection.metrics import Interval
-from mercer.solvers import Interruption, Limits
-from mercer.solvers.base import Callback
+from mercer.solvers import Control
 from mercer.specs import QuadraticSpec
 from mercer.study.contenders import Chosen, Fold
 from mercer.tables.prediction_kind import PredictionKind
@@ -39,7 +38,7 @@ class FoldTraining(ABC):
         self.solutions: Sequence[Solution] = ()
 
     @abstractmethod
-    def train(self, C: float, limits: Limits, callback: Callback, interruption: Interruption) -> None:
+    def train(self, C: float, control: Control) -> None:
         """Go on from the machines of the last C."""
 
     @abstractmethod
@@ -82,14 +81,7 @@ class Goal(ABC):
 
     @abstractmethod
     def solve(
-        self,
-        gram: Gram,
-        truth: npt.NDArray[Any],
-        machine_spec: QuadraticSpec,
-        *,
-        limits: Limits,
-        callback: Callback,
-        interruption: Interruption,
+        self, gram: Gram, truth: npt.NDArray[Any], machine_spec: QuadraticSpec, control: Control
     ) -> list[Solution]:
         """Train the machine on what the rows say, as its outcome reads it."""
 

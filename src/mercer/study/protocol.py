@@ -335,15 +335,10 @@ def _refit(
     tell(Progress("final fit"))
     best, keep = found.best, CachePolicy.NON_NATIVE if training.prediction_kind.n_parts > 1 else CachePolicy.NONE
     kernel, machine_spec = best.choice.kernel(training.X), goal.machine_spec(best.C, best.epsilon)
-    with solvers.Interruption() as interruption:
-        solutions = goal.solve(
-            Gram(kernel, as_data(training.X), keep=keep),
-            training.truth,
-            machine_spec,
-            limits=solvers.Limits(tol=tol),
-            callback=lambda progress: tell(fit_progress("final fit", progress)),
-            interruption=interruption,
-        )
+    control = solvers.Control(solvers.Limits(tol=tol), lambda progress: tell(fit_progress("final fit", progress)))
+    with control.interruption as interruption:
+        gram = Gram(kernel, as_data(training.X), keep=keep)
+        solutions = goal.solve(gram, training.truth, machine_spec, control)
         model = training.model(machine_spec, kernel, solutions, goal.class_weight())
     if interruption.insisted or (interruption.requested and found.stopped == "interrupted"):
         raise KeyboardInterrupt

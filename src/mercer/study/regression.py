@@ -16,8 +16,7 @@ from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.model_selection.metrics import Interval
 from mercer.model_selection.regression_metrics import Deviations, r2_difference
-from mercer.solvers import Interruption, Limits, solve
-from mercer.solvers.base import Callback
+from mercer.solvers import Control, solve
 from mercer.specs import ForSVR, QuadraticSpec
 from mercer.study.contenders import Chosen, Fold, best_of, choose_neighbours_by, fit_quietly
 from mercer.study.goal import Answer, FoldTraining, Goal
@@ -69,18 +68,11 @@ class ToEstimate(Goal):
         """None: there are no classes."""
 
     def solve(
-        self,
-        gram: Gram,
-        truth: npt.NDArray[Any],
-        machine_spec: QuadraticSpec,
-        *,
-        limits: Limits,
-        callback: Callback,
-        interruption: Interruption,
+        self, gram: Gram, truth: npt.NDArray[Any], machine_spec: QuadraticSpec, control: Control
     ) -> list[Solution]:
         """Train one machine."""
         problem = machine_spec.problem(truth, np.full(truth.size, machine_spec.C), gram)
-        return [solve(problem, gram, limits=limits, callback=callback, interruption=interruption)]
+        return [solve(problem, gram, control=control)]
 
     def answer(self, prediction_kind: PredictionKind, values: npt.NDArray[np.float64]) -> Answer:
         """Numbers in the target's unit."""
@@ -115,13 +107,11 @@ class _NumberTraining(FoldTraining):
         super().__init__(kernel, fold, memory_limit)
         self.scale, self.epsilon, self.targets = scale, epsilon, scale.scaled(fold.truth[fold.train])
 
-    def train(self, C: float, limits: Limits, callback: Callback, interruption: Interruption) -> None:
+    def train(self, C: float, control: Control) -> None:
         """Go on from the machine of the last C."""
         problem = ForSVR(C=C, epsilon=self.epsilon).problem(self.targets, np.full(self.targets.size, C), self.view)
         start = self.solutions[0].beta if self.solutions else None
-        self.solutions = [
-            solve(problem, self.view, limits=limits, start=start, callback=callback, interruption=interruption)
-        ]
+        self.solutions = [solve(problem, self.view, control=control, start=start)]
         self.coefficients = problem.coefficients(self.solutions[0].beta)
 
     def error(self) -> float:

@@ -16,7 +16,7 @@ from mercer.certificates.status import Status
 from mercer.data import as_data
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.kernels import RBF, Kernel, Linear, Polynomial
-from mercer.solvers import Interruption, Limits
+from mercer.solvers import Control, Interruption, Limits
 from mercer.solvers.progress import CostEstimate, Progress, most_steps
 from mercer.study.contenders import Fold, Matrix
 from mercer.study.goal import FoldTraining, Goal
@@ -315,7 +315,7 @@ class _Run:
         began = time.perf_counter()
         left = None if self.ends_at is None else max(0.0, self.ends_at - began)
         limits = Limits(tol=self.tol, max_iter=most_steps(len(training.fold.train)), max_seconds=left)
-        training.train(C, limits, partial(self._sign_of_life, path, C, began), self.interruption)
+        training.train(C, Control(limits, partial(self._sign_of_life, path, C, began), self.interruption))
         self.estimate.measured(path.key(C), time.perf_counter() - began)
         self._report(path, C)
 

@@ -23,7 +23,7 @@ from mercer.kernels import Kernel, Linear, Polynomial
 from mercer.loo.bounds import Radius, joachims_terms, span_share
 from mercer.model_selection.sealed_split import Estimate
 from mercer.problems import Hinge, svdd
-from mercer.solvers import Limits, solve
+from mercer.solvers import Control, Limits, solve
 from mercer.theory.bound import Bound, check_delta, not_applicable
 from mercer.theory.leave_one_out import of_span, of_xi_alpha, radius_margin_bound, support_vector_bound
 from mercer.theory.uniform import hoeffding_interval, sample_complexity, uniform_interval
@@ -212,7 +212,7 @@ def enclosing_ball(gram: Gram) -> Ball:
         return Ball(0.0, 0.0)
     # `scale` is at most 4 R², and the error of R² is at most twice the violation.
     problem = svdd(lengths, np.inf)
-    solution = solve(problem, gram, limits=Limits(tol=_PRECISION / 8.0 * scale))
+    solution = solve(problem, gram, control=Control(Limits(tol=_PRECISION / 8.0 * scale)))
     return Ball(_radius(gram, solution.beta), math.sqrt(max(0.0, 2.0 * solution.certificate.dual)))
 
 
