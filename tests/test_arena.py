@@ -1,4 +1,4 @@
-"""Memory that goes from problem to problem."""
+"""A growing buffer that later problems reuse."""
 
 import threading
 
@@ -12,7 +12,7 @@ from mercer.gram.arena import Arena
 
 @pytest.fixture(autouse=True)
 def _nothing_idle(nothing_idle):
-    """What ran before is not to be seen."""
+    """Free what earlier tests left."""
 
 
 def test_memory_comes_back():

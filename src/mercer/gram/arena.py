@@ -30,17 +30,17 @@ class Arena:
     def __init__(self) -> None:
         self.nbytes = 0
         self._content: object = None
-        self._piece: Buffer | None = None
+        self._buffer: Buffer | None = None
 
     def array(self, size: int, dtype: npt.DTypeLike) -> npt.NDArray[np.floating]:
         """Return `size` uninitialised numbers; the array that was returned before becomes invalid."""
         self._content = None
         wanted = size * np.dtype(dtype).itemsize
-        if self._piece is None or wanted > self._piece.memory.nbytes:
+        if self._buffer is None or wanted > self._buffer.memory.nbytes:
             self._give_back()  # first, so that the pool can reuse it
-            self._piece = acquire(wanted, grows=True)
-        self.nbytes, self._piece.touched = max(self.nbytes, wanted), max(self._piece.touched, wanted)
-        return self._piece.memory[:wanted].view(dtype)
+            self._buffer = acquire(wanted)
+        self.nbytes, self._buffer.touched = max(self.nbytes, wanted), max(self._buffer.touched, wanted)
+        return self._buffer.memory[:wanted].view(dtype)
 
     def holds(self, content: object) -> bool:
         """Whether the last array was declared to hold `content`, and no other array was requested since."""
@@ -52,8 +52,8 @@ class Arena:
 
     def again(self, size: int, dtype: npt.DTypeLike) -> npt.NDArray[np.floating]:
         """Return the last array again; size and type must be the same."""
-        assert self._piece is not None
-        return self._piece.memory[: size * np.dtype(dtype).itemsize].view(dtype)
+        assert self._buffer is not None
+        return self._buffer.memory[: size * np.dtype(dtype).itemsize].view(dtype)
 
     def release(self) -> None:
         """Return the memory to the pool; the last array becomes invalid."""
@@ -61,9 +61,9 @@ class Arena:
         self._give_back()
 
     def _give_back(self) -> None:
-        piece, self._piece = self._piece, None
-        if piece is not None:
-            give_back(piece)
+        buffer, self._buffer = self._buffer, None
+        if buffer is not None:
+            give_back(buffer)
 
     def __del__(self, is_over: Callable[[], bool] = sys.is_finalizing) -> None:
         # Bound as a default: at interpreter exit, module names may be gone before the last object is destroyed.

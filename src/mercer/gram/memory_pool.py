@@ -1,7 +1,7 @@
-"""A memory pool: buffers for kernel values that are reused, and stay with the process between fits.
+"""A memory pool: a buffer for kernel values that is reused, and stays with the process between fits.
 
 The system clears every page of fresh memory when it is first touched; on virtual machines that takes longer than
-filling it with kernel values. Idle large buffers beyond 32 MB are marked so that the system may reclaim them when it is
+filling it with kernel values. An idle large buffer beyond 32 MB is marked so that the system may reclaim it when it is
 short of memory (MADV_FREE); marking costs time, so 32 MB stay unmarked.
 """
 
@@ -24,8 +24,8 @@ Number = TypeVar("Number", bound=np.generic)
 _LARGE_BYTES = 4 << 20  # bytes; larger buffers are memory mappings, smaller ones come from the allocator
 _SMALL_SIZE, _LARGE_SIZE = 4000 << 10, 512 << 20  # bytes; smallest size of a new small and of a new large buffer
 _HUGE_PAGE = 2 << 20  # bytes
-_IDLE_BYTES, _IDLE_SMALL_BYTES = 256 << 20, 8 << 20  # bytes; most that idle large and idle small buffers may hold
-_UNMARKED_BYTES = 32 << 20  # bytes; idle large buffers up to this total are not marked as reclaimable
+_IDLE_BYTES, _IDLE_SMALL_BYTES = 256 << 20, 8 << 20  # bytes; most that an idle large and an idle small buffer hold
+_UNMARKED_BYTES = 32 << 20  # bytes; an idle large buffer up to this size is not marked as reclaimable
 
 
 @final
@@ -48,7 +48,7 @@ class Buffer:
 
 @final
 class MemoryPool:
-    """The idle buffers of one kind. Safe in several threads, without a lock that a fork could copy while it is held.
+    """One idle buffer of a kind. Safe in several threads, without a lock that a fork could copy while it is held.
 
     Parameters
     ----------
@@ -57,77 +57,59 @@ class MemoryPool:
     size : int
         Smallest size of a new buffer, in bytes.
     most_bytes : int
-        Most bytes that all idle buffers together may have touched; beyond it, the longest idle ones are freed.
+        Most bytes that the idle buffer may have touched; a larger one is freed.
     """
 
     def __init__(self, make: Callable[[int], Buffer], size: int, most_bytes: int) -> None:
         self._make, self._size, self._most_bytes = make, size, most_bytes
-        self._idle: list[Buffer] = []
+        self._idle: list[Buffer] = []  # of one buffer at most; a list, because its methods are atomic
 
     @property
     def idle_bytes(self) -> int:
-        """Bytes that were written of all idle buffers."""
-        return sum([piece.touched for piece in self._idle])
+        """Bytes that were written of the idle buffer."""
+        return sum([buffer.touched for buffer in self._idle])
 
     def clear(self) -> None:
-        """Free all idle buffers."""
+        """Free the idle buffer."""
         self._idle.clear()
 
-    def take(self, wanted: int, *, grows: bool = False) -> Buffer:
-        """Return the smallest idle buffer that was touched that far, else the largest other one, else a new one.
-
-        Growing buffers get the largest idle one, because their final size is unknown.
-        """
-        return self._take_idle(wanted, grows=grows) or self._make_new(wanted)
-
-    def _take_idle(self, wanted: int, *, grows: bool) -> Buffer | None:
-        def rank(one: Buffer) -> tuple[bool, int]:
-            return one.touched < wanted, -one.touched if grows else abs(one.touched - wanted)
-
-        lost = True
-        while lost:  # another thread took the buffer; it may have put back another one meanwhile
-            lost = False
-            for piece in sorted(self._idle, key=rank):
-                if piece.memory.nbytes >= wanted:
-                    try:
-                        self._idle.remove(piece)
-                    except ValueError:
-                        lost = True
-                        continue
-                    return piece
-        return None
-
-    def _make_new(self, wanted: int) -> Buffer:
+    def take(self, wanted: int) -> Buffer:
+        """Return the idle buffer if it is large enough, else a new one; a smaller idle buffer is freed."""
+        idle = None
+        with suppress(IndexError):  # none is idle
+            idle = self._idle.pop()
+        if idle is not None and idle.memory.nbytes >= wanted:
+            return idle
+        del idle
         try:
             return self._make(wanted if _addresses_are_limited() else max(wanted, self._size))
         except MemoryError:  # the address space may be full although memory is free
-            self.clear()
             return self._make(wanted)
 
-    def put_back(self, piece: Buffer) -> None:
-        """Keep an idle buffer for the next user, unless it is too large."""
-        if piece.touched > self._most_bytes:
+    def put_back(self, buffer: Buffer) -> None:
+        """Keep a buffer for the next user, unless it is too large or a larger one is idle."""
+        if buffer.touched > self._most_bytes:
             return
-        if piece.mapping is not None and self.idle_bytes + piece.touched > _UNMARKED_BYTES:
+        if buffer.mapping is not None and buffer.touched > _UNMARKED_BYTES:
             try:
                 # Whole huge pages: the system would have to split a huge page to reclaim a part of it.
-                piece.mapping.madvise(mmap.MADV_FREE, 0, _in_pages(piece.touched))
+                buffer.mapping.madvise(mmap.MADV_FREE, 0, _in_pages(buffer.touched))
             except OSError:  # for instance because the memory was locked
                 return
-        self._idle.append(piece)
-        while self.idle_bytes > self._most_bytes:
-            with suppress(IndexError):  # another thread has taken them
-                self._idle.pop(0)
+        self._idle.append(buffer)
+        while len(self._idle) > 1:
+            with suppress(ValueError):  # another thread has taken a buffer
+                self._idle.remove(min(self._idle, key=lambda one: one.touched))
 
 
-def acquire(n_bytes: int, *, grows: bool = False) -> Buffer:
-    """Return a buffer of at least `n_bytes`, to be returned by `give_back`; `grows` if more may be needed later."""
-    return (LARGE if n_bytes >= _LARGE_BYTES else SMALL).take(n_bytes, grows=grows)
+def acquire(n_bytes: int) -> Buffer:
+    """Return a buffer of at least `n_bytes`, to be returned by `give_back`."""
+    return (LARGE if n_bytes >= _LARGE_BYTES else SMALL).take(n_bytes)
 
 
-def give_back(piece: Buffer) -> None:
+def give_back(buffer: Buffer) -> None:
     """Return a buffer to the pool; no array may refer to its memory any more."""
-    (LARGE if piece.memory.nbytes >= _LARGE_BYTES else SMALL).put_back(piece)
+    (LARGE if buffer.memory.nbytes >= _LARGE_BYTES else SMALL).put_back(buffer)
 
 
 @final
@@ -164,15 +146,15 @@ def pooled_array(
     wanted = prod(shape if isinstance(shape, tuple) else (shape,)) * np.dtype(dtype).itemsize
     if not wanted:
         return np.empty(shape, dtype=dtype)
-    piece = acquire(wanted)
-    array = np.frombuffer(memoryview(piece.memory.data)[:wanted], dtype=np.uint8)  # views of it refer to it
-    weakref.finalize(array, _give_back_written, piece, extent or Extent(wanted)).atexit = False
+    buffer = acquire(wanted)
+    array = np.frombuffer(memoryview(buffer.memory.data)[:wanted], dtype=np.uint8)  # views of it refer to it
+    weakref.finalize(array, _give_back_written, buffer, extent or Extent(wanted)).atexit = False
     return array.view(dtype).reshape(shape)
 
 
-def _give_back_written(piece: Buffer, extent: Extent) -> None:
-    piece.touched = max(piece.touched, extent.n_bytes)
-    give_back(piece)
+def _give_back_written(buffer: Buffer, extent: Extent) -> None:
+    buffer.touched = max(buffer.touched, extent.n_bytes)
+    give_back(buffer)
 
 
 def _allocated(n_bytes: int) -> Buffer:
