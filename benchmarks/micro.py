@@ -213,7 +213,16 @@ def _microseconds_per_step(size: int, dtype: type[np.floating[Any]], C: float) -
         beta, gradient = problem.start.copy(), problem.linear.copy()
         began = time.perf_counter()
         _, steps, *_ = solve_block(
-            select_isa(), False, padded, beta, gradient, problem.lower, problem.upper, starts, 1e-9, 20_000
+            select_isa(),
+            False,
+            padded,
+            beta=beta,
+            gradient=gradient,
+            lower=problem.lower,
+            upper=problem.upper,
+            group_starts=starts,
+            tol=1e-9,
+            max_iter=20_000,
         )
         rates.append(1e6 * (time.perf_counter() - began) / steps)
     return median(rates)

@@ -162,7 +162,9 @@ def test_native_steps_end_where_those_of_the_twin_do(isa, dtype):
     padded[:, :37] = exact
     start = np.where(y[:, None] == np.arange(5), 0.0, 1.0)
     beta, gradient = np.zeros((37, 5)), start.copy()
-    end, n_iter, violation = _core.solve_joint_block(isa, False, padded, beta, gradient, y, C, 1e-9, 10**6, 1e12)
+    end, n_iter, violation = _core.solve_joint_block(
+        isa, False, padded, beta=beta, gradient=gradient, own=y, penalty=C, tol=1e-9, max_iter=10**6, max_work=1e12
+    )
     twin, twin_gradient = np.zeros((37, 5)), start.copy()
     matrix = padded[:, :37].astype(float)
     assert reference.joint_steps(matrix, twin, twin_gradient, y, C, 1e-9, 10**6)[0] == reference.SOLVED
@@ -170,7 +172,9 @@ def test_native_steps_end_where_those_of_the_twin_do(isa, dtype):
     np.testing.assert_allclose(beta, twin, atol=1e-6)
     np.testing.assert_allclose(gradient, matrix @ beta + start, atol=1e-12)
     few = np.zeros((37, 5))
-    assert _core.solve_joint_block(isa, False, padded, few, start.copy(), y, C, 1e-9, 3, 1e12)[:2] == (
+    assert _core.solve_joint_block(
+        isa, False, padded, beta=few, gradient=start.copy(), own=y, penalty=C, tol=1e-9, max_iter=3, max_work=1e12
+    )[:2] == (
         reference.LIMIT,
         3,
     )
@@ -190,7 +194,18 @@ def test_conjugate_gradients_stay_feasible_and_do_what_steps_take_long_for(isa, 
         """Take ten steps a row, then conjugate gradients or none; return the objective."""
         for conjugate, most in ((False, 500), (True, 100)) if face else ((False, 600),):
             before = 0.5 * (beta * (gradient + start)).sum()
-            _core.solve_joint_block(isa, conjugate, padded, beta, gradient, y, penalties, 1e-9, most, 1e12)
+            _core.solve_joint_block(
+                isa,
+                conjugate,
+                padded,
+                beta=beta,
+                gradient=gradient,
+                own=y,
+                penalty=penalties,
+                tol=1e-9,
+                max_iter=most,
+                max_work=1e12,
+            )
             np.testing.assert_allclose(gradient, matrix @ beta + start, atol=1e-9 * C)
             np.testing.assert_allclose(beta.sum(axis=1), 0.0, atol=1e-13 * C)
             assert (beta <= upper).all()
@@ -213,9 +228,31 @@ def test_conjugate_gradients_are_those_of_the_twin(isa, dtype, kernel, C):
     start = np.where(y[:, None] == np.arange(5), 0.0, 1.0)
     beta, gradient, moved = np.zeros((37, 5)), start.copy(), 0
     for n_steps, most in ((20, 3), (100, 6), (400, 9)):  # rounding grows with them
-        _core.solve_joint_block(isa, False, padded, beta, gradient, y, penalties, 1e-9, n_steps, 1e12)
+        _core.solve_joint_block(
+            isa,
+            False,
+            padded,
+            beta=beta,
+            gradient=gradient,
+            own=y,
+            penalty=penalties,
+            tol=1e-9,
+            max_iter=n_steps,
+            max_work=1e12,
+        )
         twin, twin_gradient, before = beta.copy(), gradient.copy(), beta.copy()
-        ended = _core.solve_joint_block(isa, True, padded, beta, gradient, y, penalties, 1e-9, most, 1e12)
+        ended = _core.solve_joint_block(
+            isa,
+            True,
+            padded,
+            beta=beta,
+            gradient=gradient,
+            own=y,
+            penalty=penalties,
+            tol=1e-9,
+            max_iter=most,
+            max_work=1e12,
+        )
         expected = reference.joint_face(matrix, twin, twin_gradient, y, penalties, 1e-9, most)
         assert ended[:2] == expected[:2]
         assert ended[2] == pytest.approx(expected[2], rel=1e-5, abs=1e-9)
@@ -232,7 +269,18 @@ def test_where_nothing_curves_conjugate_gradients_go_to_the_end_of_the_set(isa):
     beta = np.where(own, C[:, None], 0.0) - C[:, None] / 3.0  # every class has a third
     gradient = np.random.default_rng(0).normal(size=(8, 3))
     twin, twin_gradient = beta.copy(), gradient.copy()
-    ended = _core.solve_joint_block(isa, True, np.zeros((8, 16)), beta, gradient, y, C, 1e-9, 5, 1e12)
+    ended = _core.solve_joint_block(
+        isa,
+        True,
+        np.zeros((8, 16)),
+        beta=beta,
+        gradient=gradient,
+        own=y,
+        penalty=C,
+        tol=1e-9,
+        max_iter=5,
+        max_work=1e12,
+    )
     assert ended[:2] == reference.joint_face(np.zeros((8, 8)), twin, twin_gradient, y, C, 1e-9, 5)[:2]
     np.testing.assert_allclose(beta, twin, atol=1e-12)
     assert ended[1] == 1
@@ -255,7 +303,18 @@ def test_newton_steps_stay_feasible_and_end_at_the_minimiser_of_a_face(dtype, C)
         0,
         True,
     )  # nothing is free
-    _core.solve_joint_block(ISAS[0], False, matrix, beta, gradient, y, penalties, 1e-9, 100, 1e12)
+    _core.solve_joint_block(
+        ISAS[0],
+        False,
+        matrix,
+        beta=beta,
+        gradient=gradient,
+        own=y,
+        penalty=penalties,
+        tol=1e-9,
+        max_iter=100,
+        max_work=1e12,
+    )
     assert crammer_singer_newton.step(matrix, beta, gradient, y, penalties, most=3) is None
     n_free, arrived = [], False
     while not arrived:
@@ -286,9 +345,31 @@ def test_shares_have_their_digits_however_large_the_penalty_is(isa, conjugate):
     for C in (2.0**20, 2.0**80):
         beta, gradient = np.zeros((38, 3)), np.where(y[:, None] == np.arange(3), 0.0, 1.0)
         for _ in range(20):
-            _core.solve_joint_block(isa, False, padded, beta, gradient, y, np.full(38, C), 1e-9, 200, 1e12)
+            _core.solve_joint_block(
+                isa,
+                False,
+                padded,
+                beta=beta,
+                gradient=gradient,
+                own=y,
+                penalty=np.full(38, C),
+                tol=1e-9,
+                max_iter=200,
+                max_work=1e12,
+            )
             if conjugate:
-                _core.solve_joint_block(isa, True, padded, beta, gradient, y, np.full(38, C), 1e-9, 50, 1e12)
+                _core.solve_joint_block(
+                    isa,
+                    True,
+                    padded,
+                    beta=beta,
+                    gradient=gradient,
+                    own=y,
+                    penalty=np.full(38, C),
+                    tol=1e-9,
+                    max_iter=50,
+                    max_work=1e12,
+                )
         found.append(beta)
     np.testing.assert_allclose(found[1], found[0], atol=1e-5)
     assert np.abs(found[0]).max() > 0.1
@@ -318,15 +399,26 @@ def test_extreme_kernels_come_to_an_optimum(load, parameters, weighted):
 
 
 def test_wrong_arguments_of_native_steps():
-    matrix, rows, y, C = np.zeros((2, 16)), np.zeros((2, 3)), np.array([0, 1]), np.ones(2)
-    for arguments in (
-        (np.zeros((2, 2)), rows, rows, y, C),
-        (matrix, rows, np.zeros((2, 2)), y, C),
-        (matrix, rows, rows, np.array([0, 3]), C),
+    matrix, rows, y, ones = np.zeros((2, 16)), np.zeros((2, 3)), np.array([0, 1]), np.ones(2)
+    for K, beta, gradient, own, C in (
+        (np.zeros((2, 2)), rows, rows, y, ones),
+        (matrix, rows, np.zeros((2, 2)), y, ones),
+        (matrix, rows, rows, np.array([0, 3]), ones),
         (matrix, rows, rows, y, np.ones(3)),
     ):
         with pytest.raises((ValueError, IndexError)):
-            _core.solve_joint_block("baseline", False, *arguments, 1e-3, 10, 1e6)
+            _core.solve_joint_block(
+                "baseline",
+                False,
+                K,
+                beta=beta,
+                gradient=gradient,
+                own=own,
+                penalty=C,
+                tol=1e-3,
+                max_iter=10,
+                max_work=1e6,
+            )
 
 
 # Random and hostile data.

@@ -1328,12 +1328,11 @@ def _noted_fits(monkeypatch):
 def test_native_work_of_a_search_hears_that_it_is_to_end(monkeypatch, machine):
     fits, answers, work = _noted_fits(monkeypatch), [], in_memory_rounds.solve_held
 
-    def asked(*args):
-        stop = args[-1]
+    def asked(*args, stop, **named):
         answers.append(stop())
         fits[-1].stop()
         answers.append(stop())
-        return work(*args)
+        return work(*args, stop=stop, **named)
 
     monkeypatch.setattr(in_memory_rounds, "solve_held", asked)
     X, y = make_classification(60, random_state=0)

@@ -376,10 +376,8 @@ def unfinished(monkeypatch, calls):
     """Let a small problem end before it is solved: native steps stop after `calls` steps, of which nobody is told."""
     real = small.solve_machines
 
-    def short(*arguments):
-        given_ = list(arguments)
-        given_[18] = calls if given_[18] < 0 else min(calls, given_[18])
-        return real(*given_)
+    def short(*arguments, max_iter, **named):
+        return real(*arguments, max_iter=calls if max_iter < 0 else min(calls, max_iter), **named)
 
     monkeypatch.setattr(small, "solve_machines", short)
 

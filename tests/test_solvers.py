@@ -108,8 +108,8 @@ def _watch_blocks(monkeypatch):
     """A list of all blocks that are solved from now on."""
     blocks, begin = [], block.begin_block
 
-    def watched(*how):
-        blocks.append(begin(*how))
+    def watched(*arguments, **named):
+        blocks.append(begin(*arguments, **named))
         return blocks[-1]
 
     monkeypatch.setattr(block, "begin_block", watched)

@@ -131,7 +131,7 @@ std::unique_ptr<BlockOfArrays> begin_block(const std::string& isa, MatrixOf<cons
 template <class Real>
 void bind_begin(nb::module_& m) {
     m.def("begin_block", &begin_block<Real>, nb::arg("isa"), nb::arg("matrix").noconvert(),
-          nb::arg("chosen").noconvert(), nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(),
+          nb::arg("chosen").noconvert(), nb::kw_only(), nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(),
           nb::arg("lower").noconvert(), nb::arg("upper").noconvert(), nb::arg("groups").noconvert().none(),
           nb::arg("n_groups"), nb::arg("limits"), nb::arg("n_threads") = 1);
 }

@@ -92,13 +92,14 @@ Places leave_each_out(int64_t n_basic, ConstDoubles values, ConstDoubles point, 
 }  // namespace
 
 void bind_leave_out(nb::module_& m) {
-    m.def("leave_out", &leave_each_out, nb::arg("n_basic"), nb::arg("values").noconvert(), nb::arg("point").noconvert(),
-          nb::arg("lower").noconvert(), nb::arg("upper").noconvert(), nb::arg("rows").noconvert(),
-          nb::arg("slots").noconvert(), nb::arg("own").noconvert(), nb::arg("own_slots").noconvert(),
-          nb::arg("corner").noconvert(), nb::arg("gradient").noconvert(), nb::arg("main").noconvert(),
-          nb::arg("partner").noconvert(), nb::arg("amount").noconvert(), nb::arg("drift").noconvert(),
-          nb::arg("own_drift").noconvert(), nb::arg("total").noconvert(), nb::arg("size"), nb::arg("tol_beta"),
-          nb::arg("tol_gradient"), nb::arg("ends").noconvert(), nb::arg("numbers").noconvert(), nb::arg("n_threads"));
+    m.def("leave_out", &leave_each_out, nb::kw_only(), nb::arg("n_basic"), nb::arg("values").noconvert(),
+          nb::arg("point").noconvert(), nb::arg("lower").noconvert(), nb::arg("upper").noconvert(),
+          nb::arg("rows").noconvert(), nb::arg("slots").noconvert(), nb::arg("own").noconvert(),
+          nb::arg("own_slots").noconvert(), nb::arg("corner").noconvert(), nb::arg("gradient").noconvert(),
+          nb::arg("main").noconvert(), nb::arg("partner").noconvert(), nb::arg("amount").noconvert(),
+          nb::arg("drift").noconvert(), nb::arg("own_drift").noconvert(), nb::arg("total").noconvert(), nb::arg("size"),
+          nb::arg("tol_beta"), nb::arg("tol_gradient"), nb::arg("ends").noconvert(), nb::arg("numbers").noconvert(),
+          nb::arg("n_threads"));
 }
 
 }  // namespace mercer

@@ -145,7 +145,7 @@ void balance_each(Doubles beta, ConstDoubles lower, ConstDoubles upper, ConstInd
 }  // namespace
 
 void bind_points(nb::module_& m) {
-    m.def("conditions", &conditions, nb::arg("beta").noconvert(), nb::arg("values").noconvert(),
+    m.def("conditions", &conditions, nb::arg("beta").noconvert(), nb::arg("values").noconvert(), nb::kw_only(),
           nb::arg("linear").noconvert(), nb::arg("lower").noconvert(), nb::arg("upper").noconvert(),
           nb::arg("start").noconvert(), nb::arg("ridge").noconvert().none(), nb::arg("groups").noconvert().none(),
           nb::arg("n_groups"));

@@ -137,7 +137,7 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
 void bind_machines(nb::module_& m) {
     m.def("machines_workspace", &machines_workspace, nb::arg("part_starts").noconvert(), nb::arg("pairs").noconvert(),
           nb::arg("exact_size"), nb::arg("double_size"), nb::arg("whole_size"), nb::arg("n_threads"));
-    m.def("solve_machines", &machines, nb::arg("isa"), nb::arg("kernel"), nb::arg("table"),
+    m.def("solve_machines", &machines, nb::arg("isa"), nb::arg("kernel"), nb::arg("table"), nb::kw_only(),
           nb::arg("centre").noconvert().none(), nb::arg("rows").noconvert(), nb::arg("part_starts").noconvert(),
           nb::arg("shared").noconvert().none(), nb::arg("fill_shared"), nb::arg("pairs").noconvert(),
           nb::arg("diagonal").noconvert().none(), nb::arg("start").noconvert(), nb::arg("linear").noconvert(),

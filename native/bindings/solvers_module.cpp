@@ -182,20 +182,21 @@ std::tuple<int64_t, int64_t> solve_held(const std::string& isa, MatrixOf<const K
 template <class Real>
 void bind_by_precision(nb::module_& m) {
     m.def("solve_block", &solve_block<Real>, nb::arg("isa"), nb::arg("newton"), nb::arg("matrix").noconvert(),
-          nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
+          nb::kw_only(), nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(), nb::arg("lower").noconvert(),
           nb::arg("upper").noconvert(), nb::arg("group_starts").noconvert(), nb::arg("tol"), nb::arg("max_iter"),
           nb::arg("n_threads") = 1, nb::arg("stop").none() = nb::none());
     m.def("solve_joint_block", &solve_joint_block<Real>, nb::arg("isa"), nb::arg("conjugate"),
-          nb::arg("matrix").noconvert(), nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(),
+          nb::arg("matrix").noconvert(), nb::kw_only(), nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(),
           nb::arg("own").noconvert(), nb::arg("penalty").noconvert(), nb::arg("tol"), nb::arg("max_iter"),
           nb::arg("max_work"), nb::arg("stop").none() = nb::none());
-    m.def("solve_held", &solve_held<Real>, nb::arg("isa"), nb::arg("matrix").noconvert(), nb::arg("edges").noconvert(),
-          nb::arg("first"), nb::arg("rows").noconvert(), nb::arg("linear").noconvert(), nb::arg("lower").noconvert(),
-          nb::arg("upper").noconvert(), nb::arg("ridge").noconvert().none(), nb::arg("groups").noconvert().none(),
-          nb::arg("n_groups"), nb::arg("beta").noconvert(), nb::arg("values").noconvert(), nb::arg("seen").noconvert(),
-          nb::arg("ends").noconvert(), nb::arg("n_iter").noconvert(), nb::arg("violations").noconvert(),
-          nb::arg("seconds").noconvert(), nb::arg("precise").noconvert(), nb::arg("drags").noconvert(), nb::arg("tol"),
-          nb::arg("max_iter"), nb::arg("max_work"), nb::arg("max_block"), nb::arg("workspace").noconvert(),
+    m.def("solve_held", &solve_held<Real>, nb::arg("isa"), nb::arg("matrix").noconvert(), nb::kw_only(),
+          nb::arg("edges").noconvert(), nb::arg("first"), nb::arg("rows").noconvert(), nb::arg("linear").noconvert(),
+          nb::arg("lower").noconvert(), nb::arg("upper").noconvert(), nb::arg("ridge").noconvert().none(),
+          nb::arg("groups").noconvert().none(), nb::arg("n_groups"), nb::arg("beta").noconvert(),
+          nb::arg("values").noconvert(), nb::arg("seen").noconvert(), nb::arg("ends").noconvert(),
+          nb::arg("n_iter").noconvert(), nb::arg("violations").noconvert(), nb::arg("seconds").noconvert(),
+          nb::arg("precise").noconvert(), nb::arg("drags").noconvert(), nb::arg("tol"), nb::arg("max_iter"),
+          nb::arg("max_work"), nb::arg("max_block"), nb::arg("workspace").noconvert(),
           nb::arg("stop").none() = nb::none());
 }
 

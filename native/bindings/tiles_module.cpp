@@ -55,7 +55,7 @@ template <class Real>
 void bind_block(nb::module_& m) {
     m.def("block", &block<Real>, nb::arg("isa"), nb::arg("kernel"), nb::arg("left"),
           nb::arg("left_rows").noconvert().none(), nb::arg("right"), nb::arg("right_rows").noconvert().none(),
-          nb::arg("centre").noconvert().none(), nb::arg("out").noconvert(), nb::arg("n_threads"),
+          nb::kw_only(), nb::arg("centre").noconvert().none(), nb::arg("out").noconvert(), nb::arg("n_threads"),
           nb::arg("rounded") = false);
 }
 
@@ -63,8 +63,8 @@ template <bool single>
 void bind_matvec(nb::module_& m, const char* name) {
     m.def(name, &matvec<single>, nb::arg("isa"), nb::arg("kernel"), nb::arg("left"),
           nb::arg("left_rows").noconvert().none(), nb::arg("right"), nb::arg("right_rows").noconvert().none(),
-          nb::arg("centre").noconvert().none(), nb::arg("vectors").noconvert(), nb::arg("out").noconvert(),
-          nb::arg("n_threads"), nb::arg("part") = 0, nb::arg("parts") = 1);
+          nb::kw_only(), nb::arg("centre").noconvert().none(), nb::arg("vectors").noconvert(),
+          nb::arg("out").noconvert(), nb::arg("n_threads"), nb::arg("part") = 0, nb::arg("parts") = 1);
 }
 
 }  // namespace

@@ -57,6 +57,7 @@ def block(
     left_rows: _Index | None,
     right: Table,
     right_rows: _Index | None,
+    *,
     centre: _Float | None,
     out: _Real,
     n_threads: int,
@@ -69,6 +70,7 @@ def matvec(
     left_rows: _Index | None,
     right: Table,
     right_rows: _Index | None,
+    *,
     centre: _Float | None,
     vectors: _Float,
     out: _Float,
@@ -83,6 +85,7 @@ def matvec_single(
     left_rows: _Index | None,
     right: Table,
     right_rows: _Index | None,
+    *,
     centre: _Float | None,
     vectors: _Float,
     out: _Float,
@@ -101,6 +104,8 @@ def without(own: _Index, places: _Index | None, n: int) -> _Index: ...
 def solve_held(
     isa: str,
     matrix: _Real,
+    *,
+    # the problems, one after the other: problem k has the variables edges[k] .. edges[k + 1], each a row of the matrix
     edges: _Index,
     first: int,
     rows: _Index,
@@ -110,15 +115,18 @@ def solve_held(
     ridge: _Float | None,
     groups: _Index | None,
     n_groups: int,
+    # the points, updated in place
     beta: _Float,
     values: _Float,
     seen: npt.NDArray[np.int8],
+    # the progress of each problem, updated in place
     ends: npt.NDArray[np.int8],
     n_iter: _Index,
     violations: _Float,
     seconds: _Float,
     precise: npt.NDArray[np.int8],
     drags: npt.NDArray[np.int8],
+    # the limits of this call
     tol: float,
     max_iter: int,
     max_work: float,
@@ -135,6 +143,7 @@ def solve_block(
     isa: str,
     newton: bool,
     matrix: _Real,
+    *,
     beta: _Float,
     gradient: _Float,
     lower: _Float,
@@ -149,6 +158,7 @@ def solve_joint_block(
     isa: str,
     conjugate: bool,
     matrix: _Real,
+    *,
     beta: _Float,
     gradient: _Float,
     own: _Index,
@@ -164,6 +174,7 @@ def balance(beta: _Float, lower: _Float, upper: _Float, edges: _Index, totals: _
 def conditions(
     beta: _Float,
     values: _Float,
+    *,
     linear: _Float,
     lower: _Float,
     upper: _Float,
@@ -193,6 +204,7 @@ def solve_machines(
     isa: str,
     kernel: CompiledKernel,
     table: Table,
+    *,
     centre: _Float | None,
     rows: _Index,
     part_starts: _Index,
@@ -200,6 +212,7 @@ def solve_machines(
     fill_shared: bool,
     pairs: _Index,
     diagonal: _Float | None,
+    # the problems, one after the other, and their solutions, which are written
     start: _Float,
     linear: _Float,
     lower: _Float,
@@ -207,6 +220,7 @@ def solve_machines(
     beta: _Float,
     values: _Float,
     grouped: bool,
+    # the limits of each problem, the sizes up to which a matrix is used, and the work of this call
     tol: float,
     max_iter: int,
     exact_size: int,
@@ -303,6 +317,7 @@ def begin_block(
     isa: str,
     matrix: _Real,
     chosen: _Index,
+    *,
     beta: _Float,
     gradient: _Float,
     lower: _Float,
@@ -336,6 +351,8 @@ class Survey:
     def select(self, seen: npt.NDArray[np.bool_], previous: _Index, limit: int) -> _Index: ...
 
 def leave_out(
+    *,
+    # the places, first those of basic variables, with the rows that are known (native/qp/loo_update.hpp)
     n_basic: int,
     values: _Float,
     point: _Float,
@@ -343,6 +360,7 @@ def leave_out(
     upper: _Float,
     rows: _Float,
     slots: _Index,
+    # the variables, each of which is removed alone
     own: _Float,
     own_slots: _Index,
     corner: _Float,
@@ -353,9 +371,11 @@ def leave_out(
     drift: _Float,
     own_drift: _Float,
     total: _Float,
+    # scale and tolerances
     size: float,
     tol_beta: float,
     tol_gradient: float,
+    # the results, which are written
     ends: _Index,
     numbers: _Float,
     n_threads: int,

@@ -73,7 +73,7 @@ def test_unaligned_columns_are_refused_or_read_right():
     except (TypeError, ValueError, BufferError):
         return
     out = np.empty((5, 5))
-    _core.block("baseline", linear(), table, None, table, None, None, out, 1)
+    _core.block("baseline", linear(), table, None, table, None, centre=None, out=out, n_threads=1)
     np.testing.assert_array_equal(out, packed @ packed.T)
 
 
@@ -82,10 +82,10 @@ def test_a_table_keeps_its_arrays_alive():
     sparse = csr_table()
     junk = [np.full((200, 50), -1.0) for _ in range(20)]
     out = np.empty((200, 200))
-    _core.block("baseline", linear(), table, None, table, None, None, out, 1)
+    _core.block("baseline", linear(), table, None, table, None, centre=None, out=out, n_threads=1)
     assert (out == 200.0).all()
     small = np.empty((2, 2))
-    _core.block("baseline", linear(), sparse, None, sparse, None, None, small, 1)
+    _core.block("baseline", linear(), sparse, None, sparse, None, centre=None, out=small, n_threads=1)
     assert small.tolist() == [[1.0, 0.0], [0.0, 4.0]]
     assert len(junk) == 20
 
@@ -135,16 +135,16 @@ def test_columns_beyond_the_table():
         np.zeros((2, 2)),
     )
     with pytest.raises(ValueError, match="columns must lie below the number of features"):
-        _core.block("baseline", kernel, X, None, X, None, None, out, 1)
+        _core.block("baseline", kernel, X, None, X, None, centre=None, out=out, n_threads=1)
 
 
 def test_the_longest_and_the_deepest_program():
     table, out = _core.Table(X), np.empty((4, 4))
     longest = _core.CompiledKernel([int(Op.DOT)] + [int(Op.SHIFT)] * 255, [0.0] + [1.0] * 255)
-    _core.block("baseline", longest, table, None, table, None, None, out, 1)
+    _core.block("baseline", longest, table, None, table, None, centre=None, out=out, n_threads=1)
     np.testing.assert_array_equal(out, X @ X.T + 255)
     deepest = _core.CompiledKernel([int(Op.DOT)] * 8 + [int(Op.ADD)] * 7, [0.0] * 15)
-    _core.block("baseline", deepest, table, None, table, None, None, out, 1)
+    _core.block("baseline", deepest, table, None, table, None, centre=None, out=out, n_threads=1)
     np.testing.assert_array_equal(out, 8 * (X @ X.T))
 
 
@@ -376,5 +376,5 @@ def test_sparse_tables_of_any_index_type_agree():
     for index in (np.int32, np.int64):
         table = _core.Table(matrix.data, matrix.indices.astype(index), matrix.indptr.astype(index), 5)
         out = np.empty((6, 6))
-        _core.block("baseline", linear(), table, None, table, None, None, out, 1)
+        _core.block("baseline", linear(), table, None, table, None, centre=None, out=out, n_threads=1)
         np.testing.assert_array_equal(out, expected)

@@ -43,22 +43,35 @@ def test_tiles_of_bits_are_those_of_their_definition(isa, n, p, seed):
     exact = np.exp(scale / step**2 * step**2 * distances)
     rows, cols = rng.integers(0, n, rng.integers(0, 40)), rng.integers(0, n, rng.integers(0, 90))
     out = np.full((rows.size, cols.size), np.nan)
-    block(isa, kernel, table, rows, table, cols, None, out, 2)
+    block(isa, kernel, table, rows, table, cols, centre=None, out=out, n_threads=2)
     np.testing.assert_allclose(out, exact[np.ix_(rows, cols)], rtol=8 * EPS, atol=0)
     assert (out[distances[np.ix_(rows, cols)] == 0] == 1.0).all()
     whole, rounded = np.full((n, n), np.nan), np.full((n, n), np.nan, dtype=np.float32)
-    block(isa, kernel, table, None, table, None, None, whole, 1)
-    block(isa, kernel, table, None, table, None, None, rounded, 2)
+    block(isa, kernel, table, None, table, None, centre=None, out=whole, n_threads=1)
+    block(isa, kernel, table, None, table, None, centre=None, out=rounded, n_threads=2)
     np.testing.assert_array_equal(whole[np.ix_(rows, cols)], out)
     np.testing.assert_array_equal(rounded, whole.astype(np.float32))
     for width in (1, 3, 6):
         vectors = rng.normal(size=(n, width))
         sums = np.zeros((n, width))
-        matvec(isa, kernel, table, None, table, None, None, vectors, sums, 2)
+        matvec(isa, kernel, table, None, table, None, centre=None, vectors=vectors, out=sums, n_threads=2)
         np.testing.assert_allclose(sums, whole @ vectors, rtol=1e-12, atol=1e-12 * n)
         parts = np.zeros((n, width))
         for part in range(3):
-            matvec(isa, kernel, table, None, table, None, None, vectors, parts, 1, part, 3)
+            matvec(
+                isa,
+                kernel,
+                table,
+                None,
+                table,
+                None,
+                centre=None,
+                vectors=vectors,
+                out=parts,
+                n_threads=1,
+                part=part,
+                parts=3,
+            )
         np.testing.assert_allclose(parts, sums, rtol=1e-12, atol=1e-12 * n)
 
 
@@ -78,14 +91,24 @@ def test_native_code_refuses_what_it_cannot_do():
     ]
     for kernel in kernels:
         with pytest.raises(ValueError, match="tables of bits are for"):
-            block("baseline", kernel, table, None, table, None, None, out, 1)
+            block("baseline", kernel, table, None, table, None, centre=None, out=out, n_threads=1)
     for other in (Table(X), Table(words, 60, 2.0)):
         with pytest.raises(ValueError, match="both tables must be of the same kind"):
-            block("baseline", gaussian(-0.1), table, None, other, None, None, out, 1)
+            block("baseline", gaussian(-0.1), table, None, other, None, centre=None, out=out, n_threads=1)
     with pytest.raises(ValueError, match="a centre belongs to dense tables"):
-        block("baseline", gaussian(-0.1), table, None, table, None, np.zeros(60), out, 1)
+        block("baseline", gaussian(-0.1), table, None, table, None, centre=np.zeros(60), out=out, n_threads=1)
     with pytest.raises(ValueError, match="row indices"):
-        block("baseline", gaussian(-0.1), table, np.array([10]), table, None, None, np.empty((1, 10)), 1)
+        block(
+            "baseline",
+            gaussian(-0.1),
+            table,
+            np.array([10]),
+            table,
+            None,
+            centre=None,
+            out=np.empty((1, 10)),
+            n_threads=1,
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -140,11 +163,11 @@ def test_more_columns_than_are_packed_at_a_time():
     X = rng.random((9000, 4000)) < 0.01
     table, kernel, cols = Table(words_of(X), 4000, 1.0), gaussian(-0.01), np.arange(8000, 9000, 7)
     out, sums = np.empty((9, 9000)), np.zeros((9, 1))
-    block(ISAS[-1], kernel, table, np.arange(9), table, None, None, out, 2)
+    block(ISAS[-1], kernel, table, np.arange(9), table, None, centre=None, out=out, n_threads=2)
     exact = np.exp(-0.01 * (X[:9, None] != X[None, cols]).sum(axis=2))
     np.testing.assert_allclose(out[:, cols], exact, rtol=1e-13)
     vector = rng.normal(size=(9000, 1))
-    matvec(ISAS[-1], kernel, table, np.arange(9), table, None, None, vector, sums, 2)
+    matvec(ISAS[-1], kernel, table, np.arange(9), table, None, centre=None, vectors=vector, out=sums, n_threads=2)
     np.testing.assert_allclose(sums, out @ vector, rtol=1e-11, atol=1e-11)
 
 
@@ -153,6 +176,6 @@ def test_symmetric_sums_beyond_the_columns_of_one_turn():
     X = rng.random((33_000, 40)) < 0.3
     table, kernel, some = Table(words_of(X), 40, 1.0), gaussian(-0.05), np.array([0, 5, 20_000, 32_767, 32_768, 32_999])
     vector, sums, rows = rng.normal(size=(33_000, 1)), np.zeros((33_000, 1)), np.empty((6, 33_000))
-    matvec(ISAS[-1], kernel, table, None, table, None, None, vector, sums, 2)
-    block(ISAS[-1], kernel, table, some, table, None, None, rows, 2)
+    matvec(ISAS[-1], kernel, table, None, table, None, centre=None, vectors=vector, out=sums, n_threads=2)
+    block(ISAS[-1], kernel, table, some, table, None, centre=None, out=rows, n_threads=2)
     np.testing.assert_allclose(sums[some], rows @ vector, rtol=1e-10, atol=1e-9)

@@ -57,10 +57,12 @@ class Whole:
         size, square = self.chosen.size, self.K[np.ix_(self.chosen, self.chosen)]
         self.matrix = padded_block(size, size, self.dtype)
         self.matrix[:, :size] = square
-        arrays = self.beta, self.gradient, self.lower, self.upper
-        return _core.begin_block(
-            isa, self.matrix, self.chosen, *arrays, self.groups, self.n_groups, limits(**changed), n_threads
-        )
+        how = {"limits": limits(**changed), "n_threads": n_threads}
+        return _core.begin_block(isa, self.matrix, self.chosen, **self.arrays(), **how)
+
+    def arrays(self):
+        names = "beta", "gradient", "lower", "upper", "groups", "n_groups"
+        return {name: getattr(self, name) for name in names}
 
     def finish(self, block, stop=None):
         while not block.is_finished:
@@ -299,9 +301,8 @@ def test_arrays_that_do_not_fit_are_refused(changed):
 def test_a_matrix_without_padding_is_refused(width):
     whole = Whole()
     block = whole.begin()
-    arrays = whole.beta, whole.gradient, whole.lower, whole.upper
     with pytest.raises(ValueError, match="padded"):
-        _core.begin_block("baseline", np.zeros((40, width)), whole.chosen, *arrays, whole.groups, 1, limits())
+        _core.begin_block("baseline", np.zeros((40, width)), whole.chosen, **whole.arrays(), limits=limits())
     with pytest.raises(ValueError, match="each chosen"):
         block.go_to(np.zeros(41), np.zeros(41))
     for call in (block.store_point, block.store_gradient, block.rise):

@@ -46,8 +46,9 @@ class Block:
         n = self.q.size
         padded = np.zeros((n, -(-n // 16) * 16), dtype=dtype)
         padded[:, :n] = self.K
-        block = self.beta, self.gradient, self.lower, self.upper, self.starts
-        return _core.solve_block(isa, newton, padded, *block, tol, max_iter, n_threads, stop)
+        box = {"lower": self.lower, "upper": self.upper, "group_starts": self.starts}
+        how = {"tol": tol, "max_iter": max_iter, "n_threads": n_threads, "stop": stop}
+        return _core.solve_block(isa, newton, padded, beta=self.beta, gradient=self.gradient, **box, **how)
 
     def twin(self, newton, tol, max_iter):
         solve = reference.newton_steps if newton else reference.pair_steps

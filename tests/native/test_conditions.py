@@ -19,7 +19,15 @@ def conditions(beta, values, *, linear, lower=0.0, upper=1.0, start=0.0, ridge=N
 
     groups = None if groups is None else np.asarray(groups, dtype=np.int64)
     return of.conditions(
-        beta, full(values), full(linear), full(lower), full(upper), full(start), full(ridge), groups, n_groups
+        beta,
+        full(values),
+        linear=full(linear),
+        lower=full(lower),
+        upper=full(upper),
+        start=full(start),
+        ridge=full(ridge),
+        groups=groups,
+        n_groups=n_groups,
     )
 
 
@@ -107,8 +115,9 @@ def test_what_does_not_fit_is_refused():
             _core.balance(np.ones(2), np.zeros(2), np.ones(2), np.array(edges), np.zeros(1))
     with pytest.raises(ValueError, match="edges must rise from 0 to the number of variables"):
         _core.balance(np.ones(2), np.zeros(2), np.ones(2), np.array([0, 3, 2]), np.zeros(2))
+    box = {name: np.ones(2) for name in ("linear", "lower", "upper", "start")}
     with pytest.raises(ValueError, match="must have the same length"):
-        _core.conditions(np.ones(2), np.ones(3), *[np.ones(2)] * 4, None, None, 1)
+        _core.conditions(np.ones(2), np.ones(3), **box, ridge=None, groups=None, n_groups=1)
     with pytest.raises(ValueError, match="must have the same length"):
         _core.find_settled(np.ones(2), np.ones(3), *[np.ones(2)] * 3, 1.0, None, 1)
     with pytest.raises(ValueError, match="row indices must lie between"):

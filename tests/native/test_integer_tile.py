@@ -52,13 +52,13 @@ def test_products_and_distances_are_those_of_integers(n, p, is_bytes, step, dtyp
     shared, apart = K @ K.T, ((K[:, None] - K[None]) ** 2).sum(axis=2)
     for kernel, exact in ((product(), shared), (distance(), apart)):
         out, some = np.full((n, n), np.nan, dtype=np.float32), np.full((rows.size, cols.size), np.nan, dtype=np.float32)
-        block(ISA, kernel, table, None, table, None, rng.normal(size=p), out, 2)
-        block(ISA, kernel, table, rows, table, cols, None, some, 1)
+        block(ISA, kernel, table, None, table, None, centre=rng.normal(size=p), out=out, n_threads=2)
+        block(ISA, kernel, table, rows, table, cols, centre=None, out=some, n_threads=1)
         np.testing.assert_array_equal(some, out[np.ix_(rows, cols)])
         np.testing.assert_allclose(out, exact * step**2, rtol=1.5 * EPS, atol=0.0)
         vector = rng.normal(size=(n, 1))
         sums = np.zeros((n, 1))
-        matvec_single(ISA, kernel, table, None, table, None, None, vector, sums, 2)
+        matvec_single(ISA, kernel, table, None, table, None, centre=None, vectors=vector, out=sums, n_threads=2)
         np.testing.assert_allclose(sums, out.astype(float) @ vector, rtol=1e-12, atol=1e-12 * n * (1 + out.max()))
 
 
@@ -71,9 +71,9 @@ def test_the_largest_numbers_overflow_nowhere(is_bytes):
     K[1::4] = 0 if is_bytes else -most
     X = K.astype(np.float32)
     table, out = table_of(X, 1.0, is_bytes), np.empty((40, 40), dtype=np.float32)
-    block(ISA, distance(), table, None, table, None, None, out, 1)
+    block(ISA, distance(), table, None, table, None, centre=None, out=out, n_threads=1)
     np.testing.assert_allclose(out, ((K[:, None] - K[None]) ** 2).sum(axis=2), rtol=EPS, atol=0.0)
-    block(ISA, product(), table, None, table, None, None, out, 1)
+    block(ISA, product(), table, None, table, None, centre=None, out=out, n_threads=1)
     np.testing.assert_allclose(out, K @ K.T, rtol=EPS, atol=0.0)
     assert integer_rows(ISA, np.full((3, p + 1), most, dtype=np.float32), 1.0, is_bytes, 1) is None
 
@@ -91,7 +91,7 @@ def test_the_longest_rows_of_bytes_overflow_nowhere():
     numbers_ = X.astype(np.float64)
     apart = np.square(numbers_[:, None] - numbers_).sum(axis=2)
     for kernel, exact in ((product(), numbers_ @ numbers_.T), (distance(), apart)):
-        block(ISA, kernel, table, None, table, None, None, out, 1)
+        block(ISA, kernel, table, None, table, None, centre=None, out=out, n_threads=1)
         np.testing.assert_allclose(out, exact, rtol=1.5 * EPS, atol=0.0)
 
 
@@ -123,7 +123,17 @@ def test_tables_of_other_steps_are_evaluated_as_numbers():
     whole, other, plain = table_of(X, 1.0, True), table_of(X, 1.0, False), Table(Z)
     doubled = table_of(2.0 * X, 2.0, True)
     with pytest.raises(ValueError, match="same kind"):
-        block(ISA, product(), whole, None, Table(X[:, :39].copy()), None, None, np.empty((50, 50), np.float32), 1)
+        block(
+            ISA,
+            product(),
+            whole,
+            None,
+            Table(X[:, :39].copy()),
+            None,
+            centre=None,
+            out=np.empty((50, 50), np.float32),
+            n_threads=1,
+        )
     for left, right, exact in (
         (whole, plain, X @ Z.T),
         (plain, whole, Z @ X.T),
@@ -131,10 +141,10 @@ def test_tables_of_other_steps_are_evaluated_as_numbers():
         (whole, doubled, 2.0 * X @ X.T),
     ):
         out = np.empty(exact.shape, dtype=np.float32)
-        block(ISA, product(), left, None, right, None, None, out, 1)
+        block(ISA, product(), left, None, right, None, centre=None, out=out, n_threads=1)
         np.testing.assert_allclose(out, exact, rtol=1e-4, atol=1e-2)
     precise = np.empty((50, 50))
-    block(ISA, distance(), whole, None, whole, None, X.mean(axis=0, dtype=float), precise, 1)
+    block(ISA, distance(), whole, None, whole, None, centre=X.mean(axis=0, dtype=float), out=precise, n_threads=1)
     np.testing.assert_allclose(precise, ((X[:, None] - X[None]).astype(float) ** 2).sum(axis=2), rtol=1e-9, atol=1e-6)
 
 
@@ -148,7 +158,7 @@ def test_programs_that_need_more_than_one_sum_are_evaluated_as_numbers():
     part = CompiledKernel([Op.SQDIST], [1.0], columns=[list(range(7))])
     for kernel, exact in ((both, apart + shared), (part, some)):
         out = np.empty((60, 60), dtype=np.float32)
-        block(ISA, kernel, table, None, table, None, X.mean(axis=0, dtype=float), out, 1)
+        block(ISA, kernel, table, None, table, None, centre=X.mean(axis=0, dtype=float), out=out, n_threads=1)
         np.testing.assert_allclose(out, exact, rtol=1e-5, atol=1e-5 * exact.max())
 
 

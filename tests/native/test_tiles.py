@@ -62,14 +62,27 @@ def compiled(program):
 
 def block(isa, program, A, B, a=None, b=None, centre=None, threads=1):
     out = np.full((A.shape[0] if a is None else a.size, B.shape[0] if b is None else b.size), np.nan)
-    _core.block(isa, compiled(program), table(A), a, table(B), b, centre, out, threads)
+    _core.block(isa, compiled(program), table(A), a, table(B), b, centre=centre, out=out, n_threads=threads)
     return out
 
 
 def matvec(isa, program, A, B, vectors, a=None, b=None, centre=None, threads=1, part=0, parts=1):
     out = np.zeros((A.shape[0] if a is None else a.size, vectors.shape[1]))
     left, right = (table(A), table(B)) if A is not B else (table(A),) * 2
-    _core.matvec(isa, compiled(program), left, a, right, b, centre, vectors, out, threads, part, parts)
+    _core.matvec(
+        isa,
+        compiled(program),
+        left,
+        a,
+        right,
+        b,
+        centre=centre,
+        vectors=vectors,
+        out=out,
+        n_threads=threads,
+        part=part,
+        parts=parts,
+    )
     return out
 
 
@@ -181,7 +194,18 @@ def test_few_long_rows_have_the_bits_that_they_have_as_columns(isa, case, stored
 
     def values(left, right, threads):
         frame = np.full((left.size, right.size + 3), -7.0, dtype=dtype)
-        _core.block(isa, kernel, table(X), left, table(X), right, centre, frame[:, : right.size], threads, rounded)
+        _core.block(
+            isa,
+            kernel,
+            table(X),
+            left,
+            table(X),
+            right,
+            centre=centre,
+            out=frame[:, : right.size],
+            n_threads=threads,
+            rounded=rounded,
+        )
         assert (frame[:, right.size :] == -7.0).all()
         return frame[:, : right.size]
 
@@ -217,7 +241,9 @@ def test_more_common_features_than_are_gone_through_at_a_time(isa, n_common, ker
 def test_matvec_adds_to_what_is_there(isa):
     X, v = rows(5, 2), np.ones((5, 1))
     out = np.full((5, 1), 100.0)
-    _core.matvec(isa, compiled(Linear().lower()), table(X), None, table(X), None, None, v, out, 1)
+    _core.matvec(
+        isa, compiled(Linear().lower()), table(X), None, table(X), None, centre=None, vectors=v, out=out, n_threads=1
+    )
     close(out, 100.0 + X @ X.T @ v)
 
 
@@ -225,7 +251,7 @@ def test_matvec_adds_to_what_is_there(isa):
 def test_a_block_is_written_into_a_part_of_a_larger_array(isa):
     X, frame = rows(7, 3), np.full((10, 12), -1.0)
     out = frame[1:8, 2:9]
-    _core.block(isa, compiled(Linear().lower()), table(X), None, table(X), None, None, out, 1)
+    _core.block(isa, compiled(Linear().lower()), table(X), None, table(X), None, centre=None, out=out, n_threads=1)
     close(out, X @ X.T)
     frame[1:8, 2:9] = -1.0
     assert (frame == -1.0).all()
@@ -237,13 +263,15 @@ def test_a_block_is_written_into_a_part_of_a_larger_array(isa):
 def block_single(isa, program, A, B, a=None, b=None, centre=None, threads=1):
     shape = (A.shape[0] if a is None else a.size, B.shape[0] if b is None else b.size)
     out = np.full(shape, np.nan, dtype=np.float32)
-    _core.block(isa, compiled(program), table(A), a, table(B), b, centre, out, threads)
+    _core.block(isa, compiled(program), table(A), a, table(B), b, centre=centre, out=out, n_threads=threads)
     return out
 
 
 def matvec_single(isa, program, A, B, vectors, centre=None, a=None, b=None, threads=1):
     out = np.zeros((A.shape[0] if a is None else a.size, vectors.shape[1]))
-    _core.matvec_single(isa, compiled(program), table(A), a, table(B), b, centre, vectors, out, threads)
+    _core.matvec_single(
+        isa, compiled(program), table(A), a, table(B), b, centre=centre, vectors=vectors, out=out, n_threads=threads
+    )
     return out
 
 
@@ -296,7 +324,7 @@ def test_single_precision_keeps_the_laws_to_the_bit(isa, stored, p):
     one = matvec_single(isa, program, X, X, v, centre)
     np.testing.assert_array_equal(matvec_single(isa, program, X, X, v, centre, threads=2), one)
     out = np.full((3, 12), -1.0, dtype=np.float32)
-    _core.block(isa, compiled(program), table(X), a[:3], table(X), a, centre, out[:, 2:7], 1)
+    _core.block(isa, compiled(program), table(X), a[:3], table(X), a, centre=centre, out=out[:, 2:7], n_threads=1)
     np.testing.assert_array_equal(out[:, 2:7], K[np.ix_(a[:3], a)])
     assert (out[:, [0, 1, 7, 8, 9, 10, 11]] == -1.0).all()
 
@@ -305,7 +333,9 @@ def block_rounded(isa, program, A, B, a=None, b=None, centre=None, threads=1):
     shape = (A.shape[0] if a is None else a.size, B.shape[0] if b is None else b.size)
     frame = np.full((shape[0], shape[1] + 3), np.nan, dtype=np.float32)
     out = frame[:, : shape[1]]
-    _core.block(isa, compiled(program), table(A), a, table(B), b, centre, out, threads, rounded=True)
+    _core.block(
+        isa, compiled(program), table(A), a, table(B), b, centre=centre, out=out, n_threads=threads, rounded=True
+    )
     assert np.isnan(frame[:, shape[1] :]).all()
     return out
 
@@ -524,16 +554,17 @@ def test_the_same_rows_on_both_sides(isa, stored, n):
     chosen = np.sort(np.random.default_rng(1).permutation(n)[: max(1, n - n // 3)]).astype(np.int64)
     for multiply, evaluate in ((_core.matvec, np.float64), (_core.matvec_single, np.float32)):
         K = np.empty((chosen.size, chosen.size), dtype=evaluate)
-        _core.block(isa, kernel, one, chosen, other, chosen.copy(), None, K, 1)
+        _core.block(isa, kernel, one, chosen, other, chosen.copy(), centre=None, out=K, n_threads=1)
         half = np.empty_like(K)
-        _core.block(isa, kernel, one, chosen, one, chosen, None, half, 2)
+        _core.block(isa, kernel, one, chosen, one, chosen, centre=None, out=half, n_threads=2)
         np.testing.assert_array_equal(half, K)
         for n_vectors in (1, 3, 5):
             v = np.random.default_rng(2).normal(size=(chosen.size, n_vectors))
             found = []
             for threads in (1, 2, 7):
                 found.append(np.zeros_like(v))
-                multiply(isa, kernel, one, chosen, one, chosen, None, v, found[-1], threads)
+                about = {"centre": None, "vectors": v, "out": found[-1]}
+                multiply(isa, kernel, one, chosen, one, chosen, **about, n_threads=threads)
             close(found[0], K.astype(float) @ v)
             np.testing.assert_array_equal(found[0], found[1])
             np.testing.assert_array_equal(found[0], found[2])
@@ -544,7 +575,7 @@ def test_sums_over_the_same_rows_leave_out_what_is_no_row(isa):
     X = table(np.full((3, 1), 4.0))  # the kernel is infinite at zero rows
     out = np.zeros((3, 1))
     program = compiled(((Op.DOT, 0.0), (Op.SHIFT, -15.0), (Op.POWER, 400.0)))
-    _core.matvec(isa, program, X, None, X, None, None, np.ones((3, 1)), out, 1)
+    _core.matvec(isa, program, X, None, X, None, centre=None, vectors=np.ones((3, 1)), out=out, n_threads=1)
     assert out.tolist() == [[3.0]] * 3
 
 

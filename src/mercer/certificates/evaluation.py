@@ -312,13 +312,13 @@ def conditions_of(problem: Problem, beta: FloatArray, values: FloatArray) -> tup
     multipliers, numbers = conditions(
         beta,
         values,
-        problem.linear,
-        problem.lower,
-        problem.upper,
-        problem.start,
-        problem.ridge,
-        problem.groups,
-        problem.n_groups,
+        linear=problem.linear,
+        lower=problem.lower,
+        upper=problem.upper,
+        start=problem.start,
+        ridge=problem.ridge,
+        groups=problem.groups,
+        n_groups=problem.n_groups,
     )
     found = Conditions(*numbers)
     return multipliers, found if problem.n_outputs == 1 else by_rows(problem, beta, found)

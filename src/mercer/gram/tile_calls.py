@@ -66,7 +66,8 @@ class TileCalls:
     ) -> None:
         """Write k(left_i, right_j) into `out`; see :class:`mercer.gram.backends.Backend`."""
         threads = self._threads_for(out.size)
-        evaluate_block(self.isa, self._kernel, left, left_rows, right, right_rows, self._centre, out, threads, rounded)
+        sides = left, left_rows, right, right_rows
+        evaluate_block(self.isa, self._kernel, *sides, centre=self._centre, out=out, n_threads=threads, rounded=rounded)
 
     def matvec(
         self,
@@ -83,7 +84,8 @@ class TileCalls:
         out = np.zeros((n_rows, vectors.shape[1]))
         threads = self._threads_for(n_rows * vectors.shape[0])
         apply = apply_block_single if single else apply_block
-        apply(self.isa, self._kernel, left, left_rows, right, right_rows, self._centre, vectors, out, threads)
+        sides = left, left_rows, right, right_rows
+        apply(self.isa, self._kernel, *sides, centre=self._centre, vectors=vectors, out=out, n_threads=threads)
         return out
 
     def matvec_part(
@@ -93,7 +95,18 @@ class TileCalls:
         out = np.zeros_like(vectors)
         threads = self._threads_for(vectors.shape[0] ** 2 // parts)
         apply = apply_block_single if single else apply_block
-        apply(self.isa, self._kernel, table, rows, table, rows, self._centre, vectors, out, threads, part, parts)
+        sides = table, rows, table, rows
+        apply(
+            self.isa,
+            self._kernel,
+            *sides,
+            centre=self._centre,
+            vectors=vectors,
+            out=out,
+            n_threads=threads,
+            part=part,
+            parts=parts,
+        )
         return out
 
     def tiles(self, table: Table) -> Tiles:

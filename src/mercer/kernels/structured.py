@@ -140,7 +140,9 @@ class Counted(Normalizable):
     def _products(self, a: Structured, b: Structured) -> FloatArray:
         table = self._features(a).table
         out = np.empty((a.n, b.n))
-        tile_block(select_isa(), CompiledKernel(*_DOT), table, a.index, table, b.index, None, out, 1)
+        tile_block(
+            select_isa(), CompiledKernel(*_DOT), table, a.index, table, b.index, centre=None, out=out, n_threads=1
+        )
         return out
 
     def _squares(self, a: Structured) -> FloatArray:

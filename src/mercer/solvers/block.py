@@ -120,10 +120,22 @@ def _begin(
         diverged_above=diverged_above,
         n_rounds=_ROUNDS if everything and size <= _SMALL_BLOCK else _BLOCK_ROUNDS,
     )
-    point = state.beta, state.gradient, problem.lower, problem.upper
+    beta, gradient, lower, upper = state.beta, state.gradient, problem.lower, problem.upper
     if boxes != 1.0:
-        point = np.zeros(problem.n), problem.linear, boxes * problem.lower, boxes * problem.upper
-    return begin_block(state.isa, matrix, chosen, *point, state.groups, problem.n_groups, limits, state.gram.n_threads)
+        beta, gradient, lower, upper = np.zeros(problem.n), problem.linear, boxes * lower, boxes * upper
+    return begin_block(
+        state.isa,
+        matrix,
+        chosen,
+        beta=beta,
+        gradient=gradient,
+        lower=lower,
+        upper=upper,
+        groups=state.groups,
+        n_groups=problem.n_groups,
+        limits=limits,
+        n_threads=state.gram.n_threads,
+    )
 
 
 def _most_free(most: int, size: int, room: int, *, single: bool) -> int:

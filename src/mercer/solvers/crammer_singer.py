@@ -233,14 +233,14 @@ class JointRows(Solver[JointState]):
                 select_isa(),
                 conjugate,
                 matrix,
-                block_beta,
-                block_gradient,
-                own,
-                penalty,
-                tol,
-                min(left, _CONJUGATE if conjugate else max(1, patience - since)),
-                _BLOCK_WORK,
-                state.stop,
+                beta=block_beta,
+                gradient=block_gradient,
+                own=own,
+                penalty=penalty,
+                tol=tol,
+                max_iter=min(left, _CONJUGATE if conjugate else max(1, patience - since)),
+                max_work=_BLOCK_WORK,
+                stop=state.stop,
             )
             calls, since = calls + 1, 0 if conjugate else since + n_iter
             budget += float(n_iter * chosen.size) * (beta.shape[1] * chosen.size if conjugate else _MOVED)

@@ -194,13 +194,13 @@ class InMemoryProblems:
             multipliers, found = conditions(
                 self.beta[own],
                 at_rows[own],
-                whole.linear[own],
-                whole.lower[own],
-                whole.upper[own],
-                whole.start[own],
-                None,
-                None,
-                1,
+                linear=whole.linear[own],
+                lower=whole.lower[own],
+                upper=whole.upper[own],
+                start=whole.start[own],
+                ridge=None,
+                groups=None,
+                n_groups=1,
             )
             self._multipliers[number] = multipliers[0]
             self._conditions.append(Conditions(*found))

@@ -285,7 +285,17 @@ class _Path:
             if self.limits.max_iter >= 0:
                 steps = min(steps, self.limits.max_iter - self.n_iter)
             end, n_iter, *_ = solve_block(
-                select_isa(), True, matrix, block, gradient, lower, upper, starts, tol, steps, gram.n_threads
+                select_isa(),
+                True,
+                matrix,
+                beta=block,
+                gradient=gradient,
+                lower=lower,
+                upper=upper,
+                group_starts=starts,
+                tol=tol,
+                max_iter=steps,
+                n_threads=gram.n_threads,
             )
             self.n_iter += n_iter
             if end != BLOCK_LIMIT or self._late() is not None:
