@@ -30,7 +30,7 @@ from mercer.kernels.instruction_set import counts_bits, multiplies_integers
 from mercer.persistence import fit_model
 from mercer.persistence.model_file import load_model, save_model
 from mercer.persistence.table_files import read_table
-from mercer.solvers.progress import Progress
+from mercer.solvers.progress import StageProgress
 from mercer.specs import ForSVR
 from mercer.study import cli
 from mercer.study.cli.progress import ConsoleProgress
@@ -515,7 +515,7 @@ def test_plain_lines_of_progress(monkeypatch):
     stream = io.StringIO()
     with ConsoleProgress(Console(file=stream, markup=False, highlight=False)) as progress:
         for now[0] in np.arange(0.0, 16.0, 0.5):
-            progress(Progress("search", int(now[0] * 2), 40, 90.0, "Gaussian kernel, C = 1"))
+            progress(StageProgress("search", int(now[0] * 2), 40, 90.0, "Gaussian kernel, C = 1"))
     assert stream.getvalue().splitlines() == [
         "search 4 of 40: about 2 min left, Gaussian kernel, C = 1",
         "search 24 of 40: about 2 min left, Gaussian kernel, C = 1",
@@ -527,7 +527,7 @@ def test_the_time_left_goes_down_between_estimates(monkeypatch):
     monkeypatch.setattr("mercer.study.cli.progress.time.monotonic", lambda: now[0])
     stream = io.StringIO()
     with ConsoleProgress(Console(file=stream, force_terminal=True, width=100)) as progress:
-        progress(Progress("search", 10, 40, 42.0))
+        progress(StageProgress("search", 10, 40, 42.0))
         now[0] = 12.0
     assert "about 30 s left" in stream.getvalue()
 
@@ -536,15 +536,15 @@ def test_the_time_left_goes_down_between_estimates(monkeypatch):
 def test_an_interrupted_search_says_what_comes_next(terminal):
     stream = io.StringIO()
     with ConsoleProgress(Console(file=stream, force_terminal=terminal, width=100)) as progress:
-        progress(Progress("search", 10, 40, 42.0))
-        progress(Progress("search", 10, 40, stopped="interrupted"))
+        progress(StageProgress("search", 10, 40, 42.0))
+        progress(StageProgress("search", 10, 40, stopped="interrupted"))
     assert "stopping the search; going on with the best candidate so far" in stream.getvalue()
 
 
 def test_a_live_bar_on_a_terminal():
     stream = io.StringIO()
     with ConsoleProgress(Console(file=stream, force_terminal=True, width=100)) as progress:
-        progress(Progress("search", 10, 40, 42.0, "Gaussian kernel, C = [1]"))
+        progress(StageProgress("search", 10, 40, 42.0, "Gaussian kernel, C = [1]"))
     assert "about 42 s left" in stream.getvalue()
     assert "10/40" in stream.getvalue()
     assert "C = [1]" in stream.getvalue()

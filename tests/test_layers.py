@@ -126,3 +126,41 @@ def test_listing_the_public_names_imports_nothing():
     program = "import sys, mercer; dir(mercer); print(*(name for name in sys.modules if name.startswith('mercer.')))"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert found == []
+
+
+def inner_modules(source):
+    """Modules within packages other than the study that a source imports, and private names that it takes."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {one.name for one in node.names if one.name.count(".") > 1}
+        elif isinstance(node, ast.ImportFrom):
+            module, names = node.module or "", {one.name for one in node.names}
+            if module.count(".") > 1:
+                found.add(module)
+            found |= {f"{module}.{name}" for name in names if f"{module}.{name}" in MODULES and "." in module}
+            found |= {f"{module}.{name}" for name in names if name.startswith("_") and not name.startswith("__")}
+    return {one for one in found if one.startswith("mercer") and not one.startswith("mercer.study")}
+
+
+def test_the_study_stands_on_public_names_only():
+    study = [file for file in FILES if file.is_relative_to(SOURCES / "mercer" / "study") or file.stem == "__main__"]
+    assert len(study) > 15
+    assert {file.name: found for file in study if (found := inner_modules(file.read_text(encoding="utf-8")))} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from mercer.gram.matrix import Gram",
+        "from mercer.gram import matrix",
+        "import mercer.gram.matrix",
+        "def f():\n    from mercer.tables.table import Table",
+        "from mercer.gram import _private",
+    ],
+)
+def test_imports_from_within_packages_are_found(line):
+    assert inner_modules(line)
+    assert not inner_modules(
+        "from mercer.gram import Gram\nfrom mercer import tables\nfrom mercer.study.goal import Goal"
+    )

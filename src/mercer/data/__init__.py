@@ -6,9 +6,11 @@ that had to be copied. Strings, lists of tokens and sets are rows without featur
 kind, the user gives a function that reads them (`ObjectRows`).
 """
 
+from mercer.data.arguments import check_number as check_number
 from mercer.data.base import Data, Vectors
 from mercer.data.distance_sample import Pairs, distinct_pairs, weighted_quantile
 from mercer.data.objects import ObjectRows, is_table
+from mercer.data.phrasing import listing as listing
 from mercer.data.precomputed import Precomputed
 from mercer.data.structured import Structured, as_structured, looks_structured, together
 from mercer.data.vectors import CSR, Dense, as_data
@@ -24,8 +26,10 @@ __all__ = [
     "Vectors",
     "as_data",
     "as_structured",
+    "check_number",
     "distinct_pairs",
     "is_table",
+    "listing",
     "looks_structured",
     "together",
     "weighted_quantile",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from mercer.solvers import Interruption
-from mercer.solvers.progress import Progress
+from mercer.solvers.progress import StageProgress
 
 _SIGN_OF_LIFE_SECONDS = 0.05  # seconds; shortest time between two calls of a callback
 
@@ -24,7 +24,7 @@ class ProgressMonitor:
         interruption: Interruption,
         deadline: float | None,
         verbose: int,
-        callback: Callable[[Progress], object] | None,
+        callback: Callable[[StageProgress], object] | None,
     ) -> None:
         self.interruption, self.deadline, self.verbose, self.callback = interruption, deadline, verbose, callback
         self.stopped = ""  # reason of the early end
@@ -51,7 +51,7 @@ class ProgressMonitor:
         left = (now - self.began) * (1.0 / share - 1.0) if share > 0.0 else None
         if left is not None and self.deadline is not None:
             left = min(left, max(0.0, self.deadline - now))
-        progress = Progress("leave-one-out", round(100 * share), 100, left)
+        progress = StageProgress("leave-one-out", round(100 * share), 100, left)
         if self.verbose and progress.done > self.printed:
             self.printed = progress.done
             print(f"leave-one-out: {progress.done} % done, about {left or 0.0:.0f} s left", file=sys.stderr)

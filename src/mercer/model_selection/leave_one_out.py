@@ -26,7 +26,7 @@ from mercer.loo.path_following import Full
 from mercer.multiclass.training import Machines, class_scores, winners
 from mercer.problems import Hinge
 from mercer.solvers import Interruption
-from mercer.solvers.progress import Progress
+from mercer.solvers.progress import StageProgress
 
 _RIGHT, _WRONG = "Joachims", "misclassified in training"
 _ROWS_OF_A_VALUE = 32  # of kernel values: to follow a solution for one row takes as long as evaluating them, about
@@ -132,7 +132,7 @@ def leave_one_out(
     what: str = "values",
     max_seconds: float | None = None,
     verbose: int = 0,
-    callback: Callable[[Progress], object] | None = None,
+    callback: Callable[[StageProgress], object] | None = None,
 ) -> LeaveOneOut:
     """Return the leave-one-out value of every row: its decision value by the machine trained without it.
 
@@ -158,7 +158,7 @@ def leave_one_out(
     verbose : int, default=0
         1 says on stderr how far the pass is, and how long it will still take.
     callback : callable, optional
-        Called with a :class:`mercer.solvers.progress.Progress` about every 50 ms, in hundredths of the work;
+        Called with a :class:`mercer.solvers.StageProgress` about every 50 ms, in hundredths of the work;
         returning True ends the pass.
 
     Returns

@@ -17,9 +17,9 @@ from mercer.estimators._restored import restored_classifier, restored_machine
 from mercer.kernels import Kernel, Precomputed
 from mercer.multiclass.coefficients import PairCoefficients, table_of
 from mercer.multiclass.pairs import class_pairs, pairs_with, place_among_others
-from mercer.persistence import Model
 from mercer.persistence.atomic_write import open_atomically
 from mercer.persistence.libsvm_text import CLASSIFIERS, KERNELS, LibsvmModel, read_model
+from mercer.persistence.model import Model
 from mercer.tables.prediction_kind import Classes, Quantity
 
 _MACHINES = {"c_svc": SVC, "nu_svc": NuSVC, "one_class": OneClassSVM, "epsilon_svr": SVR, "nu_svr": NuSVR}

@@ -18,10 +18,10 @@ from mercer.kernels import Kernel, from_dict
 from mercer.model_selection.seal import Seal
 from mercer.multiclass.calibration import Calibration
 from mercer.multiclass.training import JOINT, SCHEMES
-from mercer.persistence import Model, Part, Training
 from mercer.persistence.archive import ARRAYS, DTYPES, MANIFEST, SPARSE_ONLY, read_array
 from mercer.persistence.calibrations import calibration_dict, read_calibration
 from mercer.persistence.claims import claim_dict, number_of, read_claim
+from mercer.persistence.model import Model, Part, Training
 from mercer.persistence.refusals import check_vector, real, refuse, text
 from mercer.persistence.seal_record import read_seal, seal_dict
 from mercer.specs import MachineSpec

@@ -11,8 +11,9 @@ import os
 import zipfile
 from pathlib import Path
 
-from mercer.persistence import Model, archive
+from mercer.persistence import archive
 from mercer.persistence.manifest import arrays_of, manifest_of, model_of, parsed
+from mercer.persistence.model import Model
 from mercer.persistence.refusals import ModelFileError as ModelFileError
 from mercer.persistence.refusals import nearby
 

@@ -24,8 +24,8 @@ from mercer.losses.certificate import LossCertificate
 from mercer.multiclass.calibration import FITTED_ON, FOLDS, calibrate, told_apart
 from mercer.multiclass.cross_fitting import cross_fitted
 from mercer.multiclass.probability_maps import Isotonic, Map, Sigmoid
-from mercer.persistence import Model, Part, combined, grouped, grouped_parts, point_of
 from mercer.persistence.claim_checks import AGREEMENT, Slack, disagreements, recertified, recomputed
+from mercer.persistence.model import Model, Part, combined, grouped, grouped_parts, point_of
 from mercer.problems import Problems, c_svc_each, half_width
 from mercer.solvers import Control, Limits
 from mercer.solvers.interruption import in_time

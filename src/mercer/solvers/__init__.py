@@ -9,6 +9,10 @@ from mercer.solvers.base import Solver as Solver
 from mercer.solvers.control import Control as Control
 from mercer.solvers.hard_margin import HardMargin as HardMargin
 from mercer.solvers.interruption import Interruption as Interruption
+from mercer.solvers.progress import CostEstimate as CostEstimate
+from mercer.solvers.progress import StageProgress as StageProgress
+from mercer.solvers.progress import fit_progress as fit_progress
+from mercer.solvers.progress import most_steps as most_steps
 from mercer.solvers.select import select_solver as select_solver
 from mercer.solvers.select import solve as solve
 from mercer.solvers.select import solve_each as solve_each

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mercer import solvers
+from mercer.solvers.base import Progress
 
 MAX_STEPS = 1_000_000  # solver steps a fit of a search may take at least
 _STEPS_PER_ROW = 100  # solver steps a row a fit of a search may take
@@ -22,8 +22,8 @@ _GROWTH = 1.3  # assumed growth of the cost of a step along a path, if no path h
 
 
 @dataclass(frozen=True)
-class Progress:
-    """What a progress callback is told.
+class StageProgress:
+    """What the callback of a search, of leave-one-out or of a study is told.
 
     Attributes
     ----------
@@ -47,10 +47,10 @@ class Progress:
     stopped: str = ""
 
 
-def fit_progress(stage: str, progress: solvers.Progress) -> Progress:
+def fit_progress(stage: str, progress: Progress) -> StageProgress:
     """Progress of a single fit; the time left is unknown."""
     note = f"{progress.stage}: violation {progress.violation:.1e}, to come down to {progress.tol:.0e}"
-    return Progress(stage, note=note)
+    return StageProgress(stage, note=note)
 
 
 class CostEstimate:

@@ -11,16 +11,16 @@ import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from mercer.certificates.solution import Solution
+from mercer import multiclass
+from mercer.certificates import Solution
 from mercer.gram import Gram
 from mercer.kernels import Kernel
-from mercer.model_selection.metrics import Evaluation, PairedTest, evaluate, mcnemar
-from mercer.multiclass import training as multiclass
+from mercer.model_selection import Evaluation, PairedTest, evaluate, mcnemar
 from mercer.solvers import Control
 from mercer.specs import ForSVC, QuadraticSpec
 from mercer.study.contenders import Chosen, Fold, best_of, choose_neighbours_by, fit_quietly
 from mercer.study.goal import Answer, FoldTraining, Goal
-from mercer.tables.prediction_kind import Classes, PredictionKind
+from mercer.tables import Classes, PredictionKind
 
 LOGISTIC_C = tuple(10.0**exponent for exponent in range(-3, 4))
 

@@ -12,8 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from mercer.tables.encoding import Missing, TableEncoder
-from mercer.tables.table import Table
+from mercer.tables import Missing, Table, TableEncoder
 
 Matrix: TypeAlias = Any
 """An encoded table: ndarray or csr_array."""

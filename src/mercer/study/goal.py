@@ -12,16 +12,15 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mercer.certificates.solution import Solution
-from mercer.certificates.status import Status
+from mercer.certificates import Solution, Status
 from mercer.data import as_data
 from mercer.gram import CachePolicy, Gram
 from mercer.kernels import Kernel
-from mercer.model_selection.metrics import Interval
+from mercer.model_selection import Interval
 from mercer.solvers import Control
 from mercer.specs import QuadraticSpec
 from mercer.study.contenders import Chosen, Fold
-from mercer.tables.prediction_kind import PredictionKind
+from mercer.tables import PredictionKind
 
 Answer: TypeAlias = tuple[Any, ...]
 """The predictions of a machine for some rows, in the form that its goal evaluates."""

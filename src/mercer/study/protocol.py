@@ -15,14 +15,14 @@ import sklearn
 
 import mercer
 from mercer import solvers
-from mercer.certificates.certificate import Certificate
-from mercer.data import as_data
-from mercer.data.arguments import check_number
+from mercer.certificates import Certificate
+from mercer.data import as_data, check_number
 from mercer.gram import CachePolicy, Gram
-from mercer.model_selection.seal import Opening, SealedTest
-from mercer.model_selection.splits import (
+from mercer.model_selection import (
     MIN_ROWS_A_FOLD,
     MIN_TEST_ROWS,
+    Opening,
+    SealedTest,
     check_class_counts,
     check_judging_numbers,
     check_row_count,
@@ -31,16 +31,26 @@ from mercer.model_selection.splits import (
     stratified_folds,
 )
 from mercer.persistence import Model, TrainingSet, encode_training_rows
-from mercer.solvers.progress import Progress, fit_progress
+from mercer.solvers import StageProgress, fit_progress
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Chosen, Fold, encoded_folds, fit_quietly
 from mercer.study.goal import Answer, Goal
 from mercer.study.regression import ToEstimate
 from mercer.study.search import SearchResult, search
-from mercer.tables.columns import ColumnChoice, MissingPolicy, choose_columns
-from mercer.tables.encoding import Missing, TableEncoder
-from mercer.tables.table import Table, TableError, as_table
-from mercer.tables.target import Labels, Task, Truth, read_target
+from mercer.tables import (
+    ColumnChoice,
+    Labels,
+    Missing,
+    MissingPolicy,
+    Table,
+    TableEncoder,
+    TableError,
+    Task,
+    Truth,
+    as_table,
+    choose_columns,
+    read_target,
+)
 
 SVM = "support vector machine"
 
@@ -148,7 +158,7 @@ def study(
     seed: int = 0,
     tol: float = 1e-4,
     max_seconds: float | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[StageProgress], None] | None = None,
 ) -> Study:
     """Find, certify and honestly evaluate a support vector machine for a table.
 
@@ -188,7 +198,7 @@ def study(
     max_seconds : float, optional
         The search ends then, and the study goes on with the best cell finished so far.
     progress : callable, optional
-        Called with a `Progress` now and then.
+        Called with a `StageProgress` now and then.
 
     Returns
     -------
@@ -228,7 +238,7 @@ def study(
     if not isinstance(known, Labels):
         sealed.check(lambda rows: check_judging_numbers(target, column_choice.truth.values[rows]))
     sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
-    tell(Progress("comparison with simpler methods"))
+    tell(StageProgress("comparison with simpler methods"))
     folds = encoded_folds(rest, truth, stratified_folds(known_rest.strata(n_folds), n_folds, seed), policy)
     others = [choose(folds, goal) for choose in goal.rivals]
     clock.lap("choosing the machines to compare with")
@@ -242,7 +252,7 @@ def study(
 
     trained = [_trained_svm(goal, found, model, clock.seconds["final fit and certificate"])]
     trained += [_trained_other(goal, chosen, model.encoder, rest, truth) for chosen in others]
-    tell(Progress("sealed rows"))
+    tell(StageProgress("sealed rows"))
     contenders, test_rows, opening = _opened(sealed, column_choice, used, goal, trained)
     clock.lap("comparison and test")
     return Study(
@@ -315,7 +325,7 @@ def versions() -> dict[str, str]:
 
 
 def _searched(
-    folds: list[Fold], goal: Goal, max_seconds: float | None, progress: Callable[[Progress], None] | None
+    folds: list[Fold], goal: Goal, max_seconds: float | None, progress: Callable[[StageProgress], None] | None
 ) -> SearchResult:
     """The search. A first Ctrl-C ends it with what it has found, a second one the study."""
     interruption = solvers.Interruption()
@@ -326,13 +336,13 @@ def _searched(
 
 
 def _refit(
-    goal: Goal, training: TrainingSet, found: SearchResult, tol: float, tell: Callable[[Progress], None]
+    goal: Goal, training: TrainingSet, found: SearchResult, tol: float, tell: Callable[[StageProgress], None]
 ) -> Model:
     """The best cell's machine on all rows that are not sealed, certified.
 
     A first Ctrl-C ends the fit, and the certificate says how far it got; one that follows another ends the study.
     """
-    tell(Progress("final fit"))
+    tell(StageProgress("final fit"))
     best, keep = found.best, CachePolicy.NON_NATIVE if training.prediction_kind.n_parts > 1 else CachePolicy.NONE
     kernel, machine_spec = best.choice.kernel(training.X), goal.machine_spec(best.C, best.epsilon)
     control = solvers.Control(solvers.Limits(tol=tol), lambda progress: tell(fit_progress("final fit", progress)))

@@ -11,16 +11,15 @@ import numpy.typing as npt
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
-from mercer.certificates.solution import Solution
+from mercer.certificates import Solution
 from mercer.gram import Gram
 from mercer.kernels import Kernel
-from mercer.model_selection.metrics import Interval
-from mercer.model_selection.regression_metrics import Deviations, r2_difference
+from mercer.model_selection import Deviations, Interval, r2_difference
 from mercer.solvers import Control, solve
 from mercer.specs import ForSVR, QuadraticSpec
 from mercer.study.contenders import Chosen, Fold, best_of, choose_neighbours_by, fit_quietly
 from mercer.study.goal import Answer, FoldTraining, Goal
-from mercer.tables.prediction_kind import PredictionKind, Quantity
+from mercer.tables import PredictionKind, Quantity
 
 PENALTIES = tuple(10.0**exponent for exponent in range(-3, 6))
 """Penalties of ridge regression on standardised columns: from none to speak of to little left but the mean."""

@@ -12,12 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from mercer.certificates.status import Status
+from mercer.certificates import Status
 from mercer.data import as_data
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.kernels import RBF, Kernel, Linear, Polynomial
-from mercer.solvers import Control, Interruption, Limits
-from mercer.solvers.progress import CostEstimate, Progress, most_steps
+from mercer.solvers import Control, CostEstimate, Interruption, Limits, StageProgress, most_steps
 from mercer.study.contenders import Fold, Matrix
 from mercer.study.goal import FoldTraining, Goal
 
@@ -203,7 +202,7 @@ def search(
     memory_limit: int | None = None,
     max_seconds: float | None = None,
     interruption: Interruption | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[StageProgress], None] | None = None,
 ) -> SearchResult:
     """Cross-validate every cell of a grid of kernels and values of C.
 
@@ -231,7 +230,7 @@ def search(
     interruption : Interruption, optional
         A request stops the search in the same way.
     progress : callable, optional
-        Called with a `Progress` after every cell of every fold, and several times a second.
+        Called with a `StageProgress` after every cell of every fold, and several times a second.
 
     Returns
     -------
@@ -273,7 +272,7 @@ class _Run:
         memory_limit: int,
         max_seconds: float | None,
         interruption: Interruption,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[StageProgress], None] | None,
     ) -> None:
         self.folds, self.goal, self.tol, self.memory_limit = folds, goal, tol, memory_limit
         self.ends_at = None if max_seconds is None else time.perf_counter() + max_seconds
@@ -335,12 +334,12 @@ class _Run:
         if self.ends_at is not None:
             left = min(left, max(0.0, self.ends_at - now))
         note = f"{path.choice.name}, C = {C:g}"
-        self.progress(Progress("search", self.estimate.n_done, self.estimate.n_total, left, note))
+        self.progress(StageProgress("search", self.estimate.n_done, self.estimate.n_total, left, note))
 
     def tell_of_stop(self) -> None:
         """Tell that the search goes no further, and that there is something to go on with."""
         if self.progress is not None and self.stopped and self.cells:
-            self.progress(Progress("search", self.estimate.n_done, self.estimate.n_total, stopped=self.stopped))
+            self.progress(StageProgress("search", self.estimate.n_done, self.estimate.n_total, stopped=self.stopped))
 
 
 def _beyond_edges(cells: Sequence[Cell], paths: Sequence[_Path]) -> tuple[list[_Path], tuple[str, ...]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, Self
 
 from mercer.solvers import Interruption
-from mercer.solvers.progress import Progress
+from mercer.solvers.progress import StageProgress
 
 
 class Search(Protocol):
@@ -20,7 +20,7 @@ class Search(Protocol):
     error_score: Any
     return_train_score: bool
     max_seconds: float | None
-    callback: Callable[[Progress], object] | None
+    callback: Callable[[StageProgress], object] | None
     early_stopping: str | None
 
     cv_results_: dict[str, Any]

@@ -34,7 +34,7 @@ from mercer.model_selection.search.scored_fits import PrefittedSearchCV
 from mercer.model_selection.search.shared_fits import SharedFits
 from mercer.model_selection.search.zoom import AXES, zoom, zooms
 from mercer.solvers import Interruption
-from mercer.solvers.progress import Progress
+from mercer.solvers.progress import StageProgress
 
 
 class KernelSearchCV(BaseSearchCV):
@@ -95,7 +95,7 @@ class KernelSearchCV(BaseSearchCV):
     max_seconds_per_fit : float, optional
         Time limit of a single fit of a machine of this library. The machine is then scored as it is.
     callback : callable, optional
-        Function that is called with a :class:`mercer.solvers.progress.Progress` after every setting. If it returns
+        Function that is called with a :class:`mercer.solvers.StageProgress` after every setting. If it returns
         True, the search ends with the settings that are finished on all folds.
     early_stopping : {"bound", "statistics"}, optional
         Every setting is tried on two folds, and the best one on all folds. The others are tried on further folds only
@@ -194,7 +194,7 @@ class KernelSearchCV(BaseSearchCV):
         memory_limit: int | None = None,
         max_seconds: float | None = None,
         max_seconds_per_fit: float | None = None,
-        callback: Callable[[Progress], object] | None = None,
+        callback: Callable[[StageProgress], object] | None = None,
         early_stopping: str | None = None,
     ) -> None:
         super().__init__(

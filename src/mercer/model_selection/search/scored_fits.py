@@ -32,7 +32,7 @@ from mercer.model_selection.search.loo_scores import HELD, WithoutRows
 from mercer.model_selection.search.paths import FoldFit
 from mercer.model_selection.search.pipelines import path_of
 from mercer.model_selection.search.shared_fits import SharedFits
-from mercer.solvers.progress import CostEstimate, Progress
+from mercer.solvers.progress import CostEstimate, StageProgress
 
 if TYPE_CHECKING:
     from mercer.data import Data
@@ -210,7 +210,7 @@ class PrefittedSearchCV(BaseSearchCV):
         if self.fits.stopped or (not self.search.verbose and self.search.callback is None):
             return
         setting = {name.removeprefix(self._path): value for name, value in self.candidates[place].items()}
-        progress = Progress(
+        progress = StageProgress(
             "search",
             estimate.n_done,
             estimate.n_total,

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from mercer import InseparableError
     from mercer.persistence import Model
-    from mercer.tables.table import Table
-    from mercer.tables.target import Truth
+    from mercer.tables import Table, Truth
 
 
 class _Integer(click.IntRange):
@@ -98,8 +97,7 @@ def study_command(
     has begun, and a second time, it ends everything.
     """
     with ended_by_ctrl_c():
-        from mercer.persistence.model_file import save_model
-        from mercer.persistence.table_files import read_table
+        from mercer.persistence import read_table, save_model
         from mercer.study.cli.output import print_study
         from mercer.study.cli.progress import ConsoleProgress
         from mercer.study.protocol import study
@@ -188,16 +186,12 @@ def fit_command(
     """
     with ended_by_ctrl_c():
         from mercer import SVC, SVR, InseparableError
-        from mercer.persistence import fit_model
-        from mercer.persistence.model_file import save_model
-        from mercer.persistence.table_files import read_table
-        from mercer.solvers.progress import Progress, fit_progress
+        from mercer.persistence import fit_model, read_table, save_model
+        from mercer.solvers import StageProgress, fit_progress
         from mercer.study.cli.output import print_fit
         from mercer.study.cli.progress import ConsoleProgress
         from mercer.study.report.prose import left_out, why_left_out
-        from mercer.tables.column_checks import DATES
-        from mercer.tables.columns import choose_columns
-        from mercer.tables.target import read_target
+        from mercer.tables import DATES, choose_columns, read_target
 
     read = read_table(table)
     name = _target(read, target)
@@ -213,7 +207,7 @@ def fit_command(
     own = {"epsilon": epsilon} if truth.task == "regression" else of_classes
     kind = SVR if truth.task == "regression" else SVC
     with ConsoleProgress() as progress:
-        progress(Progress("fit"))
+        progress(StageProgress("fit"))
         machine = kind(
             gamma=_number_or_rule(gamma),
             callback=lambda state: progress(fit_progress("fit", state)),
@@ -308,7 +302,7 @@ def predict_command(model: str, table: str, out: str | None) -> None:
     training table had them, also those that a spreadsheet would take for a formula.
     """
     with ended_by_ctrl_c():
-        from mercer.tables.prediction_kind import Classes
+        from mercer.tables import Classes
 
     loaded = _load(model)
     if out is not None:
@@ -339,7 +333,7 @@ def verify_command(model: str, table: str) -> int:
     Exit status 1 if it is another table, or if a number does not agree.
     """
     with ended_by_ctrl_c():
-        from mercer.persistence.verification import verify
+        from mercer.persistence import verify
         from mercer.study.cli.output import print_verification
 
     loaded = _load(model)
@@ -364,9 +358,8 @@ def convert_command(source: str, out: str, model: str | None) -> None:
     with ended_by_ctrl_c():
         import numpy as np
 
-        from mercer.persistence.libsvm_data import save_libsvm_data
-        from mercer.persistence.libsvm_model import class_labels, save_libsvm_model
-        from mercer.tables.prediction_kind import Classes, numbers
+        from mercer.persistence import class_labels, save_libsvm_data, save_libsvm_model
+        from mercer.tables import Classes, numbers
 
     try:
         loaded = _load(source if model is None else model)
@@ -409,8 +402,8 @@ def doctor_command() -> None:
     with ended_by_ctrl_c():
         import platform
 
-        from mercer.gram.backends import n_threads
-        from mercer.kernels.instruction_set import counts_bits, multiplies_integers, select_isa
+        from mercer.gram import n_threads
+        from mercer.kernels import counts_bits, multiplies_integers, select_isa
         from mercer.study.protocol import versions
 
     for name, version in versions().items():
@@ -465,7 +458,7 @@ def _stem(name: str) -> str:
 
 def _check_output(path: Path, inputs: tuple[str, ...], mode: Literal["w", "wb"] = "w") -> None:
     """An error before the work if the file cannot be written, or would take the place of one that is read."""
-    from mercer.persistence.atomic_write import check_writable
+    from mercer.persistence import check_writable
 
     if check_writable(path, mode) is None:
         _check_writable(path.parent)
@@ -502,7 +495,7 @@ def _say_written(*paths: Path) -> None:
 
 def _load(path: str) -> Model:
     with ended_by_ctrl_c():
-        from mercer.persistence.model_file import load_model
+        from mercer.persistence import load_model
 
     return load_model(path)
 
@@ -517,7 +510,7 @@ def _is_libsvm_model(path: str) -> bool:
 def _read_for(model: Model, path: str) -> Table:
     """A table, with the columns that the model knows as text read as text."""
     with ended_by_ctrl_c():
-        from mercer.persistence.table_files import read_table
+        from mercer.persistence import read_table
 
     text = {model.target} if model.target is not None and model.prediction_kind.is_text else set()
     return read_table(path, text_columns=text | set(model.encoder.text_columns))
@@ -526,7 +519,7 @@ def _read_for(model: Model, path: str) -> Table:
 @contextmanager
 def _output(path: str | None) -> Iterator[IO[str]]:
     """Stdout, or a file that appears under its name once it is complete."""
-    from mercer.persistence.atomic_write import open_atomically
+    from mercer.persistence import open_atomically
 
     if path is None:
         if getattr(sys.stdout, "name", "") == os.devnull:

@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from mercer.persistence import Model
-from mercer.persistence.verification import Verification
+from mercer.persistence import Model, Verification
 from mercer.specs import InstanceBasedSpec
 from mercer.study.cli.messages import in_options, printable
 from mercer.study.protocol import Study

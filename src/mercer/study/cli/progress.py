@@ -10,7 +10,7 @@ from rich.progress import BarColumn, ProgressColumn, Task, TaskID, TextColumn, T
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from mercer.solvers.progress import Progress
+from mercer.solvers import StageProgress
 from mercer.study.report.prose import duration
 
 FIRST_LINE_SECONDS = 2.0
@@ -64,7 +64,7 @@ class ConsoleProgress:
         if self._bar is not None:
             self._bar.stop()
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: StageProgress) -> None:
         """Show where the work stands."""
         if progress.stopped == "interrupted":
             self._console.print(STOPPING, soft_wrap=True)
@@ -77,7 +77,7 @@ class ConsoleProgress:
             self._console.print(f"{progress.stage}{share}{f': {details}' if details else ''}", soft_wrap=True)
             self._next_line = time.monotonic() + LINE_SECONDS
 
-    def _show(self, bar: Bar, progress: Progress) -> None:
+    def _show(self, bar: Bar, progress: StageProgress) -> None:
         if self._task is None or progress.stage != self._stage:
             # A stage is a new bar: one that cannot be counted pulses.
             if self._task is not None:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.model_selection.metrics import Evaluation, margin_losses
+from mercer.model_selection import Evaluation, margin_losses
 from mercer.study.protocol import Contender, Study
 from mercer.study.report.numbers import count, interval, p_value, percent
 from mercer.study.report.phrasing import TaskPhrasing
-from mercer.tables.target import Labels
+from mercer.tables import Labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

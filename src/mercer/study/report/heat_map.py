@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from mercer.plot.style import INK, bare, house_style, new_figure, shaded_cells
+from mercer.plot import INK, bare, house_style, new_figure, shaded_cells
 from mercer.study.search import Cell, KernelChoice, SearchResult, multiple
 
 

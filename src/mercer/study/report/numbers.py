@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mercer.model_selection.metrics import Interval
+from mercer.model_selection import Interval
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 

@@ -6,20 +6,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mercer.persistence.atomic_write import open_atomically
+from mercer.persistence import open_atomically
 from mercer.study.protocol import Study
 from mercer.study.report import classification, numbers, prose, regression
 from mercer.study.report.numbers import quantity
 from mercer.study.search import times_usual
-from mercer.tables.encoding import CategoricalRule, NumericRule
-from mercer.tables.prediction_kind import Classes
+from mercer.tables import CategoricalRule, Classes, NumericRule
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    from mercer.plot.classification import MAX_CURVES
-    from mercer.plot.regression import MAX_POINTS
+    from mercer.plot import MAX_CURVES, MAX_POINTS
     from mercer.study.report.heat_map import search_heat_map
     from mercer.study.report.svg import inline_svg
 except ImportError as error:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from itertools import groupby
 
-from mercer.certificates.certificate import LARGE_GAP, Certificate
-from mercer.certificates.status import Status
-from mercer.data.phrasing import listing
-from mercer.model_selection.seal import Opening
+from mercer.certificates import LARGE_GAP, Certificate, Status
+from mercer.data import listing
+from mercer.model_selection import Opening
 from mercer.persistence import Model
 from mercer.study.protocol import Contender, Study
 from mercer.study.report.classification import OfClasses
@@ -21,8 +20,7 @@ from mercer.study.report.numbers import small as small
 from mercer.study.report.phrasing import TaskPhrasing
 from mercer.study.report.regression import OfNumbers
 from mercer.study.search import Cell, gamma_of
-from mercer.tables.column_checks import DATES
-from mercer.tables.columns import ColumnChoice
+from mercer.tables import DATES, ColumnChoice
 
 ROUNDING = 1e-12
 """Relative duality gaps below are what rounding leaves of none."""

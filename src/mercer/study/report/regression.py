@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.model_selection.regression_metrics import Deviations
+from mercer.model_selection import Deviations
 from mercer.study.protocol import Contender, Study
 from mercer.study.report.numbers import count, decimals_of, interval, percent, quantities, quantity, rounded
 from mercer.study.report.phrasing import TaskPhrasing
-from mercer.tables.prediction_kind import Quantity
+from mercer.tables import Quantity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,7 +8,7 @@ import re
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from mercer.plot.style import FAINT, INK, MUTED, SERIES, house_style
+from mercer.plot import FAINT, INK, MUTED, SERIES, house_style
 
 VARIABLES = {INK: "--ink", MUTED: "--muted", FAINT: "--faint"} | {
     color: f"--series-{number}" for number, color in enumerate(SERIES[:-1])
