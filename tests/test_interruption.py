@@ -49,6 +49,8 @@ from mercer.gram import CachePolicy, Gram
 from mercer.gram.factorisation import abandonable
 from mercer.kernels import Callable
 from mercer.losses import ridge
+from mercer.losses.iteration import Step, iterate, raise_when_late
+from mercer.losses.kernel_newton import KernelProduct
 from mercer.multiclass.training import make_tasks, train
 from mercer.persistence import as_model
 from mercer.persistence.verification import verify
@@ -639,6 +641,36 @@ def test_one_request_stops_all_that_iterates(name, how):
     if hasattr(machine, "certificate_"):
         assert machine.certificate_.status is Status.INTERRUPTED
     assert machine.predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize("memory_limit", [0, None], ids=["evaluated each time", "in memory"])
+def test_a_product_with_the_kernel_matrix_is_stopped_within(memory_limit, monkeypatch):
+    """One product takes seconds with many rows or outputs, so a limit is looked at between its parts."""
+    gram = Gram(RBF(gamma=0.1), as_data(noise(n=2000)[0]), memory_limit=memory_limit, n_jobs=1)
+    monkeypatch.setattr(gram._store.backend, "values_per_call", 10**6)
+    vectors, calls = np.random.default_rng(0).normal(size=(2000, 60)), []
+    product = KernelProduct(gram, lambda: calls.append(None))
+    for _ in product.prepare():
+        pass
+    assert (product.bytes_held > 0) == (memory_limit is None)
+    expected = plain.gaussian(gram.data.array, gram.data.array, 0.1) @ vectors
+    np.testing.assert_allclose(product(vectors), expected, rtol=1e-9, atol=1e-9)
+    assert len(calls) >= 3
+
+
+def test_what_stops_a_product_stops_the_algorithm():
+    control, began = Control(), time.perf_counter()
+    check = raise_when_late(control, began)
+
+    def steps():
+        yield Step(1, 1.0, 1.0)
+        check()
+        control.interruption.request()
+        check()
+        raise AssertionError
+
+    ended = iterate(steps(), control, began=began)
+    assert (ended.status, ended.n_iter) == (Status.INTERRUPTED, 1)
 
 
 @pytest.mark.parametrize("name", ["perceptron", "accelerated"])

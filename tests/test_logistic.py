@@ -499,6 +499,22 @@ def test_the_biases_of_a_certificate_leave_blas_one_thread(monkeypatch):
     assert seen == {1}
 
 
+def test_the_biases_of_a_certificate_take_few_steps_although_a_common_shift_has_no_effect():
+    class Counted(Softmax):
+        n_roots = 0
+
+        def root(self, f):
+            type(self).n_roots += 1
+            return super().root(f)
+
+    codes = np.random.default_rng(0).integers(0, 5, 5000)
+    objective = Objective(Counted(codes), np.ones(5000), np.ones(5), True)
+    found = objective.balanced(np.zeros((5000, 5)))
+    assert Counted.n_roots <= 12
+    assert np.abs(objective.loss.gradient(found).sum(axis=0)).max() <= 1e-10
+    np.testing.assert_allclose(np.exp(found[0] - found[0, 0]), np.bincount(codes) / np.bincount(codes)[0], rtol=1e-12)
+
+
 # Kernels of fewer directions than rows: K is 0 along most combinations of coefficients.
 
 

@@ -19,7 +19,7 @@ from mercer.gram.backends import BlockBackend
 from mercer.kernels import Kernel
 from mercer.kernels.base import finite
 from mercer.losses.certificate import Evaluation, Evidence, LossCertificate, certify
-from mercer.losses.iteration import Step, iterate
+from mercer.losses.iteration import Step, iterate, raise_when_late
 from mercer.losses.kernel_newton import KernelProduct
 from mercer.solvers.control import Control
 
@@ -136,7 +136,7 @@ def minimise(
     """
     started, before = time.perf_counter(), gram.n_values
     tol = control.limits.tol
-    product = KernelProduct(gram)
+    product = KernelProduct(gram, raise_when_late(control, started if began is None else began))
     point = Point(np.zeros(y.size), 0.0, np.zeros(y.size))
 
     def steps() -> Iterator[Step]:
@@ -191,7 +191,7 @@ def loo_values(
     -----
     The cost is a warm-started fit for almost every row. alpha is 0 only for rows that are nearer to the other class.
     """
-    product = KernelProduct(gram)
+    product = KernelProduct(gram, check)
     for _ in product.prepare():
         check()
     reach = product(found.beta)

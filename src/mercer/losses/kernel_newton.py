@@ -12,15 +12,18 @@ from mercer._typing import FloatArray
 from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
 from mercer.gram import Gram, combined
+from mercer.gram.factorisation import WORK, Check, no_check
 from mercer.gram.threads import blas_threads
 from mercer.kernels.base import finite
 from mercer.losses.certificate import KernelEvidence, LossCertificate, certify, largest_gap
-from mercer.losses.iteration import Step, iterate
+from mercer.losses.iteration import Step, iterate, raise_when_late
 from mercer.losses.objective import Objective
 from mercer.solvers.control import Control
 
 _MOST_INNER = 1000  # conjugate gradient steps per Newton step; more would be needed only in hopelessly bad conditions
 _PRODUCTS = 100  # typical number of products with K in a Newton step; used to choose the number of threads
+_MEMORY_BOUND = 8  # multiplications that take as long as one of a product with few columns, which waits for memory
+_LEAST_ROWS = 64  # rows; smallest part of a product
 _HALVINGS = 40  # halvings of a Newton step; then rounding prevents progress
 _MOST_IDLE = 10  # successive Newton steps without progress beyond rounding, after which the solver stops
 _FULL_STEP = 1e-3
@@ -66,7 +69,8 @@ def minimise(objective: Objective, gram: Gram, *, control: Control) -> Minimised
     point = Point(np.zeros((gram.n, n_outputs)), np.zeros(n_outputs), np.zeros((gram.n, n_outputs)))
     convex = gram.is_convex
     with blas_threads(_PRODUCTS * gram.n**2 * n_outputs):
-        ended = iterate(_newton(objective, gram, point, tol), control, stage="newton")
+        product = KernelProduct(gram, raise_when_late(control, began))
+        ended = iterate(_newton(objective, gram, product, point, tol), control, stage="newton", began=began)
     evidence = KernelEvidence.of(objective, gram, point.beta, point.bias, convex=convex)
     certificate = certify(
         evidence,
@@ -81,11 +85,10 @@ def minimise(objective: Objective, gram: Gram, *, control: Control) -> Minimised
     return Minimised(point.beta, point.bias, certificate, ended.n_iter, ended.trace)
 
 
-def _newton(objective: Objective, gram: Gram, point: Point, tol: float) -> Iterator[Step]:
+def _newton(objective: Objective, gram: Gram, product: KernelProduct, point: Point, tol: float) -> Iterator[Step]:
     """Improve `point` in place; yield after every product with K."""
     loss, weights, penalty = objective.loss, objective.weights[:, None], objective.penalty
     here = Step(0, float("inf"), objective.total_loss(point.values))
-    product = KernelProduct(gram)
     for _ in product.prepare():
         yield here
     point.bytes_held = product.bytes_held
@@ -229,10 +232,13 @@ def _step_length(
 
 
 class KernelProduct:
-    """Products with K: by a stored matrix if it fits into the memory limit, otherwise evaluated each time."""
+    """Products with K: by a stored matrix if it fits into the memory limit, otherwise evaluated each time.
 
-    def __init__(self, gram: Gram) -> None:
-        self._gram = gram
+    `check` is called between pieces of bounded work of a product, and may raise.
+    """
+
+    def __init__(self, gram: Gram, check: Check = no_check) -> None:
+        self._gram, self._check = gram, check
         self._matrix: FloatArray | None = None
         self.bytes_held = 0
 
@@ -254,8 +260,14 @@ class KernelProduct:
         hundred times longer, because its threads wait for each other.
         """
         if self._matrix is None:
-            found = self._gram.matvec(vectors)
+            found = self._gram.matvec(vectors, check=self._check)
             return finite(self._gram.kernel, found) if np.isfinite(vectors).all() else found
         if vectors.ndim == 2 and vectors.shape[1] > 1:
-            return self._matrix @ vectors
+            found = np.empty_like(vectors)
+            height = max(_LEAST_ROWS, WORK // (_MEMORY_BOUND * vectors.size))
+            for first in range(0, len(vectors), height):
+                part = slice(first, first + height)
+                np.matmul(self._matrix[part], vectors, out=found[part])
+                self._check()
+            return found
         return combined(self._matrix, np.arange(self._gram.n), None, vectors, self._gram.n_threads)

@@ -16,6 +16,7 @@ Linear = Callable[[FloatArray], FloatArray]
 
 
 _MOST_SHIFTS, _LEAST_SHIFT = 100, 1e-13  # Newton steps of the biases (about five are typical), and their least size
+_FULL_SHIFT = 1e-3  # largest Newton step of the biases without a line search, which would see only rounding
 _ROUNDED = 16.0 * float(np.finfo(np.float64).eps)  # rounding error of a sum of losses, relative to the sum
 _BALANCE = 1e-10
 """Largest sum of weighted gradients that counts as rounding, relative to the sum of the weights and in units of the
@@ -29,9 +30,12 @@ class SmoothLoss(ABC):
     ----------
     scale : ndarray of shape (T,) or (1,)
         The scale with which derivatives of each output are compared.
+    ignores_common_shift : bool
+        Whether the loss stays the same if one number is added to all decision values of a row.
     """
 
     scale: FloatArray = np.ones(1)
+    ignores_common_shift: bool = False
 
     @abstractmethod
     def values(self, f: FloatArray) -> FloatArray:
@@ -114,6 +118,7 @@ class Softmax(SmoothLoss):
     """Softmax loss ln sum_k exp(f_k) - f_y, for class numbers of shape (n,) and one decision value per class."""
 
     codes: IndexArray
+    ignores_common_shift = True
 
     def values(self, f: FloatArray) -> FloatArray:
         """The negative log-likelihood of each row, without cancellation for small values."""
@@ -211,20 +216,20 @@ class Objective:
         return f + high
 
     def _shifted(self, f: FloatArray) -> FloatArray:
-        value = self.total_loss(f)
+        value, units = self.total_loss(f), np.eye(f.shape[1])
         for _ in range(_MOST_SHIFTS):
             room = _ROUNDED * value  # progress below the rounding of the sum of losses is not visible
             gradient = (self.weights[:, None] * self.loss.gradient(f)).sum(axis=0)
-            units = np.eye(f.shape[1])
-            curves = [self.loss.curve(f, np.broadcast_to(unit, f.shape)) for unit in units]
+            spread, gather = self.loss.root(f)
+            curves = [spread(gather(np.broadcast_to(unit, f.shape))) for unit in units]
             second = np.array([self.weights @ curve for curve in curves])
             shift = -np.linalg.pinv(second, hermitian=True) @ gradient
+            if self.loss.ignores_common_shift:  # this part of the step is rounding divided by rounding
+                shift -= shift.mean()
             reached = self.total_loss(f + shift)
-            while not reached <= value + room and np.abs(shift).max() > _LEAST_SHIFT:
+            while not reached <= value + room and np.abs(shift).max() > _FULL_SHIFT:
                 shift = 0.5 * shift
                 reached = self.total_loss(f + shift)
-            if not reached <= value + room:
-                break
             f, value = f + shift, reached
             if np.abs(shift).max() <= _LEAST_SHIFT:
                 break
