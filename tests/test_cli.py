@@ -241,7 +241,7 @@ def test_a_device_is_written_to_and_not_replaced(mercer, model, tmp_path):
     assert (status, err) == (1, "error: pipe cannot be written: it is a device or a pipe, and a file is needed\n")
 
 
-def test_rows_without_a_target_are_told(mercer, tmp_path):
+def test_rows_without_a_target_cause_a_warning(mercer, tmp_path):
     frame = mixed_frame(80)
     frame.loc[[3, 7], "outcome"] = None
     frame.to_csv(tmp_path / "t.csv", index=False)
@@ -252,7 +252,7 @@ def test_rows_without_a_target_are_told(mercer, tmp_path):
         assert err.startswith(warning)
 
 
-def test_dates_are_left_out_and_told(mercer, tmp_path):
+def test_columns_of_dates_are_left_out_with_a_warning(mercer, tmp_path):
     frame = mixed_frame(80).assign(seen=[f"2021-{1 + k % 12:02d}-{1 + k % 28:02d}" for k in range(80)])
     frame.loc[3, "seen"] = None
     frame.to_csv(tmp_path / "t.csv", index=False)

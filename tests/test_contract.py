@@ -181,7 +181,7 @@ def test_what_the_package_lists_is_there_in_a_fresh_process():
     assert set(mercer._MODULES) < set(dir(mercer))
 
 
-def test_a_kernel_that_stands_elsewhere_is_told_where():
+def test_the_error_says_where_a_kernel_is_imported_from():
     with pytest.raises(AttributeError, match=r"no attribute 'Laplacian': it is in mercer\.kernels \(from mercer\.kern"):
         _ = mercer.Laplacian
     for nothing in ("Laplace", "algebra"):

@@ -255,7 +255,7 @@ def test_parameters_of_one_make_the_other(name):
     np.testing.assert_array_equal(clone(machine).fit(X, y).predict(NEW), ours().fit(X, y).predict(NEW))
 
 
-def test_early_ends_are_told_alike():
+def test_all_early_ends_cause_the_same_warning():
     for name in DUALS:
         statuses = []
         for cls in PAIRS[name]:
@@ -550,14 +550,14 @@ def test_functions_see_blocks_of_rows():
     assert machine.n_features_in_ == 4
 
 
-def test_matrices_that_are_no_kernels_are_told():
+def test_matrices_that_are_no_kernels_are_errors():
     with pytest.warns(mercer.IndefiniteKernelWarning):
         SVC(kernel="sigmoid", gamma=1.0, coef0=-1.0).fit(X, CLASSES)
     with pytest.raises(ValueError, match="must be symmetric"):
         SVC(kernel="precomputed").fit(np.tril(gaussian(X, X)), CLASSES)
 
 
-def test_classes_without_a_margin_are_told():
+def test_classes_without_a_margin_cause_a_warning():
     with pytest.warns(ConvergenceWarning, match="margin rho"):
         NuSVC(nu=0.2, kernel="linear").fit(X, CLASSES)
 

@@ -366,7 +366,7 @@ def test_a_target_of_many_texts_is_refused_unless_one_insists():
 @pytest.mark.parametrize(
     "cells", [["12%", "3.5%", "40%"], ["1,234", "5", "17"], ["<0.1", "0.2", "0.3"], ["$5", "$1'200", "x"]]
 )
-def test_text_that_looks_like_numbers_is_told(cells):
+def test_text_that_looks_like_numbers_causes_a_warning(cells):
     table = table_of(p=text(*cells * 10), x=np.sin(np.arange(30.0)), y=text(*"ab" * 15))
     first = next(cell for cell in cells if not cell.isdigit())
     with pytest.warns(
@@ -387,7 +387,7 @@ DATE_CELLS = ["2020-01-{}", "2020/01/{} 12:30", "{}.01.2020", "1/{}/20", "{} Jan
 
 
 @pytest.mark.parametrize("form", DATE_CELLS)
-def test_dates_are_left_out_and_told_and_never_imputed(form):
+def test_columns_of_dates_are_left_out_and_never_imputed(form):
     days = [form.format(f"{1 + i % 28:02d}") for i in range(40)]
     days[3] = None
     table = table_of(x=np.sin(np.arange(40.0)), day=text(*days), y=text(*"ab" * 20))

@@ -349,7 +349,7 @@ def test_the_map_is_nystroems_formula(kernel, scheme):
 
 
 @every_scheme
-def test_the_residual_is_told_and_bounds_the_error(scheme):
+def test_the_residual_is_reported_and_bounds_the_error(scheme):
     X = digits()
     K = gram_matrix(RBF(gamma=0.02), X)
     last = 1.0

@@ -131,7 +131,7 @@ def test_a_path_begins_in_a_corner_where_the_dual_objective_rises_up_to_it(n_cla
     assert steps < 0.8 * sum(one.n_iter for one in alone(gram, codes, n_classes, 1e-3, scheme, Limits()))
 
 
-def test_who_is_stopped_before_the_corner_stays_at_nothing() -> None:
+def test_a_fit_stopped_before_the_corner_stays_at_0() -> None:
     gram, codes = held(2)
     assert not begun(gram, make_tasks(codes, 2, "ovo"), 1e-3, is_over=True).beta.any()
 

@@ -695,7 +695,7 @@ def test_what_was_finished_survives_a_stop():
     assert np.isfinite(search.best_score_)
 
 
-def test_what_is_told_of_settings_can_be_read(capsys):
+def test_texts_about_settings_are_readable(capsys):
     X, y = _cancer(90)
     told = []
     axes = {"C": [1 / 3, np.float64(1e5) / 3], "kernels": ["rbf", RBF(gamma=2 / 3)]}
@@ -1196,7 +1196,7 @@ def test_kernels_of_other_libraries_are_theirs_to_know():
     assert set(own.fit(X, y).cv_results_["params"][0]) == {"gamma"}
 
 
-def test_a_share_that_is_not_reached_is_told_once():
+def test_a_share_that_is_not_reached_causes_one_warning():
     X, y = _cancer()
     search = KernelSearchCV(OneClassSVM(contamination=0.1), gamma=[1e6, 1e7], cv=3, scoring="accuracy")
     with pytest.warns(UserWarning, match="contamination=0.1 is not reached") as told:

@@ -60,7 +60,7 @@ def test_kept_values_are_within_their_bound(kind, start):
 
 
 @pytest.mark.parametrize("kind", ["svc", "ridge", "svr"])
-def test_kept_rows_bring_those_up_to_date_who_left_after_them(kind):
+def test_cached_rows_update_variables_that_were_shrunken_after_them(kind):
     problem, X = problem_of(kind, p=80)
     gram = Gram(RBF(gamma=0.25), as_data(X))
     gram = gram if problem.rows is None else gram.restrict(problem.rows)
@@ -81,7 +81,7 @@ def test_kept_rows_bring_those_up_to_date_who_left_after_them(kind):
     assert off.max() < 1e-4
 
 
-def test_rows_know_who_was_there_when_they_were_evaluated():
+def test_cached_rows_record_which_variables_were_active():
     gram = Gram(RBF(gamma=0.1), as_data(np.random.default_rng(0).normal(size=(40, 100))))
     cache, out = RowCache(gram), np.zeros(40)
     for cols, n_moves in ((np.arange(3), 2), (np.arange(5), 4), (np.arange(6), None)):

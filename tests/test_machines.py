@@ -322,7 +322,7 @@ def test_equal_rows_share_their_side():
     ],
     ids=str,
 )
-def test_contamination_that_ties_keep_from_being_reached_is_told(kernel, share, message):
+def test_contamination_that_ties_prevent_causes_a_warning(kernel, share, message):
     X = scale(load_breast_cancer().data)
     with pytest.warns(UserWarning, match=f"contamination={share:g} is not reached: .*{message}"):
         detector = OneClassSVM(kernel=kernel, contamination=share).fit(X)

@@ -281,7 +281,7 @@ def test_variables_that_only_rounding_keeps_from_bounds_are_put_there_where_no_o
     assert beta[2] == 2.0 * EPS  # a box as narrow as rounding has an inside too
 
 
-def test_variables_that_only_drift_keeps_from_bounds_are_put_there_however_far_it_is():
+def test_variables_that_only_drift_keeps_from_their_bounds_are_set_to_them():
     """Others at bounds leave the free ones no room: they are what sums of steps have rounded off, of any size."""
     problem = epsilon_svr([0.3, -0.2, 0.1], 100.0, 0.6)
     for left in ([1e-13], [0.0, 1e-13, 3e-13], [0.0, 0.0, 0.0, -2e-9]):
@@ -298,7 +298,7 @@ def test_variables_that_only_drift_keeps_from_bounds_are_put_there_however_far_i
     np.testing.assert_array_equal(beta, [91.0, 3e-13, -91.0, -3e-13])
 
 
-def test_bounds_whose_sum_is_its_total_but_for_rounding_leave_nobody_free():
+def test_bounds_that_sum_to_the_total_up_to_rounding_leave_no_variable_free():
     weights = [0.1, 0.2, 0.3]  # 0.1 + 0.2 is more than 0.3
     problem = c_svc([1.0, 1.0, -1.0], np.array(weights) * 7.0)
     beta = np.array([problem.upper[0], -problem.lower[2] - problem.upper[0], problem.lower[2]])

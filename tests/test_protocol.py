@@ -599,7 +599,7 @@ MACHINES_OF_A_RECORD = {
 
 @pytest.mark.filterwarnings("ignore:KernelPerceptron made mistakes")
 @pytest.mark.parametrize("machine", MACHINES_OF_A_RECORD.values(), ids=MACHINES_OF_A_RECORD)
-def test_a_machine_that_is_fitted_again_has_been_judged_by_nobody(machine):
+def test_a_second_fit_drops_the_record_of_the_seal(machine):
     X, y = load_breast_cancer(return_X_y=True)
     sealed = SealedSplit(X[:120] / X.max(axis=0), y[:120])
     machine = clone(machine).fit(sealed.X_rest, sealed.y_rest)
@@ -609,7 +609,7 @@ def test_a_machine_that_is_fitted_again_has_been_judged_by_nobody(machine):
     assert not hasattr(machine, "seal_")
 
 
-def test_a_machine_that_forgets_or_learns_rows_has_been_judged_by_nobody():
+def test_forget_and_partial_fit_drop_the_record_of_the_seal():
     X, y = load_breast_cancer(return_X_y=True)
     sealed = SealedSplit(X[:120] / X.max(axis=0), y[:120])
     for change in (lambda one: one.forget([0]), lambda one: one.partial_fit(sealed.X_rest[:2], sealed.y_rest[:2])):

@@ -177,7 +177,7 @@ def test_a_problem_alone_asks_whether_to_stop(in_single):
     assert left.certificate.dual == pytest.approx(found.dual, rel=1e-9)
 
 
-def test_who_stops_in_single_precision_does_not_go_on_in_double():
+def test_a_fit_stopped_in_single_precision_does_not_continue_in_double():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))
     problem = epsilon_svr(np.sin(X[:, 0]) + 0.3 * rng.normal(size=300), 100.0, 0.1)
@@ -200,7 +200,7 @@ def test_an_exact_problem_that_ran_out_of_work_goes_on_elsewhere():
     assert chosen.solved.finished() == [False]
 
 
-def test_progress_is_told_as_it_is_certified():
+def test_reported_progress_equals_the_certificate():
     X, y = blobs(100)
     chosen = SmallProblems(Gram(RBF(gamma=0.5), as_data(X)), *alone(c_svc(y, 1.0)), Limits(), alone=True)
     assert chosen.solve() == 1
@@ -540,7 +540,7 @@ def stopped_after(k, machine, X, y, weights=None):
 
 @pytest.mark.parametrize("k", [1, 7, 44])
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
-def test_who_was_never_begun_is_as_if_evaluated_alone(k, class_weight, monkeypatch):
+def test_a_problem_that_was_not_begun_is_evaluated_alone(k, class_weight, monkeypatch):
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(10), np.arange(4, 14))
     X = rng.normal(size=(y.size, 3)) + 2.0 * rng.normal(size=(10, 3))[y]
@@ -566,7 +566,7 @@ def test_who_was_never_begun_is_as_if_evaluated_alone(k, class_weight, monkeypat
 
 
 @pytest.mark.parametrize("alike", [True, False])
-def test_who_has_rows_of_one_class_only_is_not_like_the_others(alike):
+def test_a_machine_with_rows_of_one_class_differs_from_the_others(alike):
     X = np.random.default_rng(0).normal(size=(12, 2))
     signs = np.where(np.arange(12) % 2 == 0, 1.0, -1.0)
     signs[8:] = signs[8:] if alike else 1.0
@@ -578,7 +578,7 @@ def test_who_has_rows_of_one_class_only_is_not_like_the_others(alike):
     assert chosen.solved.leave(1, Status.TIME_LIMIT) is alike
 
 
-def test_gaps_of_who_was_never_begun_are_not_alike():
+def test_gaps_of_problems_that_were_not_begun_differ():
     y, X = np.repeat([0, 1, 2], [2, 3, 40]), np.random.default_rng(0).normal(size=(45, 2))
     with pytest.warns(ConvergenceWarning, match="time_limit"):
         machine = SVC(C=0.02, tol=2.0, tol_gap=0.5, max_seconds=0.0).fit(X, y)

@@ -585,7 +585,7 @@ def test_a_tube_without_width_moves_both_variables_of_a_row():
 @pytest.mark.parametrize(
     "make", [lambda y: c_svc(np.sign(y), 1.0), lambda y: epsilon_svr(y, 0.1, 0.1)], ids=["C-SVC", "epsilon-SVR"]
 )
-def test_who_will_be_at_a_bound_goes_there_at_once(make, monkeypatch):
+def test_variables_that_end_at_a_bound_start_there(make, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2500, 5))
     problem = make(np.sin(X[:, 0]) + X[:, 1] + rng.normal(size=2500))
@@ -599,7 +599,7 @@ def test_who_will_be_at_a_bound_goes_there_at_once(make, monkeypatch):
 
 
 @pytest.mark.parametrize("max_iter", [30, 100, 300])
-def test_who_stops_while_a_part_is_solved_has_its_point(max_iter):
+def test_a_fit_stopped_while_a_part_is_solved_has_the_point_of_the_part(max_iter):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2500, 5))
     problem = c_svc(np.sign(X[:, 0] + rng.normal(size=2500)), 1.0)
@@ -624,7 +624,7 @@ def test_a_part_that_is_no_smaller_is_not_asked():
     [(lambda y: nu_svc(np.sign(y), 1.0, 0.04), 0.1), (lambda y: epsilon_svr(y, 5.0, 0.1), 1.0)],
     ids=["nu-SVC", "epsilon-SVR"],
 )
-def test_a_part_that_its_own_rule_does_not_fit_says_nothing(make, gamma, monkeypatch):
+def test_a_part_whose_rule_does_not_fit_gives_no_start(make, gamma, monkeypatch):
     tables = []
     for seed in range(3):
         rng = np.random.default_rng(seed)
@@ -769,7 +769,7 @@ def test_where_everything_would_not_pay_sets_grow(C, gamma, p, of_gram):
     assert solution.status is Status.OPTIMAL
 
 
-def test_who_has_two_variables_a_row_does_not_take_everything():
+def test_two_variables_a_row_do_not_use_the_whole_matrix():
     X, y = far_apart()
     found, everything = [], BatchState.take_everything
     with pytest.MonkeyPatch.context() as patch:
@@ -832,7 +832,7 @@ def test_everything_is_the_same_for_any_number_of_threads(stored):
 
 
 @pytest.mark.parametrize("max_iter", [300, 600, 1500])
-def test_who_stops_in_everything_has_a_true_certificate(max_iter):
+def test_a_fit_stopped_in_the_whole_matrix_has_a_true_certificate(max_iter):
     X, y = far_apart()
     solution = solve(
         c_svc(y, 10.0), Gram(RBF(gamma=0.02), as_data(X)), control=Control(Limits(tol=1e-3, max_iter=max_iter))

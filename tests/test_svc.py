@@ -523,7 +523,7 @@ def test_parameters_reach_the_kernel():
     assert SVC(kernel="linear").fit(X, y).kernel_ == Linear()
 
 
-def test_an_indefinite_kernel_is_told():
+def test_an_indefinite_kernel_causes_a_warning():
     X, y = blobs()
     with pytest.warns(IndefiniteKernelWarning, match=r"Sigmoid\(gamma=1.0.* not known to be positive.*`stationary`"):
         machine = SVC(kernel="sigmoid", gamma=1.0, coef0=1.0).fit(X, y)
@@ -817,7 +817,7 @@ def test_fitting_again_forgets_the_last_fit():
 # Stopping and going on.
 
 
-def test_max_iter_is_told_and_warm_start_goes_on_to_the_same_optimum():
+def test_max_iter_causes_a_warning_and_warm_start_reaches_the_same_optimum():
     X, y = IRIS
     machine = SVC(C=100.0, kernel="linear", max_iter=3, warm_start=True, tol=1e-7)
     with pytest.warns(

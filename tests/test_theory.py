@@ -78,7 +78,7 @@ VACUOUS = {
 
 
 @pytest.mark.parametrize("case", VACUOUS)
-def test_what_says_nothing_is_called_vacuous(case):
+def test_a_bound_of_1_or_more_is_called_vacuous(case):
     assert VACUOUS[case].vacuous
     assert str(VACUOUS[case]).endswith("-- vacuous")
 

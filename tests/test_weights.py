@@ -285,7 +285,7 @@ def test_class_weights_lower_nu_to_what_is_feasible(weights, kernel):
     np.testing.assert_allclose(lowered.function_(rows) + lowered.intercept_, f, atol=1e-9)
 
 
-def test_lowering_follows_nu_without_a_jump_and_knows_no_scale():
+def test_lowering_nu_is_continuous_and_independent_of_scale():
     rows, y = two_classes()
     weights = {0: 2.0, 1: 0.5}
     most = shares(y, weights)

@@ -86,7 +86,7 @@ class Whole:
     scale=st.sampled_from([0.1, 1.0, 100.0]),
     exact=st.booleans(),
 )
-def test_the_chosen_ones_are_solved_and_nobody_else_is_touched(isa, n_groups, seed, scale, exact):
+def test_only_chosen_variables_change(isa, n_groups, seed, scale, exact):
     whole = Whole(n_groups=n_groups, seed=seed, scale=scale)
     before, gradient = whole.beta.copy(), whole.gradient.copy()
     block = whole.finish(whole.begin(isa, exact_free=40 if exact else -1))
@@ -109,7 +109,7 @@ def test_the_chosen_ones_are_solved_and_nobody_else_is_touched(isa, n_groups, se
     np.testing.assert_array_equal(gradient[others], whole.gradient[others])
 
 
-def test_what_moves_is_told_with_places_variables_and_sizes():
+def test_moves_are_returned_with_places_variables_and_sizes():
     whole = Whole()
     block, before = whole.finish(whole.begin()), whole.beta.copy()
     block.store_point(whole.beta)
@@ -250,7 +250,7 @@ def test_nan_and_infinity_end_the_work(where, dtype, bad):
 
 
 @every_pair(isa=ISAS, tol=[np.nan, 1e-3], dtype=[np.float32, np.float64], moves=["nobody", "down", "up"])
-def test_nobody_moves_where_nobody_can_take_the_other_side(moves, dtype, tol, isa):
+def test_no_variable_moves_if_none_can_move_against_it(moves, dtype, tol, isa):
     whole = Whole(n_groups=2, dtype=dtype)
     if moves != "down":
         whole.lower = whole.beta.copy()
@@ -263,7 +263,7 @@ def test_nobody_moves_where_nobody_can_take_the_other_side(moves, dtype, tol, is
     assert block.moves()[0].size == 0
 
 
-def test_nobody_chosen():
+def test_an_empty_choice():
     whole = Whole()
     whole.chosen = np.zeros(0, dtype=np.int64)
     block = whole.finish(whole.begin())

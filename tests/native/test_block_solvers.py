@@ -467,7 +467,7 @@ def test_newton_steps_with_many_more_free_variables_than_the_rank(isa, dtype, sc
 
 
 @every_isa
-def test_nobody_enters_where_the_free_variables_cannot_be_brought_to_rest(isa):
+def test_no_variable_enters_if_the_free_variables_cannot_be_solved(isa):
     """A flat kernel, whose factor in single precision gives no direction: each who enters would cost as much again."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 3))

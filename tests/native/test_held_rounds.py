@@ -148,7 +148,7 @@ def test_single_precision_gives_way_where_it_brings_nothing():
 
 
 @pytest.mark.parametrize(("C", "drags"), [(1e-3, False), (1e3, True)])
-def test_whether_pair_steps_drag_is_told(C, drags):
+def test_slow_smo_steps_are_reported(C, drags):
     K, given = problem(n_rows=200, n=200, C=C)
     known = native(K.astype(np.float32), given, precise=False)[2]
     assert (known["ends"], known["drags"]) == (SOLVED, drags)

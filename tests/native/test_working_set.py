@@ -174,7 +174,7 @@ GROWING = variables([0] * 8 + [1], [-8, -7, -6, -5, -4, -3, -2, -1, 0], groups=[
         (variables([0.5] * 4 + [0] * 2, [0, 0, 0, 0, -2, -1], groups=[0] * 6), None, [], [0, 1], 5, [0, 1, 4, 5, 2]),
     ],
 )
-def test_who_has_not_been_seen_comes_before_the_worst(given_, active, seen, previous, limit, expected):
+def test_unseen_variables_come_before_the_worst_violator(given_, active, seen, previous, limit, expected):
     active = None if active is None else np.array(active, dtype=np.int64)
     flags = np.isin(np.arange(given_[0].size), seen)
     previous = np.array(previous, dtype=np.int64)

@@ -74,8 +74,8 @@ class GradientKernelSVC(Iterated, ByPairs):
     callback : callable, optional
         As for :class:`mercer.KernelLogisticRegression`.
     probability : bool, default=False
-        Whether `fit` prepares `predict_proba`: it computes leave-one-out decision values and calibrates on them. Almost
-        every row needs a refit, with a warm start.
+        Whether `fit` prepares `predict_proba`: it calibrates on decision values of rows by machines that were not
+        trained on them, see `calibration_values`. A leave-one-out value needs a refit for almost every row.
     calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
     calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"

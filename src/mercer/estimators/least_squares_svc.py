@@ -55,8 +55,8 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
     memory_limit : int, optional
         Largest memory of the linear system in bytes, in addition to the input. None or 0: no limit.
     probability : bool, default=False
-        Whether `fit` prepares `predict_proba`: it computes leave-one-out decision values in closed form and calibrates
-        on them.
+        Whether `fit` prepares `predict_proba`: it calibrates on decision values of rows by machines that were not
+        trained on them, see `calibration_values`. Leave-one-out values have a closed form.
     calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
     calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"

@@ -40,8 +40,9 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
     n_jobs : int, optional
         Number of threads. None: all processors, or a joblib worker's share of them.
     probability : bool, default=False
-        Whether `fit` prepares `predict_proba`: it computes leave-one-out decision values and calibrates on them. The
-        leave-one-out value of a row is its score without its own kernel value. This costs n² kernel values.
+        Whether `fit` prepares `predict_proba`: it calibrates on decision values of rows by machines that were not
+        trained on them, see `calibration_values`. The leave-one-out value of a row is its score without its own kernel
+        value; all of them cost n² kernel values.
     calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
     calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"

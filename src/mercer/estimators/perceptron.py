@@ -60,8 +60,8 @@ class KernelPerceptron(ByPairs):
         mistakes, `violation` the number of mistakes in a pass, and `dual` the perceptron criterion. If it returns True,
         the fit stops.
     probability : bool, default=False
-        Whether `fit` prepares `predict_proba`: it computes leave-one-out decision values and calibrates on them. Every
-        row that was a mistake at least once needs a refit.
+        Whether `fit` prepares `predict_proba`: it calibrates on decision values of rows by machines that were not
+        trained on them, see `calibration_values`. A leave-one-out value needs a refit if the row was ever a mistake.
     calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
     calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
