@@ -340,7 +340,7 @@ def test_contamination_counts_all_its_trainings_and_shares_its_seconds(monkeypat
 
     def told(problem, gram, **arguments):
         solution = solve(problem, gram, **arguments)
-        limits.append(arguments["limits"].max_seconds)
+        limits.append(arguments["control"].limits.max_seconds)
         iterations.append(solution.n_iter)
         seconds.append(solution.seconds)
         return solution
