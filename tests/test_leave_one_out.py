@@ -678,3 +678,24 @@ def test_a_pass_without_a_variable_to_watch_ends():
     found = leave_one_out(machine, X, y)
     machine.fit(np.delete(X, 1, 0), np.delete(y, 1))
     assert found.decision[1] == pytest.approx(machine.predict([X[1]])[0], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("machine", "n_classes"),
+    [(SVC(), 2), (SVC(), 3), (SVC(probability=True), 2), (SVR(), 0), (OneClassSVM(), 0), (SVDD(), 0)],
+    ids=str,
+)
+def test_a_kernel_function_is_evaluated_once_in_all(machine, n_classes):
+    rng, n_values = np.random.default_rng(0), []
+    X = rng.normal(size=(120, 3))
+    y = X[:, 0] + 0.3 * rng.normal(size=120)
+    y = np.digitize(y, np.linspace(-1.0, 1.0, n_classes + 1)[1:-1]) if n_classes else y
+
+    def function(A, B):
+        n_values.append(len(A) * len(B))
+        return np.exp(-0.3 * np.square(A[:, None] - B[None]).sum(axis=2))
+
+    found = leave_one_out(clone(machine).set_params(kernel=function), X, y)
+    assert sum(n_values) <= 1.1 * 120**2
+    expected = leave_one_out(clone(machine).set_params(kernel=RBF(gamma=0.3)), X, y)
+    np.testing.assert_allclose(found.decision, expected.decision, atol=1e-6)

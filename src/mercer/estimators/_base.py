@@ -156,6 +156,7 @@ class KernelMachine(HoldsKernel, BaseEstimator):
     memory_limit: int | None
     n_jobs: int | None
     verbose: int
+    _take_gram: Callable[[Gram], object] | None = None  # gets the Gram matrix of a fit, to use its values after the fit
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -225,6 +226,8 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         if self.verbose:
             for reason in (*kernel.reasons, gram.backend_reason):
                 say(reason)
+        if self._take_gram is not None:
+            self._take_gram(gram)
         return gram if rows.size == data.n else gram.restrict(rows)
 
     def _warn_of_kernel(self, gram: Gram, besides: str = "", *, depth: int) -> None:

@@ -234,6 +234,13 @@ class Gram:
             raise IndexError(f"idx must lie between 0 and {self.n - 1}, got {chosen.min()} to {chosen.max()}.")
         return self._view(chosen if self._idx is None else self._idx[chosen], self._beside)
 
+    def afresh(self) -> Gram:
+        """Return the Gram matrix of all rows of `data` by the same backend, with no cached rows and no counts.
+
+        If the kernel is a function whose matrix is in memory, the function is not called again.
+        """
+        return Gram(self.kernel, self.data, memory_limit=self.memory_limit, backend=self._store.backend)
+
     def beside(self, n_bytes: int) -> Gram:
         """Return a view that counts `n_bytes` of other memory of the fit, which reduces :attr:`room`."""
         return self._view(self._idx, self._beside + n_bytes)

@@ -223,14 +223,17 @@ def leave_one_out(
     check_callback(callback)
     began = time.perf_counter()
     given = {} if sample_weight is None else {"sample_weight": sample_weight}
-    machine = clone(estimator).fit(X, y, **given)
+    grams: list[Gram] = []
+    machine = clone(estimator)
+    machine._take_gram = grams.append
+    machine.fit(X, y, **given)
     fit_seconds = time.perf_counter() - began
     if not hasattr(machine, "_solutions"):  # nor is there a path to follow: machines of least squares
         return _closed_form(machine, X, np.asarray(y), fit_seconds)
     until = None if max_seconds is None else time.perf_counter() + max_seconds
     with Interruption() as interruption:
         watch = ProgressMonitor(interruption, until, verbose, callback)
-        result = _followed(machine, y, fit_seconds, watch, errors_only=what == "errors")
+        result = _followed(machine, grams[-1].afresh(), y, fit_seconds, watch, errors_only=what == "errors")
     if result.stopped:
         warnings.warn(
             f"leave_one_out was ended ({result.stopped}) when {int(result.known.sum())} of {result.known.size} rows "
@@ -242,11 +245,12 @@ def leave_one_out(
     return result
 
 
-def _followed(machine: Any, y: Any, fit_seconds: float, watch: ProgressMonitor, *, errors_only: bool) -> LeaveOneOut:
-    """Of machines whose solutions are followed while a row goes."""
+def _followed(
+    machine: Any, whole: Gram, y: Any, fit_seconds: float, watch: ProgressMonitor, *, errors_only: bool
+) -> LeaveOneOut:
+    """Return the result of a machine whose solutions are followed while a row is removed."""
     began = time.perf_counter()
     rows: IndexArray = machine._rows
-    whole: Gram = machine._solutions[0].evidence.whole()
     n_before = whole.n_values
     gram = whole if rows.size == whole.n else whole.restrict(rows)
     _require_convex(machine, gram)
