@@ -718,6 +718,25 @@ def test_closed_forms_obey_a_time_limit_and_stay_as_they_were(name):
     assert all(vars(machine)[name] is value for name, value in before.items() if name not in ("max_seconds",))
 
 
+def test_a_time_limit_is_obeyed_between_the_calls_of_a_function_of_two_rows():
+    X, y = slow_system(400)
+    calls = []
+
+    def function(x, z):
+        calls.append(None)
+        return float(x @ z)
+
+    machine = KernelRidge(kernel=function).fit(X[:40], y[:40])
+    assert len(calls) == 40 * 41 // 2  # each pair once
+    plain_values = X[:40] @ X[:40].T
+    expected = np.linalg.solve(plain_values + np.eye(40), y[:40])
+    np.testing.assert_allclose(machine.dual_coef_, expected, atol=1e-9)
+    calls.clear()
+    with pytest.raises(StoppedError, match="max_seconds"):
+        machine.set_params(max_seconds=1e-9).fit(X, y)
+    assert len(calls) <= 1000  # of 80,200 pairs
+
+
 def fit_for_ever(machine, X, y):
     while True:  # a fast processor may end the first fit before Ctrl-C is pressed
         machine.fit(X, y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from mercer._core import CompiledKernel, Table
@@ -69,6 +70,10 @@ class Backend(ABC):
         If `out` is float32, values may be evaluated in single precision; with `rounded` they are evaluated in double
         precision and rounded.
         """
+
+    def prepare(self) -> Iterator[None]:
+        """Evaluate the values that are evaluated once, if there are any; yield after every piece of work."""
+        return iter(())
 
     def diagonal(self) -> FloatArray | None:
         """Return k(x, x) of the training rows if all values are in memory, else None."""

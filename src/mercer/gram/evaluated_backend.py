@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from typing import final
 
 import numpy as np
@@ -12,9 +13,11 @@ from mercer.data.lazy import lazy_property
 from mercer.gram.backend import Backend
 from mercer.gram.block_backend import BlockBackend
 from mercer.gram.in_memory import InMemoryBackend
-from mercer.kernels import Kernel
+from mercer.kernels import Callable, Kernel
 
 _ASYMMETRY = 1e-3  # of the largest value: more than rounding does to a function in single precision
+
+_TILE = 16  # rows; a function that is called for each pair of rows is called for so many squared between two checks
 
 
 @final
@@ -44,13 +47,41 @@ class EvaluatedBackend(Backend):
         self.roundoff = self._blocks.roundoff
         self.scratch_bytes = self.form_bytes = 8 * data.n**2
 
+    def prepare(self) -> Iterator[None]:
+        """Evaluate the matrix; yield after every tile if the function is called for each pair of rows."""
+        if "_rows" not in vars(self):
+            matrix = yield from self._evaluated()
+            vars(self).setdefault("_rows", self._checked(matrix))
+
     @lazy_property
     def _rows(self) -> Precomputed:
-        """The training rows as rows of the matrix.
+        """The training rows as rows of the matrix."""
+        for _ in self.prepare():
+            pass
+        rows: Precomputed = vars(self)["_rows"]
+        return rows
 
-        What rounding does to the two sides of a matrix is averaged; a function that is not symmetric keeps its values.
+    def _evaluated(self) -> Generator[None, None, FloatArray]:
+        """Return the values between all training rows."""
+        n = self._data.n
+        if not (isinstance(self._kernel, Callable) and self._kernel.pairwise):
+            return np.ascontiguousarray(self._kernel.block(self._data, self._data))
+        matrix = np.empty((n, n))
+        tiles = [slice(first, min(first + _TILE, n)) for first in range(0, n, _TILE)]
+        for number, rows in enumerate(tiles):
+            left = self._data.rows(rows)
+            for columns in tiles[number:]:
+                block = self._kernel.block(left, left if columns == rows else self._data.rows(columns))
+                matrix[rows, columns], matrix[columns, rows] = block, block.T
+                yield
+        return matrix
+
+    def _checked(self, matrix: FloatArray) -> Precomputed:
+        """Return the rows of the matrix, which must be symmetric.
+
+        The two sides of a matrix that differ by rounding are averaged. If the user's function is less symmetric, its
+        values are kept.
         """
-        matrix = np.ascontiguousarray(self._kernel.block(self._data, self._data))
         rows = Precomputed(matrix)
         found = rows.asymmetry()
         if found is None:

@@ -333,6 +333,7 @@ class Gram:
         """
         if out.size == 0:
             return
+        yield from self._store.backend.prepare()
         if self.folded is not None:
             yield from self._fill_folded(*self.folded, out, rows, cols, rounded=rounded)
             return
