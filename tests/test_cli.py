@@ -591,7 +591,7 @@ def test_ctrl_c_while_modules_are_imported(table, tmp_path, seconds):
 
 def environment():
     """For a process of its own that finds the package where this one found it."""
-    return {**os.environ, "PYTHONPATH": str(pathlib.Path(cli.__file__).parents[2])}
+    return {**os.environ, "PYTHONPATH": str(pathlib.Path(cli.__file__).parents[3])}
 
 
 def long_running(tmp_path, *arguments):

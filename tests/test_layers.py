@@ -87,7 +87,9 @@ def test_circles_are_found_wherever_imports_are(back):
 def names_in(source, modules):
     """Names that a package gives to something else than a module."""
     found = set()
-    for node in ast.parse(source).body:
+    body = ast.parse(source).body
+    body += [one for node in body if isinstance(node, ast.If) for one in node.body + node.orelse]
+    for node in body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.Assign):
@@ -107,7 +109,10 @@ def test_no_module_is_shadowed():
         assert names & MODULES == set()
 
 
-@pytest.mark.parametrize("shadow", ["from m.a import a", "from m.b import f as a", "def a(): pass", "a, b = 1, 2"])
+@pytest.mark.parametrize(
+    "shadow",
+    ["from m.a import a", "from m.b import f as a", "def a(): pass", "a, b = 1, 2", "if x:\n    from m.a import a"],
+)
 def test_shadows_are_found(shadow):
     assert "a" in names_in(shadow, {"m", "m.a"})
     assert names_in("from m import a as a", {"m", "m.a"}) == set()
@@ -128,39 +133,66 @@ def test_listing_the_public_names_imports_nothing():
     assert found == []
 
 
-def inner_modules(source):
-    """Modules within packages other than the study that a source imports, and private names that it takes."""
-    found = set()
-    for node in ast.walk(ast.parse(source)):
+def faces():
+    """The names that a distribution of its own may import, by module: `mercer` and the packages that it lists."""
+    found = {"mercer": set(dir(mercer))}
+    for package in mercer._MODULES:
+        source = (SOURCES / "mercer" / package / "__init__.py").read_text(encoding="utf-8")
+        found[f"mercer.{package}"] = {name for name in names_in(source, MODULES) if not name.startswith("_")}
+    return found
+
+
+def beyond(source, public, own="mercer.study"):
+    """What a source takes from mercer that is not public, wherever it imports it: modules within packages, names."""
+    found, bound = set(), {}
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {one.name for one in node.names if one.name.count(".") > 1}
-        elif isinstance(node, ast.ImportFrom):
-            module, names = node.module or "", {one.name for one in node.names}
-            if module.count(".") > 1:
-                found.add(module)
-            found |= {f"{module}.{name}" for name in names if f"{module}.{name}" in MODULES and "." in module}
-            found |= {f"{module}.{name}" for name in names if name.startswith("_") and not name.startswith("__")}
-    return {one for one in found if one.startswith("mercer") and not one.startswith("mercer.study")}
+            for one in node.names:
+                if one.name.split(".")[0] == "mercer" and not f"{one.name}.".startswith(f"{own}."):
+                    bound[one.asname or "mercer"] = one.name if one.asname else "mercer"
+                    found |= {one.name} - public.keys()
+        elif isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "mercer":
+            if f"{node.module}.".startswith(f"{own}."):
+                continue
+            names = {one.name for one in node.names}
+            found |= {f"{node.module}.{name}" for name in names - public.get(node.module, set())}
+            bound |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = bound.get(node.value.id)
+            if module in public and node.attr not in public[module]:
+                found.add(f"{module}.{node.attr}")
+    return found
 
 
 def test_the_study_stands_on_public_names_only():
-    study = [file for file in FILES if file.is_relative_to(SOURCES / "mercer" / "study") or file.stem == "__main__"]
-    assert len(study) > 15
-    assert {file.name: found for file in study if (found := inner_modules(file.read_text(encoding="utf-8")))} == {}
+    public = faces()
+    files = [*sorted((SOURCES / "mercer" / "study").rglob("*.py")), SOURCES / "mercer" / "__main__.py"]
+    assert len(files) > 15
+    sources = {module_of(file): file.read_text(encoding="utf-8") for file in files}
+    assert {name: taken for name, source in sources.items() if (taken := beyond(source, public))} == {}
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("source", "taken"),
     [
-        "from mercer.gram.matrix import Gram",
-        "from mercer.gram import matrix",
-        "import mercer.gram.matrix",
-        "def f():\n    from mercer.tables.table import Table",
-        "from mercer.gram import _private",
+        ("from mercer.gram.matrix import Gram", "mercer.gram.matrix.Gram"),
+        ("def f():\n    from mercer.gram.matrix import Gram", "mercer.gram.matrix.Gram"),
+        ("if TYPE_CHECKING:\n    from mercer.gram import matrix", "mercer.gram.matrix"),
+        ("import mercer.gram.matrix", "mercer.gram.matrix"),
+        ("import mercer.gram.matrix as m", "mercer.gram.matrix"),
+        ("from mercer import _core", "mercer._core"),
+        ("from mercer import loo", "mercer.loo"),
+        ("from mercer.gram import _hidden", "mercer.gram._hidden"),
+        ("import mercer\nmercer._MODULES", "mercer._MODULES"),
+        ("from mercer import gram as g\ng.matrix.Gram", "mercer.gram.matrix"),
     ],
 )
-def test_imports_from_within_packages_are_found(line):
-    assert inner_modules(line)
-    assert not inner_modules(
-        "from mercer.gram import Gram\nfrom mercer import tables\nfrom mercer.study.goal import Goal"
+def test_what_is_not_public_is_found(source, taken):
+    public = {"mercer": {"gram", "SVC"}, "mercer.gram": {"Gram"}}
+    assert beyond(source, public) == {taken}
+    allowed = (
+        "import mercer\nfrom mercer import SVC, gram\nfrom mercer.gram import Gram\nfrom mercer.study.x import _y\n"
     )
+    assert beyond(f"{allowed}mercer.SVC, gram.Gram, SVC.fit", public) == set()

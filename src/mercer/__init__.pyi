@@ -1,12 +1,20 @@
 """Every public name of the library, and where it is defined: type checkers and `__init__.py` read this list."""
 
+from mercer import certificates as certificates
 from mercer import data as data
 from mercer import estimators as estimators
 from mercer import features as features
 from mercer import geometry as geometry
+from mercer import gram as gram
 from mercer import kernels as kernels
+from mercer import model_selection as model_selection
+from mercer import multiclass as multiclass
+from mercer import persistence as persistence
+from mercer import plot as plot
 from mercer import problems as problems
 from mercer import solvers as solvers
+from mercer import specs as specs
+from mercer import tables as tables
 from mercer import theory as theory
 from mercer._version import __version__ as __version__
 from mercer.certificates.certificate import Certificate as Certificate

@@ -1,10 +1,12 @@
 """Models: an encoding and a trained machine as one value, which a model file stores."""
 
+from __future__ import annotations
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
 from mercer.persistence.atomic_write import check_writable as check_writable
 from mercer.persistence.atomic_write import open_atomically as open_atomically
-from mercer.persistence.libsvm_data import save_libsvm_data as save_libsvm_data
-from mercer.persistence.libsvm_model import class_labels as class_labels
-from mercer.persistence.libsvm_model import save_libsvm_model as save_libsvm_model
 from mercer.persistence.model import Model as Model
 from mercer.persistence.model import Part as Part
 from mercer.persistence.model import Training as Training
@@ -16,8 +18,21 @@ from mercer.persistence.model_file import load_model as load_model
 from mercer.persistence.model_file import save_model as save_model
 from mercer.persistence.model_of_estimator import as_model as as_model
 from mercer.persistence.model_of_estimator import fit_model as fit_model
-from mercer.persistence.table_files import read_table as read_table
+from mercer.persistence.refusals import ModelFileError as ModelFileError
 from mercer.persistence.training_set import TrainingSet as TrainingSet
 from mercer.persistence.training_set import encode_training_rows as encode_training_rows
 from mercer.persistence.verification import Verification as Verification
 from mercer.persistence.verification import verify as verify
+
+# These are imported when they are first used: tables need pyarrow, and LIBSVM's files a part of scikit-learn that takes
+# a tenth of a second.
+if TYPE_CHECKING:
+    from mercer.persistence.libsvm_model import class_labels as class_labels
+    from mercer.persistence.table_files import read_table as read_table
+else:
+    _LATER = {"class_labels": "libsvm_model", "read_table": "table_files"}
+
+    def __getattr__(name: str) -> object:
+        if name not in _LATER:
+            raise AttributeError(f"module 'mercer.persistence' has no attribute {name!r}")
+        return getattr(_import_module(f"mercer.persistence.{_LATER[name]}"), name)

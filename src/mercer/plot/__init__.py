@@ -1,4 +1,7 @@
-"""Pictures as matplotlib figures; they need the extra ``study``."""
+"""Pictures as matplotlib figures; they need the extra ``study``.
+
+matplotlib is imported when a picture is drawn, not before.
+"""
 
 from mercer.plot.classification import MAX_CURVES as MAX_CURVES
 from mercer.plot.classification import confusion_matrix, margin_distribution, roc_curves

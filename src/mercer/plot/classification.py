@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from mercer.model_selection.metrics import Roc
-from mercer.plot.style import BLUE, FAINT, INK, ORANGE, SERIES, bare, house_style, new_figure, shaded_cells
+from mercer.plot.style import BLUE, FAINT, INK, ORANGE, SERIES, bare, few_ticks, house_style, new_figure, shaded_cells
 
-MAX_CURVES = 6  # classes; the ROC curves of further classes are not drawn
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAX_CURVES = 6
+"""Largest number of classes whose ROC curves are drawn."""
+
 MAX_LETTERS = 14  # letters of a class name; longer names are cut
 MAX_CELLS = 12  # classes; with more, the cells of a confusion matrix do not show their counts
 
@@ -114,7 +118,7 @@ def margin_distribution(train: np.ndarray, test: np.ndarray) -> Figure:
             for border in (0.0, 1.0):
                 axes.axvline(border, color=INK, linewidth=1, linestyle="-" if border == 0 else "--")
             axes.set_ylabel("rows")
-            axes.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
+            few_ticks(axes.yaxis, 4, integer=True)
             axes.set_title(f"{name} rows")
         panels[-1].set_xlabel("margin y f(x)")
     return figure

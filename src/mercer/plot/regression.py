@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from mercer.model_selection.regression_metrics import Deviations
-from mercer.plot.style import BLUE, FAINT, INK, MUTED, ORANGE, house_style, new_figure
+from mercer.plot.style import BLUE, FAINT, INK, MUTED, ORANGE, few_ticks, house_style, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MAX_POINTS = 1000
 """Largest number of rows that are drawn; more points would hide each other and make the page large."""
@@ -42,7 +45,7 @@ def tube(test: Deviations, epsilon: float) -> Figure:
         axes.set(xlabel="predicted", ylabel="true", xlim=(low, high), ylim=(low, high))
         axes.set_aspect("equal")
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_locator(MaxNLocator(nbins=5))
+            few_ticks(axis, 5)
         axes.legend(loc="upper left")
     return figure
 
@@ -68,7 +71,7 @@ def residuals(test: Deviations, epsilon: float) -> Figure:
             axes.axhline(edge, color=MUTED, linewidth=1, linestyle="--")
         axes.plot(test.predicted[rows], test.residuals[rows], ".", color=ORANGE, markersize=4)
         axes.set(xlabel="predicted", ylabel="true less predicted", xlim=_range(test.predicted))
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=6))
+        few_ticks(axes.xaxis, 6)
     return figure
 
 
@@ -96,10 +99,10 @@ def residual_distribution(train: Deviations, test: Deviations, epsilon: float) -
             for edge in (-epsilon, epsilon):
                 axes.axvline(edge, color=INK, linewidth=1, linestyle="--")
             axes.set_ylabel("rows")
-            axes.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
+            few_ticks(axes.yaxis, 4, integer=True)
             axes.set_title(f"{name} rows")
         panels[-1].set_xlabel("true less predicted")
-        panels[-1].xaxis.set_major_locator(MaxNLocator(nbins=6))
+        few_ticks(panels[-1].xaxis, 6)
     return figure
 
 

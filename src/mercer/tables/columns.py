@@ -15,6 +15,7 @@ from mercer.tables.table import Table, TableError, TableWarning
 from mercer.tables.target import Truth
 
 MissingPolicy = Literal["impute", "drop"]
+"""What is done about missing cells: impute them, or leave out the rows that have them."""
 
 
 @dataclass(frozen=True, eq=False)

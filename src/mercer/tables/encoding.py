@@ -21,6 +21,7 @@ from mercer.tables.missing import refuse_infinite, refuse_missing, rows_of_entri
 from mercer.tables.table import MAX_FEATURES, Table, TableError, as_table, text_cells
 
 Missing = Literal["error", "impute"]
+"""What an encoder does about missing cells: refuse or impute them."""
 
 MAX_LEVELS = 50
 """Largest number of levels of a text column that get an indicator; rarer levels are encoded as zeros."""

@@ -213,7 +213,7 @@ def as_table(frame: Any) -> Table:
             f"table must be a mercer Table or a pandas, polars or pyarrow data frame, got {type(frame).__name__}",
             hint="call .collect() first"
             if hasattr(frame, "collect")
-            else "read a file with mercer.persistence.table_files.read_table",
+            else "read a file with mercer.persistence.read_table",
         ) from error
     if not columns or not len(columns[0]):
         raise TableError("the table has no rows")

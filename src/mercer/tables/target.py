@@ -15,6 +15,7 @@ from mercer.tables.prediction_kind import check_numbers, class_codes
 from mercer.tables.table import Table, TableError, cell_text
 
 Task = Literal["auto", "classification", "regression"]
+"""How a target is treated: as classes, as numbers, or as what it looks like ("auto")."""
 
 MAX_CLASSES = 30
 """A target of text or whole numbers with more different values is not treated as classes by default."""
@@ -103,6 +104,7 @@ class Quantities:
 
 
 Truth: TypeAlias = Labels | Quantities
+"""The target of a table as it was read: classes or numbers."""
 
 
 def read_target(table: Table, target: str, task: Task = "auto") -> Truth:

@@ -358,7 +358,8 @@ def convert_command(source: str, out: str, model: str | None) -> None:
     with ended_by_ctrl_c():
         import numpy as np
 
-        from mercer.persistence import class_labels, save_libsvm_data, save_libsvm_model
+        from mercer import save_libsvm_data, save_libsvm_model
+        from mercer.persistence import class_labels
         from mercer.tables import Classes, numbers
 
     try:
