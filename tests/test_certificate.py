@@ -402,7 +402,7 @@ def test_what_is_known_of_another_point_changes_nothing(name, n_changed, size, f
         found = evaluate(problem, gram, beta, before=evaluate(problem, gram, before))
     value = 1e-9 * max(1.0, np.abs(fresh.values).max())
     objective = 1e-9 * max(1.0, abs(fresh.primal), abs(fresh.dual))
-    assert (np.abs(found.values - fresh.values) <= found.known.doubt + found.rounding).all()
+    assert (np.abs(found.values - fresh.values) <= found.known.value_error + found.rounding).all()
     assert found.excess == pytest.approx(fresh.excess, rel=0, abs=value)
     assert found.bias == pytest.approx(fresh.bias, rel=0, abs=value)
     assert found.primal == pytest.approx(fresh.primal, rel=0, abs=objective)
@@ -442,11 +442,11 @@ def test_support_vectors_that_take_part_by_their_side_change_nothing_but_objecti
         found = evaluate(problem, gram, beta, solver=SolverValues(double.gradient + off, kept), by_side=True)
     value = 1e-9 * max(1.0, np.abs(double.values).max())
     objective = 1e-9 * max(1.0, abs(double.primal), abs(double.dual))
-    assert (np.abs(found.values - double.values) <= found.known.doubt + found.rounding).all()
+    assert (np.abs(found.values - double.values) <= found.known.value_error + found.rounding).all()
     assert found.excess == pytest.approx(double.excess, rel=0, abs=value)
     assert found.bias == pytest.approx(double.bias, rel=0, abs=value)
     assert found.primal - found.dual == pytest.approx(double.primal - double.dual, rel=0, abs=objective)
-    assert found.dual == pytest.approx(double.dual, rel=0, abs=found.objective_doubt + objective)
+    assert found.dual == pytest.approx(double.dual, rel=0, abs=found.objective_error + objective)
     assert found.relative_gap >= double.relative_gap - 1e-9
 
 
@@ -459,14 +459,14 @@ def soft():
 def test_objectives_are_true_once_somebody_asks():
     X, y, solution = soft()
     left = solution.certified
-    assert 0.0 < left.objective_doubt < 0.2 * left.dual
-    assert f"known to within {left.objective_doubt:.2g}" in str(left)
+    assert 0.0 < left.objective_error < 0.2 * left.dual
+    assert f"known to within {left.objective_error:.2g}" in str(left)
     certificate = solution.certificate
     assert certificate is solution.certificate
-    assert certificate.objective_doubt == 0.0
+    assert certificate.objective_error == 0.0
     check(solution, X, y, 0.1, lambda A, B: plain.gaussian(A, B, 0.1))
     assert certificate.dual != left.dual
-    assert abs(certificate.dual - left.dual) <= left.objective_doubt
+    assert abs(certificate.dual - left.dual) <= left.objective_error
     assert certificate.gap == pytest.approx(left.gap, rel=0, abs=1e-12 * certificate.dual)
     assert left.relative_gap >= certificate.relative_gap - 1e-15
     assert certificate.verify().dual == pytest.approx(certificate.dual, rel=1e-12)
@@ -475,7 +475,7 @@ def test_objectives_are_true_once_somebody_asks():
 def test_objectives_go_with_a_solution_that_is_pickled():
     _, _, solution = soft()
     again = pickle.loads(pickle.dumps(solution))
-    assert again.certificate.objective_doubt == 0.0
+    assert again.certificate.objective_error == 0.0
     assert again.certificate.dual == solution.certificate.dual
 
 
@@ -484,7 +484,7 @@ def test_training_data_that_change_after_the_fit_are_found_out(rows, factor):
     X, y = blobs(3000, 16, distance=1.0)
     X = X if rows == "numbers" else np.round(20.0 * X)
     solution = solved(X, y, 0.1, RBF(gamma=0.1 if rows == "numbers" else 2e-4))
-    assert solution.certified.objective_doubt > 0.0
+    assert solution.certified.objective_error > 0.0
     X *= factor
     with pytest.warns(RuntimeWarning, match="the training data have changed since the fit"):
         certificate = solution.certificate
@@ -496,7 +496,7 @@ def test_whose_values_a_late_look_has(monkeypatch):
     made = []
     select = matrix.select_backend
     monkeypatch.setattr(matrix, "select_backend", lambda *some, **others: made.append(0) or select(*some, **others))
-    assert solution.certificate.objective_doubt == 0.0
+    assert solution.certificate.objective_error == 0.0
     assert not made  # those of the fit
     solution.certificate.examples()
     assert made  # of the data as they are
@@ -513,7 +513,7 @@ def test_a_sparse_matrix_that_is_no_longer_one_is_refused():
     X, y, _ = soft()
     data = sp.csr_array(X)
     solution = solved(data, y, 0.1, RBF(gamma=0.1))
-    assert solution.certified.objective_doubt > 0.0
+    assert solution.certified.objective_error > 0.0
     data.indices[:] = 2**31 - 1
     with pytest.raises(ValueError, match="indices"):
         _ = solution.certificate
@@ -526,7 +526,7 @@ def test_a_form_of_the_rows_is_as_the_fit_had_it(form):
     X = X if form == "bits" else X * rng.normal(size=X.shape)
     y = np.where(X[:, :5].sum(axis=1) + rng.normal(0.0, 2.0, 3000) > 0.3, 1.0, -1.0)
     solutions = [solved(X, y, 0.1, RBF(gamma=0.1)) for _ in range(2)]
-    assert 0.0 < solutions[0].certified.objective_doubt == solutions[1].certified.objective_doubt
+    assert 0.0 < solutions[0].certified.objective_error == solutions[1].certified.objective_error
     before = solutions[0].certificate
     X *= 1.5
     assert solutions[1].certificate.dual == before.dual
@@ -538,8 +538,8 @@ def test_objectives_are_true_at_once_where_they_decide_about_the_gap():
     assert true < proved
     found = solved(X, y, 0.1, RBF(gamma=0.1), tol_gap=0.5 * (proved + true))
     assert (found.status, found.n_iter) == (Status.OPTIMAL, solution.n_iter)
-    assert found.certified.objective_doubt == 0.0
-    assert solved(X, y, 0.1, RBF(gamma=0.1), tol_gap=2 * proved).certified.objective_doubt > 0.0
+    assert found.certified.objective_error == 0.0
+    assert solved(X, y, 0.1, RBF(gamma=0.1), tol_gap=2 * proved).certified.objective_error > 0.0
 
 
 def test_two_ctrl_c_while_objectives_decide_keep_what_is_proved():
@@ -557,20 +557,20 @@ def test_two_ctrl_c_while_objectives_decide_keep_what_is_proved():
         found = solved(X, y, 0.1, RBF(gamma=0.1), tol_gap=tol_gap)
     assert found.status is Status.INTERRUPTED
     assert found.certified.kkt_violation == solution.certified.kkt_violation
-    assert found.certified.objective_doubt > 0.0
+    assert found.certified.objective_error > 0.0
 
 
 def test_what_is_open_of_parts_is_open_of_the_whole():
     parts = [soft()[2].certified, soft()[2].certified]
     whole = combine(parts)
-    assert whole.objective_doubt == 2.0 * parts[0].objective_doubt
-    assert whole.relative_gap == relative_gap(whole.primal, whole.dual, whole.objective_doubt)
+    assert whole.objective_error == 2.0 * parts[0].objective_error
+    assert whole.relative_gap == relative_gap(whole.primal, whole.dual, whole.objective_error)
 
 
 def test_nothing_is_left_open_where_many_are_free_or_the_problem_is_not_convex():
     X, y = blobs(3000, 5, distance=1.0)
-    assert solved(X, y, 100.0, RBF(gamma=1.0)).certified.objective_doubt == 0.0
-    assert solved(X, y, 0.1, Sigmoid(gamma=0.01)).certified.objective_doubt == 0.0
+    assert solved(X, y, 100.0, RBF(gamma=1.0)).certified.objective_error == 0.0
+    assert solved(X, y, 0.1, Sigmoid(gamma=0.01)).certified.objective_error == 0.0
 
 
 def test_a_support_vector_that_was_none_is_evaluated_in_double_precision(monkeypatch):
@@ -578,13 +578,13 @@ def test_a_support_vector_that_was_none_is_evaluated_in_double_precision(monkeyp
     X, y = blobs(200, distance=2.0)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
     first = evaluate(problem, gram, solve(problem, gram).beta)
-    new = int(np.flatnonzero(first.known.doubt)[0])
+    new = int(np.flatnonzero(first.known.value_error)[0])
     beta = first.known.beta.copy()
     beta[new] = y[new]  # at its other bound, where a linear term holds it
     held = replace(problem, linear=problem.linear - 10.0 * beta * (np.arange(200) == new))
     second = evaluate(held, gram, beta, before=first)
-    assert second.known.doubt[new] == 0.0
-    assert second.known.doubt.any()
+    assert second.known.value_error[new] == 0.0
+    assert second.known.value_error.any()
 
 
 def test_rounding_adds_up_where_little_is_evaluated_anew():

@@ -448,8 +448,8 @@ def test_an_evaluation_is_carried_over_as_if_made_anew():
     point = np.concatenate([beta[50:], np.zeros(100)])
     np.testing.assert_array_equal(found.known.beta, point)
     exact = later_gram.block() @ point
-    assert np.abs(found.values - exact)[found.known.doubt == 0.0].max() <= found.rounding
-    assert (np.abs(found.values - exact) <= found.known.doubt + found.rounding).all()
+    assert np.abs(found.values - exact)[found.known.value_error == 0.0].max() <= found.rounding
+    assert (np.abs(found.values - exact) <= found.known.value_error + found.rounding).all()
     assert found.dual_infeasibility == pytest.approx(abs(point.sum()))
 
 
@@ -504,7 +504,7 @@ def test_ends_of_the_interval_of_biases_are_in_double_precision():
     problem, gram = part(np.arange(1200))
     beta = solve(problem, rows, control=Control(Limits(tol=1e-6))).beta
     known = evaluate(problem, gram, beta)
-    assert known.n_free == 0 < known.known.doubt.max()
+    assert known.n_free == 0 < known.known.value_error.max()
     left = np.flatnonzero((np.abs(y) < 0.6) | (np.abs(y) > 0.9))  # without all ends
     later, later_gram = part(left)
     origin = np.concatenate([left, 1200 + left])

@@ -135,7 +135,7 @@ def test_kept_values_that_are_off_are_not_believed(wrong):
     fresh = evaluate(problem, gram, state.beta, solver=SolverValues(state.gradient))
     found = evaluate(problem, gram, state.beta, solver=SolverValues(state.gradient, kept._replace(plan=plan)))
     np.testing.assert_array_equal(found.values, fresh.values)
-    np.testing.assert_array_equal(found.known.doubt, fresh.known.doubt)
+    np.testing.assert_array_equal(found.known.value_error, fresh.known.value_error)
 
 
 def test_a_first_true_gradient_ends_it():

@@ -340,12 +340,12 @@ def test_objectives_of_all_machines_are_completed_on_one_gram_matrix(monkeypatch
     rng = np.random.default_rng(0)
     rows, labels = rng.normal(size=(3000, 5)), np.arange(3000) % 3
     machine = SVC(C=0.1, gamma=0.1).fit(rows, labels)
-    assert all(one.certified.objective_doubt > 0.0 for one in machine.solution_)
+    assert all(one.certified.objective_error > 0.0 for one in machine.solution_)
     made = []
     monkeypatch.setattr(certificate, "Gram", lambda *args, **options: made.append(options) or Gram(*args, **options))
     whole = machine.certificate_
     assert len(made) == 1
-    assert whole.objective_doubt == 0.0
+    assert whole.objective_error == 0.0
     assert machine.certificate_ == whole
     assert len(made) == 1
     assert whole.dual == pytest.approx(whole.verify().dual, rel=1e-10)

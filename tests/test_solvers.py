@@ -156,9 +156,9 @@ def test_a_part_of_many_rows_has_sets_no_larger_than_that_many_rows_have():
     for reach, most in ((1.0, 5504), (100.0, 6144)):
         assert sizes.working_sets(few, reach)[-1] == 7680
         assert sizes.working_sets(part, reach)[-1] == most
-        assert sizes.has_room_for_everything(few, reach)
-        assert not sizes.has_room_for_everything(part, reach)
-        assert sizes.has_room_for_everything(part.restrict(np.arange(most)), reach)
+        assert sizes.has_room_for_whole_matrix(few, reach)
+        assert not sizes.has_room_for_whole_matrix(part, reach)
+        assert sizes.has_room_for_whole_matrix(part.restrict(np.arange(most)), reach)
 
 
 @pytest.mark.parametrize("n_free", [2049, 6000])
@@ -400,9 +400,9 @@ def test_a_small_table_has_values_in_single_precision_where_that_is_asked_for():
     X, y = blobs(n=40, distance=2.0)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
     beta = solve(problem, gram).beta
-    assert not evaluate(problem, gram, beta).known.doubt.any()
+    assert not evaluate(problem, gram, beta).known.value_error.any()
     with in_single_precision():
-        assert evaluate(problem, gram, beta).known.doubt.any()
+        assert evaluate(problem, gram, beta).known.value_error.any()
 
 
 @pytest.mark.full
@@ -441,7 +441,7 @@ def test_the_certificate_is_true_of_any_problem(n, C, kernel, weighted, one_poin
             return
     said, K = solution.certificate, kernel.block(as_data(X), as_data(X))
     for beta, evaluation in evaluated:
-        assert (np.abs(evaluation.values - K @ beta) <= evaluation.known.doubt + evaluation.rounding).all()
+        assert (np.abs(evaluation.values - K @ beta) <= evaluation.known.value_error + evaluation.rounding).all()
     with np.errstate(invalid="ignore"):  # 0 times C = inf, in a primal that is not asked for
         found = plain.figures(K, y, penalties, solution.beta, solution.bias)
     slack = 1e-9 * found.scale
@@ -784,7 +784,7 @@ def test_all_of_everything_is_solved(monkeypatch):
     found, solving = [], working_set.solve_chosen
 
     def solve_chosen(state, chosen, matrix):
-        found.append((state.takes_everything, chosen.size, len(matrix)))
+        found.append((state.uses_whole_matrix, chosen.size, len(matrix)))
         return (yield from solving(state, chosen, matrix))
 
     monkeypatch.setattr(working_set, "solve_chosen", solve_chosen)
@@ -814,7 +814,7 @@ def test_everything_ends_with_single_precision():
     takes = []
     for _ in range(2):
         solver.refresh(state, gram.matvec(state.beta) - y, 1e-3)
-        takes.append((state.single, state.takes_everything))
+        takes.append((state.single, state.uses_whole_matrix))
     assert takes == [(True, True), (False, False)]
     sets, solution = sets_of(X, y, 100.0, 0.02, tol=1e-9)
     assert sets[1] == 2300
@@ -889,7 +889,7 @@ def test_squared_losses_have_no_boxes_to_make_smaller():
     X, y = blobs(n=1000, p=8)
     problem, gram = c_svc(y, 1e4, squared=True), Gram(RBF(gamma=0.01), as_data(X))
     state = WorkingSetSolver().init(problem, gram, 1e-3, None)
-    assert state.takes_everything
+    assert state.uses_whole_matrix
     assert not block._may_begin_smaller(state, np.arange(1000))
     assert solve(problem, gram).status is Status.OPTIMAL
 

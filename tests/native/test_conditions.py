@@ -151,9 +151,11 @@ def test_the_twin_says_the_same(n, n_groups, with_ridge, seed):
     np.testing.assert_allclose(ours[1], twin[1], rtol=1e-14, atol=1e-14)
 
 
-def settled(beta, gradient, doubt, *, n_groups=1, groups=None, lower=0.0, upper=1.0, margin=1.0, of=_core):
+def settled(beta, gradient, value_error, *, n_groups=1, groups=None, lower=0.0, upper=1.0, margin=1.0, of=_core):
     beta = np.asarray(beta, dtype=float)
-    full = [np.broadcast_to(np.asarray(given, float), beta.shape).copy() for given in (lower, upper, gradient, doubt)]
+    full = [
+        np.broadcast_to(np.asarray(given, float), beta.shape).copy() for given in (lower, upper, gradient, value_error)
+    ]
     groups = None if groups is None else np.asarray(groups, dtype=np.int64)
     return of.find_settled(beta, *full, margin, groups, n_groups).tolist()
 
@@ -187,12 +189,12 @@ def test_the_twin_settles_the_same(n, n_groups, free, bad, seed):
     rng = np.random.default_rng(seed)
     lower, upper = -rng.uniform(0, 2, n).round(1), rng.uniform(0, 2, n).round(1)
     beta = np.where(rng.random(n) < free, 0.5 * (lower + upper), np.where(rng.random(n) < 0.5, lower, upper))
-    gradient, doubt = rng.normal(size=n) + np.where(beta > 0.0, -2.0, 2.0), rng.exponential(0.5, size=n)
+    gradient, value_error = rng.normal(size=n) + np.where(beta > 0.0, -2.0, 2.0), rng.exponential(0.5, size=n)
     if bad is not None and n:
         gradient[rng.integers(n)] = bad
     some = {"lower": lower, "upper": upper, "margin": 0.75, "n_groups": n_groups}
     some["groups"] = rng.integers(n_groups, size=n) if n_groups > 1 else None
-    ours, twin = (settled(beta, gradient, doubt, **some, of=module) for module in (_core, reference))
+    ours, twin = (settled(beta, gradient, value_error, **some, of=module) for module in (_core, reference))
     assert ours == twin
 
 

@@ -117,14 +117,14 @@ def find_settled(
     lower: FloatArray,
     upper: FloatArray,
     gradient: FloatArray,
-    doubt: FloatArray,
+    value_error: FloatArray,
     margin: float,
     groups: IndexArray | None,
     n_groups: int,
 ) -> BoolArray:
     """Which variables at a bound are on the right side whatever the true gradient is (conditions.hpp)."""
     can_grow, can_shrink = beta < upper, beta > lower
-    low, high = gradient - margin * doubt, gradient + margin * doubt
+    low, high = gradient - margin * value_error, gradient + margin * value_error
     found = np.empty(beta.size, dtype=bool)
     group = np.zeros(beta.size, dtype=np.int64) if groups is None else groups
     for g in range(max(1, n_groups)):

@@ -135,7 +135,7 @@ class Evidence:
 class Certificate:
     """How far a fitted machine is from the optimum of its problem, over all the training data.
 
-    All numbers are computed in float64 from the final point (objectives to within `objective_doubt`). This code shares
+    All numbers are computed in float64 from the final point (objectives to within `objective_error`). This code shares
     only the kernel with the solver; for the smallest problems it also shares the matrix of kernel values. For several
     sub-problems (one-versus-one, one-versus-rest), objectives and counts are sums. `kkt_violation`,
     `dual_infeasibility`, `rounding` and `peak_memory_bytes` are then maxima, and `status` is the worst status.
@@ -150,7 +150,7 @@ class Certificate:
         scaled so that every margin is at least 1.
     gap, relative_gap : float
         P - D and (P - D) / max(1, |P|, |D|). The gap is >= 0 up to rounding, and no machine can have a primal objective
-        that is lower by more than the gap. The relative gap is an upper bound if `objective_doubt` is not 0.
+        that is lower by more than the gap. The relative gap is an upper bound if `objective_error` is not 0.
     kkt_violation : float
         LIBSVM's m(alpha) - M(alpha), computed from the exact gradient.
     dual_infeasibility : float
@@ -169,7 +169,7 @@ class Certificate:
         The system's allocator can keep more freed memory, at most 16 MiB in tests.
     tol, tol_gap : float, float or None
         The tolerances that were set.
-    objective_doubt : float
+    objective_error : float
         Error bound of `primal` and of `dual`, which have the same error. A fit computes objectives only as exactly as
         it needs them. The bound is 0 in a certificate read from an estimator or a solution: see
         :meth:`with_objectives`.
@@ -197,7 +197,7 @@ class Certificate:
     peak_memory_bytes: int
     tol: float
     tol_gap: float | None
-    objective_doubt: float = 0.0
+    objective_error: float = 0.0
     objective_rounding: float = field(default=0.0, compare=False)
     parts: Sequence[Certificate] = field(default=(), repr=False)
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
@@ -206,7 +206,7 @@ class Certificate:
         """Return this certificate with objectives in double precision, if the fit did not compute them exactly.
 
         The cost is half of the kernel values among the support vectors at a bound, and half of those among the others.
-        A sample of stored values and the bound `objective_doubt` are checked. If a check fails, the training data have
+        A sample of stored values and the bound `objective_error` are checked. If a check fails, the training data have
         changed since the fit: a warning says so, and this certificate is returned. Changes of the data that pass both
         checks are not detected. If the fit made its own copy of the rows (bits, sparse form) and still has it, changes
         of the data have no effect.
@@ -216,21 +216,21 @@ class Certificate:
         whole : Gram, optional
             Gram matrix of all training rows, with the backend of the fit. By default each call makes one.
         """
-        if self.evidence is None or not self.objective_doubt:
+        if self.evidence is None or not self.objective_error:
             return self
         dual = self.evidence.dual(self.rounding, whole)
-        room = self.objective_doubt + self.rounding * float(np.abs(self.evidence.beta).sum())
+        room = self.objective_error + self.rounding * float(np.abs(self.evidence.beta).sum())
         if not abs(dual - self.dual) <= room:
             warnings.warn(
                 "the training data have changed since the fit: what it proved is as true as it was, but objectives are "
-                f"known to within {self.objective_doubt:.2g} only. Read `certificate_` before the data change.",
+                f"known to within {self.objective_error:.2g} only. Read `certificate_` before the data change.",
                 RuntimeWarning,
                 stacklevel=4,
             )
             return self
         primal = dual + self.gap
         gap = relative_gap(primal, dual)
-        return replace(self, primal=primal, dual=dual, gap=primal - dual, relative_gap=gap, objective_doubt=0.0)
+        return replace(self, primal=primal, dual=dual, gap=primal - dual, relative_gap=gap, objective_error=0.0)
 
     def verify(self) -> Certificate:
         """Return this certificate computed again, without the native tiles and without the sums of the fit.
@@ -307,7 +307,7 @@ class Certificate:
             ("dual objective", f"{self.dual:.10g}"),
             ("duality gap", f"{self.gap:.3g} (relative {self.relative_gap:.3g})"),
             *self._open_gap(),
-            *([("objectives", f"known to within {self.objective_doubt:.2g}")] if self.objective_doubt else []),
+            *([("objectives", f"known to within {self.objective_error:.2g}")] if self.objective_error else []),
             ("KKT violation", f"{self.kkt_violation:.3g} (tolerance {self.tol:g})"),
             ("dual infeasibility", f"{self.dual_infeasibility:.3g}"),
             ("rounding", f"{self.rounding:.2g} of a decision value"),
@@ -389,7 +389,7 @@ def _numbers(evaluation: Evaluation, problem: Problem) -> dict[str, float | int]
         "n_support": evaluation.n_free + evaluation.n_bounded,
         "n_free": evaluation.n_free,
         "n_bounded": evaluation.n_bounded,
-        "objective_doubt": evaluation.objective_doubt,
+        "objective_error": evaluation.objective_error,
         "objective_rounding": evaluation.objective_rounding(problem),
     }
 
@@ -408,8 +408,8 @@ def certify(
 ) -> Certificate:
     """Return the certificate of an evaluated point; see :class:`Certificate` for the arguments."""
     status = conclude(ended, evidence.problem, evaluation, tol=tol, tol_gap=tol_gap, convex=evidence.convex)
-    if evaluation.known is not None and evaluation.objective_doubt:
-        rows = np.flatnonzero((evaluation.known.doubt == 0.0) & (evidence.beta != 0.0))
+    if evaluation.known is not None and evaluation.objective_error:
+        rows = np.flatnonzero((evaluation.known.value_error == 0.0) & (evidence.beta != 0.0))
         evidence = replace(evidence, in_double=(rows, evaluation.values[rows]) if rows.size else None)
     return Certificate(
         status=status,
@@ -446,13 +446,13 @@ def combine(parts: Sequence[Certificate]) -> Certificate:
     if len(parts) == 1:
         return parts[0]
     primal, dual = sum(p.primal for p in parts), sum(p.dual for p in parts)
-    doubt = sum(p.objective_doubt for p in parts)
+    value_error = sum(p.objective_error for p in parts)
     return Certificate(
         status=worst_status([p.status for p in parts]),
         primal=primal,
         dual=dual,
         gap=primal - dual,
-        relative_gap=relative_gap(primal, dual, doubt),
+        relative_gap=relative_gap(primal, dual, value_error),
         kkt_violation=max(p.kkt_violation for p in parts),
         dual_infeasibility=max(p.dual_infeasibility for p in parts),
         rounding=max(p.rounding for p in parts),
@@ -465,7 +465,7 @@ def combine(parts: Sequence[Certificate]) -> Certificate:
         peak_memory_bytes=max(p.peak_memory_bytes for p in parts),
         tol=parts[0].tol,
         tol_gap=parts[0].tol_gap,
-        objective_doubt=doubt,
+        objective_error=value_error,
         objective_rounding=sum(p.objective_rounding for p in parts),
         parts=tuple(parts),
     )

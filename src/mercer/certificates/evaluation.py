@@ -39,11 +39,11 @@ class Conditions(NamedTuple):
 class Known(NamedTuple):
     """A point that was evaluated, and a bound on the error of each of its values.
 
-    `doubt` is 0 for values from kernel values in double precision.
+    `value_error` is 0 for values from kernel values in double precision.
     """
 
     beta: FloatArray
-    doubt: FloatArray
+    value_error: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class Evaluation:
         Objectives. Their difference, the gap, is always in double precision.
     known : Known, optional
         What the evaluation of a similar point can reuse.
-    objective_doubt : float
+    objective_error : float
         Bound on the error that both objectives have in common; 0 unless screening left support vectors in float32.
     rounding, value_rounding : float
         Estimates of the rounding error of decision values and gradients, and of K beta alone.
@@ -91,7 +91,7 @@ class Evaluation:
     n_free: int
     n_bounded: int
     known: Known | None = None
-    objective_doubt: float = 0.0
+    objective_error: float = 0.0
     value_rounding: float = 0.0
 
     @classmethod
@@ -125,7 +125,7 @@ class Evaluation:
             n_free=conditions.n_free,
             n_bounded=conditions.n_bounded,
             known=known,
-            objective_doubt=0.0 if known is None else 0.5 * inner(np.abs(known.beta), known.doubt),
+            objective_error=0.0 if known is None else 0.5 * inner(np.abs(known.beta), known.value_error),
         )
 
     @property
@@ -136,7 +136,7 @@ class Evaluation:
     @property
     def relative_gap(self) -> float:
         """(P - D) / max(1, |P|, |D|), enlarged by the error bound of P and D."""
-        return relative_gap(self.primal, self.dual, self.objective_doubt)
+        return relative_gap(self.primal, self.dual, self.objective_error)
 
     @property
     def is_feasible(self) -> bool:
@@ -154,10 +154,10 @@ class Evaluation:
             return self.is_feasible
         if convex and np.isfinite(self.dual) != np.isfinite(other.dual):
             return bool(np.isfinite(self.dual))
-        doubt = self.rounding * self.mass
+        value_error = self.rounding * self.mass
         if not convex or not np.isfinite(min(self.primal, other.primal)):
-            return self.dual - doubt > other.dual
-        return self.primal - self.dual + doubt < other.primal - other.dual
+            return self.dual - value_error > other.dual
+        return self.primal - self.dual + value_error < other.primal - other.dual
 
     def objective_rounding(self, problem: Problem) -> float:
         """Return an estimate of the rounding error of each objective and of the gap; `problem` is the point's."""
@@ -167,18 +167,18 @@ class Evaluation:
 
     def relative_gap_rounding(self, problem: Problem) -> float:
         """Return an estimate of the rounding error of the relative gap; `problem` is the point's."""
-        return self.objective_rounding(problem) / _scale(self.primal, self.dual, self.objective_doubt)
+        return self.objective_rounding(problem) / _scale(self.primal, self.dual, self.objective_error)
 
 
-def relative_gap(primal: float, dual: float, doubt: float = 0.0) -> float:
+def relative_gap(primal: float, dual: float, value_error: float = 0.0) -> float:
     """Return (P - D) / max(1, |P|, |D|), enlarged by the error of P and D; infinite for an infeasible point."""
     if np.isinf(primal):
         return float("inf")
-    return (primal - dual) / _scale(primal, dual, doubt)
+    return (primal - dual) / _scale(primal, dual, value_error)
 
 
-def _scale(primal: float, dual: float, doubt: float) -> float:
-    return max(1.0, max(abs(primal), abs(dual)) - doubt)
+def _scale(primal: float, dual: float, value_error: float) -> float:
+    return max(1.0, max(abs(primal), abs(dual)) - value_error)
 
 
 def evaluate(
@@ -207,7 +207,7 @@ def evaluate(
         and added to its values; the rounding of these additions is counted.
     by_side : bool
         Whether support vectors at a bound may take part by their side alone, too: violation, bias and gap are those of
-        double precision all the same, and objectives to within `objective_doubt`. For a problem that is convex.
+        double precision all the same, and objectives to within `objective_error`. For a problem that is convex.
 
     Raises
     ------
@@ -218,7 +218,7 @@ def evaluate(
     -----
     Costs n times the number of support vectors in kernel values. Where the backend proves how far values in single
     precision may be off, only support vectors (with `by_side`, free ones) and variables that this leaves open are
-    evaluated in double: violation, gap and bias, and objectives but for `objective_doubt`, are those of double
+    evaluated in double: violation, gap and bias, and objectives but for `objective_error`, are those of double
     precision all the same (see :func:`mercer.certificates.screening.values_of`).
 
     `rounding` estimates how far the decision values may be off because float64 rounds: each is a sum of terms of
@@ -245,7 +245,7 @@ def evaluate(
         rounding = rounding_of(gram, problem.by_output(beta), values)
     else:
         values = finite(gram.kernel, before.values + product_of(problem, gram, change, check))
-        open_by = known.doubt.copy()
+        open_by = known.value_error.copy()
         settle(problem, gram, beta, offset, values, open_by, check, in_double(problem, beta, by_side=by_side))
         rounding = before.value_rounding + rounding_of(gram, problem.by_output(change), values)
     found = conditions_of(problem, beta, values)
@@ -289,8 +289,12 @@ def carry_over(
     assert before.known is not None
     stays, new = origin >= 0, np.flatnonzero(origin < 0)
     old = origin[stays]
-    beta, values, doubt = np.zeros(later.n), np.zeros(later.n), np.zeros(later.n)
-    beta[stays], values[stays], doubt[stays] = before.known.beta[old], before.values[old], before.known.doubt[old]
+    beta, values, value_error = np.zeros(later.n), np.zeros(later.n), np.zeros(later.n)
+    beta[stays], values[stays], value_error[stays] = (
+        before.known.beta[old],
+        before.values[old],
+        before.known.value_error[old],
+    )
     gone = before.known.beta.copy()
     gone[old] = 0.0
     rounding = before.value_rounding
@@ -302,9 +306,9 @@ def carry_over(
         rounding = max(rounding, rounding_of(later_gram, beta, values))
     values = finite(later_gram.kernel, values)
     offset = later.linear if later.ridge is None else later.linear + later.ridge * beta
-    settle(later, later_gram, beta, offset, values, doubt, check, in_double(later, beta, by_side=False))
+    settle(later, later_gram, beta, offset, values, value_error, check, in_double(later, beta, by_side=False))
     found = conditions_of(later, beta, values)
-    return Evaluation.of(later, values, offset, *found, rounding, Known(beta, doubt))
+    return Evaluation.of(later, values, offset, *found, rounding, Known(beta, value_error))
 
 
 def conditions_of(problem: Problem, beta: FloatArray, values: FloatArray) -> tuple[FloatArray, Conditions]:

@@ -102,23 +102,23 @@ def values_of(
     if kept is not None and hint is not None and not plain:
         free = in_double(problem, beta, by_side=True)
         few = by_side and np.count_nonzero(free) < _FEW_FREE * np.count_nonzero(beta)
-        found = _from_kept(problem, gram, beta, offset, check, hint, kept, free if few else exact)
+        found = _from_tracked(problem, gram, beta, offset, check, hint, kept, free if few else exact)
         if found is not None:
             return finite(gram.kernel, found[0]), found[1]
     mostly = plain or np.count_nonzero(gram.with_repeats(exact)) > _MOSTLY * problem.n
     few = problem.n * np.count_nonzero(beta) < _FEW_VALUES
-    doubt = None if mostly or few else gram.single_precision_bound(beta)
-    if doubt is None or not np.isfinite(doubt).all():
+    value_error = None if mostly or few else gram.single_precision_bound(beta)
+    if value_error is None or not np.isfinite(value_error).all():
         return finite(gram.kernel, product_of(problem, gram, beta, check)), np.zeros(problem.n)
     if hint is not None:
-        exact |= ~_settled(problem, beta, hint, np.where(exact, 0.0, doubt), margin=_HINTED)
+        exact |= ~_settled(problem, beta, hint, np.where(exact, 0.0, value_error), margin=_HINTED)
     exact = gram.with_repeats(exact)
     values = np.empty(problem.n)
     single, double = np.flatnonzero(~exact), np.flatnonzero(exact)
-    values[single], doubt[single] = gram.matvec_bounded(beta, single, check)
-    values[double], doubt[double] = gram.matvec(beta, double, check), 0.0
-    settle(problem, gram, beta, offset, values, doubt, check, exact)
-    return finite(gram.kernel, values), doubt
+    values[single], value_error[single] = gram.matvec_bounded(beta, single, check)
+    values[double], value_error[double] = gram.matvec(beta, double, check), 0.0
+    settle(problem, gram, beta, offset, values, value_error, check, exact)
+    return finite(gram.kernel, values), value_error
 
 
 def in_double(problem: Problem, beta: FloatArray, *, by_side: bool) -> BoolArray:
@@ -127,7 +127,7 @@ def in_double(problem: Problem, beta: FloatArray, *, by_side: bool) -> BoolArray
     return free if by_side else free | (beta != 0.0)
 
 
-def _from_kept(
+def _from_tracked(
     problem: Problem,
     gram: Gram,
     beta: FloatArray,
@@ -142,20 +142,20 @@ def _from_kept(
     None if tracked values are not faster, because their bound leaves too many sides uncertain, or if the check of some
     of them fails. Uncertain values are evaluated again, first in single precision if its tighter bound may suffice.
     """
-    doubt, closer = gram.single_precision_bound(kept.update_sum), gram.single_precision_bound(beta)
-    if doubt is None or closer is None:
+    value_error, closer = gram.single_precision_bound(kept.update_sum), gram.single_precision_bound(beta)
+    if value_error is None or closer is None:
         return None
     added = np.abs(problem.linear)  # and subtracted again
     if problem.ridge is not None:
         added = added + problem.ridge * kept.update_sum
     size = gram.value_bound() * float(kept.update_sum.sum()) + float(added.max(initial=0.0))
-    doubt += 2.0 * _EPS * (kept.n_terms + 4) * size
-    if not np.isfinite(doubt).all():
+    value_error += 2.0 * _EPS * (kept.n_terms + 4) * size
+    if not np.isfinite(value_error).all():
         return None
     witness = np.zeros(problem.n, dtype=bool)  # spread over all variables, because errors may be in some of them only
     witness[::_WITNESSES] = True
     used = beta != 0.0
-    uncertain = exact | witness | ~_settled(problem, beta, hint, np.where(exact, 0.0, doubt))
+    uncertain = exact | witness | ~_settled(problem, beta, hint, np.where(exact, 0.0, value_error))
     wanted = ~gram.with_repeats(uncertain) | witness
     plan = kept.plan(wanted)
     n_used, n_exact, n_uncertain = (int(np.count_nonzero(some)) for some in (used, exact, uncertain))
@@ -165,18 +165,18 @@ def _from_kept(
     values = plan.run(check)
     # The levels come from the solver's gradient; what they decide here is decided again at the end.
     gradient = np.where(uncertain, hint, values + offset)
-    uncertain |= ~_settled(problem, beta, gradient, np.where(exact, 0.0, doubt))
+    uncertain |= ~_settled(problem, beta, gradient, np.where(exact, 0.0, value_error))
     double = exact | uncertain & ~_settled(problem, beta, gradient, np.where(exact, 0.0, closer), margin=_HINTED)
     double, uncertain = gram.with_repeats(double), gram.with_repeats(uncertain)
     known = plan.followed | wanted
     for chosen in (double, uncertain & ~double):
         at = np.flatnonzero(chosen)
         found, bound = (gram.matvec(beta, at, check), 0.0) if chosen is double else gram.matvec_bounded(beta, at, check)
-        if not (np.abs(values[at] - found) <= doubt[at] + bound)[known[at]].all():
+        if not (np.abs(values[at] - found) <= value_error[at] + bound)[known[at]].all():
             return None
-        values[at], doubt[at] = found, bound
-    settle(problem, gram, beta, offset, values, doubt, check, exact)
-    return values, doubt
+        values[at], value_error[at] = found, bound
+    settle(problem, gram, beta, offset, values, value_error, check, exact)
+    return values, value_error
 
 
 def settle(
@@ -185,25 +185,25 @@ def settle(
     beta: FloatArray,
     offset: FloatArray,
     values: FloatArray,
-    doubt: FloatArray,
+    value_error: FloatArray,
     check: Callable[[], None] | None,
     exact: BoolArray,
 ) -> None:
     """Evaluate values in double precision, in place, until those of `exact` have no error and all sides are certain."""
-    while doubt.any():
-        matters = exact | ~_settled(problem, beta, values + offset, doubt)
-        chosen = np.flatnonzero(gram.with_repeats(matters) & (doubt > 0.0))
+    while value_error.any():
+        matters = exact | ~_settled(problem, beta, values + offset, value_error)
+        chosen = np.flatnonzero(gram.with_repeats(matters) & (value_error > 0.0))
         if not chosen.size:
             return
-        values[chosen], doubt[chosen] = gram.matvec(beta, chosen, check), 0.0
+        values[chosen], value_error[chosen] = gram.matvec(beta, chosen, check), 0.0
 
 
 def _settled(
-    problem: Problem, beta: FloatArray, gradient: FloatArray, doubt: FloatArray, margin: float = 1.0
+    problem: Problem, beta: FloatArray, gradient: FloatArray, value_error: FloatArray, margin: float = 1.0
 ) -> BoolArray:
-    """Mask of variables at a bound whose side is certain: for any true gradient within `margin` times `doubt`."""
+    """Mask of variables at a bound whose side is certain: for any true gradient within `margin` times `value_error`."""
     bounds = problem.lower, problem.upper
-    return find_settled(beta, *bounds, gradient, doubt, margin, problem.groups, problem.n_groups)
+    return find_settled(beta, *bounds, gradient, value_error, margin, problem.groups, problem.n_groups)
 
 
 def product_of(problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[], None] | None = None) -> FloatArray:

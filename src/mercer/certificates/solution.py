@@ -112,7 +112,7 @@ class Solution:
     held_values : ndarray or None
         K beta at every row of the Gram matrix in memory (`mercer.gram.backends.InMemoryRows`), if there is one.
     certified : Certificate or None
-        Certificate of the fit, whose objectives may be inexact (`objective_doubt`); None if Ctrl-C skipped it.
+        Certificate of the fit, whose objectives may be inexact (`objective_error`); None if Ctrl-C skipped it.
     """
 
     beta: FloatArray = field(repr=False)
@@ -186,7 +186,7 @@ class Solution:
     def open_evidence(self) -> Evidence | None:
         """Evidence for objectives that are not yet computed exactly; None if they are exact."""
         certified = self.certified
-        is_open = certified is not None and certified.objective_doubt > 0.0 and "certificate" not in self.__dict__
+        is_open = certified is not None and certified.objective_error > 0.0 and "certificate" not in self.__dict__
         return certified.evidence if certified is not None and is_open else None
 
     def complete(self, whole: Gram) -> None:

@@ -19,7 +19,7 @@ _NOT_NEGATIVE = (
     *("kkt_violation", "violation", "dual_infeasibility", "rounding", "seconds", "criterion"),
     *("tol", "tol_gap"),
 )
-_NOT_IN_FILES = ("parts", "evidence", "objective_doubt", "objective_rounding")
+_NOT_IN_FILES = ("parts", "evidence", "objective_error", "objective_rounding")
 
 
 def claim_dict(claim: Any) -> dict[str, Any] | None:

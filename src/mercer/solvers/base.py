@@ -12,7 +12,7 @@ from mercer.certificates.screening import TrackedGradient
 from mercer.gram import Gram
 from mercer.problems import Problem
 
-DOUBT = 1e-3
+ERROR_SHARE = 1e-3
 """Largest error of a solver's own values that an evaluation accepts, as a share of the tolerance."""
 
 

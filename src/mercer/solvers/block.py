@@ -47,7 +47,7 @@ def solve_chosen(state: BatchState, chosen: IndexArray, matrix: RealArray) -> Ge
     At each yield the state's point is up to date; if all variables are chosen, its gradient is too.
     """
     end_tol = 0.5 * state.tol
-    tol = max(end_tol, 0.0 if state.takes_everything else INNER_SHARE * state.violation)
+    tol = max(end_tol, 0.0 if state.uses_whole_matrix else INNER_SHARE * state.violation)
     # If no other variable violates its condition, Newton steps go on to the end: the last ones are the cheapest.
     newton_tol = end_tol if state.holds_all else tol
     at_zero = state.violation if _may_begin_smaller(state, chosen) else math.inf
@@ -81,7 +81,7 @@ def _settle(
 
 def _may_begin_smaller(state: BatchState, chosen: IndexArray) -> bool:
     """Whether all variables are chosen and 0, so that the solution for smaller bounds is a possible start."""
-    begins = state.takes_everything and state.single and state.n_refreshes == 0 and not state.beta[chosen].any()
+    begins = state.uses_whole_matrix and state.single and state.n_refreshes == 0 and not state.beta[chosen].any()
     return begins and state.gram.is_convex and math.isfinite(state.reach)
 
 
@@ -94,7 +94,7 @@ def _begin(
     diverged_above: float,
     boxes: float,
 ) -> Block:
-    problem, single, everything = state.problem, matrix.dtype == np.float32, state.takes_everything
+    problem, single, everything = state.problem, matrix.dtype == np.float32, state.uses_whole_matrix
     size = chosen.size
     room = factor_room(state.gram, state.reach, state.matrix_bytes, single=single)
     few = _most_free(FEW_FREE if single else MANY_FREE_PRECISE, size, room, single=single)
@@ -102,7 +102,7 @@ def _begin(
     # above that of 0, or other variables violate, many variables are free only temporarily; the factor then comes late.
     late = _most_free(MANY_FREE, size, room, single=True) if single and few == FEW_FREE else -1
     many = max(few, late) if state.holds_all else few
-    exact = size if state.ends_exactly else EXACT_FREE
+    exact = size if state.is_solved_exactly else EXACT_FREE
     ends = everything and state.n_refreshes > 0  # after single precision, few changes are left
     limits = BlockLimits(
         tol=tol,
@@ -156,7 +156,7 @@ def _work(
         state.drags = state.drags or block.drags
         if block.newton_free:
             state.count_memory(newton_bytes(block.newton_free, chosen.size, single=state.single))
-        if state.takes_everything and not is_hidden:
+        if state.uses_whole_matrix and not is_hidden:
             dual = -0.5 * inner(block.beta, block.gradient + state.problem.linear[chosen])
             is_better = is_better or dual > state.dual
             if is_better:

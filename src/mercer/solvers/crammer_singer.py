@@ -18,7 +18,7 @@ from mercer.solvers import crammer_singer_newton
 from mercer.solvers.base import Solver, State
 from mercer.solvers.row_cache import RowCache
 from mercer.solvers.single_precision import REFRESHES, noise, single_precision_helps
-from mercer.solvers.working_set_sizes import is_exact, takes_everything, working_sets
+from mercer.solvers.working_set_sizes import is_exact, uses_whole_matrix, working_sets
 
 _BLOCK_WORK = 2e7  # multiplications in one native call, so that Ctrl-C takes effect soon
 _BLOCK_CALLS = 40  # native calls on one working set
@@ -108,7 +108,7 @@ class JointRows(Solver[JointState]):
         state.largest_diagonal = gram.largest_diagonal
         move = state.largest_diagonal * float(loss.C.max())
         state.single = not is_exact(gram.n) and single_precision_helps(move)
-        if state.single and not takes_everything(gram) and not gram.keeps_all and gram.room // 2 >= 4 * gram.n:
+        if state.single and not uses_whole_matrix(gram) and not gram.keeps_all and gram.room // 2 >= 4 * gram.n:
             state.cache = RowCache(gram)
         state.work = self._begin(state)
         return state
@@ -140,7 +140,7 @@ class JointRows(Solver[JointState]):
         yield from self._rounds(state)
 
     def _rounds(self, state: JointState) -> Iterator[None]:
-        everything, stuck = takes_everything(state.gram), False
+        everything, stuck = uses_whole_matrix(state.gram), False
         state.dual = -0.5 * inner(state.beta, state.gradient + state.problem.linear)
         beta, gradient = state.rows
         while True:
@@ -199,7 +199,7 @@ class JointRows(Solver[JointState]):
         else:
             yield from state.gram.fill_block(matrix[:, : chosen.size], chosen, chosen)
         state.count_memory()
-        if takes_everything(state.gram):
+        if uses_whole_matrix(state.gram):
             state.matrix = matrix
         return matrix
 
@@ -246,7 +246,7 @@ class JointRows(Solver[JointState]):
             budget += float(n_iter * chosen.size) * (beta.shape[1] * chosen.size if conjugate else _MOVED)
             state.n_iter += n_iter
             self._note(state, chosen, block_beta, block_gradient)
-            if takes_everything(state.gram):
+            if uses_whole_matrix(state.gram):
                 state.violation = violation
             yield
             if end != BLOCK_LIMIT:
@@ -286,7 +286,7 @@ class JointRows(Solver[JointState]):
         """Copy a block's point into the state, and its gradient too if the block has all rows."""
         beta, gradient = state.rows
         beta[chosen] = block_beta
-        if takes_everything(state.gram):
+        if uses_whole_matrix(state.gram):
             gradient[chosen] = block_gradient
             state.moved = max(state.moved, inner(state.beta, state.beta))
             state.dual = -0.5 * inner(state.beta, state.gradient + state.problem.linear)

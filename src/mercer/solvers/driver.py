@@ -16,7 +16,7 @@ from mercer.certificates.solution import Limits, Solution, TraceRow
 from mercer.certificates.status import Status
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.problems import Problem
-from mercer.solvers.base import DOUBT, Progress, Solver, State, StateT
+from mercer.solvers.base import ERROR_SHARE, Progress, Solver, State, StateT
 from mercer.solvers.control import Control
 
 SLICE_SECONDS = 0.05
@@ -202,7 +202,7 @@ class _Run(Generic[StateT]):
         try:
             self._check()
             tracked = None if self._working is None else self._solver.kept(self._working)
-            solver = SolverValues(state.gradient, tracked, state.claim, DOUBT * self._limits.tol)
+            solver = SolverValues(state.gradient, tracked, state.claim, ERROR_SHARE * self._limits.tol)
             found = evaluate(
                 self._problem,
                 self._gram,
@@ -219,7 +219,7 @@ class _Run(Generic[StateT]):
     def _decided(self, found: Evaluation) -> Evaluation:
         """The evaluation, with objectives in double precision if they decide whether the relative gap is met."""
         limits = self._limits
-        is_open = limits.tol_gap is not None and found.objective_doubt > 0.0 and found.violation <= limits.tol
+        is_open = limits.tol_gap is not None and found.objective_error > 0.0 and found.violation <= limits.tol
         if not is_open or self._verdict(found) is not Status.STALLED:
             return found
         try:

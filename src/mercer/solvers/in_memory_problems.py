@@ -19,14 +19,14 @@ from mercer.gram import STATE_ARRAYS, Gram
 from mercer.gram.backends import InMemoryRows
 from mercer.kernels.instruction_set import select_isa
 from mercer.problems import Problems, growth, inner, vertex
-from mercer.solvers.base import DOUBT, Progress
+from mercer.solvers.base import ERROR_SHARE, Progress
 from mercer.solvers.in_memory_rounds import SAME, InMemorySolver, Progression
 
 _PART = 8  # every eighth row is a sample that represents all rows
 _DRIFT = 1e-12  # share of the summed coefficients; a larger error of the sum is removed before the start
 
 
-def takes_held(problems: Problems, gram: Gram, limits: Limits) -> bool:
+def takes_matrices_in_memory(problems: Problems, gram: Gram, limits: Limits) -> bool:
     """Whether :class:`InMemoryProblems` can solve these: one group each, starting at 0, and a convex kernel."""
     if not isinstance(gram.data, InMemoryRows) or gram.kernel.is_psd is not True or limits.tol_gap is not None:
         return False
@@ -206,7 +206,7 @@ class InMemoryProblems:
             self._conditions.append(Conditions(*found))
         excess, infeasibility, mass = np.array([(c.excess, c.infeasibility, c.mass) for c in self._conditions]).T
         self.violations = np.maximum(0.0, excess)
-        known = (unsettled <= DOUBT * tol) & is_feasible(infeasibility, mass)
+        known = (unsettled <= ERROR_SHARE * tol) & is_feasible(infeasibility, mass)
         self._proved = known & (excess <= tol) & is_certain(excess, self._rounding, tol)
         at_limit = known & (self._limits.max_iter >= 0) & (self._rounds.n_iter >= self._limits.max_iter)
         finished: list[bool] = (self._proved | at_limit).tolist()

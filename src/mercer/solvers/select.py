@@ -21,12 +21,12 @@ from mercer.solvers.control import Control
 from mercer.solvers.crammer_singer import JointRows
 from mercer.solvers.driver import drive
 from mercer.solvers.hard_margin import HardMargin
-from mercer.solvers.in_memory_problems import InMemoryProblems, takes_held
+from mercer.solvers.in_memory_problems import InMemoryProblems, takes_matrices_in_memory
 from mercer.solvers.in_memory_rounds import InMemorySolver
 from mercer.solvers.interruption import Interruption
 from mercer.solvers.small_problems import SmallProblems, are_small, takes_kernel
 from mercer.solvers.working_set import WorkingSetSolver
-from mercer.solvers.working_set_sizes import WHOLE_PROBLEM, all_at_once, takes_everything
+from mercer.solvers.working_set_sizes import WHOLE_PROBLEM, uses_whole_matrix, whole_matrix_reason
 
 _ENDLESS = 1e200  # a dual objective that large occurs only if the problem has no optimum
 _ARRAYS_OF_OTHERS = 17  # arrays of all variables that problems, points and products take, besides the largest problem
@@ -56,8 +56,8 @@ def select_solver(
         return HardMargin(), "C = inf: the distance of the classes' hulls tells whether there is a solution at all"
     if isinstance(gram.data, InMemoryRows) and gram.kernel.is_psd:
         return InMemorySolver(before), InMemorySolver.reason
-    if takes_everything(gram):
-        return WorkingSetSolver(), all_at_once(problem, convex=gram.kernel.is_psd is True)
+    if uses_whole_matrix(gram):
+        return WorkingSetSolver(), whole_matrix_reason(problem, convex=gram.kernel.is_psd is True)
     if problem.n <= WHOLE_PROBLEM:
         return WorkingSetSolver(), f"n = {problem.n}, but little memory: working sets of violators"
     return (
@@ -227,8 +227,8 @@ class _Several:
         """Solve all of them, in as few native calls as may be."""
         known = None if after is None else after.held
         in_turn = starts is None and (after is None or isinstance(known, InMemoryProblems))
-        if in_turn and takes_held(self.problems, self.gram, self.limits):
-            held = self.solve_held(known)  # type: ignore[arg-type]
+        if in_turn and takes_matrices_in_memory(self.problems, self.gram, self.limits):
+            held = self.solve_in_memory(known)  # type: ignore[arg-type]
             if held is not None:
                 return held
         if after is not None:
@@ -244,7 +244,7 @@ class _Several:
                 self.solve_alone(number, given[number], None if before is None else before[number])
         return Solutions.of([self.solutions[number] for number in range(len(self.problems))])
 
-    def solve_held(self, last: InMemoryProblems | None) -> Solutions | None:
+    def solve_in_memory(self, last: InMemoryProblems | None) -> Solutions | None:
         """Solve the problems on a matrix in memory; return all solutions if all are finished."""
         held = InMemoryProblems(self.problems, self.gram, self.parts, self.pairs, self.limits, last)
         if last is None:
@@ -294,7 +294,7 @@ class _Several:
             problem,
             _view(self.gram, self.parts, self.pairs[number].tolist()),
             control.after(time.perf_counter() - self._began, 0 if earlier is None else earlier.n_iter),
-            start=start if earlier is None or _is_astray(earlier, problem) else earlier.beta,
+            start=start if earlier is None or _is_worse_than_zero(earlier, problem) else earlier.beta,
             before=before,
         )
         if solution.ended is Status.INTERRUPTED:
@@ -346,7 +346,7 @@ def _small_ones(problems: Problems, gram: Gram) -> list[int]:
     return numbers
 
 
-def _is_astray(solution: Solution, problem: Problem) -> bool:
+def _is_worse_than_zero(solution: Solution, problem: Problem) -> bool:
     """Whether rounding has led to a point that is worse than none at all."""
     return not solution.proved.gap < problem.primal(0.0, np.zeros(problem.n), np.zeros(problem.n_groups))
 

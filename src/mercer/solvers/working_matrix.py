@@ -19,7 +19,7 @@ def working_matrix(state: BatchState, chosen: IndexArray) -> Generator[None, Non
     until the next one.
     """
     if state.working is not None and state.working.values.dtype == _dtype(state):
-        if state.takes_everything:
+        if state.uses_whole_matrix:
             return state.working
         new = without(state.working.variables, chosen, state.problem.n)
         if not new.size or _staying_pays(state, state.working.whole, new.size, chosen):
@@ -70,7 +70,7 @@ def _evaluated(state: BatchState, chosen: IndexArray) -> Generator[None, None, W
     problem, arena, dtype = state.problem, state.gram.arena, _dtype(state)
     # Machines for each class against the rest differ in labels alone: where they take everything from the start, they
     # share the whole matrix.
-    shared = state.takes_everything and state.gram.idx is None and problem.ridge is None and problem.n_groups < 2
+    shared = state.uses_whole_matrix and state.gram.idx is None and problem.ridge is None and problem.n_groups < 2
     content = (dtype, problem.n) if shared else None
     if shared and arena.holds(content):
         width = padded_width(problem.n)
@@ -92,7 +92,7 @@ def _evaluated(state: BatchState, chosen: IndexArray) -> Generator[None, None, W
 
 def _filled(state: BatchState, chosen: IndexArray, matrix: RealArray) -> Iterator[None]:
     """Evaluate K[W, W], or look it up."""
-    if state.takes_everything:
+    if state.uses_whole_matrix:
         yield from state.gram.fill_block(matrix, chosen, chosen)
     elif state.single and state.cache is not None:
         yield from state.cache.fill_square(matrix, state.rows_of(chosen))
@@ -110,7 +110,7 @@ def _held(state: BatchState, chosen: IndexArray, matrix: RealArray, whole: RealA
     if ridge is not None:
         new = np.arange(n_stay, chosen.size)
         matrix[new, new] += ridge[chosen[n_stay:]]
-    state.covers = not state.takes_everything and chosen.size == state.n_active
+    state.covers = not state.uses_whole_matrix and chosen.size == state.n_active
     state.working = WorkingMatrix(chosen, matrix, whole)
     state.matrix_bytes = max(state.matrix_bytes, whole.nbytes)
     return state.working

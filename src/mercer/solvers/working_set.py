@@ -20,7 +20,7 @@ from mercer.solvers.gradient_log import GradientLog
 from mercer.solvers.row_cache import RowCache
 from mercer.solvers.single_precision import REFRESHES, noise, which_single_precision_helps
 from mercer.solvers.working_matrix import working_matrix
-from mercer.solvers.working_set_sizes import exact_variables, has_room_for_everything, reach, working_sets
+from mercer.solvers.working_set_sizes import exact_variables, has_room_for_whole_matrix, reach, working_sets
 from mercer.solvers.working_set_state import BatchState
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _asks_for_a_start(state: BatchState) -> bool:
     crowded = _CROWDED * n_moved >= problem.n or (n_moved == 0 and state.reach < _MILD)
     bounded = problem.groups is not None and problem.ridge is None and np.isfinite(problem.upper - problem.lower).all()
     in_part = problem.n_outputs == 1 and _CROWDED * problem.n_groups < problem.n  # each group is in it
-    return bool(crowded and bounded and in_part and not state.takes_everything)
+    return bool(crowded and bounded and in_part and not state.uses_whole_matrix)
 
 
 @final
@@ -103,24 +103,24 @@ class WorkingSetSolver(Solver[BatchState]):
         state = BatchState(
             beta=beta, gradient=problem.linear.copy(), problem=problem, gram=gram, tol=tol, groups=problem.groups
         )
-        state.begins_anew = start is None
+        state.is_cold_start = start is None
         state.largest_diagonal = gram.largest_diagonal  # the rounding of the ridge is small beside it
         state.reach = reach(problem, gram)
-        state.ends_exactly = state.takes_everything and 0 < problem.n <= exact_variables(problem)
+        state.is_solved_exactly = state.uses_whole_matrix and 0 < problem.n <= exact_variables(problem)
         state.single = which_single_precision_helps(Problems(problem, [problem.n]), gram)[0]
         state.single = state.single and not (
-            state.ends_exactly and state.reach < _MILD
+            state.is_solved_exactly and state.reach < _MILD
         )  # a mild exact problem is solved too fast for it to help
-        if state.single and not state.takes_everything and gram.should_cache_rows:
+        if state.single and not state.uses_whole_matrix and gram.should_cache_rows:
             state.cache = RowCache(state.values)
-        elif state.single and not state.takes_everything and not gram.kernel_is_expensive:
+        elif state.single and not state.uses_whole_matrix and not gram.kernel_is_expensive:
             state.tiles = state.values.variable_tiles(state.rows)
         has_rows = state.cache is not None
         soft = not problem.start.any() and state.reach < _MILD and not gram.kernel_is_expensive
         state.share = _SHARE_OF_SOFT if soft else _SHARE
         asked = gram, state.reach
         state.sizes = working_sets(*asked, beside_rows=has_rows), working_sets(*asked, single=False)
-        if not state.takes_everything:
+        if not state.uses_whole_matrix:
             state.gradient_log = GradientLog(state.values, state.rows, beta)
             if not problem.start.any():
                 found = Survey()
@@ -177,9 +177,9 @@ class WorkingSetSolver(Solver[BatchState]):
 
     def _place(self, state: BatchState) -> Iterator[None]:
         """Choose the starting point, perhaps from a part of the rows, and compute its gradient."""
-        if state.begins_anew and _asks_for_a_start(state):
+        if state.is_cold_start and _asks_for_a_start(state):
             yield from self._guess(state)
-        single = state.single and state.begins_anew
+        single = state.single and state.is_cold_start
         yield from self._add_moved(state, state.gradient, single=single)
         state.moved += inner(state.beta, state.beta) if single else 0.0
 
@@ -253,20 +253,20 @@ class WorkingSetSolver(Solver[BatchState]):
         while True:
             self._survey(state)
             # With all variables in W, one round solves the problem; the true gradient then tells whether it did.
-            if stuck or (state.violation <= max(0.5 * state.tol, self._noise(state)) and not state.ends_exactly):
+            if stuck or (state.violation <= max(0.5 * state.tol, self._noise(state)) and not state.is_solved_exactly):
                 return
-            state.previous = self._everything(state) if state.takes_everything else self._select(state)
+            state.previous = self._everything(state) if state.uses_whole_matrix else self._select(state)
             chosen, matrix = (yield from working_matrix(state, state.previous))[:2]
             block = yield from solve_chosen(state, chosen, matrix)
             del matrix  # its memory can be reused once the block is gone
-            if state.ends_exactly and state.single:
+            if state.is_solved_exactly and state.single:
                 del block
                 gradient = state.problem.linear.copy()
                 yield from self._add_moved(state, gradient, single=False)
                 state.gradient[:] = gradient
                 state.go_on(single=False)
                 continue
-            if state.takes_everything:
+            if state.uses_whole_matrix:
                 stuck = True
             else:
                 stuck = not (yield from self._follow(state, chosen, block))
@@ -293,7 +293,7 @@ class WorkingSetSolver(Solver[BatchState]):
             return False
         p, beta = state.problem, state.beta
         n_free = n_moved if state.gram.kernel_is_expensive else np.count_nonzero((p.lower < beta) & (beta < p.upper))
-        return bool(2 * n_free >= n_moved) and has_room_for_everything(state.values, state.reach)
+        return bool(2 * n_free >= n_moved) and has_room_for_whole_matrix(state.values, state.reach)
 
     def _follow(self, state: BatchState, chosen: IndexArray, block: Block) -> Generator[None, None, bool]:
         """Update the gradient of all active variables; return whether any has moved."""
@@ -374,7 +374,7 @@ class WorkingSetSolver(Solver[BatchState]):
         found, p = state.survey, state.problem
         found.look(state.beta, state.gradient, p.lower, p.upper, state.groups, p.n_groups, state.active)
         state.violation, state.n_free = found.violation, found.n_free
-        if not state.takes_everything and found.n_kept() <= _SHRUNK * state.n_active:
+        if not state.uses_whole_matrix and found.n_kept() <= _SHRUNK * state.n_active:
             state.follow(found.kept(), found.dropped())
 
     def _everything(self, state: BatchState) -> IndexArray:

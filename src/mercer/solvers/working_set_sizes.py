@@ -64,13 +64,13 @@ def _fits(gram: Gram, size: int) -> bool:
     return 16 * size * size <= gram.room
 
 
-def takes_everything(gram: Gram) -> bool:
+def uses_whole_matrix(gram: Gram) -> bool:
     """Whether the working set has all variables: there are few, and their matrix is within the memory limit."""
     largest = max((size for size in _WORKING_SETS if _fits(gram, size)), default=_WORKING_SETS[0])
     return gram.n <= min(WHOLE_PROBLEM, largest)
 
 
-def has_room_for_everything(gram: Gram, reach_of_one: float) -> bool:
+def has_room_for_whole_matrix(gram: Gram, reach_of_one: float) -> bool:
     """Whether the matrix of all variables, in single precision, fits.
 
     It may take half of the memory: no rows are cached then, and a factor has a quarter. It must not be larger than the
@@ -81,7 +81,7 @@ def has_room_for_everything(gram: Gram, reach_of_one: float) -> bool:
     return gram.n <= most and 8 * gram.n * gram.n <= gram.room
 
 
-def all_at_once(problem: Problem, *, convex: bool) -> str:
+def whole_matrix_reason(problem: Problem, *, convex: bool) -> str:
     """Return the reason, in words, why the working set has all variables."""
     n, most = problem.n, exact_variables(problem)
     if n <= most and convex:

@@ -18,7 +18,7 @@ from mercer.problems import Problem
 from mercer.solvers.base import State
 from mercer.solvers.gradient_log import GradientLog
 from mercer.solvers.row_cache import RowCache
-from mercer.solvers.working_set_sizes import takes_everything
+from mercer.solvers.working_set_sizes import uses_whole_matrix
 
 _NOBODY = np.zeros(0, dtype=np.int64)
 
@@ -52,13 +52,13 @@ class BatchState(State):
     idle_bytes: int = 0  # bytes of a former row cache whose memory may not be reused yet
     cache: RowCache | None = None
     tiles: VariableTiles | None = None  # for single precision, if the kernel is cheap
-    begins_anew: bool = False  # whether there was no starting point
+    is_cold_start: bool = False  # whether there was no starting point
     is_part: bool = False  # whether it is a part of the rows that suggests a starting point
     active: IndexArray | None = None  # variables that are not shrunken; None for all
     active_rows: IndexArray | None = None  # their rows in `values`
     covers: bool = False  # whether W has all active variables, until shrinking is undone
     single: bool = False  # whether kernel values are evaluated in single precision
-    ends_exactly: bool = False  # whether to solve to the limit of float64, whatever the tolerance
+    is_solved_exactly: bool = False  # whether to solve to the limit of float64, whatever the tolerance
     sizes: tuple[tuple[int, ...], tuple[int, ...]] = (
         (),
         (),
@@ -81,14 +81,14 @@ class BatchState(State):
     isa: str = field(default_factory=select_isa)  # instruction set of the native code
     survey: Survey = field(default_factory=Survey)  # survey of this round
     seen: npt.NDArray[np.bool_] = field(init=False)  # variables that were in a working set
-    takes_everything: bool = field(init=False)  # whether W has all variables from now on
+    uses_whole_matrix: bool = field(init=False)  # whether W has all variables from now on
     values: Gram = field(init=False)  # Gram matrix of the distinct rows
     rows: IndexArray | None = field(init=False)  # the row of each variable in `values`; None if variable i has row i
     is_doubled: bool = field(init=False)  # whether `rows` is 0..n-1 twice
 
     def __post_init__(self) -> None:
         self.seen = np.zeros(self.problem.n, dtype=bool)
-        self.takes_everything = takes_everything(self.gram)
+        self.uses_whole_matrix = uses_whole_matrix(self.gram)
         self.values, self.rows = self.gram.folded or (self.gram, None)
         self.is_doubled = self.rows is not None and np.array_equal(self.rows, np.tile(np.arange(self.values.n), 2))
 
@@ -113,7 +113,7 @@ class BatchState(State):
             self.cache.forget()
         if not single:
             self.cache = self.tiles = None
-            self.takes_everything = takes_everything(self.gram)
+            self.uses_whole_matrix = uses_whole_matrix(self.gram)
 
     def follow_all(self) -> None:
         """Undo shrinking: all variables are active."""
@@ -125,7 +125,7 @@ class BatchState(State):
         The row cache and the old matrix are released first, so that their memory is reused for the new matrix. Its
         values are evaluated by calls of bounded work, so that Ctrl-C is heard.
         """
-        self.takes_everything, self.holds_all = True, False
+        self.uses_whole_matrix, self.holds_all = True, False
         self.idle_bytes = 0 if self.cache is None else self.cache.nbytes
         self.cache = self.gradient_log = self.tiles = self.working = None
         self.gram.arena.release()
