@@ -24,7 +24,7 @@ from mercer.multiclass.training import class_scores
 from mercer.solvers.interruption import in_time
 
 Check = Callable[[], None]
-"""Called between pieces of work; what it raises ends it."""
+"""Called between pieces of work; it may raise an error, which ends the work."""
 
 AUTO = "auto"
 VALUES = (AUTO, LEAVE_ONE_OUT, FOLDS)
@@ -40,7 +40,7 @@ _FITTED = (
     "_held_for_probabilities",
 )
 
-# Up to which "auto" leaves out rows one by one.
+# Largest sizes for which "auto" uses leave-one-out decision values.
 _MOST_MACHINES = 45  # the pairs of ten classes
 _MOST_ROWS, _MOST_REFITS = 2000, 200  # rows of a machine up to which leave-one-out is used: by updates, by refits
 
@@ -48,7 +48,7 @@ _SIGN_OF_LIFE_SECONDS = 2.0  # seconds between two lines of verbose output
 
 
 def _with_signs_of_life(check: Check, began: float, what: str) -> Check:
-    """Return `check` so that it says on stderr what takes its time."""
+    """Return a function that calls `check` and reports on stderr what is being computed."""
     told = -np.inf
 
     def audible() -> None:
@@ -87,7 +87,7 @@ def _chosen(asked: str, sizes: IndexArray | None, refits: bool, convex: bool) ->
 
 
 class HasProbabilities(ClassifierMixin):
-    """A classifier with decision values, which `probability=True` gives probabilities too."""
+    """A classifier with decision values, and with probabilities if `probability=True`."""
 
     probability: bool | str
     calibration: str
@@ -99,10 +99,12 @@ class HasProbabilities(ClassifierMixin):
     calibration_reason_: str
 
     def _has_probabilities(self) -> bool:
-        return self.probability is not False and self.probability != "deprecated"  # scikit-learn's default says False
+        return (
+            self.probability is not False and self.probability != "deprecated"
+        )  # scikit-learn's default, which means False
 
     def _begin_probabilities(self) -> None:
-        """Check what was asked for, and forget those of the last fit."""
+        """Check the parameters, and remove the probabilities of the last fit."""
         check_choice("calibration", self.calibration, CALIBRATIONS)
         if self.probability != "deprecated":
             check_flag("probability", self.probability)
@@ -116,7 +118,7 @@ class HasProbabilities(ClassifierMixin):
         Parameters
         ----------
         sizes : ndarray of int64 of shape (n_machines,), optional
-            Rows of each machine; None where values without a row are known in closed form.
+            Rows of each machine; None if leave-one-out values have a closed form.
         refits : bool
             Whether leave-one-out trains the machine again for each row that has a coefficient.
         convex : bool
@@ -137,10 +139,10 @@ class HasProbabilities(ClassifierMixin):
             return left_out(_with_signs_of_life(check, began, what))
 
         deadline = None if max_seconds is None else began + max_seconds
-        search = vars(self).get("_search")  # that the fit is part of
+        search = vars(self).get("_search")  # the search that this fit is part of
         found = in_time(audible if self.verbose > 1 else left_out, deadline, part_of=search)
         if found is None or np.isnan(found).any():  # Ctrl-C while a machine was solved leaves values unknown
-            if search is None or not search.requested:  # whose end is told for itself
+            if search is None or not search.requested:  # a stopped search reports its end itself
                 warnings.warn(
                     f"{type(self).__name__} has no probabilities: the {what} that they come from was ended "
                     "by max_seconds or Ctrl-C. Raise max_seconds, or set probability=False.",
@@ -165,7 +167,7 @@ class HasProbabilities(ClassifierMixin):
             fitted_on=FITTED_ON[self.calibration_values_],
         )
         name = "loo_decision_" if self.calibration_values_ == LEAVE_ONE_OUT else "cross_fitted_decision_"
-        if not hasattr(type(self), name):  # where it is there without probabilities
+        if not hasattr(type(self), name):  # a method that exists without probabilities
             scores = class_scores(raw, labels.classes.size, scheme)
             known = np.full((labels.codes.size, *scores.shape[1:]), np.nan)
             known[rows] = scores
@@ -194,7 +196,7 @@ class HasProbabilities(ClassifierMixin):
         Raises
         ------
         NotFittedError
-            Before `fit`, or where it was with ``probability=False`` or came to no end.
+            Before `fit`, or if it was fitted with ``probability=False``, or if the fit ended early.
         ValueError
             If `X` holds NaN or infinity, or if its features are not those of `fit`.
 

@@ -50,14 +50,14 @@ def select_backend(
     kernel : Kernel
         A resolved kernel.
     data : Data
-        The rows, first of all those of training.
+        The training rows, or other rows of the same kind.
     n_jobs : int, optional
         Threads; see :func:`mercer.gram.threads.n_threads`.
     memory_limit : int, optional
         Most bytes of an encoding of the rows, or of a block of kernel values that Python evaluates.
     matrix_bytes : int, default 0
-        Bytes that the whole matrix of a kernel function may take, so that the function is called once; 0 by default,
-        for rows that are not those of training.
+        Bytes that the whole matrix of a kernel function may take, so that the function is called once; 0 for rows
+        other than the training rows.
 
     Returns
     -------

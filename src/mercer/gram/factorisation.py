@@ -17,17 +17,17 @@ from scipy.linalg import lapack, solve_triangular
 from mercer._typing import FloatArray, IndexArray, RealArray
 
 Check = Callable[[], None]
-"""Called between blocks of work; what it raises ends the work."""
+"""Called between blocks of work; it may raise an error, which ends the work."""
 
 Result = TypeVar("Result")
 
 BLOCK = 256  # rows of a block that LAPACK factorises in one call
-WORK = 2**29  # multiplications between two calls of `check`: some 50 ms of one core
-LOOK_SECONDS = 0.05  # between two calls of `check` while a thread computes
+WORK = 2**29  # multiplications between two calls of `check`, about 50 ms of one core
+LOOK_SECONDS = 0.05  # seconds between two calls of `check` while a thread computes
 
 
 def no_check() -> None:
-    """Let the work go on to its end."""
+    """Never stop the work."""
 
 
 def cholesky(matrix: RealArray, check: Check = no_check) -> bool:
@@ -36,13 +36,13 @@ def cholesky(matrix: RealArray, check: Check = no_check) -> bool:
     Parameters
     ----------
     matrix : ndarray of shape (n, n), float32 or float64, C order
-        Only the lower triangle is read. Above the diagonal, what is left there has no meaning.
+        Only the lower triangle is read. Values above the diagonal have no meaning afterwards.
     check : callable, optional
 
     Returns
     -------
     bool
-        Whether the matrix is positive definite in its precision. Else the matrix holds no factor.
+        Whether the matrix is positive definite in its precision. If it is not, the matrix holds no factor.
 
     Notes
     -----
@@ -93,7 +93,7 @@ def independent(matrix: FloatArray, tol: float, check: Check = no_check) -> tupl
         matrix[own, :first] = matrix[first + places, :first]
         matrix[last:, own] = matrix[last:, first + places]
         _solve_below(matrix, first, first + rank, last, check)
-        matrix[first:, first + rank : last] = 0.0  # columns of dependent vectors take no part
+        matrix[first:, first + rank : last] = 0.0  # columns of dependent vectors have no effect
         is_chosen[first : first + rank] = True
     if not is_chosen.all():
         matrix = matrix[np.ix_(is_chosen, is_chosen)]
@@ -163,13 +163,13 @@ def _blocks(n: int) -> list[tuple[int, int]]:
 
 
 def _columns(right: RealArray) -> list[slice]:
-    """Pieces of columns, so that a block of rows takes no more than `WORK`."""
+    """Return parts of the columns, so that a block of rows takes at most `WORK` multiplications."""
     width = max(1, WORK // (BLOCK * max(1, right.shape[0])))
     return [slice(first, first + width) for first in range(0, right.shape[1], width)]
 
 
 def _updated_blocks(matrix: RealArray, check: Check) -> Iterator[tuple[int, int]]:
-    """Yield blocks of columns (first, last), from the diagonal down less the products of the columns before."""
+    """Yield blocks of columns (first, last), after subtraction of the products of all earlier columns."""
     n = matrix.shape[0]
     for first, last in _blocks(n):
         height = WORK // (BLOCK * first) if first else n
@@ -181,7 +181,7 @@ def _updated_blocks(matrix: RealArray, check: Check) -> Iterator[tuple[int, int]
 
 
 def _solve_below(matrix: RealArray, first: int, middle: int, last: int, check: Check) -> None:
-    """Solve X L' = what is below a factorised block, (first, middle), from row `last` on."""
+    """Solve X L' = B in place; L is the factorised block (first, middle), and B has the rows from `last` on."""
     triangle = matrix[first:middle, first:middle]
     height = WORK // BLOCK**2
     for top in range(last, matrix.shape[0], height) if middle > first else ():

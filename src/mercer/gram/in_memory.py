@@ -1,4 +1,4 @@
-"""Kernel values that are all in memory: rows of a matrix are gathered, and added up."""
+"""Kernel values that are all in memory: a backend that reads the rows of a matrix."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mercer.gram.backend import Backend
 from mercer.gram.threads import n_threads
 from mercer.kernels.instruction_set import select_isa
 
-_VALUES = 1 << 24  # some 20 ms of one thread
-_PROBES, _UNLIKELY = 4, 10.0  # an error is larger than so many times what all probes show of it once in 25,000 times
-_MANY = 4  # columns wanted of so many: adding up whole rows, one after the other, costs less than picking from them
+_VALUES = 1 << 24  # kernel values read in one call, about 20 ms of one thread
+_PROBES, _UNLIKELY = 4, 10.0  # probes; an error exceeds so many times their largest value in 1 of 25,000 cases
+_MANY = 4  # from one column in so many on, adding whole rows is faster than picking columns
 
 
 @final
@@ -28,7 +28,7 @@ class InMemoryRows(Precomputed):
     ----------
     matrix : ndarray of shape (n, n), float32 or float64
     n_jobs : int, optional
-        Threads for what is done once for all machines.
+        Threads for work that is done once for all machines.
     """
 
     def __init__(self, matrix: npt.NDArray[np.floating], *, n_jobs: int | None = None) -> None:
@@ -42,18 +42,18 @@ class InMemoryRows(Precomputed):
     def errors_of(
         self, values: FloatArray, rows: IndexArray, coefficients: FloatArray, firsts: IndexArray
     ) -> FloatArray:
-        """Return about how far `values` (n_points, n) are from the matrix times points that have these coefficients.
+        """Return an estimate of the error of `values` (n_points, n), which are the matrix times points.
 
-        Coefficients belong to `rows` of the matrix; those of each point begin at `firsts`, one point after the other.
-        For a random r, r'K times the coefficients must be r'values; where values are off by e, these differ by r'e,
-        which is as large as a normal random number as wide as e is long. [Freivalds (1977), with real numbers]
-        Costs n² multiplications for the first point, 8 n for any other.
+        The coefficients of the points belong to `rows` of the matrix; those of each point begin at `firsts`. For a
+        random vector r, r'K times the coefficients must equal r'values. If `values` has the error e, the two differ by
+        r'e, a normal random number whose standard deviation is the length of e [Freivalds (1977), with real numbers].
+        Costs n² multiplications for the first point, 8 n for each other point.
         """
         return self._probes.errors_of(values, rows, coefficients, firsts)
 
 
 class _Probes:
-    """What all views of rows of a matrix share: its diagonal, random vectors and their products with it."""
+    """Shared by all views of the rows of a matrix: its diagonal, random vectors and their products with it."""
 
     def __init__(self, matrix: npt.NDArray[np.floating], n_threads: int) -> None:
         self._matrix, self._n_threads = matrix, n_threads
@@ -69,7 +69,7 @@ class _Probes:
 
     @lazy_property
     def diagonal(self) -> FloatArray:
-        """Of the whole matrix; to look it up there takes a page of memory for each value."""
+        """Diagonal of the whole matrix, stored because reading it there touches a page of memory for each value."""
         return self._matrix.diagonal().astype(np.float64)
 
     @lazy_property
@@ -83,23 +83,23 @@ class _Probes:
 
 @final
 class InMemoryBackend(Backend):
-    """Looks values up in a square, symmetric matrix; see `mercer.kernels.evaluated.EvaluatedKernel`.
+    """Looks up values in a square, symmetric matrix; see `mercer.kernels.evaluated.EvaluatedKernel`.
 
     Parameters
     ----------
     data : Precomputed
         Rows of the matrix.
     n_jobs : int, optional
-        Threads.
+        Number of threads.
     """
 
     values_per_call = _VALUES
-    kernel_is_expensive = False  # they are kept already
+    kernel_is_expensive = False  # all values are in memory
 
     def __init__(self, data: Precomputed, *, n_jobs: int | None = None) -> None:
         self.n_threads = n_threads(n_jobs)
         del data
-        self.roundoff = 1.0  # values are what they are
+        self.roundoff = 1.0  # values are used as given
         self._largest = 0.0
 
     def block(
@@ -113,7 +113,7 @@ class InMemoryBackend(Backend):
         rounded: bool = False,
     ) -> None:
         """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
-        del rounded  # values are what they are
+        del rounded  # values are used as given
         matrix, rows = _columns(left, left_rows)
         gather_rows(matrix, rows, _columns(right, right_rows)[1], out, self.n_threads)
 
@@ -128,7 +128,7 @@ class InMemoryBackend(Backend):
         single: bool = False,
     ) -> FloatArray:
         """Return K(left, right) @ vectors; see :class:`Backend`."""
-        del single  # values are what they are
+        del single  # values are used as given
         matrix, wanted = _columns(left, left_rows)
         _, rows = _columns(right, right_rows)
         all_columns = _MANY * wanted.size >= matrix.shape[1]
@@ -150,7 +150,7 @@ class InMemoryBackend(Backend):
 
 
 def _columns(rows: Data, chosen: IndexArray | None) -> tuple[Any, IndexArray]:
-    """The whole matrix, and which of its rows (and columns) these are."""
+    """Return the whole matrix, and the numbers of the chosen rows (and columns) in it."""
     assert isinstance(rows, Precomputed)
     own = rows.own_columns()
     return rows.whole, np.ascontiguousarray(own if chosen is None else own[chosen], dtype=np.int64)

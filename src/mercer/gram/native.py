@@ -19,33 +19,33 @@ from mercer.gram.tile_calls import PANEL_BYTES, TileCalls, symmetric_sum_bytes
 from mercer.kernels.program import PASSES, Op, Program, Step
 
 MAX_STACK, MAX_PROGRAM = 8, 256
-"""Tiles and steps of the longest program that the native core takes (see native/kernels/program.hpp)."""
+"""Most tiles on the stack, and most steps, of a program that the native core accepts (native/kernels/program.hpp)."""
 
 
-_LEFT_BYTES = 192 << 10  # packed rows of each thread (native/kernels/run_dense.hpp)
-_LIST_SHARE = 5  # bytes of lists of rare features, for each byte of a CSR table, at most
-_COLUMN_BYTES, _HEAD_BYTES = 16, 4  # for each column of a CSR table: in the table, and in each thread
-_NORM_ROUNDING = 1.0 + 2.0**-20  # a norm that was summed in double, rounded up
-_SHORT_ROW, _SHORT_SPARSE_ROW = 64, 24  # multiplications that cost about as much as looking a value up
+_LEFT_BYTES = 192 << 10  # bytes of packed rows in each thread (native/kernels/run_dense.hpp)
+_LIST_SHARE = 5  # most bytes that lists of rare features take for each byte of a CSR table
+_COLUMN_BYTES, _HEAD_BYTES = 16, 4  # bytes for each column of a CSR table: in the table, and in each thread
+_NORM_ROUNDING = 1.0 + 2.0**-20  # factor that rounds a norm up, because its sum has rounding errors
+_SHORT_ROW, _SHORT_SPARSE_ROW = 64, 24  # multiplications that take as long as reading a cached value
 
 
 @final
 class NativeBackend(Backend):
-    """Evaluates a program over tiles, in float64, on several threads; the results do not depend on how many.
+    """Evaluates a program over tiles, in float64 and in several threads; results do not depend on their number.
 
     Parameters
     ----------
     program : Program
-        What a kernel lowers to.
+        The program of the kernel.
     data : Data
-        The training rows: their mean is subtracted before distances are taken, which keeps digits.
+        The training rows. Their mean is subtracted before distances are computed, which preserves digits.
     direct : bool, default False
-        Whether distances come from differences, coordinate by coordinate. Inner products give them twice as fast, but
-        lose digits where rows are much closer to each other than to their mean.
+        Whether distances are computed from differences of coordinates. Inner products are twice as fast, but lose
+        digits if rows are much closer to each other than to their mean.
     reach : float, default 0
-        Of the program on these rows; see :func:`exponent_reach`.
+        The result of :func:`exponent_reach` for the program on these rows.
     layout : Layout, optional
-        Of the program on the training rows, where it is known.
+        The layout of the program on the training rows, if it is known.
     integers : IntegerForm, optional
         The training rows as multiples of a step, for single precision.
     n_jobs : int, optional
@@ -75,7 +75,7 @@ class NativeBackend(Backend):
         self.values_per_call = self._calls.values_per_call
         self.roundoff = roundoff_of(program, self._layout, rows) + (0.0 if direct else 2.0 * reach)
         self._program, self._direct = program, direct
-        # Passes over columns read them by their numbers in the whole table.
+        # Passes over chosen columns use column numbers of the whole table, so it is not narrowed for them.
         is_wide = isinstance(rows, CSR) and rows.is_wide and not self._layout.columns
         self._columns = self._occurring(data) if is_wide else None
         width = rows.p if self._columns is None else self._columns.size
@@ -129,20 +129,20 @@ class NativeBackend(Backend):
         *,
         single: bool = False,
     ) -> FloatArray:
-        """Return one of so many summands of K(data, data) @ vectors; see :class:`Backend`."""
+        """Return summand `part` of the `parts` whose sum is K(data, data) @ vectors; see :class:`Backend`."""
         return self._calls.matvec_part(
             self._tables_of(data, single=single)[0], rows, vectors, part, parts, single=single
         )
 
     def tiles(self, data: Data) -> Tiles:
-        """Return what native code needs; see :class:`Backend`."""
+        """Return the table and the program for native code; see :class:`Backend`."""
         return self._calls.tiles(self._tables_of(data, single=True)[0])
 
     def matvec_bounded(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
     ) -> tuple[FloatArray, FloatArray] | None:
         """Return K(left, right) @ vectors from values in single precision, with bounds; see :class:`Backend`."""
-        sizes = np.abs(vectors).max(axis=1, initial=0.0)  # no vector has more
+        sizes = np.abs(vectors).max(axis=1, initial=0.0)  # largest weight of each row in any vector
         bound = self.single_precision_bound(left, left_rows, right, right_rows, sizes)
         if bound is None:
             return None
@@ -158,7 +158,7 @@ class NativeBackend(Backend):
     def single_precision_bound(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, weights: FloatArray
     ) -> FloatArray | None:
-        """Return how far `matvec` with `single` may be off; see :class:`Backend`."""
+        """Return a bound on the error of `matvec` with `single`; see :class:`Backend`."""
         if self._direct:
             return None
         return self._rounding(left, right).bound(left_rows, right_rows, weights)
@@ -199,7 +199,7 @@ class NativeBackend(Backend):
         return classes
 
     def _tables_of(self, *sides: Data, single: bool) -> list[Table]:
-        """Return the tables of both sides, whose columns have the same numbers."""
+        """Return the tables of both sides, with the same numbers for the same columns."""
         columns = self._columns
         if columns is not None:
             fresh = [self._occurring(data) for data in sides if (id(data), columns.size, False) not in self._tables]
@@ -213,7 +213,7 @@ class NativeBackend(Backend):
         return rows.columns
 
     def _table(self, data: Data, columns: IndexArray | None, *, single: bool) -> Table:
-        """Return the rows as native code takes them; of sparse rows with `columns`, these columns alone."""
+        """Return the table for native code; for sparse rows with `columns`, it has only these columns."""
         are_integers = single and self._integers is not None
         key = id(data), 0 if columns is None else columns.size, are_integers
         held = self._tables.get(key)
@@ -232,7 +232,7 @@ class NativeBackend(Backend):
 
 
 def _longest_row(data: Data) -> int:
-    """Most products that an inner product of a row adds up."""
+    """Largest number of products in an inner product with a row."""
     return data.p if isinstance(data, Dense) else int(np.diff(data.matrix.indptr).max(initial=0))  # type: ignore[attr-defined]
 
 
@@ -242,11 +242,12 @@ def _row_length(data: Data) -> int:
 
 
 def roundoff_of(program: Program, layout: Layout, rows: Data) -> float:
-    """Return the relative error of a kernel value in units of roundoff, but for squared distances by inner products.
+    """Return the relative error of a kernel value in units of roundoff.
 
-    Sums over features have about the square root of as many roundings; powers and products of kernels multiply that.
-    Distances of CSR rows that are what the rows do not share, and hyperbolic tangents of large inner products, lose as
-    many digits as the numbers in them are large.
+    The error of squared distances from inner products is not included. A sum over p features counts about sqrt(p)
+    roundings; powers and products of kernels multiply that. L1 and chi-squared distances of CSR rows are norm + norm
+    minus twice the shared part, so their error grows with the norms. For hyperbolic tangents, it grows with the inner
+    products.
     """
     found = (1.0 + 0.25 * _longest_row(rows) ** 0.5) * _most_factors(program)
     if not isinstance(rows, Dense):
@@ -258,7 +259,7 @@ def roundoff_of(program: Program, layout: Layout, rows: Data) -> float:
 
 
 def _most_factors(program: Program) -> float:
-    """Most sums over features that a value is a product of, powers included."""
+    """Largest number of sums over features that are multiplied to give a value; a power counts as a product."""
     stack: list[float] = []
     for op, number in program:
         if op in PASSES or op is Op.CONST:
@@ -272,10 +273,10 @@ def _most_factors(program: Program) -> float:
 
 
 def exponent_reach(program: Program, data: Data, layout: Layout | None = None) -> float:
-    """Return how much squared distances can change the logarithm of a kernel value on these rows, 0 without distances.
+    """Return how much squared distances can change the logarithm of a kernel value on these rows; 0 without distances.
 
-    Distances from inner products are off by a few units of roundoff of the squared distance *to the mean*; times the
-    scale in exp(-scale d^2), that is the relative error of the kernel value, in units of roundoff.
+    The error of a distance from inner products is a few units of roundoff of the squared distance *to the mean*. Times
+    the scale in exp(-scale d^2), it is the relative error of the kernel value, in units of roundoff.
     """
     distances = {step for step in program if step[0] is Op.SQDIST}
     if not distances or data.n == 0:
@@ -285,19 +286,19 @@ def exponent_reach(program: Program, data: Data, layout: Layout | None = None) -
 
 
 def shared_reach(program: Program, layout: Layout) -> float:
-    """As `exponent_reach`, for distances of CSR rows that are norm + norm - 2 times what the rows share."""
+    """Return the same as `exponent_reach`, for L1 and chi-squared distances of CSR rows (see :func:`roundoff_of`)."""
     steps = {step for step in program if step[0] in (Op.L1, Op.CHI2)}
     with np.errstate(over="ignore", invalid="ignore"):
         return sum(distance_sensitivity(program, step) * 2.0 * layout.sum_reach(step) for step in steps)
 
 
 def distance_sensitivity(program: Program, distance: Step) -> float:
-    """Return by how much the logarithm of a kernel value changes, at most, for a unit of one pass.
+    """Return the largest change of the logarithm of a kernel value per unit of one pass.
 
-    A pass is a squared distance or an inner product; of a hyperbolic tangent, the value counts and not its logarithm.
-    Infinite where a root is taken of it, which has half of its digits.
+    A pass is a distance or an inner product. For a hyperbolic tangent, the change of the value counts, not that of its
+    logarithm. The result is infinite if a root of the pass is taken, because a root has half of its digits.
     """
-    stack: list[tuple[float, float]] = []  # of the value where it is linear in the distance, and of its logarithm
+    stack: list[tuple[float, float]] = []  # changes of a value that is linear in the pass, and of its logarithm
     for op, number in program:
         if op in PASSES or op is Op.CONST:
             stack.append((float((op, number) == distance), 0.0))

@@ -1,4 +1,4 @@
-"""How far kernel values evaluated in single precision may be from the exact ones: bounds, proved in the documentation.
+"""Proved bounds on the error of kernel values that are evaluated in single precision.
 
 The proof is in docs/concepts/certificate.md; each line of :func:`_follow` is one of its steps.
 """
@@ -16,74 +16,77 @@ from mercer.kernels.program import PASSES, Op, Program
 Norms = TypeVar("Norms", float, FloatArray)
 
 Part: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
-"""Least value, largest value, and bound on the error, of a tile on the stack."""
+"""Smallest value, largest value and error bound of a tile on the stack."""
 
-_TERMS_PER_SUM = 64  # of dense rows (native/kernels/dense_panels.hpp)
-_OF_INTEGERS = 8  # roundings of a distance, at least 4; the fewer they are, the more counts how far 0 is
-_U = 1.01 * 2.0**-24  # unit roundoff of float32, with a hundredth for the double precision beside it
-_TINY = 2.0**-147  # more than any product or conversion loses below the normal range of float32
-_CUT = 2.0**-123  # exponentials below are cut off to 0
-_LARGEST = 2.0**126  # four times as much overflows: room for the sums of a few such numbers on the way
-_CLASSES, _STEPS_PER_OCTAVE = 32, 4  # of norms: the last class has all that are 200 times smaller than the largest
-_DOUBLE = 2.0**-52  # of one multiplication and addition in float64, with room for the bound's own arithmetic
-_WORTH_A_GROUP = 0.5  # of the bound without it: sums over another group take a fifth of the time of values
-_SMALLEST = 2.0**-1000  # more than float64 loses below its normal range
+_TERMS_PER_SUM = 64  # terms; length of the partial sums of dense rows (native/kernels/dense_panels.hpp)
+_OF_INTEGERS = 8  # roundings counted for a distance, at least 4; with fewer, the distance of rows from 0 counts more
+_U = 1.01 * 2.0**-24  # unit roundoff of float32, with 1 % added for operations in double precision
+_TINY = 2.0**-147  # larger than the underflow error of any product or conversion in float32
+_CUT = 2.0**-123  # exponentials below this are set to 0
+_LARGEST = 2.0**126  # largest intermediate number with a bound; float32 overflows at four times this
+_CLASSES, _STEPS_PER_OCTAVE = (
+    32,
+    4,
+)  # classes, and classes per octave; the last has all norms below 1/200 of the largest
+_DOUBLE = 2.0**-52  # relative error of one multiplication and addition in float64, and of the bound's own arithmetic
+_WORTH_A_GROUP = 0.5  # share of the bound; a second group must lower it below this, because its sums take time
+_SMALLEST = 2.0**-1000  # larger than the underflow error of float64
 
 
 class Sums(NamedTuple):
-    """How inner products are added up: most terms there are, and most roundings that one of them passes through."""
+    """Summation of inner products: the number of terms, and the most roundings that one term passes through."""
 
     n_terms: int
     depth: int
 
     @classmethod
     def of_dense(cls, p: int) -> Sums:
-        """Return how tiles of dense rows add: sums of some terms, one after the other."""
+        """Return the summation of dense rows: in parts of 64 terms, one term after the other."""
         n_sums = -(-p // _TERMS_PER_SUM)
         return cls(p, min(p, _TERMS_PER_SUM) + max(0, n_sums - 1))
 
     @classmethod
     def of_integers(cls, p: int, *, centred: bool) -> Sums:
-        """Return how tiles of integers add: exactly; see :func:`integers_reach` for what `centred` means."""
+        """Return the summation of integers, which is exact; see :func:`integers_reach` for what `centred` means."""
         return cls(p, _OF_INTEGERS - 4 if centred else 2)
 
     @classmethod
     def in_turn(cls, n_terms: int) -> Sums:
-        """Return how one term after the other is added."""
+        """Return the summation of one term after the other."""
         return cls(n_terms, n_terms)
 
 
 def integers_reach(norms: Norms, *, centred: bool) -> Norms:
-    """Return what norms of rows of integers count for in bounds, beside those of rows minus a centre if there is one.
+    """Return the norms that bounds use for rows of integers; with a centre, they are added to the centred norms.
 
-    A multiple is off by a share of the number as it is given, wherever the centre is.
+    The error of a multiple is a share of the number as given, wherever the centre is.
     """
     return norms / _OF_INTEGERS if centred else norms
 
 
 def sq_distance_error(sums: Sums, left: Norms, right: Norms) -> Norms:
-    """Return a bound on the error of squared distances in single precision, but for what underflows."""
+    """Return a bound on the error of squared distances in single precision, without underflow."""
     return _gamma(sums.depth + 4) * (left + right) ** 2
 
 
 def single_precision_error(
     program: Program, sums: Sums, left: FloatArray, right: FloatArray, centre: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    """Return a bound on the error of kernel values in single precision, and one on their size.
+    """Return bounds on the error and on the size of kernel values in single precision.
 
     Parameters
     ----------
     program : Program
     sums : Sums
     left, right : ndarrays that broadcast against each other
-        Norms of rows, as they are packed: minus the centre, if there is one.
+        Norms of the packed rows, from which the centre is subtracted if there is one.
     centre : float
         Norm of the centre.
 
     Returns
     -------
     error, size : ndarray
-        Of the shape of `left` times `right`. Infinite where nothing can be said; neither falls where a norm rises.
+        Arrays of the shape of `left * right`; infinite if there is no bound. They never decrease if a norm grows.
     """
     largest, size, error = _follow(program, sums, left, right, centre)
     known = largest < _LARGEST  # False for NaN
@@ -93,7 +96,7 @@ def single_precision_error(
 def _follow(
     program: Program, sums: Sums, left: FloatArray, right: FloatArray, centre: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Largest size of any number on the way, largest size of the result, and bound on its error."""
+    """Return the largest intermediate number, the largest result, and a bound on the error of the result."""
     stack: list[Part] = []
     with np.errstate(over="ignore", invalid="ignore"):
         product, squares = left * right, (left + right) ** 2
@@ -110,7 +113,7 @@ def _follow(
             elif op in (Op.L1, Op.CHI2):
                 off = (2.0 if op is Op.L1 else 3.0) * _gamma(sums.depth + 9) * absolute
                 stack.append((np.zeros_like(absolute), absolute, off + 8.0 * lost))
-            elif op is Op.HAMMING:  # numbers that differ may be equal in single precision
+            elif op is Op.HAMMING:  # different numbers may become equal in single precision
                 most = np.full_like(absolute, sums.n_terms if sums.n_terms < 2**20 else math.inf) * 2.0
                 stack.append((np.zeros_like(absolute), most, most))
             elif op in (Op.MINIMUM, Op.SUM):
@@ -131,7 +134,7 @@ def _follow(
 
 
 def _gamma(n: float) -> float:
-    """Relative error of n roundings after each other [Higham, section 3.1]; infinite beyond 8 million of them."""
+    """Return the relative error of n successive roundings [Higham, section 3.1]; infinite beyond 8 million."""
     return n * _U / (1.0 - n * _U) if n * _U <= 0.5 else math.inf
 
 
@@ -153,7 +156,7 @@ def _multiply(a: Part, b: Part) -> Part:
 
 def _map(op: Op, number: float, low: FloatArray, high: FloatArray, error: FloatArray) -> Part:
     size = _size(low, high)
-    found = size + error  # the largest number that single precision may have here
+    found = size + error  # largest number that can occur here in single precision
     match op:
         case Op.SCALE:
             ends = (number * low, number * high)
@@ -171,14 +174,14 @@ def _map(op: Op, number: float, low: FloatArray, high: FloatArray, error: FloatA
             largest, relative = np.exp(high), np.expm1(error + 4.0 * _U)
             return np.zeros_like(high), largest, largest * relative + _CUT * (1.0 + relative)
         case Op.SQRT:
-            # Upwards by what the bound itself may have lost in float64: a root makes much of it near 0.
+            # Rounded up by the float64 error of the bound itself, which a root magnifies near 0.
             low, root = np.sqrt(np.maximum(low, 0.0)), np.sqrt(np.maximum(high, 0.0) + _SMALLEST)
             with np.errstate(divide="ignore", invalid="ignore"):
-                off = np.fmin(np.sqrt(error), error / low)  # |sqrt(a) - sqrt(b)| is at most either of them
+                off = np.fmin(np.sqrt(error), error / low)  # both bound |sqrt(a) - sqrt(b)|
             return low, root, off + 2.0 * _U * (root + off)
         case Op.LOG:
             with np.errstate(divide="ignore", invalid="ignore"):
-                # Outwards by what the bounds themselves may have been rounded: the logarithm makes much of it near 1.
+                # Widened by the float64 error of the bounds themselves, which a logarithm magnifies near 1.
                 low, high = np.log(low * (1.0 - _DOUBLE)), np.log(high * (1.0 + _DOUBLE))
                 least = np.exp(low) - error
                 off = np.where(least > 0.0, error / least, np.inf)
@@ -189,7 +192,7 @@ def _map(op: Op, number: float, low: FloatArray, high: FloatArray, error: FloatA
 
 
 class NormClasses:
-    """Rows in classes of similar norm, each bounded by its largest: bounds are then found once a class.
+    """Rows in classes of similar norm. Error bounds are computed once for each class, from its largest norm.
 
     Parameters
     ----------
@@ -198,7 +201,9 @@ class NormClasses:
     Attributes
     ----------
     of_row : ndarray of int64 of shape (n,)
+        The class of each row.
     largest : ndarray of shape (n_classes,)
+        The largest norm of each class.
     """
 
     def __init__(self, norms: FloatArray) -> None:
@@ -213,19 +218,19 @@ class NormClasses:
         return self.of_row if rows is None else self.of_row[rows]
 
     def masses(self, rows: IndexArray | None, weights: FloatArray) -> FloatArray:
-        """Return the sizes of weights of chosen rows, added up by class."""
-        return np.bincount(self.of(rows), np.abs(weights), _CLASSES).astype(np.float64, copy=False)  # int64 of no rows
+        """Return the sums of |weights| of chosen rows by class."""
+        return np.bincount(self.of(rows), np.abs(weights), _CLASSES).astype(np.float64, copy=False)  # int64 if empty
 
 
 class Rounding:
-    """How far sums of kernel values in single precision may be off, between rows of two tables in classes of norm.
+    """Bounds on the error of sums of kernel values in single precision, between the rows of two tables.
 
     Parameters
     ----------
     program : Program
     sums : Sums
     left, right : NormClasses
-        Of rows as they are packed: minus the centre, if there is one.
+        Classes of the packed rows, from which the centre is subtracted if there is one.
     centre : float
         Norm of the centre.
 
@@ -242,7 +247,7 @@ class Rounding:
         norms = left.largest[:, None], right.largest
         self.value_bound = float(_follow(program, sums, left.largest[:1], right.largest[:1], centre)[1][0])
         self._error, self._size = single_precision_error(program, sums, *norms, centre)
-        # As a share of the values found, beside 2^-121; only of exponentials.
+        # Error relative to the computed value, in addition to 2^-121; only for exponentials.
         self._relative: FloatArray | None = None
         if program[-1][0] is Op.EXP:
             largest, _, error = _follow(program[:-1], sums, *norms, centre)
@@ -253,34 +258,34 @@ class Rounding:
 
     @property
     def is_relative(self) -> bool:
-        """Whether bounds from the values that were found are closer where these are small."""
+        """Whether :meth:`closer_bound` can be used: it is closer than :meth:`bound` if values are small."""
         return self._relative is not None
 
     def bound(self, left_rows: IndexArray | None, right_rows: IndexArray | None, weights: FloatArray) -> FloatArray:
-        """Return a bound on the error of sum_j weights_j k(x_i, z_j) where the kernel values are in single precision.
+        """Return a bound on the error of sum_j weights_j k(x_i, z_j) with kernel values in single precision.
 
-        `weights` belong to `right_rows`; there is a bound for each of `left_rows`.
+        `weights` belong to `right_rows`; the result has one bound for each of `left_rows`.
         """
         mass = self._right.masses(right_rows, weights)
         used = np.flatnonzero(mass)
         error, size = self._error[:, used], self._size[:, used]
         with np.errstate(over="ignore", invalid="ignore"):
-            of_value = error + (weights.size + 2) * _DOUBLE * (size + error)  # rounded once more for each that is added
+            of_value = error + (weights.size + 2) * _DOUBLE * (size + error)  # each addition rounds
             bound = of_value @ mass[used] + _SMALLEST
         bound[np.isnan(bound)] = np.inf
         return bound[self._left.of(left_rows)]
 
     def groups(self, right_rows: IndexArray | None, weights: FloatArray) -> IndexArray:
-        """Return a group for each of `right_rows`, by norm, that :meth:`closer_bound` is closest with: 0, or 0 and 1.
+        """Return the group of each of `right_rows`, 0 or 1, with which :meth:`closer_bound` is closest.
 
-        Of the rounding between a table and itself: bounds are those of rows of typical norm with each other. A few rows
-        far out would have the bound of all others be theirs: they come into a group of their own.
+        Both sides must be the same table; the bound of a row of typical norm decides. A few rows of large norm would
+        raise the bound of all rows, so they form group 1.
         """
         assert self._relative is not None
         own, mass = self._right.of(right_rows), self._right.masses(right_rows, weights)
         inside = np.cumsum(mass)
         typical = np.searchsorted(inside, 0.5 * inside[-1])
-        first = int(own.min(initial=_CLASSES - 1))  # no row is of a larger norm
+        first = int(own.min(initial=_CLASSES - 1))  # class of the largest norm
         relative, outside = self._relative[typical, first:], (inside - mass)[first:]
         if not np.isfinite(relative).all():
             return np.zeros(own.size, dtype=np.int64)
@@ -296,13 +301,13 @@ class Rounding:
         groups: IndexArray,
         magnitudes: FloatArray,
     ) -> FloatArray:
-        """Return what :meth:`bound` does, from the values that were found: closer where they are small.
+        """Return bounds like :meth:`bound`, but from computed values: closer if the values are small.
 
-        `magnitudes` are the sums of |weights_j| k(x_i, z_j) over each of the `groups`, (m, n_groups), by values in
-        single precision.
+        `magnitudes` are the sums of |weights_j| k(x_i, z_j) over each of the `groups`, (m, n_groups), with kernel
+        values in single precision.
         """
         assert self._relative is not None
-        added = 2.0 * (weights.size + 2) * _DOUBLE  # of the magnitudes, and of the combination itself
+        added = 2.0 * (weights.size + 2) * _DOUBLE  # rounding of the magnitudes, and of the sum itself
         bound = np.full(magnitudes.shape[0], 4.0 * _CUT * float(np.abs(weights).sum()) + _SMALLEST)
         ours, theirs = self._left.of(left_rows), self._right.of(right_rows)
         for group, found in enumerate(magnitudes.T):

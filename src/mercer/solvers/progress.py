@@ -1,4 +1,4 @@
-"""How far a search is, and how long it will still take."""
+"""Progress of a search, and an estimate of the time left."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from typing import Any
 
 from mercer.solvers.base import Progress
 
-MAX_STEPS = 1_000_000  # solver steps a fit of a search may take at least
-_STEPS_PER_ROW = 100  # solver steps a row a fit of a search may take
+MAX_STEPS = 1_000_000  # steps; limit of the solver in each fit of a search, for up to 10,000 rows
+_STEPS_PER_ROW = 100  # steps for each row; limit of the solver for more rows
 
 
 def most_steps(n: int) -> int:
-    """Steps of the solver after which a machine of a search on n rows is judged as it stands."""
+    """Return the limit of solver steps of a fit in a search; a machine that reaches it is scored as it is."""
     return max(MAX_STEPS, _STEPS_PER_ROW * n)
 
 
-_GROWTH = 1.3  # assumed growth of the cost of a step along a path, if no path has come that far
+_GROWTH = 1.3  # assumed ratio of the costs of successive cells, if no path has reached that place
 
 
 @dataclass(frozen=True)
 class StageProgress:
-    """What the callback of a search, of leave-one-out or of a study is told.
+    """Progress report for the callback of a search, of leave-one-out or of a study.
 
     Attributes
     ----------
     stage : str
-        What is being done.
+        Name of the stage.
     done, total : int
-        Pieces of work of this stage; 0 of 0 where they cannot be counted.
+        Pieces of work of this stage; both are 0 if they cannot be counted.
     seconds_left : float or None
-        Estimate for this stage, from what its pieces have cost so far; None before there is one.
+        Estimated time left for this stage, from the costs so far; None if there is no estimate yet.
     note : str
-        The piece just done.
+        The piece of work that was done last.
     stopped : str
-        Why the work goes no further although there is more: "interrupted", "time limit" or "".
+        Why the work ended early: "interrupted" or "time limit"; "" if it did not.
     """
 
     stage: str
@@ -48,25 +48,25 @@ class StageProgress:
 
 
 def fit_progress(stage: str, progress: Progress) -> StageProgress:
-    """Progress of a single fit; the time left is unknown."""
+    """Return the progress of a single fit, without an estimate of the time left."""
     note = f"{progress.stage}: violation {progress.violation:.1e}, to come down to {progress.tol:.0e}"
     return StageProgress(stage, note=note)
 
 
 class CostEstimate:
-    """Estimates what the rest of a search costs from the pieces measured so far.
+    """Estimates the time for the rest of a search from the costs measured so far.
 
-    The search is a list of paths, each a list of cells, each of which is done once for every fold. A fold of a cell is
-    taken to cost what the cell's other folds cost; else what cells at its place cost in other paths, of the same kind
-    if there are any, times what its own path has cost so far compared with them; else a little more than the cell
-    before it. Costs are averaged as their logarithms: a path that costs a hundred times more than the others says
-    little about the next one.
+    The search is a list of paths; a path is a list of cells; a cell is done once for every fold. The expected cost of a
+    cell in one fold is the first of these that is known: the mean cost of its other folds; the geometric mean of the
+    costs at its place in other paths (of the same kind, if there are any), scaled by the cost of its own path relative
+    to theirs; 1.3 times the cost of the cell before it. The geometric mean gives little weight to a path that costs a
+    hundred times more than the others.
 
     Parameters
     ----------
     n_folds : int
     kind : callable, optional
-        The kind of a cell: costs of one kind say little about those of another.
+        Returns the kind of a cell; costs of one kind are a poor estimate for another kind.
 
     Examples
     --------
@@ -85,11 +85,11 @@ class CostEstimate:
         self._seconds: dict[Hashable, list[float]] = {}
 
     def plan(self, paths: Sequence[Sequence[Hashable]]) -> None:
-        """Add paths to what is to be done."""
+        """Add paths to the plan."""
         self._paths += [list(path) for path in paths]
 
     def measured(self, cell: Hashable, seconds: float) -> None:
-        """Record what a cell cost in one fold."""
+        """Record the cost of a cell in one fold."""
         self._seconds.setdefault(cell, []).append(seconds)
 
     @property
@@ -108,9 +108,9 @@ class CostEstimate:
         return sum(map(len, self._seconds.values()))
 
     def seconds_left(self, current: Hashable = None, spent: float = 0.0) -> float:
-        """Estimate for all pieces that are not done; the `current` one has taken `spent` seconds already.
+        """Estimate the time for all pieces that are not done; the `current` cell has taken `spent` seconds so far.
 
-        While that is less than was expected of it, the estimate falls as time goes by; then it rises.
+        The estimate falls with time until the current cell has taken its expected time; then it rises.
         """
         known = {cell: sum(seconds) / len(seconds) for cell, seconds in self._seconds.items()}
         expected = self._expected(known)
@@ -123,13 +123,13 @@ class CostEstimate:
         return max(0.0, left - min(spent, expected.get(current, 0.0)))
 
     def _expected(self, known: dict[Hashable, float]) -> dict[Hashable, float]:
-        """What one fold of each cell costs."""
+        """Return the expected cost of one fold of each cell."""
         return {
             cell: seconds for path in self._paths for cell, seconds in zip(path, self._along(path, known), strict=True)
         }
 
     def _along(self, path: list[Hashable], known: dict[Hashable, float]) -> Iterator[float]:
-        """What one fold of each cell of a path costs."""
+        """Yield the expected cost of one fold of each cell of a path."""
         usual = [self._elsewhere(path, place, known) for place in range(len(path))]
         common = [(known[cell], other) for cell, other in zip(path, usual, strict=True) if cell in known and other]
         ratio = sum(own for own, _ in common) / sum(other for _, other in common) if common else 1.0
@@ -139,7 +139,7 @@ class CostEstimate:
             yield seconds
 
     def _elsewhere(self, path: list[Hashable], place: int, known: dict[Hashable, float]) -> float:
-        """Geometric mean of the costs at this place of other paths, of the same kind if there are any; 0 for none."""
+        """Return the geometric mean of the costs at this place of other paths, if possible of the same kind; else 0."""
         others = [
             other[place] for other in self._paths if other is not path and len(other) > place and other[place] in known
         ]

@@ -1,4 +1,4 @@
-"""Rows of the Gram matrix that a solver asks for again and again, kept in single precision."""
+"""A cache of rows of the Gram matrix that a solver uses repeatedly, in single precision."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from mercer._typing import BoolArray, FloatArray, IndexArray, RealArray
 from mercer.gram import Extent, Gram, add_to, combined, pooled_array
 from mercer.solvers.working_set_sizes import MANY_ROWS
 
-_SPARE_BYTES, _SPARE_BYTES_OF_MANY = 128 << 20, 64 << 20  # of rows, beside as much as the input takes
-_PIECE_BYTES = 24 << 20  # bytes of values that are evaluated at a time, then stored
-_NEVER = np.iinfo(np.int64).max  # number of moves that no round reaches
+_SPARE_BYTES, _SPARE_BYTES_OF_MANY = 128 << 20, 64 << 20  # bytes for cached rows, besides the bytes of the input
+_PIECE_BYTES = 24 << 20  # bytes of values that are evaluated in one call before they are stored
+_NEVER = np.iinfo(np.int64).max  # a number of moves that is never reached
 _FEW_NEW = 0.7  # share of chosen rows that are not cached, above which the whole square is evaluated
 
 
 @final
 class RowCache:
-    """Keeps the rows of variables that move, until it is full.
+    """Caches the rows of variables that move, until it is full.
 
-    A row is evaluated over the columns that are active then. Active variables only become fewer until
-    :meth:`forget`, so it is good for all that are active later; and for those who left after it was evaluated.
+    A row is evaluated for the variables that are active at that time. Until :meth:`forget`, no variable becomes active
+    again, so the row serves all variables that are active later, and those shrunken after its evaluation.
 
     Parameters
     ----------
@@ -39,14 +39,14 @@ class RowCache:
         self._extent = Extent()
         self._values = pooled_array(
             (self._capacity, gram.n), np.float32, self._extent
-        )  # takes the pages that are written
+        )  # only pages that are written take memory
         self._slots = np.full(gram.n, -1, dtype=np.int64)
-        self._began = np.zeros(self._capacity, dtype=np.int64)  # how many moves there had been by then
+        self._began = np.zeros(self._capacity, dtype=np.int64)  # number of moves when each row was evaluated
         self._used = self._most_bytes = 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes that kept rows have taken, and what was evaluated beside them, at most at a time."""
+        """Peak bytes of cached rows, and of the values that were evaluated besides."""
         return self._most_bytes
 
     def _count(self, beside: int = 0) -> None:
@@ -55,7 +55,7 @@ class RowCache:
         self._most_bytes = max(self._most_bytes, rows + beside)
 
     def forget(self) -> None:
-        """Drop all rows: they do not hold what columns that become active again need."""
+        """Drop all rows, because they lack the values of variables that become active again."""
         self._slots[:] = -1
         self._used = 0
 
@@ -70,8 +70,8 @@ class RowCache:
     ) -> Iterator[None]:
         """Add K[active, cols] @ weights to `out[active]`, which may have several columns; yields after bounded work.
 
-        What is `known` is (rows, at, matrix): `matrix[at]` is K[cols, rows], and all of `rows` are active. `n_moves` is
-        how many moves there have been: rows that are kept without it are never used by :meth:`recall`.
+        `known` is (rows, at, matrix): `matrix[at]` is K[cols, rows], and all of `rows` are active. `n_moves` is the
+        number of moves so far; rows that are cached without it are never used by :meth:`recall`.
         """
         yield from self._keep(cols, active, known, n_moves)
         yield from self._add(out, cols, weights, active, self._slots[cols] >= 0)
@@ -79,7 +79,7 @@ class RowCache:
     def recall(
         self, out: FloatArray, cols: IndexArray, weights: FloatArray, rows: IndexArray, n_moves: int
     ) -> Iterator[None]:
-        """Add K[rows, cols] @ weights to `out[rows]`, of rows that were active until there were so many moves."""
+        """Add K[rows, cols] @ weights to `out[rows]`; all of `rows` were active until move `n_moves`."""
         yield from self._add(out, cols, weights, rows, self.knows(cols, n_moves))
 
     def knows(self, cols: IndexArray, n_moves: int) -> BoolArray:
@@ -88,12 +88,12 @@ class RowCache:
         return (slots >= 0) & (self._began[slots] <= n_moves)
 
     def n_missing(self, chosen: IndexArray) -> int:
-        """Return for how many of `chosen` :meth:`fill_square` evaluates the square of kernel values."""
+        """Return the number of `chosen` rows whose kernel values :meth:`fill_square` evaluates."""
         n_new = int(np.count_nonzero(self._slots[chosen] < 0))
         return n_new if n_new <= _FEW_NEW * chosen.size else chosen.size
 
     def fill_square(self, out: RealArray, chosen: IndexArray) -> Generator[None]:
-        """Write K[chosen, chosen] into `out`, from kept rows where there are some; all of `chosen` are active."""
+        """Write K[chosen, chosen] into `out`, from cached rows if there are enough; all of `chosen` are active."""
         if self.n_missing(chosen) == chosen.size:
             yield from self._gram.fill_block(out, chosen, chosen)
             return
@@ -105,10 +105,10 @@ class RowCache:
         gather_square(self._values, slots, chosen, square, out, self._gram.n_threads)
 
     def _add(
-        self, out: FloatArray, cols: IndexArray, weights: FloatArray, rows: IndexArray | None, kept: BoolArray
+        self, out: FloatArray, cols: IndexArray, weights: FloatArray, rows: IndexArray | None, is_cached: BoolArray
     ) -> Iterator[None]:
-        """Add K[rows, cols] @ weights to `out[rows]`, of the columns that are flagged from kept rows."""
-        held, chosen = self._slots[cols[kept]], weights[kept]
+        """Add K[rows, cols] @ weights to `out[rows]`, from cached rows for the columns flagged in `is_cached`."""
+        held, chosen = self._slots[cols[is_cached]], weights[is_cached]
         n_columns = 1 if weights.ndim == 1 else weights.shape[1]
         width = held.size if n_columns == 1 else self._gram.values_per_call // (self._gram.n * n_columns) + 16
         for first in range(0, held.size, max(1, width)):
@@ -116,8 +116,8 @@ class RowCache:
             change = combined(self._values, held[part], rows, chosen[part], self._gram.n_threads)
             add_to(out, rows, change)
             yield
-        if not kept.all():
-            yield from self._gram.accumulate(out, cols[~kept], weights[~kept], rows=rows, single=True)
+        if not is_cached.all():
+            yield from self._gram.accumulate(out, cols[~is_cached], weights[~is_cached], rows=rows, single=True)
 
     def _keep(
         self,
@@ -138,7 +138,7 @@ class RowCache:
             else:
                 narrow = rows.reshape(-1)[: part.size * others.size].reshape(part.size, others.size)
                 yield from self._gram.fill_block(narrow, cols[part], others)
-                scatter_rows(narrow, np.arange(part.size), others, rows)  # in place, for `others` rise
+                scatter_rows(narrow, np.arange(part.size), others, rows)  # in place, because `others` is sorted
             if known is not None:
                 chosen, at, square = known
                 scatter_rows(square, at[part], chosen, rows)

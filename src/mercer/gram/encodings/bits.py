@@ -1,4 +1,4 @@
-"""Tables whose columns take two values each, a step apart: rows are bits, and distances count those that differ."""
+"""Tables whose columns have two values with one common difference: rows are bits, and distances count unequal bits."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ from mercer.kernels.views import View
 Words = npt.NDArray[np.uint64]
 TwoValues: TypeAlias = tuple[FloatArray, FloatArray]
 
-_MOST_BITS = 4095  # see native/kernels/bit_tile.hpp
-_MEMORY_SHARE = 4  # of the limit's bytes, at least, for each byte of bits
-_LEAST_ENTRIES = 50_000  # of a dense table that is worth the look
-_SAMPLE = 65  # of its rows that are looked at first
-_WORDS_PER_ENTRY, _WORDS_ALONE = 0.6, 2  # a word takes about as long as so much of an entry of a sparse row
-_SINGLE = 1.01 * 2.0**-24 + 2.0**-148  # of a value of 1 at most that is rounded to single precision
-_DOUBLE = 2.0**-52  # of one multiplication and addition in float64
-_THREAD_ROWS = 192  # packed at a time: 16 groups of 12 (native/kernels/tile_sink.hpp)
+_MOST_BITS = 4095  # columns; limit of the native code (native/kernels/bit_tile.hpp)
+_MEMORY_SHARE = 4  # the memory limit must be at least this multiple of the bytes of all bits
+_LEAST_ENTRIES = 50_000  # entries; smaller dense tables are not checked
+_SAMPLE = 65  # rows of a dense table that are checked before all rows
+_WORDS_PER_ENTRY, _WORDS_ALONE = 0.6, 2  # most words a row: so many for each sparse entry, plus so many
+_SINGLE = 1.01 * 2.0**-24 + 2.0**-148  # error of a value of at most 1 that is rounded to single precision
+_DOUBLE = 2.0**-52  # relative error of one multiplication and addition in float64
+_THREAD_ROWS = 192  # rows that a thread packs at a time: 16 groups of 12 (native/kernels/tile_sink.hpp)
 
 
 @final
 class BitForm(Backend):
-    """Evaluates exp(-gamma ||x - z||^2) between rows of bits: step^2 times the number that differ is the distance.
+    """Evaluates exp(-gamma ||x - z||^2) between rows of bits; ||x - z||^2 is step^2 times the number of unequal bits.
 
-    Exact but for the rounding of a few factors, and faster in double precision than other tiles in single: every value
-    is in double precision, whatever is asked for. Rows with other values, which only predictions can bring, are
-    evaluated by another backend.
+    Distances are exact except for the rounding of a few factors. All values are evaluated in double precision, even if
+    single precision is requested, because this is faster than other tiles in single precision. Rows with other values,
+    which can only occur in predictions, are evaluated by another backend.
 
     Parameters
     ----------
     gamma : float
-        The kernel's.
+        Parameter of the kernel.
     data : Vectors
         The training rows.
     values : tuple of two ndarrays of shape (p,)
         The smaller value of each column and the larger one.
     step : float
-        The difference, in each column that has two.
+        Difference of the two values, in each column that has two.
     words : ndarray of uint64, (n, ceil(p / 64))
-        The rows.
+        The training rows as bits.
     other : callable
         Makes the backend for rows with other values.
     n_jobs : int, optional
         See :func:`mercer.gram.threads.n_threads`.
     """
 
-    roundoff = 6.0  # of the argument, whose error times the value is at most a unit or two, and of the factors
+    roundoff = 6.0  # units of roundoff: one or two from the argument of exp, the others from the factors
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class BitForm(Backend):
         self._calls = TileCalls(kernel, None, words.shape[1] + 4, n_jobs)
         self.isa, self.n_threads = self._calls.isa, self._calls.n_threads
         self.values_per_call = self._calls.values_per_call
-        self.kernel_is_expensive = False  # a kept row is read in about the time that bits take, and takes memory
+        self.kernel_is_expensive = False  # reading a cached row takes about as long as evaluating it
         packed = 8 * words.shape[1] * (data.n + 32)
         self.form_bytes = words.nbytes
         self.scratch_bytes = self.form_bytes + min(PANEL_BYTES, packed) + symmetric_sum_bytes(data.n)
@@ -130,7 +130,7 @@ class BitForm(Backend):
         *,
         single: bool = False,
     ) -> FloatArray | None:
-        """Return one of so many summands of K(data, data) @ vectors; see :class:`Backend`."""
+        """Return summand `part` of the `parts` whose sum is K(data, data) @ vectors; see :class:`Backend`."""
         table = self._table(data)
         if table is None:
             return self._other.matvec_part(data, rows, vectors, part, parts, single=single)
@@ -141,7 +141,7 @@ class BitForm(Backend):
         return 1.0 if self._table(data) is not None else self._other.value_bound(data)
 
     def tiles(self, data: Data) -> Tiles | None:
-        """Return what native code needs; see :class:`Backend`."""
+        """Return the table and the program for native code; see :class:`Backend`."""
         table = self._table(data)
         if table is None:
             return self._other.tiles(data)
@@ -150,7 +150,7 @@ class BitForm(Backend):
     def matvec_bounded(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
     ) -> tuple[FloatArray, FloatArray] | None:
-        """Return K(left, right) @ vectors and how far each row may be off; see :class:`Backend`."""
+        """Return K(left, right) @ vectors and a bound on the error of each row; see :class:`Backend`."""
         if self._table(left) is None or self._table(right) is None:
             return self._other.matvec_bounded(left, left_rows, right, right_rows, vectors)
         found = self.matvec(left, left_rows, right, right_rows, vectors)
@@ -159,7 +159,7 @@ class BitForm(Backend):
     def single_precision_bound(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, weights: FloatArray
     ) -> FloatArray | None:
-        """Return how far sums of values that were rounded to single precision may be off; see :class:`Backend`."""
+        """Return bounds on the error of sums of values rounded to single precision; see :class:`Backend`."""
         if self._table(left) is None or self._table(right) is None:
             return self._other.single_precision_bound(left, left_rows, right, right_rows, weights)
         n = left.n if left_rows is None else left_rows.size
@@ -178,9 +178,9 @@ class BitForm(Backend):
 def bit_form(
     program: Program, data: Data, other: Callable[[], Backend], *, n_jobs: int | None, memory_limit: int | None
 ) -> BitForm | None:
-    """Return the backend of a Gaussian kernel on rows of bits; None for others, and where it would not pay.
+    """Return the backend of a Gaussian kernel on rows of bits; None for others, or if it is not faster.
 
-    Costs a look at 65 rows of a dense table, and at all of them where those could be bits.
+    It checks 65 rows of a dense table, and all rows if these could be bits.
     """
     is_gaussian = [op for op, _ in program] == [Op.SQDIST, Op.SCALE, Op.EXP]
     if not is_gaussian or isinstance(program[0][1], View):
@@ -205,9 +205,9 @@ def bit_form(
 
 
 def _two_values(data: Vectors) -> tuple[TwoValues, float, float] | None:
-    """The smaller and the larger value of each column, what is between them, and how many entries of a row differ.
+    """Return the two values of each column, their difference, and the mean number of rarer values in a row.
 
-    None where that is not one number, as far as extremes tell.
+    None if the smallest and largest values of the columns do not have one common difference.
     """
     if isinstance(data, CSR):
         stored = data.matrix.data
@@ -233,7 +233,7 @@ def _extremes(rows: npt.NDArray[np.floating]) -> TwoValues:
 
 
 def _step(low: FloatArray, high: FloatArray) -> float | None:
-    """What is between the extremes of each column where that is not 0, or 0; None where that is not one number."""
+    """Return the common difference of the columns that are not constant, else 0; None if the differences vary."""
     with np.errstate(over="ignore", invalid="ignore"):
         between = high - low
     largest = float(between.max())
@@ -241,7 +241,7 @@ def _step(low: FloatArray, high: FloatArray) -> float | None:
 
 
 def _words(data: Vectors, values: TwoValues) -> Words | None:
-    """The rows as bits; None where some entry is neither of the two values of its column."""
+    """Return the rows as bits; None if an entry is neither of the two values of its column."""
     low, high = values
     if isinstance(data, CSR):
         m = data.matrix

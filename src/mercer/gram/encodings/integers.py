@@ -1,4 +1,4 @@
-"""Tables whose numbers are multiples of one step: products of integers are exact, and several times as fast."""
+"""Tables whose numbers are multiples of one step: their products as integers are exact, and several times as fast."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from mercer.kernels.program import PASSES, Op, Program
 
 Units: TypeAlias = npt.NDArray[np.int32]
 
-_LEAST_ENTRIES, _LEAST_FEATURES = 50_000, 16  # of tables that it could pay for
-_SAMPLE, _FIRST = 65, 4  # rows that are looked at before all, and before those
-_HALF_UNIT = 1.0001 * 2.0**-24  # of single precision: how far a number may be from its multiple, as a share of it
-_LEAST_STEP = 2.0**-40  # and most, its inverse (native/kernels/integer_tile.hpp)
-_BYTE, _WORD = 255.0, 32767.0  # the largest multiples
-_MEMORY_SHARE = 2  # of the limit's bytes, at least, for each byte of units
-_SQUARES = -2  # where the sum of squares is, behind the units of a row
+_LEAST_ENTRIES, _LEAST_FEATURES = 50_000, 16  # entries and columns of the smallest table that is encoded
+_SAMPLE, _FIRST = 65, 4  # rows that are checked before all rows, and rows that are checked first
+_HALF_UNIT = 1.0001 * 2.0**-24  # largest relative difference of a number and its multiple: rounding to float32
+_LEAST_STEP = 2.0**-40  # smallest step; the largest one is its inverse (native/kernels/integer_tile.hpp)
+_BYTE, _WORD = 255.0, 32767.0  # largest multiples in a byte and in 16 bits
+_MEMORY_SHARE = 2  # the memory limit must be at least this multiple of the bytes of all multiples
+_SQUARES = -2  # position of the sum of squares in a row of `units`
 
 
 @final
 class IntegerForm:
-    """Rows as integer multiples of a step, for single precision, in which a number and its multiple are the same.
+    """Rows as integer multiples of a step, for single precision, where each number equals its multiple.
 
     Parameters
     ----------
@@ -36,20 +36,20 @@ class IntegerForm:
         The training rows.
     step : float
     is_bytes : bool
-        Whether the multiples are from 0 to 255, or from -32767 to 32767.
+        Whether the multiples are from 0 to 255; else they are from -32767 to 32767.
     units : ndarray of int32, (n, n_units + 2)
-        Those of the training rows.
+        The multiples of the training rows.
     isa : str
         The instruction set.
     threads : int
-        That read new rows.
+        Number of threads that encode new rows.
 
     Attributes
     ----------
     nbytes : int
-        Bytes that the units of the training rows take.
+        Bytes of the encoded training rows.
     row_length : int
-        Multiplications of single precision that take as long as an inner product.
+        Number of multiplications in single precision that take as long as one inner product.
     """
 
     def __init__(self, data: Dense, step: float, is_bytes: bool, units: Units, isa: str, threads: int) -> None:
@@ -58,16 +58,16 @@ class IntegerForm:
         self.nbytes, self.row_length = units.nbytes, units.shape[1]
 
     def has(self, data: Data) -> bool:
-        """Return whether all numbers of the rows are such multiples."""
+        """Return whether all numbers of the rows are multiples of the step."""
         return self._of(data) is not None
 
     def table(self, data: Dense) -> Table:
-        """Return what native code needs of rows; the table of their numbers where these are no multiples."""
+        """Return the table for native code; it has no multiples if some number is not a multiple of the step."""
         units = self._of(data)
         return Table(data.array) if units is None else Table(data.array, units, self._step, self._is_bytes)
 
     def norms(self, data: Data) -> FloatArray:
-        """Return the norms of rows that are multiples, (n,)."""
+        """Return the norms of rows of multiples of the step, (n,)."""
         units = self._of(data)
         assert units is not None
         return self._step * np.sqrt(units[:, _SQUARES].astype(np.float64))
@@ -85,8 +85,8 @@ class IntegerForm:
 def integer_form(program: Program, data: Data, *, n_jobs: int | None, memory_limit: int | None) -> IntegerForm | None:
     """Return the rows as multiples of a step; None if they are not multiples of one, or if that is not faster.
 
-    Costs a look at 4 rows, then at 65, and at all where these are multiples. Programs take an inner product or a
-    distance of all features, and nothing else: what native tiles of integers know.
+    It checks 4 rows, then 65 rows, and then all rows. The program must read one inner product or one squared distance
+    of all features, because native tiles of integers have no other pass.
     """
     if not isinstance(data, Dense) or data.p < _LEAST_FEATURES or data.n * data.p < _LEAST_ENTRIES:
         return None
@@ -111,7 +111,7 @@ def integer_form(program: Program, data: Data, *, n_jobs: int | None, memory_lim
 
 
 def _step_of(rows: npt.NDArray[np.floating]) -> float | None:
-    """The largest step that all numbers are multiples of, as far as what is between neighbours tells; None without."""
+    """Return the largest step that divides all numbers, estimated from their smallest gap, or None."""
     sizes = distinct(np.abs(rows)).astype(np.float64)
     sizes = sizes[sizes > 0.0]
     if not sizes.size or not np.isfinite(sizes[-1]):
@@ -119,7 +119,7 @@ def _step_of(rows: npt.NDArray[np.floating]) -> float | None:
     step = float(min(sizes[0], np.diff(sizes).min(initial=np.inf)))
     if not (_LEAST_STEP <= step <= 1.0 / _LEAST_STEP and sizes[-1] <= (_WORD + 0.5) * step):
         return None
-    # The difference has the rounding of both; numbers of twice as many steps, and so on, know it better and better.
+    # The gap has the rounding errors of two numbers. Larger multiples of the step give it more and more precisely.
     for most in np.ldexp(step, np.arange(1, 17)):
         largest = sizes[max(0, np.searchsorted(sizes, most, side="right") - 1)]
         step = float(largest / np.round(largest / step))
@@ -127,7 +127,7 @@ def _step_of(rows: npt.NDArray[np.floating]) -> float | None:
     low, high = (sizes * (1.0 - _HALF_UNIT) / multiples).max(), (sizes * (1.0 + _HALF_UNIT) / multiples).min()
     if not low <= high:
         return None
-    for plain in (float(round(step)), 1.0 / max(1, round(1.0 / step))):  # a simple factor
+    for plain in (float(round(step)), 1.0 / max(1, round(1.0 / step))):  # an integer, or the inverse of one
         if low <= plain <= high:
             return plain
     return float(0.5 * (low + high))

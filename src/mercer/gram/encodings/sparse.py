@@ -1,4 +1,4 @@
-"""Dense tables whose columns mostly repeat one value: moved there, rows are sparse, and sparse tiles are faster."""
+"""Dense tables whose columns mostly repeat one value: minus that value, rows are sparse, and tiles are faster."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from mercer.gram.native import NativeBackend
 from mercer.kernels.program import PASSES, Op, Program
 from mercer.kernels.views import View
 
-_LEAST_ENTRIES, _LEAST_FEATURES = 50_000, 16  # of tables that it could pay for
-_SAMPLE = 65  # rows that are looked at first; an odd number, whose median is one of them
-_SHARE = 0.25  # of the entries, at most, that differ from their column's value: from there on sparse tiles are faster
-_ENTRY_BYTES = 12  # of a stored value and its index
+_LEAST_ENTRIES, _LEAST_FEATURES = 50_000, 16  # entries and columns of the smallest table that is encoded
+_SAMPLE = 65  # rows that are checked first; an odd number, so that a median is one of the values
+_SHARE = 0.25  # largest share of entries that differ from their column's value; above it, dense tiles are faster
+_ENTRY_BYTES = 12  # bytes of a stored value and its index
 
 
 @final
 class SparseForm(Backend):
-    """Evaluates a program over the rows moved by -`shift`, which leaves distances as they are, in sparse form.
+    """Evaluates a program over the rows minus `shift`, in sparse form; distances are the same as without the shift.
 
-    One-hot columns are so, standardised or not, and pixels, and counts. Differences are taken in double precision, so
-    that kernel values are those of the rows given. Inner products know no shift but 0.
+    It suits one-hot columns, standardised or not, pixels and counts. The shift is subtracted in double precision, so
+    that kernel values are those of the given rows. For inner products the shift must be 0.
 
     Parameters
     ----------
     native : NativeBackend
-        Of the training rows in this form.
+        The backend of the shifted training rows.
     data : Dense
         The training rows.
     form : CSR
-        The same, moved.
+        The training rows minus the shift.
     shift : ndarray of shape (p,)
     """
 
@@ -80,7 +80,7 @@ class SparseForm(Backend):
         return self._native.value_bound(self._form(data))
 
     def tiles(self, data: Data) -> Tiles:
-        """Return what native code needs; see :class:`Backend`."""
+        """Return the table and the program for native code; see :class:`Backend`."""
         return self._native.tiles(self._form(data))
 
     def matvec_part(
@@ -93,7 +93,7 @@ class SparseForm(Backend):
         *,
         single: bool = False,
     ) -> FloatArray:
-        """Return one of so many summands of K(data, data) @ vectors; see :class:`Backend`."""
+        """Return summand `part` of the `parts` whose sum is K(data, data) @ vectors; see :class:`Backend`."""
         return self._native.matvec_part(self._form(data), rows, vectors, part, parts, single=single)
 
     def matvec_bounded(
@@ -105,14 +105,14 @@ class SparseForm(Backend):
     def single_precision_bound(
         self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, weights: FloatArray
     ) -> FloatArray | None:
-        """Return how far `matvec` with `single` may be off; see :class:`Backend`."""
+        """Return a bound on the error of `matvec` with `single`; see :class:`Backend`."""
         return self._native.single_precision_bound(self._form(left), left_rows, self._form(right), right_rows, weights)
 
     def _form(self, data: Data) -> CSR:
         held = self._forms.get(id(data))
         if held is None:
             if not isinstance(data, Dense):
-                raise TypeError(f"dense rows are evaluated with dense ones, got {type(data).__name__}")
+                raise TypeError(f"rows must be dense, as the training rows are, got {type(data).__name__}")
             held = self._forms[id(data)] = (data, sparse_form(data, self._shift))
         return held[1]
 
@@ -120,10 +120,10 @@ class SparseForm(Backend):
 def prevailing_values(
     program: Program, data: Data, memory_limit: int | None, *, most_entries: float | None = None
 ) -> FloatArray | None:
-    """Return the value that prevails in each column, (p,); None where moving the rows there would not pay.
+    """Return the value that most entries of each column have, (p,); None if sparse rows would not be faster.
 
-    Rows may have `most_entries` other values on average, by default a quarter of all. Costs a look at 65 rows. Only
-    distances stay as they are: in programs with anything else only 0 counts. Views are not moved.
+    A row may have `most_entries` other values on average, by default a quarter of its entries. It checks 65 rows. Only
+    distances allow a shift, so the value is 0 if the program has other passes. Programs with views are not shifted.
     """
     if not isinstance(data, Dense) or data.p < _LEAST_FEATURES or data.n * data.p < _LEAST_ENTRIES:
         return None
@@ -142,7 +142,7 @@ def prevailing_values(
 
 
 def sparse_form(data: Dense, shift: FloatArray) -> CSR:
-    """Return the rows minus `shift`, in double precision, without what is 0."""
+    """Return the rows minus `shift`, in double precision, without zeros."""
     ends, columns, values = sparse_rows(data.array, shift)
     index = np.int32 if ends[-1] < 2**31 else np.int64
     stored = values, columns.astype(index, copy=False), ends.astype(index)
