@@ -89,8 +89,8 @@ class GradientKernelSVC(Iterated, ByPairs):
         s_i alpha_i y_i.
     intercept_ : ndarray of shape (n_machines,)
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
-        With ``probability=True``: leave-one-out decision values, up to the tolerance; NaN for rows of weight 0. Class
-        weights and gamma are those of all rows.
+        With ``probability=True``, if ``calibration_values_`` is "leave_one_out": leave-one-out decision values, up to
+        the tolerance; NaN for rows of weight 0. Class weights and gamma are those of all rows.
     cross_fitted_decision_ : ndarray of shape (n,) or (n, n_classes)
         If ``calibration_values_`` is "folds": decision values by machines that were trained without the row's fold.
     calibration_ : mercer.multiclass.calibration.Calibration

@@ -54,8 +54,8 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
     classes_ : ndarray of shape (n_classes,)
     class_weight_ : ndarray of shape (n_classes,)
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
-        With ``probability=True``: leave-one-out decision values; NaN for rows of weight 0. Class weights and gamma are
-        those of all rows.
+        With ``probability=True``, if ``calibration_values_`` is "leave_one_out": leave-one-out decision values; NaN for
+        rows of weight 0. Class weights and gamma are those of all rows.
     cross_fitted_decision_ : ndarray of shape (n,) or (n, n_classes)
         If ``calibration_values_`` is "folds": decision values by machines that were trained without the row's fold.
     calibration_ : mercer.multiclass.calibration.Calibration

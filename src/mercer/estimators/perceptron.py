@@ -88,7 +88,7 @@ class KernelPerceptron(ByPairs):
     separated_ : ndarray of bool of shape (n_machines,)
         Whether every training row has y f(x) > 0.
     loo_decision_ : ndarray of shape (n,) or (n, n_classes)
-        With ``probability=True``: leave-one-out decision values.
+        With ``probability=True``, if ``calibration_values_`` is "leave_one_out": leave-one-out decision values.
     cross_fitted_decision_ : ndarray of shape (n,) or (n, n_classes)
         If ``calibration_values_`` is "folds": decision values by machines that were trained without the row's fold.
     calibration_ : mercer.multiclass.calibration.Calibration
