@@ -139,27 +139,27 @@ def solve_each(
     ----------
     problems : Problems
     gram : Gram
-        Of n rows.
+        Gram matrix of n rows.
     parts : sequence of ndarray of int64
         Sets of rows, disjoint unless there is just one.
     pairs : ndarray of int64 of shape (n_problems, 2)
-        The parts whose rows, one after the other, are the variables of each problem; the second is -1 where one part
-        is all.
+        The two parts whose rows are the variables of each problem, in this order; the second is -1 if there is only one
+        part.
     control : Control
         Its interruption is entered by the caller; `max_seconds` is for all problems together, `max_iter` for each. If
         there are several problems, the `stage` of the callback's :class:`Progress` says which one it is about.
     starts : sequence of ndarray or None, optional
         Warm starts.
     before : sequence of Product or None, optional
-        What is known of points that these follow.
+        What is known about the point before the start of each problem.
     after : Solutions, optional
-        Of like problems on the same rows, to start from in the place of `starts`.
+        Solutions of similar problems on the same rows; the solver starts from them instead of `starts`.
 
     Returns
     -------
     Solutions
-        See :func:`solve`. The problem at which time ends, or Ctrl-C comes, stays where it is; those after it take no
-        step.
+        See :func:`solve`. If time ends or Ctrl-C comes, the current problem keeps its last point, and later problems
+        take no step.
     """
     if len(problems) > 1:
         others = problems.whole.n - int(problems.sizes.max())
@@ -174,7 +174,7 @@ def solve_each(
 
 
 def _refuse_overflow(found: Solutions, gram: Gram) -> None:
-    """An error where coefficients without an upper bound have grown beyond all numbers, or targets are too large."""
+    """Raise an error if objectives overflow, because coefficients have no upper bound or targets are too large."""
     for solution in found:
         certified = solution.certified
         if certified is None:
@@ -193,14 +193,14 @@ def _refuse_overflow(found: Solutions, gram: Gram) -> None:
 
 
 class _Several:
-    """Problems that are solved in one go, and what has come of each.
+    """Problems that are solved together, and their results.
 
     Attributes
     ----------
     solutions : dict of int to Solution
         Finished solutions, by the numbers of their problems.
     unfinished : dict of int to Solution
-        What others go on from.
+        Points from which another solver continues.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class _Several:
     ) -> None:
         self.problems, self.gram, self.parts, self.pairs = problems, gram, parts, pairs
         self.control, self.limits = control, control.limits
-        self._stopped = Interruption()  # by the callback, which stops all that come after
+        self._stopped = Interruption()  # requested by the callback, to stop all later problems
         self._began = time.perf_counter()
         self.solutions: dict[int, Solution] = {}
         self.unfinished: dict[int, Solution] = {}
@@ -224,7 +224,7 @@ class _Several:
         before: Sequence[Product | None] | None,
         after: Solutions | None,
     ) -> Solutions:
-        """Solve all of them, in as few native calls as may be."""
+        """Solve all problems, in as few native calls as possible."""
         known = None if after is None else after.held
         in_turn = starts is None and (after is None or isinstance(known, InMemoryProblems))
         if in_turn and takes_matrices_in_memory(self.problems, self.gram, self.limits):
@@ -253,7 +253,7 @@ class _Several:
         while done < n and not self._is_over():
             before_it, ready = done, held.solve(self.gram, self._is_over)
             done += self._tell_each(range(done, ready), held.progress)
-            if ready == before_it:  # one is under way for longer
+            if ready == before_it:  # this problem takes several native calls
                 self._tell(done, partial(held.progress, done))
         finished = held.evaluate(self.gram)[:done]
         if done == n and all(finished):
@@ -285,7 +285,7 @@ class _Several:
         return None
 
     def solve_alone(self, number: int, start: FloatArray | None, before: Product | None) -> None:
-        """Solve one by itself, or go on with it."""
+        """Solve one problem by itself, or continue it from its unfinished point."""
         problem, earlier = self.problems[number], self.unfinished.get(number)
         control = self._control_of(number)
         if self._stopped.requested and not control.interruption.requested:
@@ -302,7 +302,7 @@ class _Several:
         if earlier is not None:
             worse = solution.status is Status.STALLED and earlier.proved.gap < solution.proved.gap
             solution = earlier.after(solution) if worse else solution.after(earlier)
-        self.solutions[number] = replace(solution, limits=self.limits)  # those of the whole
+        self.solutions[number] = replace(solution, limits=self.limits)  # the limits of all problems together
 
     def _is_over(self) -> bool:
         return self._why_over() is not None
@@ -329,7 +329,7 @@ class _Several:
             self._stop()
 
     def _stop(self) -> None:
-        """Stop once, however many ask: a second time would skip certificates."""
+        """Request the stop only once, because a second request would skip certificates."""
         if not self._stopped.requested:
             self._stopped.request()
 
@@ -339,7 +339,7 @@ class _Several:
 
 
 def _small_ones(problems: Problems, gram: Gram) -> list[int]:
-    """Which of them a native call solves, as many at a time as keep Ctrl-C waiting for some tens of milliseconds."""
+    """Return the numbers of the small problems, which native calls solve in batches that Ctrl-C can stop."""
     if not takes_kernel(gram) or HardMargin.solves(problems.whole):
         return []
     numbers: list[int] = are_small(problems, gram).nonzero()[0].tolist()
@@ -347,7 +347,7 @@ def _small_ones(problems: Problems, gram: Gram) -> list[int]:
 
 
 def _is_worse_than_zero(solution: Solution, problem: Problem) -> bool:
-    """Whether rounding has led to a point that is worse than none at all."""
+    """Whether rounding has led to a point that is worse than the start at 0."""
     return not solution.proved.gap < problem.primal(0.0, np.zeros(problem.n), np.zeros(problem.n_groups))
 
 

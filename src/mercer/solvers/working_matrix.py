@@ -1,4 +1,4 @@
-"""K[W, W] of one working set after the other: what the next one shares with the last is not evaluated again."""
+"""K[W, W] of successive working sets: values that the next set shares with the last one are not evaluated again."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mercer.solvers.working_set_state import BatchState, WorkingMatrix
 
 
 def working_matrix(state: BatchState, chosen: IndexArray) -> Generator[None, None, WorkingMatrix]:
-    """Return the chosen variables in the order in which they are solved, and K of these with padded rows.
+    """Return the chosen variables in the order of the matrix, and their kernel values with padded rows.
 
-    Variables of several groups come by group and remain so; others may change places. The matrix is the state's, too,
-    until the next one.
+    With several groups, variables are sorted by group and keep their order; with one group, the order may change. The
+    matrix is also stored in the state, and is valid until the next call.
     """
     if state.working is not None and state.working.values.dtype == _dtype(state):
         if state.uses_whole_matrix:
@@ -32,22 +32,22 @@ def _dtype(state: BatchState) -> np.dtype[np.floating]:
 
 
 def _staying_pays(state: BatchState, whole: RealArray, n_new: int, chosen: IndexArray) -> bool:
-    """Whether to evaluate the rows of those who are new, and move the rest, instead of evaluating the whole square."""
+    """Whether moving the shared values and evaluating the rest is faster than evaluating all of K[W, W]."""
     size, n_stay = chosen.size, chosen.size - n_new
-    if not state.gram.kernel_is_expensive:  # to move them takes as long
+    if not state.gram.kernel_is_expensive:  # moving values takes as long as evaluating them
         return False
-    if not state.single or state.problem.n_groups >= 2:  # nothing mirrors double values, nor may groups be mixed
+    if not state.single or state.problem.n_groups >= 2:  # only float32 can be mirrored, and groups must stay sorted
         return False
     if size > whole.shape[0] or padded_width(size) > whole.shape[1]:
         return False
     missing = size if state.cache is None else state.cache.n_missing(state.rows_of(chosen))
-    return n_new * (2 * n_stay + n_new) <= missing * missing  # twice the values, for of squares a half is evaluated
+    return n_new * (2 * n_stay + n_new) <= missing * missing  # twice the values: half a square is evaluated
 
 
 def _exchanged(
     state: BatchState, last: WorkingMatrix, chosen: IndexArray, new: IndexArray
 ) -> Generator[None, None, WorkingMatrix]:
-    """The new order of the working set: first the variables that stay, in their place, then the new ones."""
+    """Return the new working set: first the variables that stay, in their old order, then the new variables."""
     state.working = None  # not valid while rows move
     is_chosen = np.zeros(state.problem.n, dtype=bool)
     is_chosen[chosen] = True
@@ -55,7 +55,7 @@ def _exchanged(
     chosen, n_stay, size = np.concatenate((last.variables[stay], new)), stay.size, chosen.size
     compact_square(last.whole, stay, state.gram.n_threads)
     padded = last.whole[:size, : padded_width(size)]
-    for _ in clear_padding(padded, size):  # of pages that are there
+    for _ in clear_padding(padded, size):  # fast enough without a stop, because the pages exist already
         pass
     if new.size:
         matrix, rows, fresh = padded[:, :size], state.rows_of(chosen[:n_stay]), state.rows_of(new)
@@ -66,17 +66,16 @@ def _exchanged(
 
 
 def _evaluated(state: BatchState, chosen: IndexArray) -> Generator[None, None, WorkingMatrix]:
-    """All of it, from kept rows where there are some."""
+    """Return all of K[W, W], newly evaluated or read from cached rows."""
     problem, arena, dtype = state.problem, state.gram.arena, _dtype(state)
-    # Machines for each class against the rest differ in labels alone: where they take everything from the start, they
-    # share the whole matrix.
+    # One-versus-rest machines differ only in their labels. If they use the whole matrix from the start, they share it.
     shared = state.uses_whole_matrix and state.gram.idx is None and problem.ridge is None and problem.n_groups < 2
     content = (dtype, problem.n) if shared else None
     if shared and arena.holds(content):
         width = padded_width(problem.n)
         matrix = arena.again(problem.n * width, dtype).reshape(problem.n, width)
         return _held(state, chosen, matrix, matrix, chosen.size)
-    state.working = None  # or the arena could not give it up before it has more
+    state.working = None  # so that the arena can return the old memory before it acquires more
     tiles = state.tiles if state.single else None
     matrix = padded_square(chosen.size, dtype, arena)
     if tiles is not None:
@@ -91,7 +90,7 @@ def _evaluated(state: BatchState, chosen: IndexArray) -> Generator[None, None, W
 
 
 def _filled(state: BatchState, chosen: IndexArray, matrix: RealArray) -> Iterator[None]:
-    """Evaluate K[W, W], or look it up."""
+    """Evaluate K[W, W], or read it from cached rows."""
     if state.uses_whole_matrix:
         yield from state.gram.fill_block(matrix, chosen, chosen)
     elif state.single and state.cache is not None:
@@ -102,9 +101,9 @@ def _filled(state: BatchState, chosen: IndexArray, matrix: RealArray) -> Iterato
 
 
 def _held(state: BatchState, chosen: IndexArray, matrix: RealArray, whole: RealArray, n_stay: int) -> WorkingMatrix:
-    """Add the ridge for those who are new, and note whose matrix it is.
+    """Add the ridge of the new variables, and store the matrix in the state.
 
-    Where these are all active variables, it stays so until all variables are active again.
+    If W has all active variables, the matrix is used until all variables are active again.
     """
     ridge = state.problem.ridge
     if ridge is not None:
