@@ -1,4 +1,4 @@
-"""Tables of two values a column as rows of bits: the same kernel values and certificates, and only where it pays."""
+"""Tables of two values a column as rows of bits: the same kernel values and certificates, and only if faster."""
 
 import numpy as np
 import pytest
@@ -146,10 +146,10 @@ def test_machines_are_certified(kind):
         np.testing.assert_array_equal(one.solution_.beta, two.solution_.beta)
         certificate = one.certificate_
         assert certificate.status is Status.OPTIMAL
-        anew = certificate.verify()
-        assert anew.kkt_violation <= 1e-3
-        assert abs(anew.dual - certificate.dual) <= 1e-10 * abs(anew.dual)
-        assert abs(anew.primal - certificate.primal) <= 1e-9 * abs(anew.primal)
+        again = certificate.verify()
+        assert again.kkt_violation <= 1e-3
+        assert abs(again.dual - certificate.dual) <= 1e-10 * abs(again.dual)
+        assert abs(again.primal - certificate.primal) <= 1e-9 * abs(again.primal)
     regressor = SVR(C=1.0, gamma=0.05).fit(kind(X), X[:, 0] + X[:, 7])
     assert regressor.certificate_.verify().kkt_violation <= 1e-3
     many = SVC(C=1.0, gamma=0.05).fit(kind(X), np.arange(2500) % 5)

@@ -506,7 +506,9 @@ def test_whose_values_a_late_look_has(monkeypatch):
         again = solved(data, y, 0.1, RBF(gamma=0.1))
         before = len(made)
         assert again.certificate.dual == pytest.approx(solution.certificate.dual, rel=1e-4)
-        assert len(made) == before + 1  # who reads a sparse matrix in place, or takes much memory, does not last
+        assert (
+            len(made) == before + 1
+        )  # a backend that reads a sparse matrix in place, or takes much memory, is not kept
 
 
 def test_a_sparse_matrix_that_is_no_longer_one_is_refused():
@@ -597,7 +599,9 @@ def test_rounding_adds_up_where_little_is_evaluated_anew():
     second = evaluate(problem, gram, beta, before=first)
     assert gram.n_values - n_values == 3 * 200
     assert second.rounding > first.rounding
-    assert evaluate(problem, gram, 0.9 * beta, before=second).rounding < second.rounding  # all changed: all anew
+    assert (
+        evaluate(problem, gram, 0.9 * beta, before=second).rounding < second.rounding
+    )  # all changed, so all is evaluated again
 
 
 def test_single_precision_is_used_where_it_settles_something(monkeypatch):

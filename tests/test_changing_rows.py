@@ -218,8 +218,8 @@ def test_what_was_estimated_from_rows_stays_as_it_is():
     assert_same(machine.forget(np.arange(10)), held, X)
     assert machine.kernel_ is kernel
     assert machine.class_weight_ is weight
-    anew = SVC(class_weight="balanced", tol=TIGHT).fit(X[10:], y[10:])
-    assert np.abs(anew.decision_function(X) - machine.decision_function(X)).max() > 1e-3
+    refitted = SVC(class_weight="balanced", tol=TIGHT).fit(X[10:], y[10:])
+    assert np.abs(refitted.decision_function(X) - machine.decision_function(X)).max() > 1e-3
     assert machine.set_params(C=7.0).forget([0]).C_ == 1.0  # parameters of the problem are those of fit
 
 

@@ -1,4 +1,4 @@
-"""Is it a kernel? Verdicts on functions and matrices, witnesses that anybody can check, and repairs."""
+"""Is it a kernel? Verdicts on functions and matrices, witnesses that are easy to check, and repairs."""
 
 import warnings
 from fractions import Fraction

@@ -197,7 +197,7 @@ def check_alike(name, ours, theirs, *, values=True):
 
 
 def check_caught_by_the_same(ours, theirs):
-    """Whoever catches one catches the other."""
+    """The errors are subclasses of those of scikit-learn."""
     assert isinstance(ours, Exception), f"scikit-learn raises {theirs!r}"
     caught = [kind for kind in type(theirs).__mro__ if kind not in (object, BaseException)]
     missing = [kind.__name__ for kind in caught if not isinstance(ours, kind)]
@@ -328,7 +328,7 @@ WRONG = {
     "one class": lambda new, y: new().fit(X, np.zeros(60, dtype=int)),
     "continuous labels": lambda new, y: new().fit(X, X[:, 0]),
     "an infeasible nu": lambda new, y: new(nu=0.9).fit(X, CLASSES < 1),
-    "a class weight of nobody": lambda new, y: new(class_weight={"z": 2.0}).fit(X, y),
+    "a weight of an unknown class": lambda new, y: new(class_weight={"z": 2.0}).fit(X, y),
     "weights of other length": lambda new, y: new().fit(X, y, sample_weight=np.ones(3)),
     "a table of weights": lambda new, y: new().fit(X, y, sample_weight=np.ones((60, 2))),
     "weights of text": lambda new, y: new().fit(X, y, sample_weight=["a"] * 60),

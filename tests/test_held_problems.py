@@ -23,7 +23,7 @@ N, P = 240, 4
 
 
 def held(n_classes: int, dtype: Any = np.float32, n: int = N) -> tuple[Gram, np.ndarray]:
-    """A matrix that is held, of which a few rows are nobody's, in an order of its own, and classes."""
+    """A matrix in memory and classes; a few of its rows belong to no problem, and rows are in another order."""
     random = np.random.default_rng(n_classes)
     codes = random.integers(0, n_classes, n)
     X = random.standard_normal((n, P)) + 0.8 * codes[:, None] * np.eye(P)[0]
@@ -98,10 +98,10 @@ def test_what_was_solved_in_single_precision_goes_on_in_double_from_there(n_clas
         EvaluatedKernel(gram.kernel), InMemoryRows(data.whole.astype(np.float64)).rows(gram.in_memory_rows), n_jobs=1
     )
     single = train(gram, codes, n_classes, 50.0, control=Control(limits))
-    anew = train(exact, codes, n_classes, 50.0, control=Control(limits))
+    cold = train(exact, codes, n_classes, 50.0, control=Control(limits))
     double = train(exact, codes, n_classes, 50.0, control=Control(limits), warm_start=single)
     assert {solution.status for solution in double.solutions} == {Status.OPTIMAL}
-    assert 10 * double.solutions.n_iter.sum() < anew.solutions.n_iter.sum()
+    assert 10 * double.solutions.n_iter.sum() < cold.solutions.n_iter.sum()
     whole: Any = exact.data
     sums = whole.whole[:, exact.in_memory_rows] @ double.coefficients
     assert double.held_values(np.arange(N)) == pytest.approx(sums, abs=1e-10)

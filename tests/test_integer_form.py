@@ -1,4 +1,4 @@
-"""Tables of multiples of a step as integers: proved bounds, certificates, and only where it pays."""
+"""Tables of multiples of a step as integers: proved bounds, certificates, and only if faster."""
 
 import pickle
 

@@ -249,7 +249,7 @@ def test_a_handler_of_someone_else_is_put_back():
     X, y = blobs()
 
     def own(number, frame):
-        raise AssertionError("nobody pressed Ctrl-C")
+        raise AssertionError("Ctrl-C was not pressed")
 
     before = signal.signal(signal.SIGINT, own)
     try:

@@ -685,7 +685,7 @@ def test_what_was_finished_survives_a_stop():
     with pytest.warns(UserWarning, match=r"\d of 10 settings were finished"):
         search.fit(X, y)
     assert search.stopped_ == "interrupted"
-    assert [(one.done, one.total) for one in told] == [(3, 30), (6, 30)]  # who ends it hears no more
+    assert [(one.done, one.total) for one in told] == [(3, 30), (6, 30)]  # no report after the callback ended it
     whole = KernelSearchCV(SVC(), refit=False, **axes).fit(X, y)
     for name in ("mean_test_score", "kkt_violation", "status"):
         found = search.cv_results_[name]

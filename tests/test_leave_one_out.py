@@ -69,7 +69,7 @@ MACHINES = {
 
 
 def brute_force(machine, X, y, weights=None):
-    """Values of every row by a machine that is trained anew without it, with the kernel of all rows."""
+    """Values of every row by a machine that is trained again without it, with the kernel of all rows."""
     fitted = clone(machine).fit(X, y, sample_weight=weights)
     held = clone(machine).set_params(kernel=fitted.kernel_, tol=1e-9)
     values = []
@@ -144,7 +144,7 @@ REAL = {
 @pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:SVC ended as `stalled`:sklearn.exceptions.ConvergenceWarning"
-)  # the one trained anew
+)  # the one trained again
 @pytest.mark.parametrize("name", REAL)
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_real_sets_agree_with_machines_trained_anew(name, is_weighted):

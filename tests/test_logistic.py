@@ -258,7 +258,7 @@ def test_kernels_of_every_kind():
         (KernelLogisticRegression(kernel="precomputed"), K),
         (KernelLogisticRegression(kernel=KERNELS["function"]), X),
         (KernelLogisticRegression(kernel="rbf", gamma=0.01), sp.csr_array(X)),
-        (KernelLogisticRegression(kernel="rbf", gamma=0.01, memory_limit=1000), X),  # products are evaluated anew
+        (KernelLogisticRegression(kernel="rbf", gamma=0.01, memory_limit=1000), X),  # products are evaluated each time
     ):
         machine.fit(rows, y)
         np.testing.assert_allclose(machine.decision_function(rows), expected.decision_function(X), atol=1e-4)
@@ -467,7 +467,7 @@ threads._one_thread._lock.release()
 status = os.waitpid(child, 0)[1]
 done.set(), other.join()
 with threads.blas_threads(1):
-    child = os.fork()  # who forks goes on within
+    child = os.fork()  # the child continues the fit
     if child == 0:
         signal.alarm(20)
     within = blas()

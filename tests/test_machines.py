@@ -124,7 +124,9 @@ def test_strings_pickles_warm_starts_callbacks_and_limits(case):
     seen = []
     stopped = clone(case.mine).set_params(gamma=0.1, callback=lambda progress: seen.append(progress) or True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # small machines are solved before anybody can ask to stop
+        warnings.simplefilter(
+            "ignore", ConvergenceWarning
+        )  # small machines are solved before a request to stop can come
         stopped.fit(X, y)
     assert seen
     with pytest.warns(ConvergenceWarning, match="time_limit"):

@@ -284,7 +284,9 @@ def test_machines_against_the_rest_share_the_whole_matrix(n):
     gram = Gram(RBF(gamma=0.3), as_data(X), keep=CachePolicy.EXPENSIVE)
     machines = train(gram, y, 6, 1.0, scheme="ovr")
     certificates = [solution.certificate for solution in machines.solutions]
-    evaluated = sum(n * c.n_support for c in certificates)  # each certificate evaluates anew, apart from the solver
+    evaluated = sum(
+        n * c.n_support for c in certificates
+    )  # each certificate evaluates its own values, apart from the solver
     assert gram.n_values <= 1.1 * n * n + evaluated
     for k, solution in enumerate(machines.solutions):
         alone = solve(c_svc(np.where(y == k, 1.0, -1.0), 1.0), Gram(RBF(gamma=0.3), as_data(X)))

@@ -248,7 +248,8 @@ def coefficients(penalty):
     return primal, dual
 
 
-# Who else minimises it: on kernel values, or on columns Z with Z Z' = K, on which a linear machine is the kernel's.
+# Other programs that minimise it: on kernel values, or on columns Z with Z Z' = K, on which a linear machine is the
+# kernel machine.
 
 
 def libsvm(peer):
@@ -288,7 +289,7 @@ def ridge_on_values(K, y, s):
 
 @dataclass(frozen=True)
 class Machine:
-    """One row of the table: a machine, its primal and dual objective, and who else minimises it."""
+    """One row of the table: a machine, its primal and dual objective, and another program that minimises it."""
 
     name: str
     mine: Any

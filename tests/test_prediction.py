@@ -71,7 +71,7 @@ def test_a_row_whose_class_errors_could_change_is_open(n_classes, scheme):
 
 
 def test_a_vote_that_counts_for_nothing_leaves_no_row_open():
-    # Class 0 beats 1 and 2 for certain; who of these is second does not matter. Then class 1 may tie with it.
+    # Class 0 beats 1 and 2 for certain; which of these is second does not matter. Then class 1 may tie with it.
     raw = np.array([[1.0, 1.0, 0.01], [1.0, 0.01, 1.0]])
     assert prediction._is_open(raw, np.full((3, 2), 0.05), 3, "ovo").tolist() == [False, True]
     assert prediction._is_open(np.full((1, 3), np.nan), np.full((3, 1), 0.05), 3, "ovo").all()

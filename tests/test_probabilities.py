@@ -561,7 +561,7 @@ def test_classes_of_one_row_are_left_out_too(C, scheme):
     p = machine.predict_proba(X)
     np.testing.assert_array_equal(p.argmax(axis=1), machine.predict(X))
     assert np.isfinite(machine.cross_fitted_decision_).all()
-    assert machine.cross_fitted_decision_[y == 1].argmax() != 1  # nobody could know that class
+    assert machine.cross_fitted_decision_[y == 1].argmax() != 1  # without this row, the class is unknown
 
 
 @pytest.mark.parametrize(

@@ -485,7 +485,7 @@ def test_the_halves_of_five_by_two():
         again = five_by_two_cv(SVC(), SVC(C=0.05), IRIS, KINDS, seed=1, n_jobs=2)
     np.testing.assert_array_equal(first.differences, again.differences)
     other = five_by_two_cv(SVC(C=0.02), SVC(), IRIS, KINDS, seed=2)
-    assert len({tuple(pair) for pair in other.differences}) > 1  # repetitions halve anew
+    assert len({tuple(pair) for pair in other.differences}) > 1  # each repetition has another split
     with pytest.raises(ValueError, match="cv asks for 2 folds, but the class 3 has 1 row"):
         five_by_two_cv(SVC(), SVC(), IRIS, np.r_[KINDS[:-1], 3])
 
@@ -564,7 +564,7 @@ def test_a_model_file_says_how_often_the_test_part_was_opened(tmp_path):
     sealed = SealedSplit(X, y)
     machine = SVC(C=0.1).fit(sealed.X_rest, sealed.y_rest)
     save_model(tmp_path / "m", as_model(machine, sealed.X_rest, sealed.y_rest))
-    assert load_model(tmp_path / "m").seal is None  # nobody has judged it
+    assert load_model(tmp_path / "m").seal is None  # it has not been judged
     sealed.open(machine)
     model = as_model(machine, sealed.X_rest, sealed.y_rest)
     save_model(tmp_path / "m", model)
@@ -576,7 +576,7 @@ def test_a_model_file_says_how_often_the_test_part_was_opened(tmp_path):
     assert "opened once (final estimate, 20" in str(once)
     other = make_pipeline(StandardScaler(), SVC()).fit(sealed.X_rest, sealed.y_rest)
     sealed.open(other, purpose="another try")
-    assert not machine.seal_.clean  # of the first machine too: both now come from one who has looked twice
+    assert not machine.seal_.clean  # of the first machine too: the user has looked twice before choosing either
     save_model(tmp_path / "m", model)
     twice = load_model(tmp_path / "m").seal
     assert [one.purpose for one in twice.openings] == ["final estimate", "another try"]
@@ -697,7 +697,7 @@ def test_a_seal_knows_kernel_values_from_features():
     assert SealedSplit(np.triu(K), y, pairwise=True).X_rest.shape == (45, 45)
     with pytest.raises(ValueError, match="square"):
         SealedSplit(X, y, pairwise=True)
-    sealed = SealedSplit(K, y, pairwise=False)  # who cuts the matrix may be judged nevertheless
+    sealed = SealedSplit(K, y, pairwise=False)  # a machine on a cut matrix can be judged all the same
     rest = sealed.rest
     machine = SVC(kernel="precomputed")
     with pytest.raises(ValueError, match="45 free rows, but this SVC takes 44"):

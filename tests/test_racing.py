@@ -50,7 +50,7 @@ def test_what_cannot_be_best_is_not_best_whatever_comes(seed):
     most = np.hstack([scores[:, :n_seen], np.ones((30, n_folds - n_seen))]).mean(axis=1)
     np.testing.assert_array_equal(left, most < best - 1e-12)
     assert not left[scores.mean(axis=1) == best].any()
-    assert not cannot_be_best(scores[:, :n_seen], n_folds, np.nan, 1.0).any()  # nobody to be behind of
+    assert not cannot_be_best(scores[:, :n_seen], n_folds, np.nan, 1.0).any()  # there is no other setting
     scores[3, 0] = np.nan  # has no mean
     assert cannot_be_best(scores[:, :n_seen], n_folds, best, 1.0)[3]
 

@@ -218,9 +218,9 @@ def test_more_digits_cost_no_second_beginning(in_single):
     )
     assert "in single precision first" in in_the_end.reason
     assert in_the_end.status is Status.OPTIMAL
-    assert at_first.certificate.n_free > 1024  # whose Newton steps are dear
+    assert at_first.certificate.n_free > 1024  # whose Newton steps are expensive
     assert at_first.n_iter < in_the_end.n_iter < 2.5 * at_first.n_iter
-    assert in_the_end.n_kernel_values < 3 * 1500**2  # nobody began anew
+    assert in_the_end.n_kernel_values < 3 * 1500**2  # no problem was started again
 
 
 def test_what_is_too_hard_for_it_begins_anew(in_single):
@@ -373,7 +373,7 @@ def test_what_is_not_finished_goes_on_elsewhere():
 
 
 def unfinished(monkeypatch, calls):
-    """Let a small problem end before it is solved: native steps stop after `calls` steps, of which nobody is told."""
+    """Let a small problem end before it is solved: native steps stop after `calls` steps, without a report."""
     real = small.solve_machines
 
     def short(*arguments, max_iter, **named):
@@ -598,7 +598,7 @@ def test_a_callback_stops_all_machines_after_it(machine):
 
 
 def test_many_classes_are_left_in_no_time(monkeypatch):
-    """Nothing is done for each of the machines that nobody has begun: 19,900 of them would take seconds."""
+    """Machines that were not begun cost nothing: 19,900 of them would take seconds."""
     y = np.repeat(np.arange(200), 3)
     X = np.random.default_rng(0).normal(size=(600, 4))
     monkeypatch.setattr(select, "_solve_alone", None)

@@ -709,7 +709,7 @@ def test_single_precision_steers_twice_and_no_more(way, monkeypatch):
 
 
 def far_apart(n=2300, p=100, seed=0):
-    """Rows that a narrow kernel keeps apart, and whose values are dear: nearly all will be support vectors."""
+    """Rows that a narrow kernel keeps apart, and whose values are expensive: nearly all will be support vectors."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, p))
     return X, np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0.0, 1.0, -1.0)
@@ -738,7 +738,7 @@ def sets_of(X, y, C, gamma, *, tol=1e-3, **of_gram):
 @pytest.mark.parametrize(
     ("C", "gamma", "p"),
     [(0.1, 0.02, 100), (1.0, 0.02, 100), (100.0, 0.02, 100), (1.0, 2.0, 10), (100.0, 2.0, 10)],
-    ids=["dear, at bounds", "dear, soft", "dear, hard", "cheap, soft", "cheap, hard"],
+    ids=["expensive, at bounds", "expensive, soft", "expensive, hard", "cheap, soft", "cheap, hard"],
 )
 def test_where_most_will_move_everything_is_the_next_set(C, gamma, p, monkeypatch):
     X, y = far_apart(p=p)
@@ -796,7 +796,7 @@ def test_all_of_everything_is_solved(monkeypatch):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("kernel", "C"), [(Linear(), 100.0), (Linear(), 1.0), (Polynomial(2, 0.5), 100.0)])
 def test_without_a_bias_few_columns_are_no_obstacle(kernel, C, seed):
-    """A few moves change all gradients: whoever is left out because it violates nothing violates soon."""
+    """A few moves change all gradients: a variable that is shrunken because it violates nothing soon violates."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(2500, 2))
     y = np.where(np.sin(1.5 * X[:, 0]) + 0.7 * X[:, 1] + 0.4 * rng.normal(size=2500) > 0.3, 1.0, -1.0)
@@ -1310,7 +1310,7 @@ def test_a_working_set_keeps_what_the_last_one_had(kind, monkeypatch):
     if kind == "ridge":
         problem = replace(problem, ridge=rng.uniform(1e-4, 1e-3, n))
     data = as_data(sp.csr_array(X) if kind == "sparse" else X)
-    gram, anew, exchanged = Gram(RBF(gamma=0.5), data), Gram(RBF(gamma=0.5), data), []
+    gram, other, exchanged = Gram(RBF(gamma=0.5), data), Gram(RBF(gamma=0.5), data), []
 
     def watched(state, chosen):
         last, n_before = state.working, gram.n_values
@@ -1318,11 +1318,11 @@ def test_a_working_set_keeps_what_the_last_one_had(kind, monkeypatch):
         order, padded, _ = found
         np.testing.assert_array_equal(np.sort(order), np.sort(chosen))
         expected = np.empty((order.size, order.size), dtype=padded.dtype)
-        for _ in anew.fill_block(expected, order, order):
+        for _ in other.fill_block(expected, order, order):
             pass
         if problem.ridge is not None:
             expected[np.diag_indices(order.size)] += problem.ridge[order]
-        np.testing.assert_array_equal(padded[:, : order.size], expected)  # the bits of values evaluated anew
+        np.testing.assert_array_equal(padded[:, : order.size], expected)  # the bits of values evaluated again
         assert not padded[:, order.size : -(-order.size // 16) * 16].any()
         if (np.diff(order) < 0).any():
             n_new = np.count_nonzero(~np.isin(order, last.variables))

@@ -1,4 +1,4 @@
-"""Dense tables in sparse form: the same kernel values, proved bounds and certificates, and only where it pays."""
+"""Dense tables in sparse form: the same kernel values, proved bounds and certificates, and only if faster."""
 
 import numpy as np
 import pytest

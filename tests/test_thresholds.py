@@ -95,9 +95,9 @@ def test_ties_cannot_be_split():
     assert (found.value, found.recall, found.false_positive_rate) == (1.5, 0.5, 0.0)
     everyone = tune_threshold(np.zeros(4), np.array([True, True, True, False]), costs=(1.0, 1.0))
     assert (everyone.value, everyone.false_positive) == (-np.inf, 1.0)  # 0 is not above 0
-    nobody = tune_threshold(np.ones(4), np.array([True, False, False, False]), costs=(1.0, 1.0))
-    assert (nobody.value, nobody.false_negative) == (np.inf, 1.0)
-    assert np.isnan(nobody.precision)
+    none_positive = tune_threshold(np.ones(4), np.array([True, False, False, False]), costs=(1.0, 1.0))
+    assert (none_positive.value, none_positive.false_negative) == (np.inf, 1.0)
+    assert np.isnan(none_positive.precision)
 
 
 def test_the_threshold_is_0_where_that_serves_and_else_in_the_middle():

@@ -31,7 +31,7 @@ void compact_square_of(MatrixOf<Real> matrix, ConstIndices stay, int n_threads) 
     require(matrix.shape(1) <= 1 || matrix.stride(1) == 1, "the matrix must have contiguous rows");
     check_indices(stay.data(), n_stay, static_cast<int64_t>(std::min(matrix.shape(0), matrix.shape(1))));
     require(std::adjacent_find(stay.data(), stay.data() + n_stay, std::greater_equal<>()) == stay.data() + n_stay,
-            "those who stay must rise");
+            "kept indices must rise");
     const ReleasedGil released;
     compact_square(matrix.data(), matrix.stride(0), stay.data(), n_stay, n_threads);
 }
@@ -39,10 +39,10 @@ void compact_square_of(MatrixOf<Real> matrix, ConstIndices stay, int n_threads) 
 template <class Kept>
 KeptRows<Kept> make_kept(const MatrixOf<const Kept>& values, const ConstIndices& slots,
                          const std::optional<ConstIndices>& columns, int64_t least_slot) {
-    require(values.shape(1) <= 1 || values.stride(1) == 1, "kept rows must be contiguous");
+    require(values.shape(1) <= 1 || values.stride(1) == 1, "cached rows must be contiguous");
     const auto n_slots = static_cast<int64_t>(slots.shape(0)), n_kept = static_cast<int64_t>(values.shape(0));
     for (int64_t i = 0; i < n_slots; ++i)
-        require(slots.data()[i] >= least_slot && slots.data()[i] < n_kept, "slots must be those of kept rows");
+        require(slots.data()[i] >= least_slot && slots.data()[i] < n_kept, "slots must be numbers of cached rows");
     const auto width = static_cast<int64_t>(values.shape(1));
     const int64_t n_columns = columns ? static_cast<int64_t>(columns->shape(0)) : width;
     if (columns) check_indices(columns->data(), n_columns, width);

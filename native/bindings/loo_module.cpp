@@ -33,10 +33,11 @@ Places leave_each_out(int64_t n_basic, ConstDoubles values, ConstDoubles point, 
                       double tol_gradient, Ends ends, Numbers numbers, int n_threads) {
     const std::size_t n = values.shape(0), count = main.shape(0);
     for (const ConstDoubles& array : {point, lower, upper, drift})
-        require(array.shape(0) == n, "every place must have its numbers");
+        require(array.shape(0) == n, "arrays must have an element for each place");
     for (const ConstDoubles& array : {corner, gradient, amount, own_drift, total})
-        require(array.shape(0) == count, "every variable must have its numbers");
-    require(slots.shape(0) == n && rows.shape(1) == n && own.shape(1) == n, "rows must be of all places");
+        require(array.shape(0) == count, "arrays must have an element for each variable");
+    require(slots.shape(0) == n && rows.shape(1) == n && own.shape(1) == n,
+            "slots, rows and own must have an element for each place");
     require(own_slots.shape(0) == count && partner.shape(0) == count && ends.shape(0) == count &&
                 numbers.shape(0) == count && numbers.shape(1) == kNumbers,
             "every variable must have its row, its partner, and room for what is found");
@@ -46,11 +47,11 @@ Places leave_each_out(int64_t n_basic, ConstDoubles values, ConstDoubles point, 
                 "slots must be of rows");
     for (std::size_t k = 0; k < count; ++k)
         require(own_slots.data()[k] >= 0 && own_slots.data()[k] < static_cast<int64_t>(own.shape(0)),
-                "every variable must have a row of its own");
+                "variables must have different rows");
     for (std::size_t k = 0; k < count; ++k)
         require(std::min(main.data()[k], partner.data()[k]) >= -1 &&
                     std::max(main.data()[k], partner.data()[k]) < static_cast<int64_t>(n),
-                "variables must be at places, or at none");
+                "places must be numbers of places, or -1");
     const LeaveOutBatch batch{n_basic,
                               static_cast<int64_t>(n),
                               values.data(),

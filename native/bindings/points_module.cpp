@@ -40,7 +40,7 @@ Variables make_variables(const ConstDoubles& beta, const ConstDoubles& gradient,
 }
 
 void check_groups(const std::optional<ConstIndices>& groups, int64_t n, int64_t n_groups) {
-    require(n_groups >= 0 && (groups || n_groups <= 1), "groups must tell several groups apart");
+    require(n_groups >= 0 && (groups || n_groups <= 1), "groups must be given if there are two groups or more");
     if (groups) check_indices(groups->data(), n, n_groups);
 }
 

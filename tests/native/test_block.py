@@ -205,7 +205,7 @@ def test_a_stop_is_heard_and_what_it_raises_arrives():
         raise KeyboardInterrupt
 
     block = whole.begin(drags=True, brief_free=1500)
-    for _ in range(2):  # it is asked anew each time
+    for _ in range(2):  # it is asked again each time
         with pytest.raises(KeyboardInterrupt):
             whole.finish(block, refuse)
     for _ in range(30):  # it leaves early each time, and is never lost
@@ -249,7 +249,7 @@ def test_nan_and_infinity_end_the_work(where, dtype, bad):
     assert block.is_finished
 
 
-@every_pair(isa=ISAS, tol=[np.nan, 1e-3], dtype=[np.float32, np.float64], moves=["nobody", "down", "up"])
+@every_pair(isa=ISAS, tol=[np.nan, 1e-3], dtype=[np.float32, np.float64], moves=["none", "down", "up"])
 def test_no_variable_moves_if_none_can_move_against_it(moves, dtype, tol, isa):
     whole = Whole(n_groups=2, dtype=dtype)
     if moves != "down":

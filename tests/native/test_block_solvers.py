@@ -257,7 +257,7 @@ def optimum_by_enumeration(block):
 
 
 def newton(block, isa, tol, patience=0):
-    """Call until it no longer ends for want of steps or room; a stalled one begins anew `patience` times."""
+    """Call until the end has another cause than a lack of steps or room; start again `patience` times if it stalls."""
     for _ in range(50):
         end, _, violation = block.native(isa, True, tol, 200)
         block.check_feasible()
@@ -468,7 +468,7 @@ def test_newton_steps_with_many_more_free_variables_than_the_rank(isa, dtype, sc
 
 @every_isa
 def test_no_variable_enters_if_the_free_variables_cannot_be_solved(isa):
-    """A flat kernel, whose factor in single precision gives no direction: each who enters would cost as much again."""
+    """A flat kernel, whose factor in single precision gives no direction: each new variable would cost the same."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 3))
     squares = (X * X).sum(axis=1)

@@ -122,7 +122,7 @@ def test_what_does_not_fit_is_refused():
         _core.find_settled(np.ones(2), np.ones(3), *[np.ones(2)] * 3, 1.0, None, 1)
     with pytest.raises(ValueError, match="row indices must lie between"):
         settled([0.0, 1.0], 0.0, 0.0, groups=[0, 2], n_groups=2)
-    with pytest.raises(ValueError, match="groups must tell several groups apart"):
+    with pytest.raises(ValueError, match="groups must be given if there are two groups or more"):
         conditions([0.0, 1.0], 0.0, linear=0.0, n_groups=2)
     with pytest.raises(ValueError, match="row indices must lie between"):
         conditions([0.0, 1.0], 0.0, linear=0.0, groups=[0, 2], n_groups=2)
@@ -161,13 +161,14 @@ def settled(beta, gradient, value_error, *, n_groups=1, groups=None, lower=0.0, 
 
 
 def test_what_is_settled_by_hand():
-    # The free one has the multiplier between 1 and 3: who can only grow must be above, who can only shrink below.
+    # The multiplier of the free variable is between 1 and 3: a variable that can only grow must be above it, one
+    # that can only shrink below.
     beta, gradient = [0.5, 0.0, 0.0, 1.0, 1.0], [2.0, 4.5, 3.5, -0.5, 0.5]
     assert settled(beta, gradient, 1.0) == [False, True, False, True, False]
     assert settled(beta, gradient, 1.0, margin=0.5) == [False, True, True, True, True]
-    # Without groups the multiplier is 0, and who is between bounds is never settled.
+    # Without groups the multiplier is 0, and a variable between its bounds is never settled.
     assert settled([0.0, 0.0, 1.0, 0.5], [1.5, 0.5, -1.5, 0.0], 1.0, n_groups=0) == [True, False, True, False]
-    # Nobody is free: the best of either side stay open. Then nobody can shrink, and nobody knows the multiplier.
+    # No variable is free: the best of either side stay open. Then none can shrink, and the multiplier is unknown.
     assert settled([0.0, 0.0, 1.0], [5.0, 9.0, 1.0], 0.5) == [False, True, False]
     assert settled([0.0, 0.0], [5.0, 9.0], 0.5) == [False, True]
     assert settled([0.5, 0.0], [np.nan, 9.0], 0.5) == [False, False]

@@ -210,7 +210,7 @@ def test_several_problems_are_solved_as_each_alone(work):
     assert (known["ends"] == SOLVED).all()
     for number, part in enumerate(parts):
         alone, its_values, its_known, _ = native(K, part)
-        if work > 1.0:  # or sets are chosen anew, in each call
+        if work > 1.0:  # or sets are chosen again in each call
             assert (beta[edges[number] : edges[number + 1]] == alone).all()
             assert (values[number] == its_values).all()
             assert known["n_iter"][number] == its_known["n_iter"]

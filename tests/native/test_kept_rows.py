@@ -54,8 +54,8 @@ def test_scattered_rows_are_checked():
     out = np.zeros((2, 4), dtype=np.float32)
     values = np.ones((3, 2), dtype=np.float32)
     for slots, columns, message in (
-        ([0, 3], [1, 2], "slots must be those of kept rows"),
-        ([0, -1], [1, 2], "slots must be those of kept rows"),
+        ([0, 3], [1, 2], "slots must be numbers of cached rows"),
+        ([0, -1], [1, 2], "slots must be numbers of cached rows"),
         ([0, 1], [1, 4], "indices must lie between"),
         ([0, 1], [1], "values must have a column per column"),
         ([0], [1, 2], "out a row per slot"),
@@ -181,16 +181,16 @@ def test_squares_are_checked():
     for bad_columns, out in ((columns[:2], square), (columns, two)):
         with pytest.raises(ValueError, match="out must have a row and a column per slot"):
             _core.gather_square(square, slots, bad_columns, square[:1, :1], out, 1)
-    with pytest.raises(ValueError, match="slots must be those of kept rows"):
+    with pytest.raises(ValueError, match="slots must be numbers of cached rows"):
         _core.gather_square(square, np.array([0, -2, 3]), columns, square[:1, :1], square.copy(), 1)
 
 
 @pytest.mark.parametrize("slot", [-1, 3])
 def test_slots_are_checked(slot):
     out = np.zeros((1, 4))
-    with pytest.raises(ValueError, match="slots must be those of kept rows"):
+    with pytest.raises(ValueError, match="slots must be numbers of cached rows"):
         _core.gather_rows(np.zeros((3, 4)), np.array([slot]), None, out, 1)
-    with pytest.raises(ValueError, match="slots must be those of kept rows"):
+    with pytest.raises(ValueError, match="slots must be numbers of cached rows"):
         _core.combine_rows(ISAS[0], np.zeros((3, 4)), np.array([slot]), None, np.ones(1), np.zeros(4), 1)
 
 

@@ -30,7 +30,7 @@ def test_spread(shape, layout, dtype):
 @every_pair(dtype=[np.float32, np.float64], pointer=[np.int32, np.int64], sizes=[[], [0], [3, 0, 0, 5], [0, 2000, 1]])
 def test_norms_of_sparse_rows(sizes, pointer, dtype):
     indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(pointer)
-    data = np.random.default_rng(0).normal(size=indptr[-1] + 1).astype(dtype)  # and an entry that nobody has
+    data = np.random.default_rng(0).normal(size=indptr[-1] + 1).astype(dtype)  # and an entry that no row has
     found = _core.sparse_sq_norms(data, indptr)
     np.testing.assert_allclose(found, reference.sparse_sq_norms(data, indptr), rtol=1e-13)
 

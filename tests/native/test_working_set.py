@@ -29,12 +29,12 @@ def variables(beta, gradient, groups=None, lower=0.0, upper=1.0):
 
 
 def survey(given_, active=None):
-    """What the native survey finds: the largest violation, the number of free variables, and who is kept."""
+    """What the native survey finds: the largest violation, the number of free variables, and what stays."""
     found = _core.Survey()
     found.look(*given_, active)
-    kept, everybody = found.kept(), np.arange(given_[0].size) if active is None else active
+    kept, active_now = found.kept(), np.arange(given_[0].size) if active is None else active
     assert found.n_kept() == kept.size
-    np.testing.assert_array_equal(found.dropped(), everybody[~np.isin(everybody, kept)])
+    np.testing.assert_array_equal(found.dropped(), active_now[~np.isin(active_now, kept)])
     return found.violation, found.n_free, kept
 
 
@@ -83,7 +83,7 @@ def test_largest_violation(given_, expected):
 @pytest.mark.parametrize(
     ("given_", "active", "expected"),
     [
-        # 4 can only grow and is above M: nobody would move against it.
+        # 4 can only grow and is above M: no variable would move against it.
         (ONE_GROUP, None, (5.0, 1, [0, 1, 2, 3])),
         (ONE_GROUP, [0, 2, 4], (3.0, 1, [0, 2])),
         (ONE_GROUP, [1, 3], (3.0, 0, [1, 3])),
@@ -247,7 +247,7 @@ def test_native_is_the_twin_on_many_variables(n_groups, n_values, limit):
 
 
 def test_a_survey_holds_after_the_list_becomes_shorter():
-    """Who is left out would not be chosen: the set is the one that a look at the shorter list gives."""
+    """Variables that are left out would not be chosen: the shorter list gives the same set."""
     rng = np.random.default_rng(0)
     beta = rng.integers(0, 3, 3000) / 2
     gradient = rng.integers(-500, 500, 3000) / 4 - 200.0 * (beta - 0.5)  # most of those at bounds are on the right side

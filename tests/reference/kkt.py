@@ -142,7 +142,7 @@ def find_settled(
             highest = float(most[shrink].max(initial=-np.inf))
             ends = np.array([_midpoint(lowest, below), _midpoint(above, highest), above, below])
         found[members] = (~shrink & (least > ends.max())) | (~grow & (most < ends.min()))
-        if n_groups and not np.isfinite([least, most]).all():  # nobody knows the multiplier
+        if n_groups and not np.isfinite([least, most]).all():  # the multiplier is unknown
             found[members] = False
     return found
 

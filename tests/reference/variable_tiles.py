@@ -22,7 +22,7 @@ def follow(
 ) -> tuple[FloatArray, int]:
     """Return the gradient after `cols` have moved, and how many kernel values that takes.
 
-    It follows the variables whose rows are `active`, or who are `chosen` where their values are at hand.
+    It follows the variables whose rows are `active`, or that are `chosen` if their values are known.
     """
     is_active = np.ones(len(K), dtype=bool) if active is None else np.isin(np.arange(len(K)), active)
     own = np.isin(np.arange(len(K)), owners[chosen]) if knows else np.zeros(len(K), dtype=bool)

@@ -28,9 +28,9 @@ def survey(
 ) -> tuple[float, int, IndexArray]:
     """Return the largest violation, the number of free variables, and the active variables worth keeping.
 
-    A variable at a bound that is on the right side of everybody who can move the other way, by more than an eighth of
-    the violation in its group, is not: it would not be chosen soon. Nor is one that cannot move at all. Without groups
-    everybody's level is 0, and the right side is five eighths of the largest violation beyond it.
+    A variable is not worth keeping if it cannot move, or if it is at a bound and on the right side of all variables that
+    can move the other way, by more than an eighth of the violation in its group: it would not be chosen soon. Without
+    groups the level of each variable is 0, and the right side is five eighths of the largest violation beyond it.
     """
     at = np.arange(beta.size) if active is None else active
     group, g, can_grow, can_shrink, m, M, _ = _known(beta, gradient, lower, upper, groups, n_groups, at)
@@ -114,7 +114,7 @@ def select_working_set(
 def without_partners(
     chosen: IndexArray, beta: FloatArray, lower: FloatArray, upper: FloatArray, rows: IndexArray
 ) -> list[int]:
-    """Return who is left of the chosen ones when no variable is 0 whose partner, of the same row, is not."""
+    """Return the chosen variables, without those that are 0 while the other variable of their row is not."""
     above = {int(rows[u]) for u in chosen.tolist() if beta[u] > 0.0}
     below = {int(rows[u]) for u in chosen.tolist() if beta[u] < 0.0}
     return [
