@@ -29,8 +29,9 @@ def survey(
     """Return the largest violation, the number of free variables, and the active variables worth keeping.
 
     A variable is not worth keeping if it cannot move, or if it is at a bound and on the right side of all variables
-    that can move the other way, by more than an eighth of the violation in its group: it would not be chosen soon. Without
-    groups the level of each variable is 0, and the right side is five eighths of the largest violation beyond it.
+    that can move the other way, by more than an eighth of the violation in its group: it would not be chosen soon.
+    Without groups the level of each variable is 0, and the right side is five eighths of the largest violation beyond
+    it.
     """
     at = np.arange(beta.size) if active is None else active
     group, g, can_grow, can_shrink, m, M, _ = _known(beta, gradient, lower, upper, groups, n_groups, at)
