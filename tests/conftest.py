@@ -1,4 +1,4 @@
-"""What every test starts from, and what `make test-fast` leaves out."""
+"""Fixtures of all tests, and the choice of tests for `make test-fast`."""
 
 import signal
 from collections import defaultdict
@@ -21,7 +21,7 @@ def pytest_configure(config):
 
 @pytest.fixture(scope="session", autouse=True)
 def _heard_ctrl_c():
-    """Python's own handler, which tests that are begun in the background would lack; theirs ignores Ctrl-C."""
+    """Install Python's own handler of Ctrl-C: processes that a shell starts in the background ignore Ctrl-C."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -36,17 +36,17 @@ def way(request):
 
 @pytest.fixture
 def nothing_idle():
-    """No memory that others have left."""
+    """Empty the memory pool before the test."""
     SMALL.clear()
     LARGE.clear()
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items):
-    """Mark as "full" what `make test-fast` leaves out.
+    """Mark with "full" the tests that `make test-fast` does not run.
 
-    It runs the best instruction set only, and each test with its first and its last set of parameters. Of
-    scikit-learn's checks it runs all, for one configuration of every estimator (test_contract.py).
+    `make test-fast` runs only the best instruction set, and each test with its first and its last set of parameters.
+    It runs all checks of scikit-learn, for one configuration of every estimator (test_contract.py).
     """
     tests = defaultdict(list)
     for item in items:

@@ -160,7 +160,7 @@ def test_the_gap_goes_to_0_with_the_tolerance(name, kernel):
         assert -1e-12 * max(1.0, certificate.primal) <= certificate.gap <= 3.0 * y.size * tol
 
 
-# Points that no solver made.
+# Points that do not come from a solver.
 
 
 @pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case.name)

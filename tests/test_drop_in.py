@@ -488,13 +488,13 @@ def test_probabilities_are_not_deprecated(name):
 
 def test_weights_are_never_ignored():
     y = np.minimum(CLASSES, 1)
-    # By NuSVC.
+    # NuSVC uses class weights; scikit-learn ignores them.
     weighted = NuSVC(nu=0.3, class_weight={0: 1.5}).fit(X, y).decision_function(NEW)
     even = sklearn.svm.NuSVC(nu=0.3).fit(X, y).decision_function(NEW)
     ignored = sklearn.svm.NuSVC(nu=0.3, class_weight={0: 1.5}).fit(X, y).decision_function(NEW)
     np.testing.assert_array_equal(ignored, even)
     assert np.abs(weighted - even).max() > 0.05
-    # By "balanced" and by gamma="scale".
+    # Sample weights change class_weight="balanced" and gamma="scale".
     weights = 1 + CLASSES
     rows = np.repeat(np.arange(60), weights)
     machine = SVC(class_weight="balanced", tol=1e-7).fit(X, y, sample_weight=weights)

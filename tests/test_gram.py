@@ -260,8 +260,8 @@ def test_the_budget_is_kept_and_changes_no_bit(requests, kept):
     for request in requests:
         idx = np.array(request)
         np.testing.assert_array_equal(gram.block(idx, None), plain.block(idx, None))
-    held = gram.peak_bytes - plain.peak_bytes  # which keeps nothing: what the tiles take to work
-    assert held <= 2 * kept * 30 * 8  # and rows on the way to their places
+    held = gram.peak_bytes - plain.peak_bytes  # size of the row cache; `plain` has none
+    assert held <= 2 * kept * 30 * 8  # the factor 2 allows for copies of rows
     assert held > 0 or not kept or all(len(set(request)) > kept for request in requests)
     assert gram.n_values <= plain.n_values
 

@@ -191,7 +191,7 @@ def test_what_fails_and_what_is_missing_is_told_of_the_line_that_searches(settin
 
     def stop(progress):
         told.append(progress)
-        return len(told) == (5 if "C" in settings else 4)  # the first one of the second gamma
+        return len(told) == (5 if "C" in settings else 4)  # at the first setting of the second gamma
 
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")

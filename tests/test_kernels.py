@@ -271,7 +271,7 @@ def kernels(draw, depth=3):
             st.builds(lambda a, k: k + a, st.floats(0, 2), part),
             st.builds(lambda k, e: k**e, part, st.integers(0, 2)),
             part.map(normalize),
-            part.map(lambda k: exp(normalize(k))),  # which does not overflow
+            part.map(lambda k: exp(normalize(k))),  # at most e, so it does not overflow
             part.map(lambda k: k.on([0])),
             part.map(lambda k: k.on([0]).on([0])),
         )

@@ -374,7 +374,7 @@ def test_ties_and_equal_rows_are_no_obstacle(seed, kernel, way):
 
 @contextmanager
 def in_single_precision():
-    """Steps, and values that a certificate needs no more of, as they are where rows are many."""
+    """Let small problems use float32 like large ones: in the steps, and for kernel values in the certificate."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mercer.solvers.single_precision.EXACT_PROBLEM", 8)
         patch.setattr("mercer.certificates.screening._FEW_VALUES", 0)
@@ -384,7 +384,7 @@ def in_single_precision():
 
 @contextmanager
 def evaluations():
-    """A list of the points that the driver evaluates, each with what that finds."""
+    """Record the points that the driver evaluates, each with its evaluation."""
     found = []
 
     def watched(problem, gram, beta, *args, **how):

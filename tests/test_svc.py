@@ -133,7 +133,7 @@ def test_labels_of_any_kind():
 
 
 def halves(X):
-    """Every entry as the sum of two."""
+    """Return X as a COO array in which each entry is stored as two halves."""
     i, j = np.indices(X.shape)
     twice = (np.tile(0.5 * X.ravel(), 2), (np.tile(i.ravel(), 2), np.tile(j.ravel(), 2)))
     return sp.coo_array(twice, shape=X.shape)
@@ -170,7 +170,7 @@ def test_storage_does_not_matter(stored, kernel):
     assert sp.issparse(machine.support_vectors_) == sp.issparse(given_)
     scores = expected.decision_function(X)
     np.testing.assert_allclose(machine.decision_function(given_), scores, atol=1e-5)
-    if stored not in ("pandas", "polars"):  # whose names would be missed
+    if stored not in ("pandas", "polars"):  # other tables would lack their column names
         np.testing.assert_allclose(expected.decision_function(given_), scores, atol=1e-9)
         np.testing.assert_allclose(machine.decision_function(X), scores, atol=1e-5)
         np.testing.assert_allclose(machine.decision_function(sp.csr_array(X)), scores, atol=1e-5)

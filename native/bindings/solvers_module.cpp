@@ -88,7 +88,7 @@ std::tuple<int, int64_t, double> solve_joint_block(const std::string& isa, bool 
 
 // The progress of several problems, with an element for each problem.
 struct HeldStates {
-    Marks ends, precise, drags;  // a BlockEnd, and flags
+    Marks ends, precise, drags;  // ends: BlockEnd values; the others are flags
     Counts n_iter;
     Doubles violations, seconds;
 

@@ -33,9 +33,9 @@ struct BlockLimits {
     // In double precision, Newton steps continue to the limit of precision with at most this number of free variables;
     // -1: never.
     int64_t exact_free = -1;
-    // Not -1 if few changes are expected. Then the cost of SMO is limited in double precision too, to that of Newton
-    // steps. If SMO has given way before and at most brief_free variables are free, SMO makes only one step for ten
-    // variables.
+    // -1, or a number of free variables if few changes are expected. If it is not -1, the cost of SMO is limited to
+    // that of Newton steps, in double precision too. If in addition SMO has given way before and at most brief_free
+    // variables are free, SMO makes only one step for ten variables.
     int64_t brief_free = -1;
     double diverged_above = kInfinity;  // SMO has diverged if its first steps end above this violation
     int n_rounds = 10;                  // rounds of SMO and Newton steps

@@ -168,8 +168,9 @@ def test_what_is_settled_by_hand():
     assert settled(beta, gradient, 1.0, margin=0.5) == [False, True, True, True, True]
     # Without groups the multiplier is 0, and a variable between its bounds is never settled.
     assert settled([0.0, 0.0, 1.0, 0.5], [1.5, 0.5, -1.5, 0.0], 1.0, n_groups=0) == [True, False, True, False]
-    # No variable is free: the best of either side stay open. Then none can shrink, and the multiplier is unknown.
+    # If no variable is free, the two variables that bound the multiplier are not settled.
     assert settled([0.0, 0.0, 1.0], [5.0, 9.0, 1.0], 0.5) == [False, True, False]
+    # If no variable can decrease, the multiplier has a bound on one side only.
     assert settled([0.0, 0.0], [5.0, 9.0], 0.5) == [False, True]
     assert settled([0.5, 0.0], [np.nan, 9.0], 0.5) == [False, False]
     assert settled([0.5, 0.0, 0.5, 0.0], [0.0, 2.0, 1.5, 2.0], 0.5, groups=[0, 0, 1, 1], n_groups=2)[1::2] == [

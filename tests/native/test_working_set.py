@@ -65,7 +65,7 @@ TIES = variables([0.5] * 5, [-1, 1, -1, 1, 0], groups=[0] * 5)
         (NO_GROUPS, 3.0),
         (TWO_GROUPS, 4.0),
         (TIES, 2.0),
-        (variables([0, 1], [1, -1], groups=[0, 0]), 0.0),  # neither can go where it would like to
+        (variables([0, 1], [1, -1], groups=[0, 0]), 0.0),  # each is at the bound that stops its descent
         (variables([0, 0], [-1, -2], groups=[0, 0]), 0.0),  # nothing can shrink
         (variables([1, 1], [1, 2], groups=[0, 0]), 0.0),  # nothing can grow
         (variables([0, 1], [1, -1]), 0.0),
@@ -210,13 +210,13 @@ def test_native_is_the_twin(given_, random, previous, limit):
 
 @given(any_variables(), st.booleans(), st.integers(2, 40))
 def test_a_violation_is_never_left_out(given_, all_seen, limit):
-    """Two variables are enough to hold the worst pair: where there is a violation, the set holds one as large."""
+    """A working set of two or more variables contains a pair with the largest violation."""
     whole = survey(given_)[0]
     chosen = select(given_, None, np.full(given_[0].size, all_seen), NONE, limit)
     beta, gradient, lower, upper, groups, n_groups = given_
     part = (beta[chosen], gradient[chosen], lower[chosen], upper[chosen])
     found = survey((*part, None if groups is None else groups[chosen], n_groups))[0]
-    if n_groups > 1:  # where groups are equally far off, the worst of one may meet the worst of another
+    if n_groups > 1:  # if two groups violate equally, the set may have one variable of each
         can_grow, can_shrink = beta < upper, beta > lower
         m, M = levels(gradient, can_grow, can_shrink, groups, n_groups)
         assume(np.count_nonzero(np.maximum(M - m, 0.0) == whole) == 1)
@@ -225,12 +225,12 @@ def test_a_violation_is_never_left_out(given_, all_seen, limit):
 
 @every_pair(n_groups=[0, 1, 2], n_values=[5, 40, 100_000], limit=[3, 64, 511, 2000])
 def test_native_is_the_twin_on_many_variables(n_groups, n_values, limit):
-    """Blocks of every size, bars that are looked for again, whole lanes and parts of them."""
+    """Blocks of every size, thresholds that are searched for again, full and partial SIMD vectors."""
     rng = np.random.default_rng([n_groups, n_values, limit])
     found = _core.Survey()
     for n, free in ((1, 0.5), (1031, 0.9), (3000, 0.02), (517, 0.0), (2048, 0.3)):
         beta = np.where(rng.random(n) < free, 0.5, rng.integers(0, 2, n))
-        # Such as a sum in any order gives exactly; outliers, so that bars are looked for in long intervals.
+        # Multiples of 2^-10, so sums are exact in any order; outliers, so thresholds are searched in long intervals.
         gradient = np.round(rng.standard_normal(n) * n_values) / 2.0**10 * np.where(rng.random(n) < 0.01, 2.0**20, 1.0)
         upper = np.where(rng.random(n) < 0.1, np.inf, 1.0)
         groups = rng.integers(0, n_groups, n) if n_groups else None
@@ -247,10 +247,10 @@ def test_native_is_the_twin_on_many_variables(n_groups, n_values, limit):
 
 
 def test_a_survey_holds_after_the_list_becomes_shorter():
-    """Variables that are left out would not be chosen: the shorter list gives the same set."""
+    """The shorter list gives the same working set, because the dropped variables would not be selected."""
     rng = np.random.default_rng(0)
     beta = rng.integers(0, 3, 3000) / 2
-    gradient = rng.integers(-500, 500, 3000) / 4 - 200.0 * (beta - 0.5)  # most of those at bounds are on the right side
+    gradient = rng.integers(-500, 500, 3000) / 4 - 200.0 * (beta - 0.5)  # most variables at bounds are optimal
     given_ = variables(beta, gradient, groups=rng.integers(0, 2, 3000))
     seen = rng.random(3000) < 0.5
     kept = survey(given_)[2]
@@ -274,7 +274,7 @@ def test_partners_that_are_0_are_left_out(n_rows, seed, share):
     rng = np.random.default_rng(seed)
     rows = np.tile(np.arange(n_rows), 2)
     if seed % 3 == 0:
-        rows = rng.permutation(rng.integers(0, n_rows, 2 * n_rows))  # with rows that are there more than twice, or not
+        rows = rng.permutation(rng.integers(0, n_rows, 2 * n_rows))  # a row may occur any number of times
     side = np.where(np.arange(2 * n_rows) < n_rows, 1.0, -1.0)
     lower, upper = np.minimum(side, 0.0), np.maximum(side, 0.0)
     beta = np.where(rng.random(2 * n_rows) < share, side * rng.choice([0.3, 1.0], 2 * n_rows), 0.0)

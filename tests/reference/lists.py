@@ -1,4 +1,4 @@
-"""What is read and written at lists of places."""
+"""Reference functions on arrays of indices: scatter-add, set difference, unique indices."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ IndexArray = npt.NDArray[np.int64]
 
 
 def add_at(out: FloatArray, places: IndexArray, values: FloatArray) -> FloatArray:
-    """Return `out` with values added at these places; of a place that is named twice both count."""
+    """Return `out` with values added at these places; if a place occurs twice, both values are added."""
     total = out.copy()
     np.add.at(total, places, values)
     return total
 
 
 def without(own: IndexArray, places: IndexArray | None, n: int) -> IndexArray:
-    """Return those of `places`, or of 0 to n - 1, that are not among `own`, rising."""
+    """Return the elements of `places` (None: 0 to n - 1) that are not in `own`, in ascending order."""
     return np.setdiff1d(np.arange(n) if places is None else places, own)
 
 
 def fold(idx: IndexArray, n: int) -> tuple[IndexArray, IndexArray]:
-    """Return each number of `idx`, all below n, once, in the order of where each is last; and where each is in it."""
+    """Return the unique numbers of `idx`, ordered by last occurrence, and the position of each element in them.
+
+    All numbers must be below n.
+    """
     last = {number: place for place, number in enumerate(idx.tolist())}
     once = sorted(last, key=last.__getitem__)
     places = {number: place for place, number in enumerate(once)}

@@ -58,17 +58,17 @@ _ADVICE = {
 
 
 class InseparableError(ValueError):
-    """The classes cannot be separated, so there is no machine with C = inf: the status `infeasible`, as an error.
+    """The classes cannot be separated, so no machine with C = inf exists (status `infeasible`).
 
     Attributes
     ----------
     status : Status
         `infeasible`.
     weights : ndarray of shape (n,)
-        The certificate, of all training rows: nonnegative, summing to 1 over each of two classes and 0 in all others,
-        and such that the two weighted means coincide in feature space (to rounding), so no hyperplane can have these
-        classes on different sides.
-        For a kernel that is not positive semidefinite, the two means whose "squared distance" is negative.
+        The proof: one nonnegative weight for each training row. The weights of each of two classes sum to 1; all other
+        rows have weight 0. The two weighted means are equal in feature space (to rounding), so no hyperplane separates
+        these classes. If the kernel is not positive semidefinite, the squared distance of the two means may be
+        negative instead.
     distance : float
         Distance of the two means, in feature space; 0 where its square is negative.
     """

@@ -65,7 +65,7 @@ def check_whole(name: str, value: Any, *, unit: str = "", at_least: int | None =
     Raises
     ------
     InvalidParameterError
-        If it is neither.
+        If the value is neither None nor an integer of at least `at_least`.
     """
     if value is None:
         return None
@@ -111,12 +111,12 @@ def check_learning_rate(learning_rate: Any) -> float | None:
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Return a bool.
+    """Return a flag as a bool.
 
     Raises
     ------
     InvalidParameterError
-        If it is neither.
+        If the value is not True or False.
     """
     if not isinstance(value, (bool, np.bool_)):
         raise InvalidParameterError(f"{name} must be True or False, got {value!r}.")

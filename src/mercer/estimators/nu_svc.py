@@ -205,7 +205,7 @@ class NuSVC(MarginClassifier):
             self.spec_ = specs.ForNuSVC(nu=nu)
             margins, rhos = self.machines_.margins, [problems.half_width(one.multipliers) for one in self._solutions]
             assert margins is not None
-            self.C_ = np.where(margins == rhos, 1.0 / margins, np.nan)  # margins are 1 if rho is 0
+            self.C_ = np.where(margins == rhos, 1.0 / margins, np.nan)  # NaN if rho is 0; the margin is then 1
             return self
 
     def _may_be_lowered(self, nu: float, labels: Labels) -> bool:

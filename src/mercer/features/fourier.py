@@ -154,7 +154,7 @@ class RandomFourier(HoldsKernel, DenseMap):
         assert isinstance(rows, Vectors)
         m = self.frequencies_.shape[0]
         height = max(1, _BLOCK_ENTRIES // (2 * m))
-        # In float32, the cosines lose no more digits than the rows have lost.
+        # If the rows are float32, their own rounding limits the accuracy, so cosines in float32 are enough.
         block = np.empty((min(height, rows.n), 2 * m), dtype=rows.dtype)
         for first in range(0, rows.n, height):
             part = slice(first, min(first + height, rows.n))

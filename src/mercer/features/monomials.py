@@ -109,7 +109,9 @@ class Monomials:
             yield part, block[:, ends[lowest] - counts[lowest] :]
 
     def sparse(self, matrix: Any) -> Iterator[tuple[list[sp.csr_array], list[FloatArray]]]:
-        """Yield blocks of rows: for each degree the products as CSR, and the number of orders of each entry's factors.
+        """Yield the products of each degree as CSR, in blocks of rows.
+
+        For each entry, the number of different orders of its factors (a multinomial coefficient) is yielded too.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Polynomials of the columns: the feature maps of polynomial kernels, and products without factors."""
+"""Feature maps of polynomial kernels, and plain products of columns (monomials)."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ class NativeBackend(Backend):
         return classes
 
     def _tables_of(self, *sides: Data, single: bool) -> list[Table]:
-        """Return the tables of both sides, with the same numbers for the same columns."""
+        """Return the tables of both sides; a column has the same number in both tables."""
         columns = self._columns
         if columns is not None:
             fresh = [self._occurring(data) for data in sides if (id(data), columns.size, False) not in self._tables]

@@ -11,7 +11,7 @@ from mercer._typing import RealArray
 from mercer.gram.arena import Arena
 
 _PADDING = 16  # columns; rows are padded to a multiple, because the native solvers read whole vectors
-_TOUCHED_AT_ONCE = 16_000_000  # bytes cleared between two looks at the clock: about 30 ms if pages are fresh
+_TOUCHED_AT_ONCE = 16_000_000  # bytes of rows between two checks of the clock: about 30 ms if the memory is fresh
 
 
 def padded_block(n_rows: int, n_cols: int, dtype: npt.DTypeLike = np.float64) -> RealArray:
@@ -29,7 +29,10 @@ def padded_square(size: int, dtype: npt.DTypeLike, arena: Arena) -> RealArray:
 
 
 def clear_padding(array: RealArray, n_cols: int) -> Iterator[None]:
-    """Write zeros into the padding that vectors read, and yield after some rows: it may be the first touch of pages."""
+    """Write zeros into the padding that the native solvers read, and yield after each block of rows.
+
+    Writing to fresh memory is slow, so the caller can check for an interruption between two blocks.
+    """
     step = max(1, _TOUCHED_AT_ONCE // array.strides[0]) if array.size else 1
     for first in range(0, len(array), step):
         array[first : first + step, n_cols : -(-n_cols // _PADDING) * _PADDING] = 0.0

@@ -15,23 +15,25 @@ from sklearn.isotonic import isotonic_regression
 from mercer._typing import BoolArray, FloatArray, IndexArray
 
 _TIGHT = 1e-12
-"""Gradient at which Newton's method ends, of a loss per row and a slope per largest value: what float64 can tell."""
+"""Gradient of the mean loss at which Newton's method stops, f in units of the largest |f|: the limit of float64."""
 
 _LOOSE = 1e-6
-"""Gradient beyond which a sigmoid is not called fitted. Values that differ in their last digits only end there."""
+"""With a larger gradient, a fit has not converged. This happens if values differ in their last digits only."""
 
 _JEFFREYS, _UNIFORM = 0.5, 1.0
-"""Rows of each kind in the prior of targets: for two numbers, and for a function that takes many."""
+"""Prior of the targets, in rows of each class: for sigmoids (two parameters), and for isotonic maps (many)."""
 
-_RIDGE = 1e-12  # added to the Hessian, as by Lin, Lin & Weng; the limit does not depend on it
-_STEPS = 100  # of Newton's method; it takes some ten
-_HALVINGS = 40  # of a step; then rounding forbids progress
-_SUFFICIENT = 1e-4  # of the decrease that the slope promises, as by Lin, Lin & Weng
+_RIDGE = 1e-12  # ridge of the Hessian (Lin, Lin & Weng); the solution does not depend on it
+_STEPS = 100  # largest number of Newton steps; about ten are usual
+_HALVINGS = 40  # largest number of halvings of a step; a shorter step is lost in rounding
+_SUFFICIENT = 1e-4  # Armijo's constant of the line search (Lin, Lin & Weng)
 
 
 @dataclass(frozen=True)
 class Sigmoid:
-    """P(f) = 1 / (1 + exp(-z)), z = intercept + slope f; bound, on the wrong side of 1/2 it is 1/2.
+    """The sigmoid P(f) = 1 / (1 + exp(-z)) with z = intercept + slope f.
+
+    If `is_bound`, P(f) is set to 1/2 where it would contradict the sign of f.
 
     Attributes
     ----------
@@ -42,8 +44,8 @@ class Sigmoid:
     is_bound : bool
         Whether P(f) >= 1/2 where f > 0, P(f) <= 1/2 where f < 0 and P(0) = 1/2.
     violation : float
-        Of the optimality conditions: the largest element of the gradient of the mean loss, f measured in units of the
-        largest |f|, evaluated apart from the algorithm.
+        Largest violation of the optimality conditions: the largest element of the gradient of the mean loss, with f in
+        units of the largest |f|. It is computed apart from the algorithm.
     """
 
     slope: float
@@ -62,8 +64,8 @@ class Sigmoid:
 def _exponents(
     f: FloatArray, slopes: FloatArray | np.float64, intercepts: FloatArray | np.float64, *, is_bound: bool
 ) -> FloatArray:
-    """The z of sigmoids 1 / (1 + exp(-z))."""
-    with np.errstate(over="ignore", invalid="ignore"):  # of what a model file may say; the limits are right
+    """Return the exponents z of sigmoids 1 / (1 + exp(-z))."""
+    with np.errstate(over="ignore", invalid="ignore"):  # values from a model file may overflow; the limits are right
         z = slopes * f
         if not np.all(slopes > 0.0):
             z = np.where(slopes > 0.0, z, 0.0)
@@ -90,7 +92,7 @@ Map = Sigmoid | Isotonic
 def positive_sides(maps: Sequence[Map], values: FloatArray) -> FloatArray:
     """Return the probability of the positive side by each map, (m, n_maps), of values (m, n_maps)."""
     first = maps[0]
-    if isinstance(first, Sigmoid):  # and so are all
+    if isinstance(first, Sigmoid):  # all maps have the same type
         numbers = np.array([[one.slope, one.intercept] for one in maps if isinstance(one, Sigmoid)])
         found: FloatArray = expit(_exponents(values, numbers[:, 0], numbers[:, 1], is_bound=first.is_bound))
         return found
@@ -107,8 +109,8 @@ def fit_sigmoid(
 
         min  -sum_i w_i (t_i log P(f_i) + (1 - t_i) log(1 - P(f_i)))
 
-    over a slope >= 0 and an intercept. Unless `free`, values of P on the wrong side of 1/2 are 1/2 then: above it where
-    f < 0, below it where f > 0.
+    over a slope >= 0 and an intercept. Unless `free`, P(f) is then set to 1/2 where it contradicts the sign of f: where
+    P(f) > 1/2 but f < 0, or P(f) < 1/2 but f > 0.
 
     Parameters
     ----------
@@ -131,13 +133,13 @@ def fit_sigmoid(
     Warns
     -----
     ConvergenceWarning
-        If the violation is above 1e-6, as where values differ in their last digits only.
+        If the violation is above 1e-6, for instance because values differ in their last digits only.
 
     Notes
     -----
-    Where values say that larger ones are less often positive, the slope is 0: all have the mean target. With rows of
-    one kind only the targets are still (N + 1/2) / (N + 1), and with classes that the values separate they keep the
-    slope finite.
+    If rows with larger values are less often positive, the slope is 0 and P is the mean target everywhere. If all rows
+    are of one class, the targets are still (N + 1/2) / (N + 1). If the values separate the classes, these targets keep
+    the slope finite.
 
     Targets are what Bayes's rule expects after Jeffreys' prior. Platt's come of a uniform one, (N + 1) / (N + 2), and
     make the sigmoid too flat where classes are nearly separated; docs/concepts/probabilities.md has figures.
@@ -323,14 +325,15 @@ def fit_isotonic(
 
     Notes
     -----
-    Exact, by scikit-learn's pool of adjacent violators on each side of 0: values on one side do not bind those on the
-    other, since 1/2 stands between, and a bound on all of a nondecreasing function clips its optimum.
+    The solution is exact. It uses scikit-learn's pool-adjacent-violators algorithm on each side of 0. The two sides are
+    independent, because p <= 1/2 on one side and p >= 1/2 on the other. On each side the optimum with this bound is the
+    optimum without it, clipped at 1/2.
 
-    Differs from scikit-learn's IsotonicRegression by the targets, which are not 0 and 1: no probability is 0 or 1,
-    which a single row could refute at infinite loss. They are more cautious than those of :func:`fit_sigmoid`, for a
-    step of a function that is as free as this rests on few rows.
+    The targets differ from those of scikit-learn's IsotonicRegression: they are not 0 and 1. So no probability is 0 or
+    1, for which a single wrong row would have infinite loss. The targets are closer to 1/2 than those of
+    :func:`fit_sigmoid`, because each step of an isotonic function depends on few rows.
 
-    Costs n log n.
+    The cost is O(n log n).
 
     References
     ----------

@@ -253,7 +253,7 @@ def _without_folds(model: Model, truth: npt.NDArray[Any], engine: Gram, check: C
 
 
 def _difference(one: Map, other: Map, values: FloatArray) -> float:
-    """Return the largest difference between two maps: at these values; for isotonic maps, anywhere."""
+    """Return the largest difference between two maps: at `values`, or at all points if one map is isotonic."""
     at = values
     for found in (one, other):
         if isinstance(found, Isotonic):

@@ -354,7 +354,7 @@ class Problem:
         if self.groups is None:
             return point
         surplus = self.group_drift(point)
-        # The starting point is feasible, so that the whole way towards it removes the surplus exactly.
+        # The starting point is feasible, so moving all the way to it removes the surplus exactly.
         way = self.start - point
         helpful = np.where(np.sign(way) == -np.sign(surplus[self.groups]), way, 0.0)
         found = np.bincount(self.groups, weights=helpful, minlength=self.n_groups)

@@ -398,9 +398,9 @@ class WorkingSetSolver(Solver[BatchState]):
         state.seen[chosen] = True
         state.holds_all = chosen.size < size
         if state.problem.rows is not None:
-            # If one variable of a row is not 0, the other violates less and has the same kernel values.
+            # A row has two variables with the same kernel values. If one is not 0, the other violates less: drop it.
             kept = state.survey.without_partners(chosen, state.problem.rows, state.problem.n_rows)
-            # If the two belong to different groups, that holds once the tube has a width.
+            # If the two variables are in different groups, this is true only once the tube has a positive width.
             if state.problem.n_groups == 1 or _violation_of(state, kept) >= INNER_SHARE * state.violation:
                 state.holds_all = state.holds_all and kept.size == chosen.size
                 chosen = kept

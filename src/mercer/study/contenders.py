@@ -45,7 +45,7 @@ def encoded_folds(
 
 @dataclass(frozen=True)
 class Chosen:
-    """A contender after its own small search: the best setting, and the cost of its predictions in each fold."""
+    """A contender after its own small search: its best setting, and its error in each fold."""
 
     name: str
     setting: str
@@ -55,7 +55,7 @@ class Chosen:
 
 
 def fit_quietly(estimator: Any, X: Matrix, truth: np.ndarray) -> Any:
-    """Fit; a machine that stopped at its iteration limit is judged by its answers like any other."""
+    """Fit without ConvergenceWarning: a machine that reached its iteration limit is compared like any other."""
     # One thread: the matrices are small, and several threads can be twenty times slower.
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -63,7 +63,7 @@ def fit_quietly(estimator: Any, X: Matrix, truth: np.ndarray) -> Any:
 
 
 def best_of(per_fold: Iterable[Iterator[float]]) -> tuple[int, tuple[float, ...]]:
-    """Position of the best candidate, the first one among equals, and what its answers cost in each fold."""
+    """Return the position of the best candidate (the first if tied), and its error in each fold."""
     table = np.array([list(fold) for fold in per_fold])
     best = int(table.sum(axis=0).argmin())
     return best, tuple(float(error) for error in table[:, best])

@@ -1,8 +1,7 @@
 """The search of `mercer study`: kernel, gamma, C and epsilon by cross-validation, with warm starts along C.
 
-Each fold has its own preprocessing and so its own kernel values, of which it keeps the rows that come back: on whole
-matrices, as users' own searches have them (:mod:`mercer.model_selection.search.kernel_search`), it was 1.6 to 2.3
-times slower.
+Each fold has its own preprocessing, so the folds cannot share kernel values. A fold keeps the rows of its Gram matrix
+that are used again. Whole matrices, as in :mod:`mercer.model_selection.search.kernel_search`, were slower here.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _SIMPLICITY = ("linear", "polynomial", "rbf")
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """A kernel before the data fix its gamma: `gamma_factor` is a multiple of 1/(p · variance of X)."""
+    """A kernel whose gamma is not a number yet: gamma will be `gamma_factor` / (p · variance of X)."""
 
     family: str
     gamma_factor: float = 1.0
@@ -41,7 +40,7 @@ class KernelChoice:
 
     @property
     def name(self) -> str:
-        """What one calls it."""
+        """Name of the kernel in messages."""
         if self.family == "polynomial":
             return f"polynomial kernel of degree {self.degree}"
         return {"linear": "linear kernel", "rbf": "Gaussian kernel"}[self.family]

@@ -170,7 +170,7 @@ class PrefittedSearchCV(BaseSearchCV):
 
     @property
     def reason(self) -> str:
-        """What the fits shared, and why not more."""
+        """Text that says what the fits shared, and why they could not share more."""
         return HELD if isinstance(self._asked, WithoutRows) else self.fits.reason
 
     def warn(self) -> None:

@@ -24,9 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Open the null device in the place of standard streams that are closed, as those of daemons are.
+    """Open the null device in place of each standard stream that is closed (daemons close them).
 
-    Otherwise the next file that is opened would get the number of a standard stream, and Python's own are None.
+    Otherwise the next file that is opened would get the file descriptor of a standard stream. Python also sets
+    `sys.stdin`, `sys.stdout` or `sys.stderr` to None if the stream is closed.
     """
     for number in range(3):
         try:

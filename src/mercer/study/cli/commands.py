@@ -453,12 +453,12 @@ def _writable_folder(folder: Path) -> Iterator[Path]:
 
 
 def _stem(name: str) -> str:
-    """A file's name without what says how it is stored: data.train for data.train.csv.gz."""
+    """Return the name of a file without its format and compression: data.train for data.train.csv.gz."""
     return Path(name.removesuffix(".gz")).stem
 
 
 def _check_output(path: Path, inputs: tuple[str, ...], mode: Literal["w", "wb"] = "w") -> None:
-    """An error before the work if the file cannot be written, or would take the place of one that is read."""
+    """Raise OSError before the work starts if `path` cannot be written, or is also an input."""
     from mercer.persistence import check_writable
 
     if check_writable(path, mode) is None:
@@ -483,7 +483,7 @@ def _unwritable(folder: Path, error: OSError) -> OSError:
 
 
 def _say_reading(truth: Truth) -> None:
-    """What the target was taken for, where it could be another thing, and how to say so."""
+    """Print how the target was read, if another reading is possible, and the option that changes it."""
     if truth.reading:
         other = "classification" if truth.task == "regression" else "regression"
         say("note", f"{truth.reading.removesuffix('.')} with --task {other}.")

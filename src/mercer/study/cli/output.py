@@ -40,7 +40,7 @@ def _data() -> Console:
 
 
 def print_study(study: Study) -> None:
-    """The summary of a study."""
+    """Print the summary of a study."""
     out = _data()
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     grid.add_column("")
@@ -66,7 +66,7 @@ def print_study(study: Study) -> None:
 
 
 def print_fit(model: Model) -> None:
-    """The machine and what is certified of it."""
+    """Print the machine and its certificate."""
     out = _data()
     numbers = {name: value for name, value in model.machine_spec.to_dict().items() if isinstance(value, float)}
     setting = ", ".join(f"{name} = {value:g}" for name, value in numbers.items())
@@ -79,7 +79,7 @@ def print_fit(model: Model) -> None:
 
 
 def print_verification(model: Model, verification: Verification) -> None:
-    """Stored and recomputed numbers side by side, and what does not agree."""
+    """Print stored and recomputed numbers side by side, and what does not agree."""
     out = _data()
     stored, recomputed = verification.stored, verification.recomputed
     if stored is not None and recomputed is not None:
