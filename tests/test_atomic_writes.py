@@ -15,6 +15,8 @@ from mercer import SVC, as_model, save_libsvm_data, save_libsvm_model, save_mode
 from mercer.persistence import atomic_write
 from mercer.persistence.atomic_write import open_atomically
 
+pytestmark = pytest.mark.full  # processes, memory and time: not in test-fast
+
 X, y = np.random.default_rng(0).normal(size=(30, 2)), np.repeat([0, 1], 15)
 SAVE = {
     "model": lambda path: save_model(path, as_model(SVC().fit(X, y), X, y)),

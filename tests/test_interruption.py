@@ -58,6 +58,8 @@ from mercer.problems import c_svc, c_svc_each, joint, nu_svc, nu_svc_each
 from mercer.solvers import Control, Interruption, Limits, WorkingSetSolver, driver, solve
 from mercer.tables.table import as_table
 
+pytestmark = pytest.mark.full  # processes, memory and time: not in test-fast
+
 # A fit that would take minutes: labels that nothing explains, a large penalty, a tolerance beyond need.
 PROGRAM = """
     import json, signal, sys, threading, time, warnings

@@ -13,6 +13,8 @@ from mercer.gram import memory_pool, pooled_array
 from mercer.gram.arena import Arena
 from mercer.gram.memory_pool import LARGE, SMALL, Extent, MemoryPool
 
+pytestmark = pytest.mark.full  # processes, memory and time: not in test-fast
+
 MEGABYTE = 1 << 20
 KINDS = [pytest.param(SMALL, 1000, id="small"), pytest.param(LARGE, 8 * MEGABYTE, id="large")]
 

@@ -9,6 +9,8 @@ import textwrap
 
 import pytest
 
+pytestmark = pytest.mark.full  # processes, memory and time: not in test-fast
+
 AT_WORK = """
 import os, sys, threading, time
 import numpy as np

@@ -13,6 +13,8 @@ from sklearn.preprocessing import StandardScaler, scale
 from mercer import SVC, SVR, KernelSearchCV, StoppedError
 from mercer.model_selection.search.racing import cannot_be_best, hardly_best, largest_score, looks
 
+pytestmark = pytest.mark.full  # processes, memory and time: not in test-fast
+
 GRID = {"C": [0.01, 0.1, 1.0, 10.0, 100.0], "gamma": [1e-4, 1e-2, 1.0]}
 
 
