@@ -22,7 +22,7 @@ demo: $(VENV)/.mercer
 # One process of tests for each core. Threads of OpenBLAS on top of them would only wait for each other.
 IN_PARALLEL = OPENBLAS_NUM_THREADS=1 $(1)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
-# The best instruction set, one configuration of each estimator, and two sets of parameters a test.
+# The best instruction set, one configuration of each estimator, and one set of parameters a test.
 test-fast: $(VENV)/.mercer $(VENV)/.tools
 	$(call IN_PARALLEL,$(BIN)) -m "not slow and not full"
 
@@ -39,7 +39,8 @@ test-slow: $(VENV)/.mercer $(VENV)/.tools
 docs: $(VENV)/.mercer $(VENV)/.tools
 	$(BIN)/python -m pytest -m docs
 
-check: $(VENV)/.mercer $(VENV)/.tools
+# Nothing here imports the package, so it is not installed.
+check: $(VENV)/.build $(VENV)/.tools
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/clang-format --dry-run -Werror $(NATIVE)
@@ -90,7 +91,8 @@ tsan: .venv-tsan/.mercer .venv-tsan/.tools
 generic: .venv-generic/.mercer .venv-generic/.tools
 	$(call IN_PARALLEL,.venv-generic/bin) tests/native
 
-# For quick iteration: compiles only what changed, and lets the environment import straight from src/.
+# For quick iteration: compiles only what changed, and lets the environment import straight from src/. It stays so, also
+# for `make test`, until `make clean`.
 dev: $(VENV)/.tools $(VENV)/.build
 	@rm -f $(VENV)/.mercer
 	@$(BIN)/$(PIP) uninstall -qq --yes mercer 2>/dev/null
@@ -99,6 +101,7 @@ dev: $(VENV)/.tools $(VENV)/.build
 	@PATH="$(abspath $(BIN)):$$PATH" cmake --build build/dev
 	@for built in build/dev/_core*.so; do cp $$built src/mercer/.new && mv src/mercer/.new src/mercer/$$(basename $$built); done  # running programs keep the old one
 	@for site in $(VENV)/lib/python*/site-packages; do echo "$(abspath src)" > $$site/mercer-dev.pth; done
+	@touch $(VENV)/.mercer
 
 clean:
 	rm -rf build .venv .venv-bench .venv-asan .venv-tsan .venv-generic .venv-lowest src/mercer/*.so
@@ -112,9 +115,9 @@ clean:
 	@touch $@
 
 %/.mercer: $(SOURCES) | %/.pip
-	@echo "Building and installing mercer into $* (about a minute)"
-	@rm -f $*/lib/python*/site-packages/mercer-dev.pth
-	@$*/bin/$(PIP) install -qq $(INSTALL_OPTIONS) '.[study]'
+	@if ls $*/lib/python*/site-packages/mercer-dev.pth >/dev/null 2>&1; then $(MAKE) --no-print-directory VENV=$* dev; else \
+	    echo "Building and installing mercer into $* (two to three minutes)"; \
+	    $*/bin/$(PIP) install -qq $(INSTALL_OPTIONS) '.[study]'; fi
 	@touch $@
 
 .venv-lowest/.mercer .venv-lowest/.tools: tests/lowest.txt

@@ -36,6 +36,8 @@ from mercer.study import cli
 from mercer.study.cli.progress import ConsoleProgress
 from mercer.study.report import prose
 
+pytestmark = pytest.mark.full  # whole programs and many repetitions: not in test-fast
+
 
 @pytest.fixture
 def mercer(tmp_path, monkeypatch, capsys):
@@ -387,7 +389,7 @@ ERRORS = {
     ),
     "missing": (
         ("study", "patients.csv", "--target", "outcome"),
-        "missing values in 'age' (5), 'site' (5), and nothing was said about them",
+        "missing values in 'age' (5), 'site' (5), and it was not said what to do with them",
         "--missing impute fills them in",
     ),
     "drop": ((*STUDY, "outcome", "--drop", "dos"), "there is no column 'dos'", "did you mean 'dose'?"),

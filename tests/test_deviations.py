@@ -7,6 +7,8 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 
 from mercer.model_selection.regression_metrics import Deviations, bootstrap, r2_difference
 
+pytestmark = pytest.mark.full  # whole programs and many repetitions: not in test-fast
+
 
 def noisy(n=60, noise=1.0, seed=0):
     rng = np.random.default_rng(seed)

@@ -314,7 +314,7 @@ REFUSED = {
     "no such target": (dict(target="outcom"), "there is no column 'outcom'", "did you mean 'outcome'?"),
     "missing cells": (
         dict(),
-        "missing values in 'age' (5), 'site' (5), and nothing was said about them",
+        "missing values in 'age' (5), 'site' (5), and it was not said what to do with them",
         "missing=impute fills them in",
     ),
     "regression of text": (

@@ -1065,7 +1065,7 @@ def test_rows_of_another_kind_for_another_kernel():
 def test_given_values_are_square(machine, kernels, error_score):
     X, y = _cancer()
     search = KernelSearchCV(machine, kernels=kernels, C=[1.0, 10.0], cv=3, error_score=error_score)
-    message = rf"a precomputed kernel matrix must be square in fit, got shape \({len(X)}, {X.shape[1]}\)\."
+    message = rf"a precomputed kernel matrix must be square in fit, got shape \({len(X)}, {X.shape[1]}\)"
     with pytest.raises(ValueError, match=message):
         search.fit(X, y)
 

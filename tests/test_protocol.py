@@ -48,6 +48,8 @@ from mercer.persistence import as_model
 from mercer.persistence.model_file import load_model, save_model
 from mercer.persistence.seal_record import read_seal
 
+pytestmark = pytest.mark.full  # whole programs and many repetitions: not in test-fast
+
 IRIS, KINDS = load_iris(return_X_y=True)
 
 

@@ -29,6 +29,8 @@ from mercer import (
     nested_cross_validate,
 )
 
+pytestmark = pytest.mark.full  # whole programs and many repetitions: not in test-fast
+
 
 def _cancer(n=120):
     X, y = load_breast_cancer(return_X_y=True)

@@ -143,7 +143,7 @@ REFUSED_CELLS = {
     "infinite": ("dose", np.inf, "infinite values in 'dose' (row {})"),
     "text": ("dose", "abc", "column 'dose' holds numbers in 119 of 120 cells, but row {} holds 'abc'"),
     "huge": ("dose", 1e308, "column 'dose' holds 1e+308 in row {}, which is too large to compute with"),
-    "missing": ("dose", None, "missing values in 'dose' (1), and nothing was said about them"),
+    "missing": ("dose", None, "missing values in 'dose' (1), and it was not said what to do with them"),
 }
 
 

@@ -146,8 +146,8 @@ class Certificate:
         `optimal` means: feasible up to rounding (dual_infeasibility <= 1e-9 sum |beta|), kkt_violation <= tol, and
         relative_gap <= tol_gap if that was set. Any other status says how the fit ended.
     primal, dual : float
-        Objectives; the primal one with the machine's own bias. For C = inf, the primal objective is that of the machine
-        scaled so that every margin is at least 1.
+        Objectives; the primal one with the bias of `solution_`. For C = inf, the primal objective is that of the
+        machine scaled so that every margin is at least 1.
     gap, relative_gap : float
         P - D and (P - D) / max(1, |P|, |D|). The gap is >= 0 up to rounding, and no machine can have a primal objective
         that is lower by more than the gap. The relative gap is an upper bound if `objective_error` is not 0.

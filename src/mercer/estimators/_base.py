@@ -278,4 +278,5 @@ def _symmetric(data: Precomputed) -> Precomputed:
 
 
 def say(text: str) -> None:
+    """Write a line of verbose output to stderr."""
     print(text, file=sys.stderr)

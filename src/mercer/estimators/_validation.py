@@ -64,7 +64,10 @@ def check_square(shape: tuple[int, ...]) -> None:
         If this is not the shape of a square matrix.
     """
     if len(shape) != 2 or shape[0] != shape[1]:
-        raise ValueError(f"a precomputed kernel matrix must be square in fit, got shape {shape}.")
+        raise ValueError(
+            f"a precomputed kernel matrix must be square in fit, got shape {shape}: give the kernel values of all "
+            "training rows with all training rows, (n, n)."
+        )
 
 
 def drop_record(estimator: BaseEstimator) -> None:

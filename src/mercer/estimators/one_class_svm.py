@@ -62,8 +62,7 @@ class OneClassSVM(NoveltyDetector):
     offset_ : ndarray of shape (1,)
         rho minus the KKT violation and the rounding error, so that at most a share `nu` of the training rows is
         outside. With `contamination`, a threshold between the scores of two training rows.
-        It is lower than minus the bias of `solution_`, by the KKT violation plus rounding, so that rows on the border
-        are inside; `certificate_` is about `solution_`.
+        `certificate_` is about `solution_`, which has the bias before this change.
     intercept_ : ndarray of shape (1,)
         ``-offset_``.
     dual_coef_ : ndarray of shape (1, n_SV)

@@ -86,7 +86,9 @@ def load_model(path: str | Path) -> Model:
         near = nearby(Path(path))
         raise ModelFileError(f"{path} does not exist" + (f"; {near}" if near else "")) from None
     except zipfile.BadZipFile as error:
-        raise ModelFileError(f"{path} is not a model file, or is truncated or damaged: {error}") from error
+        raise ModelFileError(
+            f"{path} is not a model file, or is truncated or damaged ({error}): copy it again, or save the model again"
+        ) from error
     except Exception as error:
         # Damage can cause almost any exception in zipfile, json or NumPy; the caller gets one type of error.
         raise ModelFileError(f"{path} is not a model file, or is damaged: {type(error).__name__}: {error}") from error

@@ -163,7 +163,7 @@ def _excluded(table: Table, target: str, drop: list[str], keep: list[str]) -> di
 
 def _undecided(cells: dict[str, int], n_incomplete: int, n_rows: int) -> TableError:
     return TableError(
-        f"{name_missing(cells)}, and nothing was said about them",
+        f"{name_missing(cells)}, and it was not said what to do with them",
         hint=f"missing=impute fills them in (median or most frequent value, learnt on training rows only); "
         f"missing=drop leaves out {n_incomplete} of {n_rows} rows",
     )
