@@ -296,6 +296,7 @@ def test_two_threads_at_once_find_what_one_finds(name):
             np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 def test_backends_of_joblib(backend):
     alone = [cross_val_predict(made(name), X, target(name), cv=FOLDS) for name in PREDICTORS]

@@ -136,6 +136,7 @@ def test_only_where_it_pays(kernel, X):
         assert not isinstance(select_backend(RBF(gamma=0.1), as_data(X), memory_limit=10_000)[0], BitForm)
 
 
+@pytest.mark.full
 @counts
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 def test_machines_are_certified(kind):

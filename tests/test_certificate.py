@@ -379,6 +379,7 @@ def test_single_precision_changes_nothing_that_is_certified(
     assert mixed.dual == pytest.approx(double.dual, rel=0, abs=objective)
 
 
+@pytest.mark.full
 @given(
     name=st.sampled_from(list(FORMULAS)),
     n_changed=st.integers(0, 120),

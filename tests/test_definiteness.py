@@ -26,6 +26,7 @@ class Counted:
         return np.exp(-0.1 * (lengths - 2.0 * A @ B.T))
 
 
+@pytest.mark.full
 def test_a_matrix_of_more_than_2000_rows_is_certified_and_calibrated():
     _, K, y = gaussian(2100)
     machine = SVC(kernel="precomputed", probability=True).fit(K, y)
@@ -118,6 +119,7 @@ def test_a_function_is_called_by_blocks_where_its_matrix_does_not_fit():
     np.testing.assert_allclose(limited.decision_function(X), SVC(gamma=0.1).fit(X, y).decision_function(X), atol=1e-2)
 
 
+@pytest.mark.full
 def test_leave_one_out_of_a_matrix_of_more_than_2000_rows():
     _, K, y = gaussian(2100)
     found = leave_one_out(SVC(kernel="precomputed"), K, y, what="errors")

@@ -102,6 +102,7 @@ def test_a_sparse_block_stays_sparse_and_is_divided_by_one_number():
         encoder.transform(table_of(x=[1.0]))
 
 
+@pytest.mark.full
 def test_a_block_that_no_model_file_could_hold_is_refused():
     wide = Table((), (), sparse.csr_array(([1.0, 2.0], ([0, 1], [0, 10**8])), shape=(2, 10**8 + 1)))
     for encode in (TableEncoder().fit, TableEncoder.identity):

@@ -280,6 +280,7 @@ def test_the_longest_unused_rows_make_room():
 # Kernels without a program.
 
 
+@pytest.mark.full
 def test_functions_are_evaluated_by_block():
     seen = []
 

@@ -53,6 +53,7 @@ def test_bad_rows():
         rule_of_thumb_grid([[1.0], [np.nan]])
 
 
+@pytest.mark.full
 def test_the_rule_of_thumb_is_searched():
     search = KernelSearchCV(LeastSquaresSVC(), cv=2, **rule_of_thumb_grid(X[::4])).fit(X[::4], Y[::4])
     assert len(search.cv_results_["params"]) == 77
@@ -62,6 +63,7 @@ def test_the_rule_of_thumb_is_searched():
 # Zooming in.
 
 
+@pytest.mark.full
 def test_cells_are_those_of_a_grid_over_the_same_values():
     cv = StratifiedKFold(3, shuffle=True, random_state=0)
     search = KernelSearchCV(SVC(tol=1e-6), C="zoom", gamma="zoom", cv=cv).fit(X, Y)

@@ -540,6 +540,7 @@ def test_machines_of_one_class_say_where_rounding_decides(machine: Any) -> None:
         machine.fit(np.ones((20, 2)))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_no_certificate_of_a_joint_machine_is_false(first: int) -> None:
     """One machine for all classes: a row is a group of variables, one for each class."""

@@ -568,6 +568,7 @@ def table(n=3000, n_classes=5):
     return centres[y] + rng.normal(size=(n, 6)), y
 
 
+@pytest.mark.full
 def test_working_sets():
     X, y = table()
     for C, options in ((1.0, {}), (5.0, {"memory_limit": 1 << 25}), (0.1, {"memory_limit": 0})):

@@ -106,6 +106,7 @@ def test_leave_one_out_is_refitting(kernel, weights):
             np.testing.assert_allclose(found[i], expected, atol=1e-8 * np.abs(TWO).max())
 
 
+@pytest.mark.full
 def test_leave_one_out_predicts_what_cross_validation_does():
     machine = KernelRidge([0.5, 20.0], kernel="rbf", gamma=0.05).fit(X, TWO)
     expected = TWO - cross_val_predict(clone(machine), X, TWO, cv=LeaveOneOut())

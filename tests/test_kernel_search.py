@@ -1169,6 +1169,7 @@ def test_fits_under_way_end_when_a_callback_raises():
     assert len(later) <= 2  # one for each that was asking
 
 
+@pytest.mark.full
 def test_memory_that_is_used_again_is_one_threads_alone():
     memory, interval = Memory(100), sys.getswitchinterval()
 

@@ -278,6 +278,7 @@ def kernels(draw, depth=3):
     )
 
 
+@pytest.mark.full
 @given(kernel=kernels(), tables=TABLES)
 @settings(max_examples=80, deadline=None)
 def test_any_composite_keeps_the_laws(kernel, tables):

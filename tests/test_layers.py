@@ -56,6 +56,7 @@ def circle(graph):
     return next(filter(None, map(visit, sorted(graph))), [])
 
 
+@pytest.mark.full
 def test_no_modules_import_each_other():
     graph = {}
     for file in FILES:

@@ -92,6 +92,7 @@ def table(seed, n, p, kind):
     return X, y, score, weights
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", MACHINES)
 @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(

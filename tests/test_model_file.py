@@ -1116,6 +1116,7 @@ DAMAGED_KINDS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", DAMAGED_KINDS)
 def test_a_file_of_another_kind_that_does_not_fit_the_format_is_refused(files, case):
     path, found = files

@@ -242,6 +242,7 @@ def test_a_sealed_part_of_one_number_judges_nothing(others, which):
         study(frame, "pay", task="regression", n_folds=2)
 
 
+@pytest.mark.full
 def test_the_page_and_the_summary(found):
     text = render(found, source="t.csv")
     words = " ".join(text.split())

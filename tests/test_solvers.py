@@ -207,6 +207,7 @@ def test_boxes_that_are_still_too_wide_are_reached_from_yet_smaller_ones(monkeyp
     assert by_smaller_steps < _newton_steps(blocks) - by_smaller_steps
 
 
+@pytest.mark.full
 def test_no_factor_of_many_is_made_where_pair_steps_lead_astray(monkeypatch):
     rng = np.random.default_rng(0)
     y = np.where(np.arange(3000) % 2 == 1, 1.0, -1.0)

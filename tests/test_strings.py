@@ -290,6 +290,7 @@ def distances_of_the_twin():
     return reference.edit_distances([rows[0], rows[4]], rows[:8])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("isa", ISAS)
 def test_edit_distances_of_many_different_tokens(isa, monkeypatch):
     monkeypatch.setenv("MERCER_ISA", isa)
@@ -428,6 +429,7 @@ def test_cosines_are_right_as_far_as_numbers_reach(kernel, rows):
     np.testing.assert_allclose(K, plain.block(X, X) / roots[:, None] / roots, rtol=1e-14)
 
 
+@pytest.mark.full
 def test_cosines_of_values_that_overflow_are_refused():
     X = as_structured(["a" * 800, "b" * 9 + "a" * 150])
     kernel = Subsequence(150, 1.0)

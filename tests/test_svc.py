@@ -377,6 +377,7 @@ def test_a_callable_makes_no_matrix_that_does_not_fit_the_memory_limit():
     assert by_function.certificate_.dual == pytest.approx(machine.certificate_.dual, rel=1e-3)
 
 
+@pytest.mark.full
 def test_of_many_rows_only_some_are_looked_at():
     X, y = blobs(n=2500, p=2, distance=6.0)
     with pytest.warns(IndefiniteKernelWarning, match="not refuted.* on a choice of 500 points"):

@@ -158,6 +158,7 @@ def test_entries_are_bits(index, pointer):
         bit_rows_of_entries(indices, indptr[:0].copy(), 60)
 
 
+@pytest.mark.full
 def test_more_columns_than_are_packed_at_a_time():
     rng = np.random.default_rng(0)
     X = rng.random((9000, 4000)) < 0.01

@@ -552,6 +552,7 @@ def many_free_block(starts, n=2300):
     return Block(K, q, -2.0, 2.0, starts, 0.1 * rng.normal(size=n))
 
 
+@pytest.mark.full
 @first_on_every_isa(starts=[[0], [0, 2300], [0, 1000, 2300]])
 def test_newton_steps_where_many_variables_are_free(isa, starts):
     block = many_free_block(starts)

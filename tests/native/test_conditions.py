@@ -83,6 +83,7 @@ def test_a_sum_in_twice_the_precision(numbers):
     )
 
 
+@pytest.mark.full
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.integers(0, 12), min_size=1, max_size=4),
