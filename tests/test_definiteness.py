@@ -3,7 +3,19 @@
 import numpy as np
 import pytest
 
-from mercer import SVC, SVR, IndefiniteKernelWarning, KernelRidge, KernelSearchCV, NuSVC, OneClassSVM, leave_one_out
+from mercer import (
+    SVC,
+    SVR,
+    GradientKernelSVC,
+    IndefiniteKernelWarning,
+    KernelLogisticRegression,
+    KernelRidge,
+    KernelSearchCV,
+    LeastSquaresSVC,
+    NuSVC,
+    OneClassSVM,
+    leave_one_out,
+)
 from mercer.kernels import Callable, Precomputed
 
 
@@ -99,6 +111,9 @@ FITS = {
     "SVR": lambda f, X, y: SVR(kernel=f).fit(X, y),
     "one class": lambda f, X, y: OneClassSVM(kernel=f).fit(X),
     "ridge": lambda f, X, y: KernelRidge(kernel=Callable(f)).fit(X, y),
+    "least squares": lambda f, X, y: LeastSquaresSVC(kernel=f, probability=True).fit(X, y),
+    "logistic": lambda f, X, y: KernelLogisticRegression(kernel=f).fit(X, y),
+    "descent": lambda f, X, y: GradientKernelSVC(kernel=f).fit(X, y),
 }
 
 

@@ -363,9 +363,7 @@ def test_a_function_must_be_symmetric():
     X, y = TABLES["2 classes"]
     skew = np.eye(X.shape[1])
     skew[0, 1] = 2.0
-    with pytest.raises(
-        ValueError, match=r"kernel must be symmetric, but k\(x, z\) and k\(z, x\) differ by .* for rows"
-    ):
+    with pytest.raises(ValueError, match="must be symmetric, but it returned"):
         GradientKernelSVC(kernel=lambda A, B: A @ skew @ B.T).fit(X, y)
     both = GradientKernelSVC(kernel=lambda A, B: A @ (skew + skew.T) @ B.T).fit(X, y)
     assert both.certificate_.status is Status.OPTIMAL

@@ -138,7 +138,7 @@ class ChangesRows(DualMachine):
 
         Costs, for each machine that was trained on the rows: two or three times n kernel values for each removed row
         and each coefficient that changes, and f^3 multiplications for f free support vectors. The first call costs
-        n * n_SV kernel values more. ``probability=True`` adds a leave-one-out pass.
+        n * n_SV kernel values more. ``probability=True`` adds a calibration.
         """
         held = self._rows_held()
         gone = _checked_rows(rows, held.data.n)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from mercer.estimators._every_row import EveryRowMachine
 from mercer.estimators._labels import one_column_for_two
 from mercer.estimators._probabilities import HasProbabilities
 from mercer.estimators._scores import ByScores, known_accuracy
+from mercer.gram import Gram
 from mercer.gram.factorisation import Check, no_check
 from mercer.kernels import Gamma, Kernel
 from mercer.losses import ridge
@@ -220,7 +222,8 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
                 folds = fold_numbers(labels.codes[labels.rows], labels.classes.size)
                 return by_folds(folds, penalty.size, fit, check)
 
-            left_out = without_folds if self.calibration_values_ == FOLDS else self._known_without_rows
+            by_rows = partial(self._known_without_rows, gram)
+            left_out = without_folds if self.calibration_values_ == FOLDS else by_rows
             raw = self._left_out_in_time(left_out, self.max_seconds, began, depth=2)
             if raw is not None:
                 self._calibrate(raw, labels, "ovr")
@@ -238,9 +241,9 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         check_is_fitted(self, "X_fit_")
         return one_column_for_two(self._without_rows())
 
-    def _known_without_rows(self, check: Check) -> FloatArray:
+    def _known_without_rows(self, gram: Gram, check: Check) -> FloatArray:
         """Return the leave-one-out values of the rows of positive weight; raise ValueError if one does not exist."""
-        raw = self._without_rows(check)[self._labels.rows]
+        raw = self._without_rows(gram, check)[self._labels.rows]
         unknown = np.isnan(raw).any(axis=1)
         if unknown.any():
             raise ValueError(
@@ -249,13 +252,13 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
             )
         return raw
 
-    def _without_rows(self, check: Check = no_check) -> FloatArray:
-        """Return the leave-one-out decision values, (n, n_machines)."""
+    def _without_rows(self, gram: Gram | None = None, check: Check = no_check) -> FloatArray:
+        """Return the leave-one-out decision values, (n, n_machines); `gram` is that of the fit, if it still exists."""
         if not hasattr(self, "_loo"):
             rows = self._labels.rows
             found = np.full(self._coefficients.shape, np.nan)
             found[rows] = self._labels.signs[rows] - ridge.leave_one_out(
-                self._gram_of_fit(),
+                self._gram_of_fit() if gram is None else gram,
                 self._solved.beta,
                 self._penalty,
                 self._labels.weights[rows],

@@ -64,8 +64,31 @@ class Evidence(ABC):
         """Evaluate the point; with `independent`, without native code for kernel values."""
 
 
+class RowsEvidence(Evidence):
+    """Evidence that depends on kernel values between rows of `data`: those at `idx`, None for all."""
+
+    kernel: Kernel
+    data: Data
+    idx: IndexArray | None
+    n_jobs: int | None
+    memory_limit: int | None
+
+    def gram(self, *, independent: bool = False, fitted: Gram | None = None) -> Gram:
+        """Return the Gram matrix of the rows; with `independent`, by `kernel.block` instead of native code.
+
+        If the kernel calls the user's function and `fitted`, the Gram matrix of the fit, has its values in memory, the
+        function is not called again.
+        """
+        if fitted is not None and self.kernel.calls_function:
+            gram = fitted.afresh()
+        else:
+            backend = BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None
+            gram = Gram(self.kernel, self.data, backend=backend, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
+        return gram if self.idx is None else gram.restrict(self.idx)
+
+
 @dataclass(frozen=True, eq=False)
-class KernelEvidence(Evidence):
+class KernelEvidence(RowsEvidence):
     """A point given by coefficients of kernel functions: f_t(x) = sum_i beta_it k(x_i, x) + bias_t.
 
     `beta` has shape (n, T), `bias` (T,). `idx` are the rows of `data` that were trained on, None for all.
@@ -94,11 +117,9 @@ class KernelEvidence(Evidence):
         about = gram.kernel, gram.data, gram.idx, beta, bias, convex, gram.n_threads, gram.memory_limit
         return cls(objective, *about)
 
-    def evaluate(self, *, independent: bool = False) -> Evaluation:
-        """Evaluate the point; with `independent`, by `kernel.block` instead of native code."""
-        backend = BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None
-        gram = Gram(self.kernel, self.data, backend=backend, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
-        rows = gram if self.idx is None else gram.restrict(self.idx)
+    def evaluate(self, *, independent: bool = False, fitted: Gram | None = None) -> Evaluation:
+        """Evaluate the point; see :meth:`gram`."""
+        rows = self.gram(independent=independent, fitted=fitted)
         return evaluate(self.objective, rows, self.beta, self.bias, independent=independent)
 
 

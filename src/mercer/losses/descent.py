@@ -15,10 +15,9 @@ from mercer.certificates.roundoff import rounding_error
 from mercer.certificates.status import Status
 from mercer.data import Data
 from mercer.gram import Gram
-from mercer.gram.backends import BlockBackend
 from mercer.kernels import Kernel
 from mercer.kernels.base import finite
-from mercer.losses.certificate import Evaluation, Evidence, LossCertificate, certify
+from mercer.losses.certificate import Evaluation, LossCertificate, RowsEvidence, certify
 from mercer.losses.iteration import Step, iterate, raise_when_late
 from mercer.losses.kernel_newton import KernelProduct
 from mercer.solvers.control import Control
@@ -40,7 +39,7 @@ class Point:
 
 
 @dataclass(frozen=True, eq=False)
-class CoefficientEvidence(Evidence):
+class CoefficientEvidence(RowsEvidence):
     """A point of this machine on the rows `idx` of `data`."""
 
     kernel: Kernel
@@ -59,11 +58,9 @@ class CoefficientEvidence(Evidence):
         """1, because the violation is the relative gap."""
         return np.ones(1)
 
-    def evaluate(self, *, independent: bool = False) -> Evaluation:
-        """Evaluate the point; with `independent`, by `kernel.block` instead of native code."""
-        backend = BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None
-        gram = Gram(self.kernel, self.data, backend=backend, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
-        gram = gram if self.idx is None else gram.restrict(self.idx)
+    def evaluate(self, *, independent: bool = False, fitted: Gram | None = None) -> Evaluation:
+        """Evaluate the point; see :meth:`gram`."""
+        gram = self.gram(independent=independent, fitted=fitted)
         y, s, point = self.y, self.weights, self.point
         beta = s * point.alpha * y
         found = finite(gram.kernel, gram.matvec(np.column_stack([beta, y * point.multipliers])))
@@ -152,7 +149,7 @@ def minimise(
     evidence = CoefficientEvidence(*rows, y, weights, penalty, point, gram.n_threads, gram.memory_limit)
     certificate = certify(
         evidence,
-        evidence.evaluate(),
+        evidence.evaluate(fitted=gram),
         ended.status or Status.STALLED,
         tol=tol,
         n_iter=ended.n_iter,

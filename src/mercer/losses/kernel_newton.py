@@ -74,7 +74,7 @@ def minimise(objective: Objective, gram: Gram, *, control: Control) -> Minimised
     evidence = KernelEvidence.of(objective, gram, point.beta, point.bias, convex=convex)
     certificate = certify(
         evidence,
-        evidence.evaluate(),
+        evidence.evaluate(fitted=gram),
         ended.status or Status.STALLED,
         tol=tol,
         n_iter=ended.n_iter,
