@@ -18,6 +18,7 @@ from mercer import (
     KernelLogisticRegression,
     KernelNeighborsClassifier,
     KernelRidge,
+    LogisticRegression,
     Nystroem,
     ParzenClassifier,
     leave_one_out,
@@ -105,3 +106,9 @@ def test_the_variance_of_gamma_counts_empty_columns_and_other_uses_need_no_more_
         path.write_text("".join(f"{i % 2} {i + 1}:1 2147483646:{1 + i % 2}\n" for i in range(10)))
         loaded, labels = load_libsvm_data(path)[:2]
         assert SVC(gamma=1.0).fit(loaded, labels).score(loaded, labels) == 1.0
+
+
+def test_logistic_regression_says_at_once_what_it_would_need():
+    rows, _, y = wide()
+    with little_memory(), pytest.raises(MemoryError, match=r"bytes, and the operating system .* solver='gradient'"):
+        LogisticRegression().fit(rows, y)

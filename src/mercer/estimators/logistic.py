@@ -150,6 +150,9 @@ class LogisticRegression(ByLikelihood, Iterated, LinearMachine):
         ValueError
             If a parameter is out of range, `X` holds text, NaN or infinity, `y` has another length than `X` or holds
             one class only, or a weight is negative.
+        MemoryError
+            If the second derivatives, (p n_outputs)² numbers, need more memory than the computer has; the message says
+            how much.
         """
         control = self._control()
         variance = check_number("prior_variance", self.prior_variance, above=0.0)

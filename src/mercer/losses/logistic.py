@@ -57,8 +57,22 @@ def minimise(
     1 / (a bound on the largest second derivative), which always converges.
     """
     (n, p), n_outputs = rows.shape, objective.penalty.size
+    if solver == "newton":
+        _check_memory(p * n_outputs)
     with blas_threads(n * p**2 + (p * n_outputs) ** 3):
         return _minimised(objective, rows, solver, learning_rate, control)
+
+
+def _check_memory(n: int) -> None:
+    """Raise a MemoryError with the needed bytes if n² second derivatives cannot be allocated."""
+    try:
+        np.empty((n, n))
+    except (MemoryError, ValueError) as error:  # ValueError: more bytes than addresses
+        raise MemoryError(
+            f"Newton's method needs the {n:,} x {n:,} second derivatives, {8 * n * n:,} bytes, and the operating "
+            "system does not give them. Take fewer columns, solver='gradient', or KernelLogisticRegression(kernel='linear'), "
+            "whose cost depends on the rows."
+        ) from error
 
 
 def _minimised(
