@@ -246,7 +246,8 @@ class KernelMachine(HoldsKernel, BaseEstimator):
             )
 
     def _check_is_fitted(self) -> None:
-        if "kernel_" not in vars(self):  # check_is_fitted alone takes as long as a prediction of a small machine
+        # check_is_fitted takes as long as a prediction of a small machine, so it is called only if it will raise.
+        if "kernel_" not in vars(self):
             check_is_fitted(self, "kernel_")
 
     def _new_rows(self, X: Any) -> Data:

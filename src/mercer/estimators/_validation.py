@@ -216,7 +216,9 @@ def scaling_hint(data: Data, names: npt.NDArray[Any] | None) -> str:
 
 
 def refuse_targets(estimator: BaseEstimator, y: Any) -> None:
-    """Refuse invalid targets, with messages that name the row; scikit-learn's checks do not, or accept the targets.
+    """Refuse invalid targets, with messages that name the row.
+
+    scikit-learn's own checks accept some of these targets, or do not name the row.
 
     Raises
     ------

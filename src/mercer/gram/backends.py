@@ -100,7 +100,7 @@ def _of_numbers(
     n_jobs: int | None,
     memory_limit: int | None,
 ) -> tuple[Backend, str]:
-    """The backend for a program on rows of any numbers."""
+    """The backend for a program on rows of numbers that are not stored as bits: integers, sparse form, or floats."""
     integers = integer_form(program, data, n_jobs=n_jobs, memory_limit=memory_limit)
     entries = None if integers is None else integers.row_length / _ENTRY_LENGTH
     shift = prevailing_values(program, data, memory_limit, most_entries=entries)

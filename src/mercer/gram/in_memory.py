@@ -99,7 +99,7 @@ class InMemoryBackend(Backend):
     def __init__(self, data: Precomputed, *, n_jobs: int | None = None) -> None:
         self.n_threads = n_threads(n_jobs)
         del data
-        self.roundoff = 1.0  # values are used as given
+        self.roundoff = 1.0  # error of the values, in units of the float64 rounding error; they are used as given
         self._largest = 0.0
 
     def block(

@@ -65,7 +65,7 @@ def integers_reach(norms: Norms, *, centred: bool) -> Norms:
 
 
 def sq_distance_error(sums: Sums, left: Norms, right: Norms) -> Norms:
-    """Return a bound on the error of squared distances in single precision, without underflow."""
+    """Return a bound on the error of squared distances in single precision; it assumes that nothing underflows."""
     return _gamma(sums.depth + 4) * (left + right) ** 2
 
 

@@ -209,7 +209,7 @@ class Mismatch(Counted):
         return _compact(sp.vstack(parts, format="csr") if parts else sp.csr_array((0, 1)))
 
     def _count_densely(self, rows: Structured, letters: IndexArray, size: int) -> npt.NDArray[np.float32]:
-        """Count all words in a dense table; counts of words with a different letter get a mismatch more."""
+        """Count all words in a dense table; a word with up to `mismatches` different letters counts too."""
         k, n_letters = self.length, len(self.alphabet or ())
         total = np.zeros((rows.n, n_letters**k), dtype=np.float32)  # counts are integers: exact up to 2^24
         for part in _row_parts(np.ones(rows.n, dtype=np.int64), 4 * size**k):

@@ -304,8 +304,8 @@ class _Rules:
     def terms(self, full: Full) -> tuple[BoolArray, BoolArray]:
         """Which rows are no errors by Joachims' lemma, and which are misclassified in training.
 
-        What R² is takes n² / 2 kernel values: where it is known well enough for nothing, or the rows that it would
-        settle besides cost no more to follow, it is not asked for.
+        The exact R² takes n² / 2 kernel values. It is computed only if the bounds on R² leave many rows undecided: if
+        deciding these rows one by one would cost more.
         """
         if self._terms is None:
             radius, found = self._radius, partial(joachims_terms, full.problem, full.beta, full.values)

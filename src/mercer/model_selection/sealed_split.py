@@ -201,7 +201,7 @@ class SealedSplit:
 
     @property
     def X_rest(self) -> Any:
-        """The rows that are not sealed; of kernel values, their columns only."""
+        """The rows that are not sealed; for kernel values, also without the columns of the sealed rows."""
         return cut(self._X, self.rest, self.rest) if self._is_pairwise else _safe_indexing(self._X, self.rest)
 
     @property

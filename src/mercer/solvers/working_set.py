@@ -104,7 +104,7 @@ class WorkingSetSolver(Solver[BatchState]):
             beta=beta, gradient=problem.linear.copy(), problem=problem, gram=gram, tol=tol, groups=problem.groups
         )
         state.is_cold_start = start is None
-        state.largest_diagonal = gram.largest_diagonal  # the rounding of the ridge is small beside it
+        state.largest_diagonal = gram.largest_diagonal  # without the ridge, whose rounding error is small in comparison
         state.reach = reach(problem, gram)
         state.is_solved_exactly = state.uses_whole_matrix and 0 < problem.n <= exact_variables(problem)
         state.single = which_single_precision_helps(Problems(problem, [problem.n]), gram)[0]
