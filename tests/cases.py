@@ -1,4 +1,4 @@
-"""The tables that the laws are tested on: a new kernel is one row here and inherits every law."""
+"""The kernels, problems and tables that general tests run on; a new kernel is one row here."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ WAYS = ("one call", "whole", "working sets", "a set, then everything")
 
 @contextmanager
 def going(way: str) -> Iterator[None]:
-    """Send small problems the way that larger ones take."""
+    """Make small problems use the solver path `way` of larger problems."""
     with pytest.MonkeyPatch.context() as patch:
         if way != "one call":
             patch.setattr(small_problems, "SMALL_PROBLEM", 0)
@@ -87,12 +87,12 @@ class KernelCase:
 
     @property
     def plain(self):
-        """Whether its program looks at the rows as they are."""
+        """Whether the kernel's program reads the rows directly, without a transformation."""
         return self.lowered and not any(isinstance(argument, View) for _, argument in self.kernel.lower())
 
     @property
     def movable(self):
-        """Whether a centre can be subtracted from the rows: a program's passes know what to do with it."""
+        """Whether all passes of the kernel's program allow that a centre is subtracted from the rows."""
         return {op for op, _ in self.kernel.lower() if op in PASSES} <= {Op.DOT, Op.SQDIST, Op.L1}
 
     def rows(self, X):
@@ -101,29 +101,29 @@ class KernelCase:
 
 
 def takes_no_negative(program):
-    """Return whether some pass of the program knows no negative entries."""
+    """Return whether some pass of the program is undefined for negative entries."""
     return any(op in NONNEGATIVE for op, _ in program)
 
 
 def laplacian(A, B):
-    """A module-level function, so that the kernel made of it pickles; for dense and sparse rows."""
+    """The Laplacian kernel for dense and sparse rows, at module level so that it can be pickled."""
     A, B = (rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows) for rows in (A, B))
     return np.exp(-np.abs(A[:, None].astype(float) - B).sum(axis=-1))
 
 
 def chebyshev(A, B):
-    """A distance; of no known type."""
+    """The Chebyshev distance, for which the library has no special case."""
     A, B = (rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows) for rows in (A, B))
     return np.abs(A[:, None].astype(float) - B).max(axis=-1)
 
 
 def tilt(rows):
-    """A function of rows, dense or sparse, of one feature."""
+    """One positive feature of each row, for dense and sparse rows."""
     return 1.0 + np.asarray(abs(rows.astype(float)).sum(axis=1)).ravel()
 
 
 def corners(rows):
-    """Three features, for dense and sparse rows."""
+    """Three features of each row, for dense and sparse rows."""
     X = (rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)).astype(float)
     return np.column_stack([X[:, 0] * X[:, 1], X.sum(axis=1), X[:, -1] ** 2])
 
@@ -132,7 +132,7 @@ ANCHORS = np.random.default_rng(7).normal(size=(5, 4))
 
 
 def centred(x, z):
-    """The Gaussian kernel of gamma 0.3 around the mean of the anchors."""
+    """The Gaussian kernel with gamma = 0.3, centred at the mean of the anchors."""
 
     def k(a, b):
         return np.exp(-0.3 * ((a - b) ** 2).sum(axis=-1))
@@ -351,14 +351,14 @@ KERNELS = [
 
 @dataclass(frozen=True)
 class ProblemCase:
-    """A problem, made of labels -1 and +1."""
+    """A quadratic problem made from labels -1 and +1."""
 
     name: str
     problem: Function[[np.ndarray], Problem]
 
 
 def targets(y):
-    """Targets of a regression, made of labels."""
+    """Targets of a regression, made from labels."""
     return 2.0 * y + np.cos(3.0 * np.arange(y.size))
 
 
@@ -395,7 +395,7 @@ def blobs(n=40, p=3, seed=0, distance=1.0):
 
 
 def hostile_tables():
-    """Small tables with labels -1 and +1 that solvers stumble over, by name."""
+    """Small tables with labels -1 and +1 that are difficult for solvers, by name."""
     X, y = blobs()
     rng = np.random.default_rng(1)
     conflict = np.vstack([X[:10], X[:10]]), np.concatenate([np.ones(10), -np.ones(10)])

@@ -9,7 +9,7 @@ from hypothesis import settings
 from cases import ISAS, WAYS, going
 from mercer.gram.memory_pool import LARGE, SMALL
 
-# The same examples on every run, and no deadline: a slow machine is not a wrong result.
+# The examples are the same in every run. There is no deadline, because a slow machine is no error.
 settings.register_profile("mercer", deadline=None, derandomize=True)
 settings.register_profile("fast", settings.get_profile("mercer"), max_examples=10)
 
@@ -21,7 +21,7 @@ def pytest_configure(config):
 
 @pytest.fixture(scope="session", autouse=True)
 def _heard_ctrl_c():
-    """Install Python's own handler of Ctrl-C: processes that a shell starts in the background ignore Ctrl-C."""
+    """Install Python's handler of Ctrl-C: shells start background processes with Ctrl-C ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -29,7 +29,7 @@ def _heard_ctrl_c():
 
 @pytest.fixture(params=WAYS)
 def way(request):
-    """Every way to solve a problem, in force during the test."""
+    """The solver path: each test that uses this fixture runs once for each path."""
     with going(request.param):
         yield request.param
 

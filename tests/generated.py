@@ -1,4 +1,4 @@
-"""Tables made up for tests of the upper layers: small, quick to learn, with a little of everything."""
+"""Small generated tables with mixed columns, for tests of tables, studies and the command line."""
 
 import numpy as np
 import pandas as pd
@@ -43,7 +43,7 @@ def three_classes(n: int = 90, seed: int = 0) -> pd.DataFrame:
 
 
 def quantities(n: int = 80, seed: int = 3) -> pd.DataFrame:
-    """Numbers, text and booleans; `pay` depends on two of them, bent, in a unit of its own."""
+    """Numbers, text and booleans; `pay` depends nonlinearly on two of them, on its own scale."""
     frame = mixed_frame(n).drop(columns=["row", "unit", "outcome"])
     noise = np.random.default_rng(seed).standard_normal(n)
     pay = 40_000.0 + 9.0 * (frame["age"] - 40.0) ** 2 - 9_000.0 * (frame["site"] == "north") + 1500.0 * noise

@@ -1,4 +1,4 @@
-"""Products of parameters, thinned: every two values of different parameters meet in some test."""
+"""Combinations of test parameters: every two values of different parameters occur together in some test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def every_pair(**values: Collection[Any]) -> pytest.MarkDecorator:
 
 
 def first_on_every_isa(**values: Collection[Any]) -> pytest.MarkDecorator:
-    """Parametrise a test by the values of one parameter on the best instruction set, and by the first on the others."""
+    """Parametrise a test by all values on the best instruction set, and by the first value on the others."""
     [(parameter, found)] = values.items()
     first, *rest = zip(_names(parameter, found), found, strict=True)
     sets = [(isa, *first) for isa in ISAS] + [(ISAS[-1], *other) for other in rest]
@@ -32,7 +32,7 @@ def first_on_every_isa(**values: Collection[Any]) -> pytest.MarkDecorator:
 
 
 def with_new_pairs(rows: Iterable[Any]) -> list[Any]:
-    """Return the rows (of `pytest.param`) that have a pair of values which no earlier row has, at the same places."""
+    """Return the rows (of `pytest.param`) with a pair of values, in the same places, that no earlier row has."""
     seen: set[tuple[int, int, str, str]] = set()
     kept = []
     for row in rows:
@@ -59,7 +59,7 @@ def covering_rows(lists: list[list[Any]]) -> Iterator[list[Any]]:
         missing = {(k, v, w) for k in before for v in range(len(lists[k])) for w in range(len(lists[new]))}
         for number, row in enumerate(rows):
             gains = [sum((k, row[k], w) in missing for k in before if k in row) for w in range(len(lists[new]))]
-            turn = number % len(gains)  # of equally good values each has its turn
+            turn = number % len(gains)  # rotates among equally good values
             row[new] = max(range(len(gains)), key=lambda w: (gains[w], -((w - turn) % len(gains))))
             missing -= {(k, row[k], row[new]) for k in before if k in row}
         for k, v, w in sorted(missing):
@@ -72,6 +72,6 @@ def covering_rows(lists: list[list[Any]]) -> Iterator[list[Any]]:
 
 
 def _names(parameter: str, values: Collection[Any]) -> list[str]:
-    """Return what values are called in the names of tests: what they print where that is short, or their number."""
+    """Return the values as they appear in test names: printed if short, otherwise their number."""
     texts = [str(getattr(value, "name", None) or getattr(value, "__name__", None) or value) for value in values]
     return [text if len(text) <= 80 and text.isprintable() else f"{parameter}{k}" for k, text in enumerate(texts)]

@@ -1,4 +1,4 @@
-"""What a certificate claims, recomputed in plain NumPy: nothing here knows the library."""
+"""The numbers of a certificate, recomputed in plain NumPy without the library."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ def sigmoid(A, B, gamma, coef0=0.0):
 
 @dataclass
 class Figures:
-    """Of a soft-margin machine at alpha = y beta with bias b."""
+    """Numbers of a soft-margin machine at alpha = y beta with bias b."""
 
     primal: float
     dual: float
@@ -44,7 +44,7 @@ class Figures:
 
 
 def figures(K, y, C, beta, bias=None):
-    """Objectives, m(alpha) - M(alpha) and the textbook's bias; the primal is at `bias` where that is given."""
+    """Objectives, m(alpha) - M(alpha) and the textbook's bias; the primal is evaluated at `bias` if that is given."""
     C = np.broadcast_to(C, y.shape)
     alpha = y * beta
     f = K @ beta
@@ -76,7 +76,7 @@ class Example:
 
 
 def example(f, y, alpha, C, tolerance):
-    """The textbook's case of an example with decision value f, and where it lies, told to within a tolerance."""
+    """The textbook's case of an example with decision value f, and its position, up to a tolerance."""
     yf = y * f
     slack = max(0.0, 1.0 - yf)
     if alpha == 0.0:

@@ -163,7 +163,7 @@ def block_arguments(**changed):
     return arguments | changed
 
 
-# Tables are made when they are needed: nanobind complains of those that are still alive when Python ends.
+# Native tables are made inside the tests: nanobind reports those that still exist when Python ends.
 READ_ONLY = np.zeros((4, 4))
 READ_ONLY.flags.writeable = False
 

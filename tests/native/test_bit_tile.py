@@ -1,4 +1,4 @@
-"""Rows of bits in native code: what makes them, and Gaussian values between them, on every instruction set."""
+"""Rows of bits in native code: their construction, and Gaussian values between them, on every instruction set."""
 
 import numpy as np
 import pytest
@@ -78,7 +78,7 @@ def test_tiles_of_bits_are_those_of_their_definition(isa, n, p, seed):
 def test_native_code_refuses_what_it_cannot_do():
     X = categories(10)
     words = words_of(X)
-    for n_features in (0, 64 + 1, 4096, 59):  # none; another word; too many; bits beyond the last
+    for n_features in (0, 64 + 1, 4096, 59):  # no column; one more word; too many columns; bits beyond the last column
         with pytest.raises(ValueError, match=r"features|bits beyond"):
             Table(words, n_features, 1.0)
     with pytest.raises(ValueError, match="the step must be a number"):

@@ -1,4 +1,4 @@
-"""The problem on a working set, as it goes from pair steps to Newton steps: native code alone."""
+"""The native block solver: the subproblem on a working set, from SMO to Newton steps."""
 
 import math
 import sys
@@ -23,7 +23,7 @@ def limits(**changed):
         "tol": 1e-6,
         "newton_tol": 1e-6,
         "violation": INFINITY,
-        "largest": 0.0,  # no noise is expected, even where values are in single precision
+        "largest": 0.0,  # no rounding error is assumed, even if values are in single precision
         "convex": True,
         "drags": False,
         "most_free": 2048,
@@ -39,7 +39,7 @@ def limits(**changed):
 
 
 class Whole:
-    """A problem of n variables, of which some are chosen, by group."""
+    """A problem of n variables with groups, and a random working set."""
 
     def __init__(self, n=60, n_chosen=40, n_groups=1, seed=0, scale=1.0, dtype=np.float64):
         rng = np.random.default_rng(seed)
@@ -70,7 +70,7 @@ class Whole:
         return block
 
     def violation(self):
-        """Of the point that is stored, among the chosen ones."""
+        """The largest KKT violation of the stored point within the working set."""
         at = self.chosen
         gradient = (self.K @ self.beta + self.q)[at]
         groups = None if self.groups is None else self.groups[at]
@@ -90,7 +90,7 @@ def test_only_chosen_variables_change(isa, n_groups, seed, scale, exact):
     whole = Whole(n_groups=n_groups, seed=seed, scale=scale)
     before, gradient = whole.beta.copy(), whole.gradient.copy()
     block = whole.finish(whole.begin(isa, exact_free=40 if exact else -1))
-    np.testing.assert_array_equal(whole.beta, before)  # until it is asked for
+    np.testing.assert_array_equal(whole.beta, before)  # the point is written only by store_point
     block.store_point(whole.beta)
     others = np.setdiff1d(np.arange(60), whole.chosen)
     np.testing.assert_array_equal(whole.beta[others], before[others])
@@ -205,10 +205,10 @@ def test_a_stop_is_heard_and_what_it_raises_arrives():
         raise KeyboardInterrupt
 
     block = whole.begin(drags=True, brief_free=1500)
-    for _ in range(2):  # it is asked again each time
+    for _ in range(2):  # after an exception, the stop function is called again
         with pytest.raises(KeyboardInterrupt):
             whole.finish(block, refuse)
-    for _ in range(30):  # it leaves early each time, and is never lost
+    for _ in range(30):  # each call ends early, and the block stays valid
         block.work(-1, lambda: True)
     block.store_point(whole.beta)
     assert ((whole.lower <= whole.beta) & (whole.beta <= whole.upper)).all()
@@ -339,7 +339,7 @@ def test_blocks_of_several_threads_do_not_share_state():
 
 
 def _large(n, starts, dtype):
-    """A block with many variables, in groups that start at these shares of the variables."""
+    """A block with many variables; `starts` are the shares of the variables at which the groups begin."""
     rng = np.random.default_rng(len(starts))
     whole = Whole(n=8, n_chosen=8, n_groups=len(starts), dtype=dtype)
     A = rng.normal(size=(n, 12))

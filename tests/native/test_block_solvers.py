@@ -1,4 +1,4 @@
-"""Pair steps and Newton steps on blocks: hand-computed steps, then against the twins and the optimality conditions."""
+"""SMO and Newton steps on blocks: by hand, and against the NumPy reference and the optimality conditions."""
 
 import time
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ SOLVED, LIMIT, STALLED = reference.SOLVED, reference.LIMIT, reference.STALLED
 
 @dataclass
 class Block:
-    """min 1/2 beta'K beta + q'beta in a box, with the sum of each group kept; and where the solver stands."""
+    """min 1/2 beta'K beta + q'beta in a box with a fixed sum for each group, and the current point of the solver."""
 
     K: np.ndarray
     q: np.ndarray
@@ -58,7 +58,7 @@ class Block:
         return Block(self.K, self.q, self.lower, self.upper, self.starts, self.beta)
 
     def violation(self):
-        """From the problem itself, not from the gradient that the solver carried along."""
+        """The largest KKT violation, computed from the problem and not from the solver's gradient."""
         gradient, groups = self.K @ self.beta + self.q, None
         if self.starts.size > 1:
             groups = np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts))
@@ -76,7 +76,7 @@ class Block:
 
 
 def random_block(n, starts, seed=0, rank=None, box=1.0):
-    """Random, strictly convex unless `rank` is below n; it starts with a third of its variables at either bound."""
+    """A random block, strictly convex unless `rank` is below n; a third of the variables starts at each bound."""
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(n, 2 * n if rank is None else rank))
     lower = -box * rng.random(n)
@@ -86,7 +86,7 @@ def random_block(n, starts, seed=0, rank=None, box=1.0):
     return Block(A @ A.T, 3.0 * rng.normal(size=n), lower, upper, starts, beta)
 
 
-# Pair steps by hand.
+# SMO steps by hand.
 
 
 @every_isa
@@ -166,7 +166,7 @@ def test_no_steps_are_made_where_none_are_allowed_or_needed(isa, newton):
     np.testing.assert_array_equal(block.beta, before.beta)
 
 
-# Against the twins.
+# Comparison with the NumPy reference.
 
 GROUPS = {
     "no groups": lambda n: [0],
@@ -182,7 +182,7 @@ def test_pair_steps_are_those_of_the_twin(isa, grouping, n):
     native = random_block(n, GROUPS[grouping](n), seed=n)
     twin = native.copy()
     for _ in range(25):
-        # From one point, since a step leaves ties behind that rounding then decides.
+        # Both start from the same point: a step leaves ties, and rounding would decide between them.
         native.beta[:], native.gradient[:] = twin.beta, twin.gradient
         found, expected = native.native(isa, False, 1e-9, 1), twin.twin(False, 1e-9, 1)
         assert found[:2] == expected[:2]
@@ -214,7 +214,7 @@ def test_a_matrix_in_single_precision_is_that_matrix(isa, grouping):
     single.K = single.K.astype(np.float32).astype(float)
     double = Block(single.K, single.q, single.lower, single.upper, single.starts, single.beta)
     single.gradient = double.gradient.copy()
-    # A few steps, before roundings of the gradient can lead elsewhere.
+    # Only a few steps: later, rounding of the gradient can change the path.
     (end, n_iter, violation), expected = (
         single.native(isa, False, 1e-9, 5, np.float32),
         double.native(isa, False, 1e-9, 5),
@@ -225,7 +225,7 @@ def test_a_matrix_in_single_precision_is_that_matrix(isa, grouping):
     np.testing.assert_allclose(single.gradient, double.gradient, rtol=1e-5, atol=1e-5)
     single.gradient = single.K @ single.beta + single.q
     double.gradient = double.K @ double.beta + double.q
-    # Newton steps allow for its rounding, and find the optimum all the same.
+    # Newton steps allow for the float32 rounding and still find the optimum.
     assert single.native(isa, True, 1e-9, 1000, np.float32)[0] == SOLVED
     assert double.native(isa, True, 1e-9, 1000)[0] == SOLVED
     np.testing.assert_allclose(single.beta, double.beta, rtol=0, atol=1e-8)
@@ -235,7 +235,7 @@ def test_a_matrix_in_single_precision_is_that_matrix(isa, grouping):
 
 
 def optimum_by_enumeration(block):
-    """Try every choice of which variables are at their lower bound, at their upper bound and free."""
+    """The best feasible point over all choices of variables at the lower bound, at the upper bound and free."""
     n, n_groups = block.q.size, block.starts.size - 1
     E = np.zeros((n, n_groups))
     for g, (a, b) in enumerate(zip(block.starts[:-1], block.starts[1:], strict=True)):
@@ -257,7 +257,7 @@ def optimum_by_enumeration(block):
 
 
 def newton(block, isa, tol, patience=0):
-    """Call until the end has another cause than a lack of steps or room; start again `patience` times if it stalls."""
+    """Call Newton steps until they end other than by a limit; after a stall, restart up to `patience` times."""
     for _ in range(50):
         end, _, violation = block.native(isa, True, tol, 200)
         block.check_feasible()
@@ -288,7 +288,8 @@ def test_newton_steps_solve_strictly_convex_problems(isa, grouping, n, box):
     end, violation = newton(block, isa, 1e-9)
     assert end == SOLVED
     assert violation <= 1e-9
-    assert block.violation() <= 1e-9 + 1e-15 * np.abs(block.K).max() * n * box  # the gradient was carried along
+    # the gradient was updated, not recomputed
+    assert block.violation() <= 1e-9 + 1e-15 * np.abs(block.K).max() * n * box
 
 
 @every_isa
@@ -328,7 +329,7 @@ def test_newton_steps_on_a_matrix_in_single_precision(isa, grouping, n, box):
 @every_isa
 @every_grouping
 def test_hundreds_of_variables_change_sides_on_one_path(isa, grouping):
-    """More than wait for the inverse at a time, so that it is tidied on the way, with every width of tile."""
+    """So many variables change sides that pending updates of the inverse are applied several times."""
     rng = np.random.default_rng(4)
     X, y = rng.normal(size=(431, 6)), np.where(rng.random(431) < 0.5, -1.0, 1.0)
     K = np.exp(-0.02 * ((X[:, None] - X) ** 2).sum(axis=-1)).astype(np.float32)
@@ -349,7 +350,7 @@ def test_hundreds_of_variables_change_sides_on_one_path(isa, grouping):
 
 @every_pair(isa=ISAS, grouping=["no groups", "two"], dtype=[np.float32, np.float64], gamma=[1.0, 0.1, 0.03])
 def test_newton_steps_where_most_of_many_variables_stay_free(isa, grouping, dtype, gamma):
-    """A factor in single precision leads to the end where rows are far apart; one in double does where they are not."""
+    """If rows are far apart, a float32 factor is accurate enough; if they are close, float64 is needed."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(700, 4))
     squares = (X**2).sum(axis=1)
@@ -370,7 +371,7 @@ def test_newton_steps_where_most_of_many_variables_stay_free(isa, grouping, dtyp
 @pytest.mark.full
 @every_isa
 def test_hundreds_of_variables_next_to_a_bound_end(isa):
-    """However near one looks on their way, all of them have gone beyond it."""
+    """All variables start 5e-324 above a bound, so that a Newton step takes many of them beyond it."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(640, 700))
     block = Block(
@@ -413,7 +414,7 @@ def test_newton_steps_with_every_row_twice(isa, labels):
 
 @first_on_every_isa(seed=range(12))
 def test_newton_steps_never_raise_the_objective(isa, seed):
-    """Rows with many ties, so that the free variables outnumber the kernel's rank and 1 is not in the range of K_FF."""
+    """Many rows are equal, so the free variables outnumber the kernel's rank and 1 is not in the range of K_FF."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(30, 60))
     X, y = np.round(rng.normal(size=(n, 2))), np.where(rng.random(n) < 0.5, -1.0, 1.0)
@@ -427,7 +428,7 @@ def test_newton_steps_never_raise_the_objective(isa, seed):
 
 @every_isa
 def test_newton_steps_that_rounding_leads_uphill_are_taken_back(isa):
-    """A kernel of rank 3 at most, but for rounding, and a large box: steps in the other directions are long."""
+    """The kernel has rank 3 up to rounding and the box is large, so steps in the null space are long."""
     raised = []
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -450,13 +451,13 @@ def test_newton_steps_that_rounding_leads_uphill_are_taken_back(isa):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("scales", ["even", "uneven"])
 def test_newton_steps_with_many_more_free_variables_than_the_rank(isa, dtype, scales):
-    """A factor with hundreds of pivots that are nothing but rounding; the objective must rise all the same."""
+    """Hundreds of pivots of the factor are rounding errors; the objective must fall nevertheless."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 3)), np.where(rng.random(300) < 0.5, -1.0, 1.0)
     X *= 1.0 if scales == "even" else 10.0 ** rng.uniform(-1, 1, (300, 1))
     K, C = (1.0 + X @ X.T) ** 2, 1e5
     block = Block(K, -y, np.where(y > 0, 0, -C), np.where(y > 0, C, 0), [0, 300], np.zeros(300))
-    block.native(isa, False, 1e-6, 20_000)  # which leaves most variables free
+    block.native(isa, False, 1e-6, 20_000)  # these steps leave most variables free
     assert ((block.beta > block.lower) & (block.beta < block.upper)).sum() > 150
     before = block.objective()
     block.native(isa, True, 1e-6, 2000, dtype)
@@ -468,7 +469,7 @@ def test_newton_steps_with_many_more_free_variables_than_the_rank(isa, dtype, sc
 
 @every_isa
 def test_no_variable_enters_if_the_free_variables_cannot_be_solved(isa):
-    """A flat kernel, whose factor in single precision gives no direction: each new variable would cost the same."""
+    """The kernel is nearly constant, so the float32 factor gives no direction: no variable may enter."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 3))
     squares = (X * X).sum(axis=1)
@@ -480,7 +481,7 @@ def test_no_variable_enters_if_the_free_variables_cannot_be_solved(isa):
     end, n_iter, less = block.native(isa, True, 0.1 * violation, 2000, np.float32)[:3]
     assert end == SOLVED
     assert less <= 0.1 * violation
-    assert n_iter < 320  # 264; with a variable at a time before the factor is given up, 386
+    assert n_iter < 320  # it takes 264 steps; 386 if one variable enters at a time before the factor is given up
 
 
 @every_isa
@@ -499,7 +500,7 @@ def test_newton_steps_without_bounds_solve_the_linear_system(isa):
 
 @every_isa
 def test_newton_steps_do_not_run_away_where_there_is_no_minimum(isa):
-    # Equal rows of opposite classes without a bound: the objective falls for ever.
+    # Equal rows of opposite classes without a bound: the objective has no minimum.
     block = Block([[1, 1], [1, 1]], [-1, 1], [0, -np.inf], [np.inf, 0], [0, 2], [1.0, -1.0])
     end, n_iter, _ = block.native(isa, True, 1e-9, 100)
     assert end in (LIMIT, STALLED)
@@ -510,7 +511,7 @@ def test_newton_steps_do_not_run_away_where_there_is_no_minimum(isa):
 @every_isa
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_variables_enter_that_violate_by_too_much_together_only(isa, dtype):
-    # The free one is at rest, at level 0; those at the bounds are 0.75 below and above it, 1.5 apart.
+    # The gradient of the free variable is 0; those at the bounds are 0.75 below and above it, 1.5 apart.
     block = Block(np.eye(3), [-0.5, -0.75, -0.25], 0.0, 1.0, [0, 3], [0.5, 0.0, 1.0])
     assert block.native(isa, True, 1.0, 10, dtype)[0] == SOLVED
     assert block.violation() <= 1.0
@@ -543,7 +544,7 @@ def test_newton_steps_go_on_where_they_were_cut_off(isa, grouping):
 
 
 def many_free_block(starts, n=2300):
-    """Smooth enough that pair steps would take long; most variables are free, and a tenth come to a bound."""
+    """A block on which SMO is slow; most variables are free, and a tenth reaches a bound."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 6))
     squares = (X**2).sum(axis=1)
@@ -560,7 +561,7 @@ def test_newton_steps_where_many_variables_are_free(isa, starts):
     before = block.objective()
     end, n_iter, _ = block.native(isa, True, 1e-5, 5000, np.float32)
     assert end == SOLVED
-    assert n_iter > 30  # some have come to their bounds
+    assert n_iter > 30  # some variables have reached their bounds
     assert block.violation() <= 2e-5
     assert block.objective() < before
     block.check_feasible()
@@ -583,7 +584,7 @@ def test_long_newton_steps_can_be_stopped(n, patience):
     end, *_ = block.native(ISAS[-1], True, 1e-5, 5000, np.float32, stop=stop)
     assert end == LIMIT
     assert len(asked) == patience + 1
-    # Not more often than every ten milliseconds; the first question may arrive late, for threads wait for each other.
+    # The stop function is called at most every ten milliseconds; the first call may be late, as threads wait.
     assert (np.diff(asked) > 0.004).all()
     assert block.objective() <= before
     block.check_feasible()

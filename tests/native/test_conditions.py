@@ -1,4 +1,4 @@
-"""What a point is worth: numbers made by hand, then against the twin, sums that must not lose a digit included."""
+"""Optimality conditions of a point: values by hand, against the NumPy reference, and sums without cancellation."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def conditions(beta, values, *, linear, lower=0.0, upper=1.0, start=0.0, ridge=N
 
 
 def test_numbers_made_by_hand():
-    # Gradients 1, 2, 4, 8; only the second is free, the first can grow, the last two can shrink.
+    # Gradients 1, 2, 4, 8. Only the second variable is free; the first can increase, the last two can decrease.
     multipliers, found = conditions(
         [0.0, 0.5, 1.0, 1.0], [0.0, 1.0, 3.0, 7.0], linear=1.0, start=[0.0, 0.5, 1.0, 0.75], n_groups=1
     )
@@ -45,8 +45,9 @@ def test_numbers_made_by_hand():
 @pytest.mark.parametrize(
     ("beta", "values", "multiplier", "excess"),
     [
-        ([0.0, 1.0], [3.0, 1.0], 2.0, -2.0),  # no free variable: the middle of the interval, with room to spare
-        ([0.0, 0.0], [3.0, 1.0], 1.0, -INF),  # nothing can shrink: the other end decides
+        ([0.0, 1.0], [3.0, 1.0], 2.0, -2.0),  # no free variable: the multiplier is the middle of its interval
+        # no variable can decrease: the other end of the interval is the multiplier
+        ([0.0, 0.0], [3.0, 1.0], 1.0, -INF),
         ([1.0, 1.0], [3.0, 1.0], 3.0, -INF),
     ],
 )
@@ -162,14 +163,14 @@ def settled(beta, gradient, value_error, *, n_groups=1, groups=None, lower=0.0, 
 
 
 def test_what_is_settled_by_hand():
-    # The multiplier of the free variable is between 1 and 3: a variable that can only grow must be above it, one
-    # that can only shrink below.
+    # The multiplier of the free variable is between 1 and 3. A variable that can only increase must be above it, and
+    # one that can only decrease below.
     beta, gradient = [0.5, 0.0, 0.0, 1.0, 1.0], [2.0, 4.5, 3.5, -0.5, 0.5]
     assert settled(beta, gradient, 1.0) == [False, True, False, True, False]
     assert settled(beta, gradient, 1.0, margin=0.5) == [False, True, True, True, True]
-    # Without groups the multiplier is 0, and a variable between its bounds is never settled.
+    # Without groups the multiplier is 0, and the status of a variable between its bounds is never certain.
     assert settled([0.0, 0.0, 1.0, 0.5], [1.5, 0.5, -1.5, 0.0], 1.0, n_groups=0) == [True, False, True, False]
-    # If no variable is free, the two variables that bound the multiplier are not settled.
+    # If no variable is free, the status of the two variables that bound the multiplier is uncertain.
     assert settled([0.0, 0.0, 1.0], [5.0, 9.0, 1.0], 0.5) == [False, True, False]
     # If no variable can decrease, the multiplier has a bound on one side only.
     assert settled([0.0, 0.0], [5.0, 9.0], 0.5) == [False, True]

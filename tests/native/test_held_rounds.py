@@ -1,4 +1,4 @@
-"""Rounds of working sets on a matrix that is held: against the twin and the optimality conditions."""
+"""Working-set rounds on a Gram matrix in memory: against the NumPy reference and the optimality conditions."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def problem(n_rows=60, n=40, n_groups=1, ridge=False, twins=False, apart=False, 
 
 
 def states(count, precise=True):
-    """What is known of problems before their first step."""
+    """The state of problems before their first step."""
     marks = {"ends": np.full(count, LIMIT, dtype=np.int8)}
     numbers = {"n_iter": np.zeros(count, dtype=np.int64), "violations": np.zeros(count), "seconds": np.zeros(count)}
     flags = {"precise": np.full(count, precise, dtype=np.int8), "drags": np.zeros(count, dtype=np.int8)}
@@ -68,7 +68,7 @@ def native(
     first=0,
     stop=None,
 ):
-    """Work on problems; return their points, values, what is known of them, and which is next with what it needs."""
+    """Solve problems; return their points, values and states, and which problem is next with the memory it needs."""
     n = given["rows"].size
     edges = np.array([0, n]) if edges is None else edges
     known = states(edges.size - 1, precise) if known is None else known
@@ -142,7 +142,7 @@ def test_working_sets_smaller_than_the_problem():
 
 def test_single_precision_gives_way_where_it_brings_nothing():
     K, given = problem(C=1e50)
-    known = native(1e-50 * K, given, precise=False)[2]  # zeros, in single precision
+    known = native(1e-50 * K, given, precise=False)[2]  # these values are 0 in single precision
     assert known["ends"] == SOLVED
     assert known["precise"]
 
@@ -187,7 +187,7 @@ def test_both_variables_of_a_row_that_is_there_twice_can_move():
 
 
 def several():
-    """Three problems on one matrix, of which the second and the third share rows."""
+    """Three problems on one matrix; the second and the third share rows."""
     K, first = problem(n=30, seed=1)
     others = [problem(n=n, seed=seed)[1] for n, seed in ((25, 2), (40, 3))]
     parts = [first, *others]
@@ -210,7 +210,7 @@ def test_several_problems_are_solved_as_each_alone(work):
     assert (known["ends"] == SOLVED).all()
     for number, part in enumerate(parts):
         alone, its_values, its_known, _ = native(K, part)
-        if work > 1.0:  # or sets are chosen again in each call
+        if work > 1.0:  # with less work in a call, working sets are chosen again in each call
             assert (beta[edges[number] : edges[number + 1]] == alone).all()
             assert (values[number] == its_values).all()
             assert known["n_iter"][number] == its_known["n_iter"]

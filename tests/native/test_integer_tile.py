@@ -1,4 +1,4 @@
-"""Rows of integers in native code: what makes them, and exact products of them."""
+"""Rows of integers in native code: their construction, and exact products."""
 
 import numpy as np
 import pytest
@@ -79,7 +79,7 @@ def test_the_largest_numbers_overflow_nowhere(is_bytes):
 
 
 def test_the_longest_rows_of_bytes_overflow_nowhere():
-    """Sums of bytes, 128 times, not only their squares: a picture of a megapixel, and a little less of one."""
+    """Sums of 128 times the bytes do not overflow, nor do the squares: rows of a megapixel, and slightly shorter."""
     p = 2**20
     X = np.full((3, p), 4.0, dtype=np.float32)
     assert integer_rows(ISA, X, 1.0, True, 2) is None

@@ -1,4 +1,4 @@
-"""Looking kept kernel values up: chosen rows and columns of a matrix, against the NumPy twins."""
+"""Lookup in cached rows of kernel values: chosen rows and columns, against the NumPy reference."""
 
 from itertools import product
 
@@ -94,7 +94,7 @@ def test_sums_are_the_same_wherever_a_column_lies(n_slots, dtype, isa):
     values, weights = rng.standard_normal((n_slots, 40)).astype(dtype), rng.standard_normal((5, n_slots))
     whole = np.ones((5, 40))
     _core.combine_rows(isa, values, np.arange(n_slots), None, weights, whole, 1)
-    for n in range(1, 40):  # the last of which fill no vector
+    for n in range(1, 40):  # the last of these sizes are no multiple of the vector length
         some = np.ones((5, n))
         _core.combine_rows(isa, np.ascontiguousarray(values[:, :n]), np.arange(n_slots), None, weights, some, 1)
         np.testing.assert_array_equal(some, whole[:, :n])
@@ -158,7 +158,7 @@ def test_compact_square(n, n_stay, dtype, threads):
     np.testing.assert_array_equal(wide[:, n + 3 :], beside)
     first = np.arange(n_stay)
     before = matrix.copy()
-    _core.compact_square(matrix, first, threads)  # the last ones leave
+    _core.compact_square(matrix, first, threads)  # the last rows are dropped
     np.testing.assert_array_equal(matrix, before)
 
 

@@ -1,4 +1,4 @@
-"""What is read and written at lists of places, against its NumPy twins."""
+"""Native functions on arrays of indices, against their NumPy reference."""
 
 import numpy as np
 import pytest

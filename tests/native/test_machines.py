@@ -1,4 +1,4 @@
-"""Small machines from kernel values to conditions in one call: the twins' answers."""
+"""Small machines solved in one native call, from kernel values to optimality conditions, against the reference."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from mercer.data import as_data
 from mercer.gram.backends import NativeBackend
 from mercer.kernels import RBF, Linear, Polynomial
 
-SIZES = {  # exact, in double, whole
+SIZES = {  # the largest sizes that are solved exactly, in double precision, and with the whole matrix
     "in double": (300, 300, 300),
     "in single": (0, 0, 300),
     "in single, then in double": (300, 0, 300),
@@ -37,7 +37,7 @@ def test_the_twins_find_the_same(sizes, name, sharing, sparse, grouped, way, see
     rng = np.random.default_rng(seed)
     starts = np.cumsum([0, *sizes])
     X = rng.normal(size=(starts[-1] + 3, 4)).round(2)
-    rows = rng.permutation(X.shape[0])[: starts[-1]]  # parts are rows from all over the table
+    rows = rng.permutation(X.shape[0])[: starts[-1]]  # the rows of a part are scattered over the table
     K = KERNELS[name].block(as_data(X), as_data(X))
     pairs = [(i, j) for i in range(len(sizes)) for j in range(i + 1, len(sizes))] + [(0, -1)]
     members = [np.concatenate([rows[starts[p] : starts[p + 1]] for p in pair if p >= 0]) for pair in pairs]
@@ -108,7 +108,7 @@ def test_the_twins_find_the_same(sizes, name, sharing, sparse, grouped, way, see
         reference.pair_steps(matrix, twin, gradient, *problem[1:], groups, 1e-9, 10**5)
         np.testing.assert_allclose(values[part], matrix @ beta[part], rtol=1e-10, atol=1e-10)
         near = (1e-3 if way == "in single" else 1e-6) * (1.0 + np.abs(matrix).max())
-        if way != "in single" or end_ == 0:  # rounding ends the others
+        if way != "in single" or end_ == 0:  # the others may stop at the rounding of single precision
             np.testing.assert_allclose(values[part], matrix @ twin, atol=near)
         expected = reference.conditions(
             beta[part], matrix @ beta[part], *problem, np.zeros(sign.size), None, None, int(grouped)
@@ -128,7 +128,7 @@ def test_the_twins_find_the_same(sizes, name, sharing, sparse, grouped, way, see
             assert n_values == inside + first * second
         elif way.startswith("in single"):
             assert sign.size * sign.size <= n_values <= 5 * sign.size**2
-        else:  # by working sets: a row once, and what the first sets have of rows that stay where they are
+        else:  # by working sets: each row at most once, and the first sets reuse values of rows that stay
             assert n_values <= 10 * sign.size**2
             assert n_values == 0 or shared is None or second > 0
         assert seconds > 0.0

@@ -1,4 +1,4 @@
-"""Threads that help: they stay from one call to the next, and no process, thread or fork is left waiting for one."""
+"""Native helper threads: they live from one call to the next, and no process, thread or fork waits for one."""
 
 import ctypes
 import platform
@@ -65,7 +65,7 @@ def test_threads_at_once_share_helpers_and_have_their_own_results():
 def test_helpers_sleep_between_calls():
     gram = Gram(RBF(gamma=0.1), as_data(np.random.default_rng(0).normal(size=(1_200, 20))), n_jobs=4)
     gram.matvec(np.ones((1_200, 1)))
-    before = time.process_time()  # of all threads
+    before = time.process_time()  # processor time of all threads
     time.sleep(0.4)
     assert time.process_time() - before < 0.1
 

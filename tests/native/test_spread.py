@@ -1,4 +1,4 @@
-"""How rows are spread, and their sparse form: native code beside its twins."""
+"""Column means, norms and the sparse form of rows: native code against its NumPy reference."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_spread(shape, layout, dtype):
     stored = LAYOUTS[layout](table)
     means = _core.column_means(stored)
     np.testing.assert_allclose(means, reference.column_means(table), rtol=1e-13)
-    np.testing.assert_array_equal(means, _core.column_means(table))  # whatever the layout in memory
+    np.testing.assert_array_equal(means, _core.column_means(table))  # for any memory layout
     for centre in (means, means + 1.0, np.zeros(shape[1])):
         np.testing.assert_allclose(_core.sq_norms(stored, centre), reference.sq_norms(table, centre), rtol=1e-11)
 
@@ -30,7 +30,7 @@ def test_spread(shape, layout, dtype):
 @every_pair(dtype=[np.float32, np.float64], pointer=[np.int32, np.int64], sizes=[[], [0], [3, 0, 0, 5], [0, 2000, 1]])
 def test_norms_of_sparse_rows(sizes, pointer, dtype):
     indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(pointer)
-    data = np.random.default_rng(0).normal(size=indptr[-1] + 1).astype(dtype)  # and an entry that no row has
+    data = np.random.default_rng(0).normal(size=indptr[-1] + 1).astype(dtype)  # one more entry than the rows have
     found = _core.sparse_sq_norms(data, indptr)
     np.testing.assert_allclose(found, reference.sparse_sq_norms(data, indptr), rtol=1e-13)
 

@@ -1,4 +1,4 @@
-"""Native kernels of strings: equal to their twins, whatever stands beside a string."""
+"""Native string kernels against their NumPy reference, for any neighbours of a string in memory."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ every_isa = pytest.mark.parametrize("isa", ISAS)
 
 
 def make(lengths, n_letters, seed=0):
-    """Random rows of letters, and what native code takes them as."""
+    """Random rows of letters, and the form in which native code takes them."""
     rng = np.random.default_rng(seed)
     rows = [rng.integers(0, n_letters, size=length).astype(np.int32) for length in lengths]
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -57,7 +57,7 @@ def test_long_gaps_neither_slow_down_nor_spoil_what_counts(isa):
     letters = np.concatenate([[0], np.full(2000, 1), [0], np.full(2000, 2), [0, 0]]).astype(np.int32)
     strings = _core.Strings(letters, np.array([0, 2002, letters.size]), 3)
     found = subsequences(isa, strings, [0, 1], [0, 1], 2, 0.5)
-    # In the first row 0 stands far from 0 and 1 beside 1; in the second 0 beside 0, and 2 beside 2.
+    # In the first row the 0s are far apart and the 1s adjacent; in the second the 0s and the 2s are adjacent.
     assert found[0, 1] == pytest.approx(0.0, abs=1e-300)
     assert (np.diag(found) > 1e4).all()
 

@@ -1,4 +1,4 @@
-"""Kernel tiles against their NumPy twin: every instruction set, storage, size around the tiles' edges, and program."""
+"""Kernel tiles against their NumPy reference, for every instruction set, storage, program and sizes near tile edges."""
 
 from itertools import product
 
@@ -33,7 +33,7 @@ DENSE = {
 def csr(index_type, pointer_type):
     def store(X):
         matrix = sp.csr_array(X)
-        # Not through the constructor, which would make both index arrays of one type.
+        # The constructor would give both index arrays the same type.
         matrix.indices, matrix.indptr = matrix.indices.astype(index_type), matrix.indptr.astype(pointer_type)
         return matrix
 
@@ -136,7 +136,7 @@ def test_chosen_rows_are_a_slice_to_the_bit(isa, case, stored):
 
 @every_pair(isa=ISAS, stored=["C", "Fortran", "CSR int32 int32"], n_vectors=[1, 3])
 def test_the_number_of_threads_changes_no_bit(isa, stored, n_vectors):
-    # Enough rows for several tasks: one has 96 or 192 dense rows, or 512 sparse ones.
+    # Enough rows for several tasks: a task has 96 or 192 dense rows, or 512 sparse ones.
     X, program = STORED[stored](rows(1100, 4)), (RBF(gamma=0.5) * Polynomial(2, 1.0, 1.0)).lower()
     vectors = np.random.default_rng(2).normal(size=(1100, n_vectors))
     centre = np.full(4, 0.25) if stored in DENSE else None
@@ -180,7 +180,7 @@ OUTPUTS = {"float64": (np.float64, False), "float32": (np.float32, False), "roun
     columns=[None, slice(1, 260, 3)],
 )
 def test_few_long_rows_have_the_bits_that_they_have_as_columns(isa, case, stored, output, columns):
-    # From 192 features on, fewer rows than columns change sides, and so have other tiles and another store.
+    # From 192 features on, a table with fewer rows than columns swaps sides, and so uses other tiles and another store.
     p = 260
     X, program, (dtype, rounded) = STORED[stored](case.rows(rows(90, p))), case.kernel.lower(), OUTPUTS[output]
     chosen = [] if columns is None else [list(range(p)[columns])]
@@ -222,7 +222,7 @@ def test_few_long_rows_have_the_bits_that_they_have_as_columns(isa, case, stored
     kernel=[Linear(), RBF(gamma=0.01), Laplacian(gamma=0.01) + Hamming(gamma=0.01)],
 )
 def test_more_common_features_than_are_gone_through_at_a_time(isa, n_common, kernel):
-    # Among rare ones, which a single row of 70 has: a part of the features may be in no row of a panel.
+    # A single one of the 70 rows has rare features: part of the features may be absent from all rows of a panel.
     X = np.zeros((70, 2 * n_common))
     X[:, ::2] = rows(70, n_common)
     X[np.arange(70), 1 + 2 * np.arange(70)] = 1.0
@@ -288,7 +288,7 @@ def test_single_precision_is_the_value_to_seven_digits(isa, case, stored, dtype)
     centre = np.linspace(-0.5, 0.5, 5) if stored in DENSE and case.movable else None
     K = block_single(isa, program, left, right, centre=centre)
     np.testing.assert_allclose(K, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
-    # Sums are double: they are those of these very values.
+    # Sums are in double precision: they are the sums of these same values.
     vectors = np.random.default_rng(2).normal(size=(65, 3))
     for n_vectors in (1, 3):
         v = np.ascontiguousarray(vectors[:, :n_vectors])
@@ -311,7 +311,7 @@ def test_single_precision_around_the_edges_of_tiles(isa, stored):
 
 @every_isa
 @pytest.mark.parametrize("stored", ["C", "CSR int32 int32"])
-@pytest.mark.parametrize("p", [4, 70])  # of so many rows, evaluated on both sides of the diagonal, and copied
+@pytest.mark.parametrize("p", [4, 70])  # with 4 features, both triangles are evaluated; with 70, one is copied
 def test_single_precision_keeps_the_laws_to_the_bit(isa, stored, p):
     X, program = STORED[stored](rows(1100, p)), (RBF(gamma=0.5) * Polynomial(2, 1.0, 1.0)).lower()
     centre = np.full(p, 0.25) if stored in DENSE else None
@@ -354,7 +354,7 @@ def test_rounded_values_are_those_of_double_precision(isa, stored):
 
 @every_isa
 @pytest.mark.parametrize("stored", ["C", "CSR int32 int32"])
-@pytest.mark.parametrize("p", [4, 70])  # of so many rows, evaluated on both sides of the diagonal, and copied
+@pytest.mark.parametrize("p", [4, 70])  # with 4 features, both triangles are evaluated; with 70, one is copied
 def test_rounded_values_of_a_symmetric_matrix(isa, stored, p):
     X, program = STORED[stored](rows(1100, p)), RBF(gamma=0.5).lower()
     centre = np.full(p, 0.25) if stored in DENSE else None
@@ -414,7 +414,7 @@ def test_the_gaussian_of_no_number_is_none(isa):
         assert np.isfinite(K[np.ix_(fine, fine)]).all()
 
 
-# What the kernels' mathematics promise, to the bit.
+# Mathematical identities of kernels that hold to the last bit.
 
 
 @every_pair(
@@ -440,7 +440,7 @@ def test_a_centre_keeps_the_digits_of_distances(isa):
     program, centre = RBF(gamma=1.0).lower(), X.mean(axis=0)
     expected = reference.block(program, X, None, X, None)
     np.testing.assert_allclose(block(isa, program, X, X, centre=centre), expected, rtol=1e-13, atol=1e-14)
-    # Products are those of the rows themselves.
+    # Products are those of the rows without the shift.
     linear = (RBF(gamma=1.0) * Linear()).lower()
     expected = reference.block(linear, X, None, X, None)
     np.testing.assert_allclose(block(isa, linear, X, X, centre=centre), expected, rtol=1e-12)
@@ -450,14 +450,14 @@ EXPONENTS = np.concatenate(
     [
         np.linspace(-707.0, 709.0, 20_001),
         np.linspace(-2.0, 2.0, 5_001),
-        np.log(2.0) * (np.arange(-1019, 1020) + 0.5),  # where the argument reduction changes over
+        np.log(2.0) * (np.arange(-1019, 1020) + 0.5),  # here the argument reduction goes to the next integer
         [-0.0, 5e-324, -5e-324, 1e-300, -1e-17, 1e-17],
     ]
 )
 
 
 def pointwise(isa, op, x):
-    """The operation at each x, by a program on rows of one feature."""
+    """The operation at each x, by a program on rows with one feature."""
     return block(isa, ((Op.DOT, 0.0), (op, 0.0)), np.asarray(x, dtype=float)[:, None], np.ones((1, 1)))[:, 0]
 
 
@@ -536,11 +536,11 @@ def test_padding_never_reaches_the_sums(isa, stored):
     assert matvec(isa, program, X, X, np.ones((3, 2))).tolist() == [[3.0, 3.0]] * 3
 
 
-# The same rows on both sides, and features that few rows have.
+# The same rows on both sides, with features that few rows have.
 
 
 def few_entries(n, p, seed=0):
-    """Return rows of which most features are rare, as those of text are, and some are common."""
+    """Return rows like those of text: most features are rare, some are common."""
     random = np.random.default_rng(seed)
     X = np.where(random.random(size=(n, p)) < 0.6 / (1 + np.arange(p)), random.normal(size=(n, p)), 0.0)
     X[::7] = 0.0
@@ -583,7 +583,7 @@ def test_sums_over_the_same_rows_leave_out_what_is_no_row(isa):
 def test_rows_of_rare_features(isa, shape):
     A, B, program = few_entries(shape[0], 900), few_entries(shape[1], 900, 1), RBF(gamma=0.3).lower()
     left, right = sp.csr_array(A), sp.csr_array(B)
-    expected = np.exp(-0.3 * cdist(A, B, "sqeuclidean"))  # the reference takes its time
+    expected = np.exp(-0.3 * cdist(A, B, "sqeuclidean"))  # the NumPy reference would be slow here
     found = block(isa, program, left, right, threads=2)
     close(found, expected)
     v = np.random.default_rng(2).normal(size=(shape[1], 2))

@@ -1,4 +1,4 @@
-"""Kernel values between variables: the matrix of a working set, and gradients after moves, against the twin."""
+"""Kernel values between variables: the matrix of a working set and gradient updates, against the NumPy reference."""
 
 import gc
 
@@ -52,7 +52,7 @@ def test_the_matrix_of_a_working_set(owners, rows, size):
     assert tiles(owners, rows=rows).square(chosen, out) == size * size
     np.testing.assert_allclose(out[:, :size], gaussian(rows)[np.ix_(own[chosen], own[chosen])], rtol=0, atol=1e-6)
     assert not out[:, size : -(-size // 16) * 16].any()
-    assert np.isnan(out[:, -(-size // 16) * 16 :]).all()  # beyond, nothing is written
+    assert np.isnan(out[:, -(-size // 16) * 16 :]).all()  # nothing is written beyond the padding
 
 
 @every_pair(knows=[False, True], share=[None, 0.0, 0.6, 1.0], isa=ISAS, owners=OWNERS.values())
@@ -89,7 +89,7 @@ def test_what_it_reads_stays():
     rows, chosen, out, again = ROWS.copy(), np.arange(8), padded(8), padded(8)
     found = tiles(rows=rows)
     found.square(chosen, out)
-    rows[:] = 10**9  # its own copy is read
+    rows[:] = 10**9  # the native code has its own copy
     gc.collect()
     found.square(chosen, again)
     np.testing.assert_array_equal(out, again)

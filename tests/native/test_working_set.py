@@ -1,4 +1,4 @@
-"""Which variables the next working set holds: decisions on hand-made numbers, then against the twin."""
+"""Native working-set selection: decisions by hand, then against the NumPy reference."""
 
 import weakref
 
@@ -29,7 +29,7 @@ def variables(beta, gradient, groups=None, lower=0.0, upper=1.0):
 
 
 def survey(given_, active=None):
-    """What the native survey finds: the largest violation, the number of free variables, and what stays."""
+    """The result of the native survey: largest violation, number of free variables, and variables that stay active."""
     found = _core.Survey()
     found.look(*given_, active)
     kept, active_now = found.kept(), np.arange(given_[0].size) if active is None else active
@@ -51,10 +51,10 @@ ONE_GROUP = variables([0, 0, 0.5, 1, 0], [-3, -1, 0, 2, 4], groups=[0] * 5)
 # The same without an equality constraint: growing violate 0 (3) and 1 (1); shrinking 3 (2).
 NO_GROUPS = variables([0, 0, 0.5, 1, 0], [-3, -1, 0, 2, 4])
 
-# Interleaved groups; m = -1, M = 3 in group 0 and m = 10, M = 12 in group 1.
+# Variables of two groups alternate; m = -1, M = 3 in group 0 and m = 10, M = 12 in group 1.
 TWO_GROUPS = variables([0, 1, 1, 0, 0, 1], [-1, 12, 3, 10, 2, 8], groups=[0, 1, 0, 1, 0, 1])
 
-# All free, gradients in pairs: 0 and 2 would grow most, 1 and 3 shrink most.
+# All variables are free, with equal gradients in pairs: 0 and 2 would increase most, 1 and 3 decrease most.
 TIES = variables([0.5] * 5, [-1, 1, -1, 1, 0], groups=[0] * 5)
 
 
@@ -65,7 +65,7 @@ TIES = variables([0.5] * 5, [-1, 1, -1, 1, 0], groups=[0] * 5)
         (NO_GROUPS, 3.0),
         (TWO_GROUPS, 4.0),
         (TIES, 2.0),
-        (variables([0, 1], [1, -1], groups=[0, 0]), 0.0),  # each is at the bound that stops its descent
+        (variables([0, 1], [1, -1], groups=[0, 0]), 0.0),  # each variable is at the bound that stops its descent
         (variables([0, 0], [-1, -2], groups=[0, 0]), 0.0),  # nothing can shrink
         (variables([1, 1], [1, 2], groups=[0, 0]), 0.0),  # nothing can grow
         (variables([0, 1], [1, -1]), 0.0),
@@ -83,18 +83,18 @@ def test_largest_violation(given_, expected):
 @pytest.mark.parametrize(
     ("given_", "active", "expected"),
     [
-        # 4 can only grow and is above M: no variable would move against it.
+        # Variable 4 can only increase and is above M: no variable would move against it.
         (ONE_GROUP, None, (5.0, 1, [0, 1, 2, 3])),
         (ONE_GROUP, [0, 2, 4], (3.0, 1, [0, 2])),
         (ONE_GROUP, [1, 3], (3.0, 0, [1, 3])),
-        # Without an equality constraint the level is 0.
+        # Without an equality constraint the multiplier is 0.
         (NO_GROUPS, None, (3.0, 1, [0, 1, 2, 3])),
         (NO_GROUPS, [4, 3], (2.0, 0, [3])),
         # Each group has its own m and M.
         (TWO_GROUPS, None, (4.0, 0, [0, 1, 2, 3, 4])),
         (TIES, None, (2.0, 5, [0, 1, 2, 3, 4])),
         (TIES, [], (0.0, 0, [])),
-        # 1 cannot move, whatever its gradient.
+        # Variable 1 has lower = upper, so it cannot move.
         (variables([0, 0, 1], [-1, 3, 1], groups=[0] * 3, upper=[1, 0, 1]), None, (2.0, 0, [0, 2])),
         (variables([0, 0, 1], [-1, 3, 1], upper=[1, 0, 1]), None, (1.0, 0, [0, 2])),
     ],
@@ -108,17 +108,17 @@ def test_what_is_left_out(given_, active, expected):
 @pytest.mark.parametrize(
     ("given_", "previous", "limit", "expected"),
     [
-        # By turns the worst that can grow and the worst that can shrink.
+        # Alternately the worst variable that can increase and the worst that can decrease.
         (ONE_GROUP, [], 0, []),
         (ONE_GROUP, [], 1, [0]),
         (ONE_GROUP, [], 2, [0, 3]),
         (ONE_GROUP, [], 3, [0, 1, 3]),
         (ONE_GROUP, [], 4, [0, 1, 2, 3]),
-        (ONE_GROUP, [], 100, [0, 1, 2, 3]),  # 4 violates nothing and stays out
+        (ONE_GROUP, [], 100, [0, 1, 2, 3]),  # variable 4 violates nothing and is not selected
         (NO_GROUPS, [], 1, [0]),
         (NO_GROUPS, [], 2, [0, 3]),
         (NO_GROUPS, [], 100, [0, 1, 3]),
-        # The free ones of the last working set come first, as half of the new one at most; bounded ones do not stay.
+        # Free variables of the previous working set come first, up to half of the new set; bounded ones are not kept.
         (ONE_GROUP, [2, 4], 2, [0, 2]),
         (ONE_GROUP, [4, 3], 2, [0, 3]),
         (ONE_GROUP, [2, 2, 2], 4, [0, 1, 2, 3]),
@@ -136,7 +136,7 @@ def test_what_is_left_out(given_, active, expected):
         (TIES, [], 3, [0, 1, 2]),
         (TIES, [], 4, [0, 1, 2, 3]),
         (TIES, [4], 2, [0, 4]),
-        # Nothing to do.
+        # No variable violates a condition.
         (variables([0, 1], [1, -1], groups=[0, 0]), [], 5, []),
         (variables([], [], groups=[]), [], 5, []),
     ],
@@ -154,13 +154,13 @@ GROWING = variables([0] * 8 + [1], [-8, -7, -6, -5, -4, -3, -2, -1, 0], groups=[
 @pytest.mark.parametrize(
     ("given_", "active", "seen", "previous", "limit", "expected"),
     [
-        # Of those below the level, -4, every second; then the worst two.
+        # Every second one of the variables below the level, -4; then the worst two.
         (GROWING, None, [], [], 4, [0, 2, 1, 8]),
         (GROWING, None, [0, 1, 2], [], 4, [0, 3, 1, 8]),
-        (GROWING, None, [0, 1, 2, 3], [], 4, [0, 1, 2, 8]),  # all that are left are above the level
+        (GROWING, None, [0, 1, 2, 3], [], 4, [0, 1, 2, 8]),  # all other variables are above the level
         (GROWING, [1, 2, 3, 8], [], [], 4, [1, 2, 3, 8]),
         (GROWING, [4, 5, 6, 8], [4], [], 3, [4, 5, 8]),
-        # Half of them such as can grow, half such as can shrink.
+        # Half of the variables can increase, half can decrease.
         (
             variables([0] * 4 + [1] * 4, [-4, -3, -2, -1, 1, 2, 3, 4], groups=[0] * 8),
             None,
@@ -170,7 +170,7 @@ GROWING = variables([0] * 8 + [1], [-8, -7, -6, -5, -4, -3, -2, -1, 0], groups=[
             [0, 2, 4, 6, 1, 7],
         ),
         (variables([0] * 4 + [1], [-4, -3, -2, -1, 4], groups=[0] * 5), None, [0, 1], [], 5, [2, 3, 4, 0, 1]),
-        # After the free ones of the last working set.
+        # Free variables of the previous working set come first.
         (variables([0.5] * 4 + [0] * 2, [0, 0, 0, 0, -2, -1], groups=[0] * 6), None, [], [0, 1], 5, [0, 1, 4, 5, 2]),
     ],
 )
@@ -186,7 +186,7 @@ def test_unseen_variables_come_before_the_worst_violator(given_, active, seen, p
 @st.composite
 def any_variables(draw):
     n = draw(st.integers(0, 30))
-    # Few distinct numbers, so that many tie and many are at a bound.
+    # Few different numbers, so that many are equal and many are at a bound.
     column = lambda *values: draw(st.lists(st.sampled_from(values), min_size=n, max_size=n))  # noqa: E731
     groups = None if draw(st.booleans()) else column(0, 1, 2)
     return variables(column(0, 0.5, 1), column(-2, -1, -0.5, 0, 0.5, 1, 2), groups)
@@ -225,7 +225,7 @@ def test_a_violation_is_never_left_out(given_, all_seen, limit):
 
 @every_pair(n_groups=[0, 1, 2], n_values=[5, 40, 100_000], limit=[3, 64, 511, 2000])
 def test_native_is_the_twin_on_many_variables(n_groups, n_values, limit):
-    """Blocks of every size, thresholds that are searched for again, full and partial SIMD vectors."""
+    """Sizes around SIMD vectors and blocks, and data for which the threshold is searched repeatedly."""
     rng = np.random.default_rng([n_groups, n_values, limit])
     found = _core.Survey()
     for n, free in ((1, 0.5), (1031, 0.9), (3000, 0.02), (517, 0.0), (2048, 0.3)):

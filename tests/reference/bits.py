@@ -1,4 +1,4 @@
-"""Rows of two values a column as bits."""
+"""Rows of two-valued columns, stored as bits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Words = npt.NDArray[np.uint64]
 
 
 def bit_rows(table: npt.NDArray[np.floating], low: FloatArray, high: FloatArray) -> Words | None:
-    """Return which of two values each entry is, 64 of a row to a word; None where one is neither."""
+    """Return which of its column's two values each entry is, 64 bits to a word; None if an entry is neither."""
     is_low = table.astype(np.float64) == low
     return _words(~is_low) if (is_low | (table == high)).all() else None
 
@@ -18,7 +18,7 @@ def bit_rows(table: npt.NDArray[np.floating], low: FloatArray, high: FloatArray)
 def bit_rows_of_entries(
     indices: npt.NDArray[np.integer], indptr: npt.NDArray[np.integer], n_features: int
 ) -> Words | None:
-    """Return where rows have entries; None where two are in one place, or places are not what they should be."""
+    """Return the positions of entries as bits; None if two share a position or a position is invalid."""
     n_rows, last = indptr.size - 1, int(indptr[-1])
     lengths = np.diff(indptr)
     if indptr[0] != 0 or (lengths < 0).any() or last > indices.size:

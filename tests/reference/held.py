@@ -1,4 +1,4 @@
-"""Problems on rows of a matrix that is held."""
+"""Problems on rows of a Gram matrix in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements and sums of kept rows, and symmetric matrices that are made of them."""
+"""Elements and sums of cached rows, and symmetric matrices made from them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def scatter_rows(values: FloatArray, slots: IndexArray, columns: IndexArray, out
 
 
 def compact_square(matrix: FloatArray, stay: IndexArray) -> None:
-    """Move the rows and columns of those who stay to the front, in place."""
+    """Move the rows and columns in `stay` to the front, in place."""
     matrix[: stay.size, : stay.size] = matrix[np.ix_(stay, stay)]
 
 
 def gather_square(values: FloatArray, slots: IndexArray, columns: IndexArray, square: FloatArray) -> FloatArray:
-    """Return a symmetric matrix: from kept rows, by symmetry where a row has no slot (-1), or else from `square`."""
+    """Return a symmetric matrix from cached rows, by symmetry if a row has no slot (-1), or else from `square`."""
     missing = slots < 0
     found = values[np.ix_(slots, columns)]
     found[missing] = found[:, missing].T
@@ -41,5 +41,5 @@ def gather_square(values: FloatArray, slots: IndexArray, columns: IndexArray, sq
 
 
 def mirror_rows(matrix: FloatArray, n_known: int) -> None:
-    """Copy what rows from `n_known` on lack from their columns, in place."""
+    """Fill the rows from `n_known` on from their columns, in place, where values are missing."""
     matrix[n_known:, :n_known] = matrix[:n_known, n_known:].T

@@ -1,4 +1,4 @@
-"""Which variables may move which way, how far a point is from optimal, and what its conditions say."""
+"""Which variables can increase or decrease, the KKT violation of a point, and its optimality conditions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-_ROUNDED = 4.0 * float(np.finfo(np.float64).eps)  # conditions.cpp says why
+_ROUNDED = 4.0 * float(np.finfo(np.float64).eps)  # conditions.cpp gives the reason
 _SHARE_OF_BOX = 1e-6
 
 
@@ -38,7 +38,7 @@ def largest_violation(
 def levels(
     gradient: FloatArray, can_grow: BoolArray, can_shrink: BoolArray, groups: IndexArray, n_groups: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Of each group, m and M."""
+    """Return m and M of each group."""
     m, M = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
     np.minimum.at(m, groups[can_grow], gradient[can_grow])
     np.maximum.at(M, groups[can_shrink], gradient[can_shrink])
@@ -46,12 +46,12 @@ def levels(
 
 
 def twofold_sum(values: FloatArray) -> float:
-    """Return the sum, rounded once; native code has twice the precision of double for it."""
+    """Return the sum, rounded once; native code computes it in twice the precision of double."""
     return math.fsum(values)
 
 
 def balance(beta: FloatArray, lower: FloatArray, upper: FloatArray, edges: IndexArray, totals: FloatArray) -> None:
-    """Put the sum between each two edges right, in place, by free variables, and those at bounds that all but are."""
+    """Correct the sum between each two edges, in place, by free variables and variables nearly at a bound."""
     for first, last, total in zip(edges[:-1], edges[1:], totals, strict=True):
         _balance(beta[first:last], lower[first:last], upper[first:last], float(total))
 
@@ -122,7 +122,7 @@ def find_settled(
     groups: IndexArray | None,
     n_groups: int,
 ) -> BoolArray:
-    """Which variables at a bound are on the right side whatever the true gradient is (conditions.hpp)."""
+    """Which variables at a bound are on the right side for all gradients within the error bound (conditions.hpp)."""
     can_grow, can_shrink = beta < upper, beta > lower
     low, high = gradient - margin * value_error, gradient + margin * value_error
     found = np.empty(beta.size, dtype=bool)
@@ -133,7 +133,7 @@ def find_settled(
         free = grow & shrink
         if n_groups == 0:
             ends = np.zeros(1)
-        elif free.any():  # they can move both ways, so m is at most their mean and M at least
+        elif free.any():  # free variables can move both ways, so m is at most their mean and M at least
             ends = np.array([_mean(least[free]), _mean(most[free])])
         else:
             above = float(most[grow].min(initial=np.inf))  # the true m is no larger
@@ -152,6 +152,7 @@ def _mean(values: FloatArray) -> float:
 
 
 def _midpoint(least: float, most: float) -> float:
-    if np.isinf(least) or np.isinf(most):  # no variable of the group can move one way: the other end decides
+    # no variable of the group can move in one direction: the other end is the multiplier
+    if np.isinf(least) or np.isinf(most):
         return most if np.isinf(least) else least
     return 0.5 * (least + most)

@@ -1,4 +1,4 @@
-"""Solutions without one variable."""
+"""Solutions without one training variable (leave-one-out)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def leave_out(
 
 
 class _WithoutOne:
-    """Exchanges of basic and other variables, all that are wrong at a time, until none is."""
+    """Exchange basic and nonbasic variables, all violating ones at a time, until none violates."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class _WithoutOne:
         self.near = np.zeros(self.values.size, dtype=bool)
 
     def row(self, a: int) -> FloatArray:
-        """The change of all values with what is chosen freely at `a`: a gradient where it is basic, else beta."""
+        """The change of all values if place `a` changes: its gradient if it is basic, else its beta."""
         stored = self.own if a == self.main else self.rows[self.slots[a]]
         if a < self.n_basic:
             return stored
@@ -138,7 +138,7 @@ class _WithoutOne:
                     return NOT_FOUND, 0.0, 0, 0.0, 0.0, 0.0, []
 
     def at(self, share: float, solved: dict[int, float], moved: dict[int, float]) -> Any:
-        """The solution where `share` of the variable's value is gone, from an exchange nearby; None if not found."""
+        """The solution after `share` of the variable's value is removed, from a nearby basis; None if not found."""
         most, turn, everywhere = len(self.values), 0, True
         while turn < _ROUNDS:
             if len(solved) > most:
@@ -177,7 +177,7 @@ class _WithoutOne:
         return None
 
     def look_near(self, value: FloatArray) -> None:
-        """Add the places near a change of sides to those that are looked at between looks at all."""
+        """Add places that are close to a change of sides to those that are checked between full checks."""
         basic = np.arange(value.size) < self.n_basic
         room = np.where(basic, np.minimum(value - self.lower, self.upper - value), np.abs(value))
         self.near |= room < _NEAR * np.abs(value - self.values)
@@ -191,7 +191,7 @@ class _WithoutOne:
         moved: dict[int, float],
         everywhere: bool,
     ) -> tuple[bool, float]:
-        """All that is on the wrong side changes places; whether there was something, and the worst of what was not."""
+        """Exchange all violating places; return whether there were any, and the largest violation of the others."""
         wrong, worst = False, 0.0
         dropped = {a for a, kept in zip(list(solved), used, strict=True) if not kept}
         for a in list(solved):
@@ -238,7 +238,7 @@ class _WithoutOne:
         return wrong, worst
 
     def has_inside(self, value: FloatArray, change: dict[int, float], moved: dict[int, float]) -> bool:
-        """Whether a variable is strictly inside its box, so that there is one level and no interval of them."""
+        """Whether a variable is strictly inside its box, so that the multiplier is unique and not an interval."""
         beta = np.concatenate([value[: self.n_basic], self.point[self.n_basic :]])
         for a, moves in {**change, **moved}.items():
             beta[a] = self.lower[a] if a < self.n_basic else self.point[a] + moves

@@ -59,12 +59,13 @@ def newton_steps(
 def _towards_face_minimiser(
     matrix: FloatArray, gradient: FloatArray, F: IndexArray, groups: IndexArray | None, n_groups: int
 ) -> tuple[FloatArray, bool]:
-    """Solve K_FF d - sum_g nu_g 1_g = -g_F, 1_g' d = 0; if that has no solution, descend for ever (and say False)."""
+    """Solve K_FF d - sum_g nu_g 1_g = -g_F, 1_g' d = 0; without a solution, return a direction of descent and False."""
     E = np.zeros((F.size, 0)) if groups is None else (groups[F][:, None] == np.arange(n_groups)).astype(np.float64)
     system = np.block([[matrix[np.ix_(F, F)], E], [E.T, np.zeros((E.shape[1], E.shape[1]))]])
     right = np.concatenate([-gradient[F], np.zeros(E.shape[1])])
     solution = np.linalg.lstsq(system, right, rcond=1e-13)[0]
-    rest = (right - system @ solution)[: F.size]  # orthogonal to everything that curves: the slope along it is constant
+    # the residual is orthogonal to the range of K_FF, so the slope along it is constant
+    rest = (right - system @ solution)[: F.size]
     if np.linalg.norm(rest) > 1e-9 * np.linalg.norm(right):
         return rest, False
     return solution[: F.size], True
@@ -79,7 +80,7 @@ def _worst_violators(
     groups: IndexArray | None,
     n_groups: int,
 ) -> list[int]:
-    """The bounded variable that is furthest from optimality, and a partner where its group has no free variable."""
+    """The bounded variable with the largest violation, and a partner if its group has no free variable."""
     can_grow, can_shrink = beta < upper, beta > lower
     candidates: list[tuple[float, list[int]]] = []
     for g in range(max(1, n_groups)):

@@ -63,7 +63,7 @@ def pair_steps(
 
 
 def groups_of(group_starts: IndexArray) -> IndexArray | None:
-    """Group of each variable, or None where there are no groups at all."""
+    """Group of each variable, or None if there are no groups."""
     n_groups = group_starts.size - 1
     return None if n_groups == 0 else np.repeat(np.arange(n_groups), np.diff(group_starts))
 
@@ -71,7 +71,7 @@ def groups_of(group_starts: IndexArray) -> IndexArray | None:
 def _lone_move(
     diagonal: FloatArray, beta: FloatArray, gradient: FloatArray, lower: FloatArray, upper: FloatArray
 ) -> list[tuple[int, float]]:
-    """The variable whose own minimiser decreases the objective most, and where that is."""
+    """The variable whose own minimiser decreases the objective most, and that minimiser."""
     wrong = np.where(((gradient < 0) & (beta < upper)) | ((gradient > 0) & (beta > lower)), gradient, 0.0)
     u = int(np.argmax(wrong**2 / diagonal))
     return [(u, float(np.clip(beta[u] - gradient[u] / diagonal[u], lower[u], upper[u])))]
@@ -86,7 +86,7 @@ def _pair_move(
     groups: IndexArray,
     n_groups: int,
 ) -> list[tuple[int, float]]:
-    """Two variables of one group, and where they go."""
+    """Two variables of one group, and their new values."""
     can_grow, can_shrink = beta < upper, beta > lower
     m, M = levels(gradient, can_grow, can_shrink, groups, n_groups)
     member = groups == np.argmax(M - m)

@@ -1,4 +1,4 @@
-"""How the rows of a table are spread, and what they are in sparse form."""
+"""Column means and norms of a table, and its sparse form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a round does with kernel values between variables that have rows."""
+"""Kernel values between variables, and gradient updates, for one round."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def find_vertex(gradient: FloatArray, lower: FloatArray, upper: FloatArray, total: float) -> FloatArray:
-    """Return the point of this sum within a box that minimises gradient' beta: filled one by one, the least first."""
+    """Return the point of a box with sum `total` that minimises gradient' beta: filled in order of the gradient."""
     point = lower.copy()
     left = np.longdouble(total) - lower.sum(dtype=np.longdouble)
     for u in np.argsort(gradient, kind="stable").tolist():

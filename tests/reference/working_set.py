@@ -1,4 +1,4 @@
-"""Which variables come next."""
+"""Selection of the next working set."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def select_working_set(
 def without_partners(
     chosen: IndexArray, beta: FloatArray, lower: FloatArray, upper: FloatArray, rows: IndexArray
 ) -> list[int]:
-    """Return the chosen variables, without those that are 0 while the other variable of their row is not."""
+    """Return the chosen variables, without those at 0 whose partner (the other variable of the row) is not 0."""
     above = {int(rows[u]) for u in chosen.tolist() if beta[u] > 0.0}
     below = {int(rows[u]) for u in chosen.tolist() if beta[u] < 0.0}
     return [
