@@ -1,4 +1,4 @@
-"""Rows of any kind reach a function of the user as they are, in all machines and protocols."""
+"""User functions receive rows of any kind unchanged, in all machines and protocols."""
 
 import pickle
 
@@ -31,7 +31,7 @@ from mercer.kernels import Callable, Precomputed, Spectrum, normalize
 N = 24
 RNG = np.random.default_rng(0)
 Y = np.arange(N) % 2
-V = (1.5 * Y + RNG.normal(size=N)).round(3)  # what every form of the rows holds
+V = (1.5 * Y + RNG.normal(size=N)).round(3)  # the numbers that every form of the rows contains
 SIZES = 3 + np.arange(N) % 4
 
 
@@ -81,7 +81,7 @@ MACHINES = [
 
 
 class Gaussian:
-    """A Gaussian kernel of what rows hold."""
+    """A Gaussian kernel function that reads the numbers inside rows of any kind."""
 
     def __init__(self, value):
         self.value = value
@@ -108,7 +108,7 @@ def test_every_machine_reads_rows_by_a_function(name):
     for machine in MACHINES:
         ours = clone(machine).set_params(kernel=kernel).fit(X, Y)
         given = clone(machine).set_params(kernel=Precomputed(is_psd=True)).fit(K, Y)
-        for count in (1, 5):  # one row of a list of arrays looks like a table
+        for count in (1, 5):  # one row, given as a list of arrays, looks like a table
             rows, values = first(X, count), K[:count]
             for method in ("predict", "decision_function", "predict_proba"):
                 if hasattr(ours, method):

@@ -1,4 +1,4 @@
-"""A growing buffer that later problems reuse."""
+"""`Arena`: a growing buffer whose memory later problems reuse."""
 
 import threading
 
@@ -12,7 +12,7 @@ from mercer.gram.arena import Arena
 
 @pytest.fixture(autouse=True)
 def _nothing_idle(nothing_idle):
-    """Free what earlier tests left."""
+    """Free the idle memory of earlier tests."""
 
 
 def test_memory_comes_back():
@@ -21,7 +21,7 @@ def test_memory_comes_back():
     place = first.array(1000, np.float64).ctypes.data
     del first
     second = Arena()
-    assert second.nbytes == 0  # what an earlier user needed is not what this one needs
+    assert second.nbytes == 0  # a new arena does not take the size of an earlier one
     assert second.array(10, np.float64).ctypes.data == place
     assert second.nbytes == 80
 
@@ -36,7 +36,7 @@ def test_it_grows_where_it_is():
 
 def test_another_piece_is_as_large_as_needed():
     one, rest = Arena(), Arena()
-    for size in (1000, 6 << 20, 600 << 20):  # addresses alone: nothing is written
+    for size in (1000, 6 << 20, 600 << 20):  # only address space is reserved: nothing is written
         assert one.array(size, np.uint8).nbytes == size
         assert not np.shares_memory(one.array(size, np.uint8), rest.array(1000, np.uint8))
 

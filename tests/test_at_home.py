@@ -1,4 +1,4 @@
-"""Every estimator at home in scikit-learn: frames, sparse matrices, pipelines, searches, weights, threads, pickles."""
+"""Every estimator within scikit-learn: data frames, sparse matrices, pipelines, searches, weights, threads, pickles."""
 
 import inspect
 import pickle
@@ -27,7 +27,7 @@ import mercer
 from mercer.kernels import Callable
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),  # of descents with few steps
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),  # from descent methods with few steps
     pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning"),  # of functions
 ]
 
@@ -82,7 +82,7 @@ def target(name):
 
 
 def answers(fitted, table):
-    """All that an estimator says about rows, as numbers."""
+    """All predictions, scores and probabilities of an estimator for these rows, as numbers."""
     methods = ("decision_function", "predict_proba", "predict", "score_samples", "transform")
     found = []
     for method in methods:
@@ -167,7 +167,7 @@ def _nothing(fitted, table, y=None):
 
 
 def test_what_takes_no_weights_has_none_to_ask_for():
-    search = {"KernelSearchCV"}  # hands on what its machine asks for
+    search = {"KernelSearchCV"}  # it requests what its machine requests
     assert set(PREDICTORS) - set(WEIGHTED) - search == {"KernelNeighborsClassifier", "KernelPerceptron"}
     with sklearn.config_context(enable_metadata_routing=True):
         for name in set(ESTIMATORS) - set(WEIGHTED) - search:
@@ -203,7 +203,7 @@ def test_kernel_values_are_split_by_rows_and_columns(name):
     by_values = made(name).set_params(kernel="precomputed", **exact)
     assert get_tags(by_values).input_tags.pairwise
     rows = X - X.mean(axis=0)
-    rows /= np.linalg.norm(rows, axis=1)[:, None]  # a ball needs k(x, x) of new rows to be that of all
+    rows /= np.linalg.norm(rows, axis=1)[:, None]  # SVDD needs the same k(x, x) for new rows as for training rows
     method = next(one for one in ("decision_function", "predict_proba", "predict") if hasattr(machine, one))
     expected = cross_val_predict(machine, rows, y, cv=FOLDS, method=method)
     found = cross_val_predict(by_values, rows @ rows.T, y, cv=FOLDS, method=method)
@@ -244,7 +244,7 @@ def test_in_a_pipeline_and_a_search(name):
     found, expected = search.predict(pd.DataFrame(X, columns=NAMES)), alone.predict(scaled)
     np.testing.assert_allclose(
         found, expected, rtol=1e-9
-    )  # the scaler returns frames by column, and sums by row differ
+    )  # sums by row differ in rounding, because the scaler returns frames stored by column
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
@@ -287,7 +287,7 @@ def test_two_threads_at_once_find_what_one_finds(name):
 
     def together(table):
         barrier.wait()
-        with warnings.catch_warnings():  # which are the process's, not the thread's
+        with warnings.catch_warnings():  # warning filters belong to the process, not to the thread
             warnings.simplefilter("ignore", ConvergenceWarning)
             return answers(made(name).fit(table, y[rows]), table)
 

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, and nothing but a regular file is ever replaced."""
+"""Files are written completely or not at all, and only regular files are replaced."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ from mercer import SVC, as_model, save_libsvm_data, save_libsvm_model, save_mode
 from mercer.persistence import atomic_write
 from mercer.persistence.atomic_write import open_atomically
 
-pytestmark = pytest.mark.full  # processes, memory and time: not in test-fast
+pytestmark = pytest.mark.full  # uses processes, much memory or much time: not in test-fast
 
 X, y = np.random.default_rng(0).normal(size=(30, 2)), np.repeat([0, 1], 15)
 SAVE = {
@@ -145,7 +145,7 @@ def test_what_a_killed_process_leaves_is_gone_after_the_next_write(tmp_path, unn
         [sys.executable, "-c", KILLED, path, "unnamed" if unnamed else "named"], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout.readline() == "writing\n"
-    with open_atomically(path, "w") as file:  # a writer that is alive keeps its temporary file
+    with open_atomically(path, "w") as file:  # the temporary file of a running writer is not removed
         file.write("new")
     assert len(os.listdir(tmp_path)) == (1 if unnamed else 2)
     process.send_signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What the benchmarks do without their data."""
+"""The benchmark program, tested without its data sets."""
 
 import os
 import re
@@ -121,7 +121,7 @@ def test_micro_benchmarks_measure_what_there_is():
         assert all(float(cell) > 0.0 for row in numbers for cell in row.split("|") if cell.strip() != "-")
 
 
-# --- Results that are not what they say.
+# --- Results whose claims are false.
 
 CLAIMS = {"status": "optimal", "violation": 8e-4, "rounding": 1e-9, "dual": 12.5}
 HONEST = Result([[2.0]], claims=CLAIMS, violation=8e-4, dual=12.5, infeasibility=1e-15, n_support=2)
@@ -129,14 +129,14 @@ PEER = Result([[4.0]], claims={"status": "converged"}, violation=1e-3, dual=12.5
 
 
 def record_of(results: Mapping[str, Result], group: str = "small-fit", number: int = 0) -> report.Record:
-    """What is stored of a race with these results, as if it had been over a problem of the group."""
+    """The stored record of a race with these results, as if over a problem of the group."""
     names = [problem.name for problem in problems.PROBLEMS if problem.group == group]
     results_as_stored = {name: asdict(result) for name, result in results.items()}
     return {"problem": names[number], "n": 2, "p": 1, "limit_seconds": 0.5, "results": results_as_stored}
 
 
 def claiming(result: Result = HONEST, **claims: Any) -> Result:
-    """The same result that says something else of itself."""
+    """The same result with other claims about itself."""
     return replace(result, claims={**result.claims, **claims})
 
 
@@ -231,7 +231,7 @@ def test_of_variants_the_one_that_is_not_what_it_says_is_marked(unfinished: str,
     assert re.findall(r"(\S+) s \(not certified\)", shown) == ["2.00" if unfinished == "mercer" else "3.00"]
 
 
-# --- Peers that are faster than they are right.
+# --- Peers whose fast results are inaccurate.
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_there_is_no_ratio_to_what_failed_nor_of_what_was_stopped(failed: str):
     assert report.ratio(record_of(results), ["scikit-learn"]) is None
 
 
-# --- The race without its processes: two rows at x = 1 and -1 and a linear kernel, of C = 10.
+# --- The race without processes: two rows at x = 1 and -1, a linear kernel and C = 10.
 
 TWO = Task(np.array([[1.0], [-1.0]], dtype=np.float32), np.array([1, 0]), "linear", 10.0, 1.0, "SVC", 0.0, False, 1)
 RULES = Rules("S", 2, 60.0)
@@ -294,7 +294,7 @@ def model_of(violation: float) -> Model:
 
 
 class Seat:
-    """A contender whose times and violations, by the power of ten that is its tolerance, are known beforehand."""
+    """A contender with prescribed times and violations for each tolerance (by its power of ten)."""
 
     def __init__(self, outcomes: Mapping[int, tuple[float, float]]) -> None:
         self.outcomes = outcomes
@@ -313,7 +313,7 @@ class Seat:
 
 
 class DeadSeat:
-    """A contender whose process has died."""
+    """A contender whose process has ended abnormally."""
 
     def call(self, command: str, *arguments: Any, limit: float = inf) -> Any:
         raise Absent("died (exit status -9)")
@@ -325,7 +325,7 @@ class DeadSeat:
 def tightened(
     outcomes: Mapping[int, tuple[float, float]], name: str = "libsvm", **others: Result
 ) -> tuple[Result, list[int]]:
-    """What a peer of these outcomes, that has run at 1e-3, is like after `_tighten`, and the runs that it took."""
+    """The result of `_tighten` for a peer with these outcomes that has run at 1e-3, and the runs that it took."""
     result, seat = Result([[outcomes[-3][0]]], violation=outcomes[-3][1]), Seat(outcomes)
     race._tighten(TWO, {name: seat}, {name: result, **others}, RULES)
     return result, seat.runs
@@ -404,11 +404,11 @@ def test_the_truth_about_each_result_is_found_whatever_it_claims():
     assert list(seats) == ["mercer", "scikit-learn"]
 
 
-# --- The truth about models that were tampered with.
+# --- Measured violations of models that were changed.
 
 
 def task_of(machine: str, n_classes: int = 2, parameter: float = 0.3) -> Task:
-    """Sixty rows; classes, or a target where the machine takes one."""
+    """A task of sixty rows with classes, or with a numeric target for a regression machine."""
     X, y = blobs(60, 2, distance=1.0)
     target = X[:, 0] if machine in ("SVR", "NuSVR", "KernelRidge") else np.arange(60) % 3 if n_classes == 3 else y > 0
     kind = np.float64 if target.dtype == np.float64 else np.int64
@@ -422,7 +422,7 @@ def fitted(task: Task) -> Model:
 
 
 def moved(model: Model) -> Model:
-    """Two coefficients change their places: the sum stays, all are in [-C, C]."""
+    """Swap two coefficients: the sum is unchanged, and all are in [-C, C]."""
     coefficients = model.coefficients.copy()
     low, high = coefficients[:, 0].argmin(), coefficients[:, 0].argmax()
     coefficients[[low, high], 0] = coefficients[[high, low], 0]
@@ -430,14 +430,14 @@ def moved(model: Model) -> Model:
 
 
 def shortened(model: Model) -> Model:
-    """A share of what the machine sums is lost, all of it within the box."""
+    """Halve the largest coefficient: all stay in the box, but the sum is wrong."""
     coefficients = model.coefficients.copy()
     coefficients[coefficients[:, 0].argmax(), 0] *= 0.5
     return replace(model, coefficients=coefficients)
 
 
 def stretched(model: Model, sign: float = 1.0) -> Model:
-    """One coefficient is outside its box by a tenth of C, and one of the other class makes up for that."""
+    """Move one coefficient out of its box by a tenth of C, and compensate the sum with one of the other class."""
     signed = sign * model.coefficients
     far, near = signed[:, 0].argmax(), np.where(signed[:, 0] < 0.0, signed[:, 0], -inf).argmax()
     signed[near, 0] -= 11.0 - signed[far, 0]
@@ -447,7 +447,7 @@ def stretched(model: Model, sign: float = 1.0) -> Model:
 
 
 def mislaid(model: Model) -> Model:
-    """The coefficients are said to be of the rows six before, which are of the same classes."""
+    """Assign the coefficients to the rows six places earlier, which have the same classes."""
     return replace(model, support=(model.support - 6) % 60)
 
 
@@ -485,7 +485,7 @@ def test_a_model_that_was_tampered_with_is_as_bad_as_plain_numpy_finds(n_classes
 
 
 def signs_of(y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Rows of each pair of classes, and which of the two they are in."""
+    """The rows of each pair of classes, and their signs."""
     if y.max() == 1:
         return [(np.arange(y.size), np.where(y == 1, 1.0, -1.0))]
     both = [(np.isin(y, (i, j)), i) for i, j in ((0, 1), (0, 2), (1, 2))]
@@ -513,7 +513,7 @@ def test_a_coefficient_that_is_too_small_leaves_a_sum_unbalanced(machine: str):
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_each_class_of_nu_svc_is_judged(sign: int):
-    """Two rows at x = 1 are at their bounds; of four of the other class the nearest should be, x = -1 and -2."""
+    """Two rows at x = 1 are at their bounds. Of the other class, the nearest two rows, -1 and -2, should be."""
     X = sign * np.array([[1.0], [1.0], [-1.0], [-2.0], [-3.0], [-4.0]], dtype=np.float32)
     task = Task(X, (X[:, 0] > 0).astype(np.int64), "linear", 1.0, 1.0, "NuSVC", 2 / 3, False, 1)
     near, far = (
@@ -526,14 +526,14 @@ def test_each_class_of_nu_svc_is_judged(sign: int):
 
 
 def test_predictions_are_held_against_the_model_that_they_are_of():
-    """Its decision values are x + 1; told are 3 too little for one row, and of another row the other class."""
+    """The decision values are x + 1. One claimed value is too small by 3, and one claimed class is wrong."""
     model, X_new = replace(model_of(0.0), intercepts=np.ones(1)), np.array([[-3.0], [0.0], [3.0], [-2.0]], dtype="f4")
     right, told = (np.array(values) for values in ([-2.0, 1.0, 4.0, -1.0], [-2.0, 1.0, 1.0, 1.0]))
     assert truth.prediction_errors(TWO, model, X_new, right, right > 0.0) == (0.0, 0)
     assert truth.prediction_errors(TWO, model, X_new, told, told > 0.0) == (0.75, 1)
 
 
-# --- Races of before.
+# --- Stored races of earlier runs.
 
 FACTS = {"versions": {"python": "3.11.7", "scipy": "1.17.1"}, "processor": "one", "threads": 2, "build": "55df7a10c6d5"}
 PROBLEM = problems.find("small-fit/wdbc C=1 γ=1/p")
@@ -541,7 +541,7 @@ PROBLEM = problems.find("small-fit/wdbc C=1 γ=1/p")
 
 @pytest.fixture
 def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> report.Record:
-    """A race of mercer and scikit-learn that a run of :data:`FACTS` has stored."""
+    """A stored race of mercer and scikit-learn, from a run with :data:`FACTS`."""
 
     def instead(problem: problems.Problem, contenders: list[str], rules: Rules) -> report.Record:
         return {"problem": problem.name, "results": {name: asdict(PEER) for name in contenders}}

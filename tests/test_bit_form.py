@@ -1,4 +1,4 @@
-"""Tables of two values a column as rows of bits: the same kernel values and certificates, and only if faster."""
+"""Two-valued columns stored as bits: the same kernel values and certificates, and used only if faster."""
 
 import numpy as np
 import pytest
@@ -50,14 +50,14 @@ def test_kernel_values_are_those_of_the_rows_given(given_):
         np.testing.assert_allclose(found, exact @ vector, rtol=1e-12, atol=1e-12)
     found, bound = backend.matvec_bounded(data, rows, data, columns, vector)
     np.testing.assert_allclose(found, exact @ vector, rtol=1e-12, atol=1e-12)
-    assert not bound.any()  # the values are those of double precision
+    assert not bound.any()  # the values are in double precision
     bound = backend.single_precision_bound(data, rows, data, columns, vector[:, 0])
     assert (np.abs(rounded.astype(float) @ vector - out @ vector)[:, 0] <= bound).all()
     assert backend.value_bound(data) == 1.0
 
 
 def largest_error(p, log_gamma, step, seed):
-    """Of a kernel value between rows of bits, in units of 2**-53, by extended precision."""
+    """The largest error of a kernel value between rows of bits, in units of 2**-53, measured in extended precision."""
     rng = np.random.default_rng(seed)
     bits = rng.random((40, p)) < rng.random((40, 1))
     bits[0], bits[1] = True, False
@@ -77,7 +77,8 @@ def largest_error(p, log_gamma, step, seed):
 @pytest.mark.parametrize("p", [1, 63, 64, 65, 255, 256, 4095])
 def test_no_climb_reaches_what_rounding_may_do(p):
     rng, best = np.random.default_rng(p), (0.0, -0.7 * np.log(p), 1.0)
-    for trial in range(60):  # from wherever the error was largest; some steps anywhere
+    # A search from the point with the largest error so far; every fourth trial starts with a random gamma and step.
+    for trial in range(60):
         _, log_gamma, step = best
         if trial % 4 == 0:
             log_gamma, step = rng.uniform(-np.log(p) - 6.0, 3.0), float(np.exp(rng.uniform(-9.0, 9.0)))
@@ -85,7 +86,7 @@ def test_no_climb_reaches_what_rounding_may_do(p):
         found, most = largest_error(p, log_gamma, step, trial)
         assert found <= most
         best = max(best, (found, log_gamma, step))
-    assert best[0] > 0.1 * most  # it is no bound that nothing comes near
+    assert best[0] > 0.1 * most  # the bound is not far above the largest error found
 
 
 @counts
@@ -94,7 +95,7 @@ def test_other_rows_are_evaluated_as_numbers():
     new = X[:30].copy()
     new[::2] += 0.125
     kernel = RBF(gamma=0.02)
-    fifth = np.float32(0.2)  # of which float64 has another one
+    fifth = np.float32(0.2)  # float32(0.2) and float64(0.2) are different numbers
     for kind in (np.asarray, sp.csr_array, lambda Z: sp.csr_array(fifth * Z.astype(np.float32))):
         data, others = as_data(kind(X)), as_data(kind(new))
         backend, _ = select_backend(kernel, data)
@@ -119,10 +120,11 @@ def test_other_rows_are_evaluated_as_numbers():
         (Linear(), categories()),
         (2.0 * RBF(gamma=0.1), categories()),
         (RBF(gamma=0.1), categories(n=300)),  # too small
-        (RBF(gamma=0.1), np.where(categories(seed=1) > 0, np.linspace(1, 2, 60), 0.0)),  # a step of its own each
-        (RBF(gamma=0.1), np.vstack([categories(), np.full((1, 60), 0.5)])),  # a row of others
+        (RBF(gamma=0.1), np.where(categories(seed=1) > 0, np.linspace(1, 2, 60), 0.0)),  # each column has another step
+        (RBF(gamma=0.1), np.vstack([categories(), np.full((1, 60), 0.5)])),  # one row has other values
         (RBF(gamma=0.1), np.zeros((2000, 60))),
-        (RBF(gamma=1.0), np.append(np.random.default_rng(0).normal(size=60_000), -1e20)[:, None]),  # a step, if rounded
+        # Two-valued only after rounding.
+        (RBF(gamma=1.0), np.append(np.random.default_rng(0).normal(size=60_000), -1e20)[:, None]),
         (RBF(gamma=1.0), np.vstack([np.full((1, 60), -1e20), np.random.default_rng(0).normal(size=(1200, 60))])),
         (RBF(gamma=1e300), 1e5 * categories()),  # gamma times the squared step overflows
         (RBF(gamma=0.1), 1.2e308 * (2.0 * categories() - 1.0)),

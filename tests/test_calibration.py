@@ -1,4 +1,4 @@
-"""Probabilities from decision values: sigmoid, isotonic regression, coupling, and the class that must lead."""
+"""Probabilities from decision values: sigmoid, isotonic regression, coupling, and the predicted class."""
 
 import pickle
 from itertools import combinations
@@ -68,7 +68,7 @@ def test_bound_sigmoid_is_the_free_one_on_the_right_side(shift):
 
 
 def test_half_a_row_is_less_cautious_than_platts():
-    """With his targets, scikit-learn's sigmoid is flatter where classes are nearly separated."""
+    """With Platt's targets, scikit-learn's sigmoid is flatter if the classes are nearly separated."""
     values = np.concatenate([np.linspace(-2.0, 0.1, 60), np.linspace(-0.1, 2.0, 60)])
     positive = np.arange(120) >= 60
     flatter, _ = _sigmoid_calibration(values, np.where(positive, 1.0, -1.0))
@@ -96,7 +96,7 @@ def test_sigmoid_does_not_depend_on_units(size, free):
     assert scaled.violation <= 1e-11
 
 
-MEAN = (2 * 2.5 / 3 + 0.5 / 2) / 3  # of the targets of two positive rows and a negative one
+MEAN = (2 * 2.5 / 3 + 0.5 / 2) / 3  # mean of the targets of two positive rows and a negative one
 DEGENERATE = {
     # values, positive, free, probabilities of -inf, -1, 0, 1, inf
     "no order, free": ([1.0, 1.0, 1.0], [True, True, False], True, [MEAN] * 5),
@@ -130,7 +130,7 @@ def test_classes_far_apart_keep_a_finite_slope(free):
 
 
 def test_newtons_step_is_halved_where_it_goes_too_far():
-    """Where one row in thousands is positive, the loss bends so little at the start that a full step overshoots."""
+    """With one positive row in thousands, the curvature at the start is so small that a full Newton step overshoots."""
     values = np.concatenate([np.linspace(-1.0, -0.9, 20000), [0.9, 0.95, 1.0]])
     assert fit_sigmoid(values, np.arange(20003) >= 20000, free=True).violation <= 1e-11
 
@@ -248,7 +248,7 @@ def random_pairs(seed, m=40, n_classes=5, sure=1.0):
 
 
 def quadratic(pairs):
-    """Q of the source, without a trick."""
+    """The matrix Q of the cited algorithm, computed directly."""
     n_classes = len(pairs)
     q = np.zeros((n_classes, n_classes))
     for i in range(n_classes):
@@ -312,7 +312,7 @@ def test_shares():
     assert normalised(np.array([[1.0, 3.0], [0.0, 0.0]])).tolist() == [[0.25, 0.75], [0.5, 0.5]]
 
 
-# The class that must lead.
+# Agreement with the predicted class.
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 6])
@@ -367,11 +367,11 @@ def test_a_tie_goes_to_the_chosen_class_by_one_unit_in_the_last_place():
     assert not moved.any()
 
 
-# All of it.
+# The whole calibration.
 
 
 def decisions(seed, n, n_classes, scheme):
-    """Made-up decision values of machines for two classes."""
+    """Generated decision values of two-class machines; for pairs of classes, they need not agree with each other."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, n_classes, n)
     codes[:n_classes] = range(n_classes)
@@ -381,7 +381,7 @@ def decisions(seed, n, n_classes, scheme):
     if scheme == "ovr":
         return place - 1.0, codes
     pairs = np.column_stack([place[:, i] - place[:, j] for i, j in combinations(range(n_classes), 2)])
-    return pairs + 0.5 * rng.standard_normal(pairs.shape), codes  # that need not agree with each other
+    return pairs + 0.5 * rng.standard_normal(pairs.shape), codes
 
 
 CASES = [(2, "ovo"), (2, "ovr"), (3, "ovo"), (3, "ovr"), (6, "ovo"), (6, "ovr")]
@@ -426,7 +426,7 @@ def test_pairs_are_fitted_on_their_own_rows_and_coupled():
         pairs[:, j, i], pairs[:, i, j] = one(raw[:, column]).T
     np.testing.assert_allclose(found.probabilities(raw), couple(pairs), atol=1e-10)
     elsewhere = raw.copy()
-    elsewhere[codes == 2, 0] = np.nan  # not of the pair (0, 1)
+    elsewhere[codes == 2, 0] = np.nan  # a row of class 2 is not in the pair (0, 1)
     assert calibrate(elsewhere, codes, 3, free=True) == found
 
 

@@ -1,4 +1,4 @@
-"""Certificates: reproduced in plain NumPy on hostile tables, never too good, and true of any point."""
+"""Certificates: recomputed in plain NumPy on difficult tables, never too optimistic, and correct at any point."""
 
 import pickle
 import signal
@@ -44,11 +44,11 @@ def solved(X, y, C, kernel, **limits):
 
 
 def check(solution, X, y, C, formula, distances=0.0):
-    """Everything that the certificate says, against the textbook; returns the textbook's figures."""
+    """Check every number of the certificate against the textbook; return the textbook's numbers."""
     certificate, beta = solution.certificate, solution.beta
     found = plain.figures(formula(X, X), y, C, beta, solution.bias)
-    # Tiles take distances from norms and products, which costs `distances` more digits.
-    value = 64 * EPS * found.scale * (1.0 + distances)  # of a decision value
+    # Tiles compute distances from norms and products, which loses further digits: the factor `distances`.
+    value = 64 * EPS * found.scale * (1.0 + distances)  # error of a decision value
     assert certificate.kkt_violation == pytest.approx(found.violation, rel=0, abs=2 * value)
     size = np.abs(beta).sum()
     assert certificate.dual == pytest.approx(found.dual, rel=0, abs=value * size + 1e-12 * size)
@@ -69,7 +69,7 @@ def check(solution, X, y, C, formula, distances=0.0):
 
 
 def distance_digits(X, kernel):
-    """By how much the squared norms of centred rows exceed a distance that matters to the kernel."""
+    """The ratio of the squared norms of centred rows to a squared distance that matters to the kernel."""
     return float(kernel.gamma * ((X - X.mean(axis=0)) ** 2).sum(axis=1).max()) if isinstance(kernel, RBF) else 0.0
 
 
@@ -82,8 +82,8 @@ def test_reproduced_on_hostile_tables(name, kernel, C):
     certificate = solution.certificate
     assert certificate.status in (Status.OPTIMAL, Status.STALLED)
     if certificate.status is Status.STALLED:
-        # Only where rounding is to blame, not where the solver gave up early.
-        if not solution.beta.any():  # it has left no point that is better than none
+        # The solver may stall only because of rounding.
+        if not solution.beta.any():  # it has found no point better than 0
             assert name == "huge"
             return
         assert certificate.rounding > 1e-8
@@ -160,7 +160,7 @@ def test_the_gap_goes_to_0_with_the_tolerance(name, kernel):
         assert -1e-12 * max(1.0, certificate.primal) <= certificate.gap <= 3.0 * y.size * tol
 
 
-# Points that do not come from a solver.
+# Points that are not from a solver.
 
 
 @pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case.name)
@@ -187,16 +187,16 @@ def test_a_point_by_hand():
     assert (found.multipliers.tolist(), found.bias, found.violation) == ([0.0], 0.0, 0.0)
     assert (found.primal, found.dual, found.relative_gap) == (0.5, 0.5, 0.0)
     assert (found.n_free, found.n_bounded, found.dual_infeasibility) == (2, 0, 0.0)
-    # At the start nothing is free: the gradient is -y, and the multiplier the midpoint of -1 and 1.
+    # At the start no variable is free: the gradient is -y, and the multiplier is the midpoint of -1 and 1.
     start = evaluate(problem, gram, np.zeros(3))
     assert (start.violation, start.bias, start.primal, start.dual) == (2.0, 0.0, 3.0, 0.0)
-    # beyond the box and off the equality constraint
+    # Outside the box, and with a wrong sum.
     beyond = evaluate(problem, gram, np.array([-1.25, 0.5, 0.5]))
     assert beyond.dual_infeasibility == 0.25
 
 
 def test_the_bias_where_only_one_end_of_its_interval_is_known():
-    # All rows at their bounds: the bias is the midpoint; without a row that can shrink, it is the other end.
+    # All rows are at their bounds: the bias is the midpoint. If no row can decrease, it is the other end.
     problem, gram = c_svc([-1, 1], [1.0, 1.0]), Gram(RBF(gamma=0.0), as_data([[0.0], [1.0]]))
     assert evaluate(problem, gram, np.array([-1.0, 1.0])).bias == 0.0
     lone = replace(problem, lower=np.zeros(2), upper=np.array([1.0, 0.0]))
@@ -216,7 +216,7 @@ def test_an_evaluation_can_be_stopped():
         evaluate(c_svc(y, 1.0), Gram(Linear(), as_data(X)), np.zeros(40), check)
 
 
-# What a status claims.
+# What each status proves.
 
 
 @pytest.mark.parametrize("ended", [Status.STALLED, Status.TIME_LIMIT, Status.INTERRUPTED, Status.MAX_ITER])
@@ -261,7 +261,7 @@ def test_what_rounding_may_hide_of_the_gap_grows_with_the_bounds(tol_gap, expect
         evaluate(problem, Gram(Linear(), as_data(X)), np.zeros(4)),
         **{"violation": 0.0, "rounding": 1e-7, "values": y, "primal": 1.1, "dual": 1.0, "multipliers": np.zeros(1)},
     )
-    # Four rows on the margin, each charged 1e6 for a unit: 0.4 of an objective of 1.1, of which 0.1 is the gap.
+    # Four rows on the margin with a penalty of 1e6 each: rounding is 0.4 of an objective of 1.1, and the gap is 0.1.
     assert evaluation.relative_gap_rounding(problem) == pytest.approx(0.4 / 1.1)
     assert conclude(Status.STALLED, problem, evaluation, tol=1e-3, tol_gap=2 * tol_gap, convex=True) is expected
 
@@ -314,7 +314,8 @@ def test_relative_gap():
 def test_the_bias_is_that_of_the_mean_free_gradient():
     X, y = blobs(12)
     K = plain.linear(X, X)
-    beta = np.where(np.arange(12) < 5, 0.25 * y, 0.0)  # far from the optimum, where the free ones disagree
+    # Far from the optimum, where the free variables imply different biases.
+    beta = np.where(np.arange(12) < 5, 0.25 * y, 0.0)
     evaluation = evaluate(c_svc(y, 1.0), Gram(Linear(), as_data(X)), beta)
     free = (y - K @ beta)[:5]
     assert abs(np.median(free) - free.mean()) > 0.01
@@ -331,7 +332,7 @@ def test_rounding_counts_eight_times_what_values_may_be_off():
 
 @pytest.mark.parametrize("gamma", [0.3, 5.0, 15.0])
 def test_rounding_covers_the_digits_that_distances_lose(gamma):
-    # Two tight clusters, each far from the mean of both.
+    # Two tight clusters, both far from the mean.
     rng = np.random.default_rng(0)
     X = rng.choice([-5.0, 5.0], size=(300, 1)) + 1e-2 * rng.normal(size=(300, 2))
     y = np.where(rng.random(300) < 0.5, 1.0, -1.0)
@@ -358,7 +359,7 @@ def test_single_precision_changes_nothing_that_is_certified(
 ):
     rng = np.random.default_rng(seed)
     X, y = blobs(120, 4, seed, distance=rng.uniform(0.0, 5.0))
-    if tied:  # to the digits of single precision, so that it cannot tell which variable is the worst
+    if tied:  # equal in single precision, which cannot tell which variable violates most
         X = np.repeat(X[:12], 10, axis=0) + 1e-7 * rng.normal(size=X.shape)
         y = np.repeat(y[:12], 10)
     C = 10.0**log_C * (10.0 ** rng.uniform(-1, 1, 120) if weighted else np.ones(120))
@@ -430,11 +431,11 @@ def test_support_vectors_that_take_part_by_their_side_change_nothing_but_objecti
     beta = solve(problem, gram, control=Control(Limits(tol=tol))).beta
     gram = gram if problem.rows is None else gram.restrict(problem.rows)
     double = evaluate(problem, gram, beta)
-    # The worst that kept values may be within their bound: each off towards the level that it must not pass.
+    # The worst errors within the bound of cached values: each moves its gradient towards the multiplier.
     bound = gram.single_precision_bound(beta)
     towards = -np.sign(double.gradient + double.bias) if worst else rng.choice([-1.0, 1.0], problem.n)
     off = 0.99 * bound * towards
-    if problem.rows is not None:  # both variables of a row have its value
+    if problem.rows is not None:  # both variables of a row share its value
         off = off[: problem.n // 2][problem.rows]
     followed = np.ones(problem.n, dtype=bool)
     kept = TrackedGradient(np.abs(beta), problem.n, lambda wanted: Plan(0, followed, lambda check: double.values + off))
@@ -452,7 +453,7 @@ def test_support_vectors_that_take_part_by_their_side_change_nothing_but_objecti
 
 
 def soft():
-    """A machine most of whose support vectors are at the bound."""
+    """A machine with most of its support vectors at the bound."""
     X, y = blobs(3000, 5, distance=1.0)
     return X, y, solved(X, y, 0.1, RBF(gamma=0.1))
 
@@ -498,9 +499,9 @@ def test_whose_values_a_late_look_has(monkeypatch):
     select = matrix.select_backend
     monkeypatch.setattr(matrix, "select_backend", lambda *some, **others: made.append(0) or select(*some, **others))
     assert solution.certificate.objective_error == 0.0
-    assert not made  # those of the fit
+    assert not made  # the values of the fit are used
     solution.certificate.examples()
-    assert made  # of the data as they are
+    assert made  # the values are computed from the data as they are now
     for data in (sp.csr_array(X), X):
         monkeypatch.setattr(matrix, "_LASTING_BYTES", -1 if data is X else 16 << 20)
         made.clear()
@@ -509,7 +510,7 @@ def test_whose_values_a_late_look_has(monkeypatch):
         assert again.certificate.dual == pytest.approx(solution.certificate.dual, rel=1e-4)
         assert (
             len(made) == before + 1
-        )  # a backend that reads a sparse matrix in place, or takes much memory, is not kept
+        )  # a backend is not kept if it reads a sparse matrix in place or takes much memory
 
 
 def test_a_sparse_matrix_that_is_no_longer_one_is_refused():
@@ -583,7 +584,7 @@ def test_a_support_vector_that_was_none_is_evaluated_in_double_precision(monkeyp
     first = evaluate(problem, gram, solve(problem, gram).beta)
     new = int(np.flatnonzero(first.known.value_error)[0])
     beta = first.known.beta.copy()
-    beta[new] = y[new]  # at its other bound, where a linear term holds it
+    beta[new] = y[new]  # at its other bound, and optimal there because of a linear term
     held = replace(problem, linear=problem.linear - 10.0 * beta * (np.arange(200) == new))
     second = evaluate(held, gram, beta, before=first)
     assert second.known.value_error[new] == 0.0
@@ -602,7 +603,7 @@ def test_rounding_adds_up_where_little_is_evaluated_anew():
     assert second.rounding > first.rounding
     assert (
         evaluate(problem, gram, 0.9 * beta, before=second).rounding < second.rounding
-    )  # all changed, so all is evaluated again
+    )  # all coefficients changed, so all values are evaluated again
 
 
 def test_single_precision_is_used_where_it_settles_something(monkeypatch):
@@ -729,7 +730,8 @@ def test_a_whole_is_the_sum_of_its_parts_and_as_good_as_the_worst():
     assert whole.gap == whole.primal - whole.dual
     assert whole.relative_gap == relative_gap(whole.primal, whole.dual)
     assert whole.status is Status.TIME_LIMIT
-    assert whole.verify().status is Status.OPTIMAL  # of the second part it says what the point is now found to be
+    # verify evaluates the point of the second part again, and finds it optimal.
+    assert whole.verify().status is Status.OPTIMAL
     assert combine(parts[:1]) is parts[0]
 
 
@@ -773,7 +775,7 @@ def test_certificates_are_values():
 
 
 def true_violation(K, y, C, beta):
-    """From a matrix in extended precision."""
+    """The KKT violation, from a kernel matrix in extended precision."""
     g = (K @ beta.astype(np.longdouble)) - y
     grow, shrink = beta < np.where(y > 0, C, 0.0), beta > np.where(y > 0, 0.0, -C)
     return float(g[shrink].max() - g[grow].min())
@@ -808,7 +810,7 @@ def test_close_sparse_rows_far_from_nothing_are_not_believed(offset, C):
         K = np.exp(-0.2 * np.longdouble(offset) * terms.sum(axis=2))
         assert true_violation(K, y, C, solution.beta) <= 1.1e-3
     assert solution.status is Status.OPTIMAL or offset > 1e4
-    solution.certificate.verify()  # has an answer
+    solution.certificate.verify()  # verify must not raise
 
 
 def test_a_certificate_says_what_a_large_gap_leaves_open():
@@ -843,7 +845,7 @@ def test_a_sum_that_nobody_has_room_to_put_right_is_put_right_all_the_same():
     class Careless(WorkingSetSolver):
         def advance(self, state, seconds, max_iter):
             super().advance(state, seconds, max_iter)
-            state.beta[:] = np.where(y > 0, problem.upper, 0.0)  # all at bounds, and the sum is 20
+            state.beta[:] = np.where(y > 0, problem.upper, 0.0)  # all variables are at bounds, and their sum is 20
             state.finished = True
 
     found = drive(Careless(), "", problem, Gram(RBF(gamma=0.5), as_data(X)), control=Control(Limits(max_iter=1)))

@@ -108,7 +108,7 @@ def test_svmlight_needs_no_target(mercer, tmp_path):
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_a_dense_svmlight_table_that_counts_from_one(mercer, tmp_path, task):
-    """Its model, and that of what `convert` writes of it, can be read, used and verified."""
+    """The model is read, used and verified, also the model of the file that `convert` writes."""
     rows = ["1 1:0.5 2:1", "2 1:0.1", "2 2:0.4", "1 1:1 2:0.3", "2 1:3", "1 2:2"]
     (tmp_path / "first.svm").write_text("\n".join(rows))
     for table, written in (("first.svm", "second.svm"), ("second.svm", "third.svm")):
@@ -587,17 +587,17 @@ def test_ctrl_c_while_modules_are_imported(table, tmp_path, seconds):
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)
     err = process.communicate(timeout=60)[1]
-    assert err.strip() == "error: interrupted" or process.returncode == 1  # it came too late
+    assert err.strip() == "error: interrupted" or process.returncode == 1  # Ctrl-C came too late
     assert "Traceback" not in err
 
 
 def environment():
-    """For a process of its own that finds the package where this one found it."""
+    """Environment variables for another process, so that it finds this package."""
     return {**os.environ, "PYTHONPATH": str(pathlib.Path(cli.__file__).parents[3])}
 
 
 def long_running(tmp_path, *arguments):
-    """A study of a minute or so in a process of its own, once its search is under way."""
+    """Start a study of about a minute in another process, and wait until its search has begun."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((2500, 8))
     pd.DataFrame(X).assign(y=(np.sin(3 * X).sum(axis=1) + rng.standard_normal(2500) > 0)).to_csv(tmp_path / "t.csv")
@@ -649,7 +649,7 @@ def test_an_interrupted_fit_replaces_no_model(tmp_path, monkeypatch, capsys):
     table, path = str(tmp_path / "t.csv"), tmp_path / "m.mercer"
     monkeypatch.setattr(
         "mercer.study.cli.progress.ConsoleProgress.__call__", lambda self, progress: True
-    )  # as Ctrl-C does
+    )  # like Ctrl-C
     command = ["fit", table, "--target", "y", "--C", "1000", "--out", str(path)]
     assert cli.run(command) == 130
     out, err = capsys.readouterr()
@@ -836,7 +836,8 @@ def test_a_fit_that_comes_to_no_probabilities_says_so_and_replaces_no_model(
     mercer, tmp_path, monkeypatch, options, status, why, hint
 ):
     quantities(60).to_csv(tmp_path / "pay.csv", index=False)
-    monkeypatch.setattr("mercer.estimators._probabilities.in_time", lambda *_, **__: None)  # as Ctrl-C and the clock do
+    # Like Ctrl-C or the time limit.
+    monkeypatch.setattr("mercer.estimators._probabilities.in_time", lambda *_, **__: None)
     monkeypatch.setattr(
         "mercer.study.cli.commands.time", SimpleNamespace(perf_counter=iter(range(0, 10**6, 61)).__next__)
     )

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks, all of them, of every public estimator, with nothing that is expected to fail."""
+"""All of scikit-learn's estimator checks, for every public estimator, with no expected failure."""
 
 import inspect
 import subprocess
@@ -39,7 +39,7 @@ from mercer.features.landmarks import SCHEMES
 
 ESTIMATORS = [
     SVC(),
-    NuSVC(nu=0.35),  # by weight, the smallest class of one check's data allows no more than 0.352941
+    NuSVC(nu=0.35),  # weighted, the smallest class in the data of one check allows nu up to 0.352941
     SVR(),
     NuSVR(),
     QuantileSVR(),
@@ -126,7 +126,7 @@ quiet = [
 
 
 def contract(estimators, failing=()):
-    """Parametrise a test by all of scikit-learn's checks of the estimators, but for the warnings of hard data."""
+    """Parametrise a test by scikit-learn's checks of the estimators, without warnings of difficult data."""
 
     def mark(test):
         for filtered in quiet:

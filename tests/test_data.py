@@ -1,4 +1,4 @@
-"""Data: what is consumed as it is, what is copied and counted, and the figures that kernels and validation need."""
+"""Data containers: which arrays are used without a copy, which are copied and counted, and their statistics."""
 
 import pickle
 
@@ -152,7 +152,7 @@ def test_like_converts_between_dense_and_sparse():
         np.testing.assert_array_equal(as_dense(converted), X)
 
 
-# Figures: every one is the same for dense and sparse rows.
+# Statistics, which are the same for dense and sparse rows.
 
 PAIR = [("dense", as_data), ("csr", lambda X: as_data(sp.csr_array(X)))]
 both = pytest.mark.parametrize("make", [make for _, make in PAIR], ids=[name for name, _ in PAIR])
@@ -180,7 +180,7 @@ def test_figures_agree_with_numpy(make, dtype):
 def test_a_weight_is_repetition_and_zero_is_absence(make, weights, offset, seed):
     X = table(len(weights), 3, seed) + offset
     repeated = make(np.repeat(X, weights, axis=0))
-    X[np.array(weights) == 0] = np.nan  # what is absent is not even looked at
+    X[np.array(weights) == 0] = np.nan  # rows of weight 0 are not read
     data = make(X)
     np.testing.assert_allclose(data.variance(weights), repeated.variance(), rtol=1e-9, atol=1e-28)
     np.testing.assert_allclose(data.variance(np.multiply(weights, 1e-3)), repeated.variance(), rtol=1e-9, atol=1e-28)
@@ -257,7 +257,7 @@ def test_finite_problem_names_rows_and_columns(make):
         "2 of the entries are NaN or infinity (counted from 0): row 2, column 1 is nan; row 250, column 3 is -inf"
     )
     assert "row 2, column 'age' is nan" in make(X).finite_problem(["id", "age", "a", "b"])
-    assert make(np.full((4, 4), 1e308)).finite_problem() is None  # though no sum of them is finite
+    assert make(np.full((4, 4), 1e308)).finite_problem() is None  # all entries are finite, although their sum overflows
     assert make(np.array([[1.0], [np.inf]])).finite_problem().startswith("1 of the entries")
     assert make(np.array([[np.inf], [-np.inf]])).finite_problem().startswith("2 of the entries")
     assert make(X[:3]).finite_problem().startswith("1 of the entries is NaN or infinity")

@@ -1,4 +1,4 @@
-"""What is known of the definiteness of given matrices and kernel functions, and how often functions are called."""
+"""Definiteness of precomputed matrices and kernel functions, and how often functions are called."""
 
 import numpy as np
 import pytest
@@ -59,7 +59,7 @@ def test_one_negative_eigenvalue_among_2100_is_found():
 @pytest.mark.parametrize("kind", [SVC, NuSVC, SVR, OneClassSVM])
 def test_the_word_of_the_user_counts_and_is_named(kind):
     _, K, y = gaussian(60)
-    K = K - 0.2 * np.eye(60)  # not positive semidefinite: nothing looks
+    K = K - 0.2 * np.eye(60)  # not positive semidefinite, but `is_psd` is given, so it is not checked
     certificate = kind(kernel=Precomputed(is_psd=True)).fit(K, y).certificate_
     assert "on your word (is_psd=True)" in str(certificate)
     assert "on your word" not in str(kind(kernel="rbf").fit(K, y).certificate_)

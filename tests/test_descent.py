@@ -1,4 +1,4 @@
-"""The perceptron by hand, and the machine penalised in its coefficients against a general optimiser."""
+"""The perceptron by hand, and the SVM with penalised coefficients against a general optimiser."""
 
 import time
 
@@ -54,7 +54,7 @@ def test_six_points_by_hand(form, stored):
 
 
 def test_a_mistake_is_a_mistake_at_any_scale():
-    machine = KernelPerceptron().fit(1e-6 * SIX, LABELS)  # decision values of some 1e-12
+    machine = KernelPerceptron().fit(1e-6 * SIX, LABELS)  # decision values are about 1e-12
     assert machine.alpha_.tolist() == [[2.0, 0.0, 1.0, 0.0, 1.0, 0.0]]
 
 
@@ -64,7 +64,7 @@ def test_passes_are_counted():
     assert (one.n_mistakes_.tolist(), one.n_passes_.tolist()) == ([3], [1])
     np.testing.assert_array_equal(one.decision_function(SIX), SIX @ [-2.0, 4.0])
     assert not one.separated_[0]
-    assert one.criterion_.tolist() == [0.0]  # y f = 0 is a mistake that costs nothing
+    assert one.criterion_.tolist() == [0.0]  # a mistake with y f = 0 has loss 0
 
 
 @pytest.mark.parametrize("form", ["dual", "primal"])
@@ -103,7 +103,7 @@ def test_six_points_with_class_weights_by_hand(form):
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore:KernelPerceptron made mistakes to the end")
 def test_class_weights_are_those_of_scikit_learns_perceptron():
-    """Its bias is a feature of 1."""
+    """In scikit-learn's perceptron, the bias is a feature that is always 1."""
     X, y = scale(CANCER[0][:, :2]), CANCER[1]
     found = []
     for given in (None, {0: 10.0}, {1: 0.3}, "balanced"):
@@ -279,7 +279,7 @@ def test_the_best_bias_and_the_nearest_point(seed):
     def loss(b):
         return s @ np.maximum(0.0, 1.0 - y * (values + b))
 
-    least = min(loss(b) for b in y - values)  # piecewise linear: the least is at a corner
+    least = min(loss(b) for b in y - values)  # the loss is piecewise linear, so its minimum is at a corner
     assert loss(descent.best_bias(y, s, values)) == pytest.approx(least, abs=1e-12)
 
     share = rng.normal(size=n) * 3
@@ -287,7 +287,7 @@ def test_the_best_bias_and_the_nearest_point(seed):
     assert (point >= 0).all()
     assert (point <= 1).all()
     assert abs((y * s) @ point) < 1e-12
-    far = descent.onto_the_plane(y, s, 1e9 * share)  # what the level has lost to rounding is put back
+    far = descent.onto_the_plane(y, s, 1e9 * share)  # the sum is corrected after rounding at large numbers
     assert abs((y * s) @ far) < 1e-12
     for _ in range(50):  # no feasible point is nearer: the angle is obtuse
         other = descent.onto_the_plane(y, s, rng.normal(size=n) * 3)
@@ -350,7 +350,7 @@ def test_progress_reports_the_last_gap_that_was_looked_at(solver):
 
     def callback(progress):
         seen.append(progress.violation)
-        time.sleep(0.01)  # so that there is a look at the clock at every few steps
+        time.sleep(0.01)  # slow enough that the time is checked every few steps
 
     noise = np.random.default_rng(0).integers(0, 2, len(y))
     with pytest.warns(ConvergenceWarning):

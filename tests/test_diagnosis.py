@@ -264,7 +264,7 @@ def test_given_values_can_be_diagnosed_as_data():
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-158, 1e-160, 1e-162, 1e-170])
 def test_values_that_are_next_to_0_refute_no_kernel_by_their_rounding(scale):
-    """The squares of 1e-320 are 0, and so would be a norm; its rounding is no share of it."""
+    """The squares of 1e-320 underflow to 0, and so would a norm: rounding is not small relative to it."""
     rng = np.random.default_rng(0)
     for _ in range(20):
         rows = scale * rng.normal(size=(8, 3))

@@ -1,4 +1,4 @@
-"""Programs written for scikit-learn's machines run with ours: the same code, the same things seen."""
+"""Programs written for scikit-learn's machines run with mercer's: same code, same attributes and results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLASSIFIERS, REGRESSORS = ("SVC", "NuSVC"), ("SVR", "NuSVR", "KernelRidge")
 PROPER = ("SVC", "SVR", "NuSVR", "OneClassSVM", "KernelRidge")  # with the default nu, linear classes have no margin
 DUALS = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")
 
-# What scikit-learn has that is not here, and why, is on the page docs/concepts/drop_in.md.
+# The page docs/concepts/drop_in.md lists what scikit-learn has and mercer has not, with reasons.
 DEPRECATED = {"probA_", "probB_"}
 METHODS = ("predict", "decision_function", "score_samples")
 
@@ -59,7 +59,7 @@ def gaussian(A, B):
 
 @dataclass(frozen=True)
 class Program:
-    """A fit and what follows: parameters, what becomes of rows and targets, weights, and what may differ."""
+    """A fit and the following calls: parameters, changes of rows and targets, weights, and permitted differences."""
 
     name: str
     parameters: dict = field(default_factory=dict)
@@ -144,7 +144,7 @@ CASES = [pytest.param(name, program, id=f"{name}, {program.name}") for program i
 
 
 def seen(machine_class, name, program):
-    """Everything public about a fitted machine, and the categories of the warnings on the way."""
+    """All public attributes of a fitted machine, and the categories of the warnings."""
     y = program.labels(CLASSES if name in CLASSIFIERS else TARGETS)
     tight = {} if name == "KernelRidge" else {"tol": 1e-7}
     with config_context(**program.config), warnings.catch_warnings(record=True) as caught:
@@ -165,7 +165,7 @@ def seen(machine_class, name, program):
         for method in METHODS:
             if hasattr(machine, method):
                 found[method] = getattr(machine, method)(new)
-        if name in CLASSIFIERS:  # tied votes go by confidence here, as there with break_ties=True
+        if name in CLASSIFIERS:  # mercer resolves tied votes by confidence, like scikit-learn with break_ties=True
             machine.set_params(break_ties=True, decision_function_shape="ovr")
             found["untied"] = np.flatnonzero(machine.predict(new) == found["predict"])
         if name != "OneClassSVM":
@@ -174,7 +174,7 @@ def seen(machine_class, name, program):
 
 
 def check_alike(name, ours, theirs, *, values=True):
-    """The same type, shape, dtype, flags and, to the tolerance of the solvers, values."""
+    """Check that type, shape, dtype and flags are the same, and values up to the tolerance of the solvers."""
     if isinstance(theirs, Exception):
         check_caught_by_the_same(ours, theirs)
         return
@@ -197,7 +197,7 @@ def check_alike(name, ours, theirs, *, values=True):
 
 
 def check_caught_by_the_same(ours, theirs):
-    """The errors are subclasses of those of scikit-learn."""
+    """Check that the errors are subclasses of scikit-learn's."""
     assert isinstance(ours, Exception), f"scikit-learn raises {theirs!r}"
     caught = [kind for kind in type(theirs).__mro__ if kind not in (object, BaseException)]
     missing = [kind.__name__ for kind in caught if not isinstance(ours, kind)]
@@ -265,7 +265,7 @@ def test_all_early_ends_cause_the_same_warning():
         assert statuses[0] == statuses[1]
 
 
-# What goes wrong.
+# Invalid input.
 
 
 def with_nan(values):
@@ -346,7 +346,8 @@ WRONG = {
     "given values against other rows": lambda new, y: new(kernel="precomputed").fit(X @ X.T, y).predict(X),
     "a parameter that is none": lambda new, y: new().set_params(size=3),
 }
-REFUSED_HERE = {("targets of dates", "SVR"), ("targets of dates", "NuSVR")}  # on purpose, see below
+# Mercer refuses these on purpose, see below.
+REFUSED_HERE = {("targets of dates", "SVR"), ("targets of dates", "NuSVR")}
 ERRORS = [
     pytest.param(name, lambda new, y, given=given: new(**given).fit(X, y), id=f"{name}, {given}")
     for parameter, wrong in WRONG_PARAMETERS.items()
@@ -362,7 +363,7 @@ ERRORS = [
 
 
 def prediction_kind(run, machine_class, name):
-    """What it raises, or None."""
+    """The error that it raises, or None."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -381,7 +382,7 @@ def test_what_is_refused_is_refused_alike(name, run):
         check_caught_by_the_same(ours, theirs)
 
 
-# Deliberate differences: what docs/concepts/drop_in.md says, row by row.
+# Deliberate differences, in the order of docs/concepts/drop_in.md.
 
 
 def labels_of_ties():
@@ -433,7 +434,7 @@ def test_true_is_no_number(name, parameter):
 @pytest.mark.parametrize("name", REGRESSORS)
 @pytest.mark.parametrize("change", [None, "differences", "a gap"])
 def test_dates_are_no_targets(name, change):
-    """Not so many microseconds, and a missing one not -9.2e18 of them, as SVR and NuSVR of scikit-learn have it."""
+    """scikit-learn's SVR and NuSVR read a date as a number of microseconds, and a missing date as -9.2e18."""
     dates = DATES - DATES[0] if change == "differences" else DATES.where(DATES.index != 3) if change else DATES
     for y in (dates, dates.to_numpy()):
         with pytest.raises(TypeError, match=r"y must hold numbers, got dates or times \((datetime|timedelta)64"):

@@ -1,4 +1,4 @@
-"""From tables to matrices, and what is used of a table at all."""
+"""Encoding of tables as matrices, and the choice of columns."""
 
 import json
 
@@ -428,7 +428,8 @@ def test_unseen_categories_are_counted():
     assert encoder.unseen(table_of(x=[1.0] * 4, t=text("b", "c", None, "c"))) == {"t": {"c": 2}}
     assert encoder.unseen(table_of(x=[1.0], t=text("a"))) == {}
     many = TableEncoder(max_levels=2).fit(table_of(t=text("a", "b", "c")))
-    assert many.unseen(table_of(t=text("d"))) == {}  # it might be one of those that were too rare to be kept
+    # The unknown level might be one of the rare levels that were not stored.
+    assert many.unseen(table_of(t=text("d"))) == {}
 
 
 def test_empty_targets_and_only_targets():

@@ -1,4 +1,4 @@
-"""Factorisations in blocks: right to rounding, the same to the bit each time, and stopped between any two blocks."""
+"""Blocked factorisations: accurate, the same to the last bit in every run, and stoppable between any two blocks."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def definite(n, rank=None, dtype=np.float64):
 @pytest.mark.parametrize("n", [1, 16, 17, 75])
 def test_the_factor_and_the_solutions_are_those_of_lapack(n, dtype, digits):
     matrix = definite(n, dtype=dtype)
-    factor = np.where(np.tri(n, dtype=bool), matrix, np.nan).astype(dtype)  # above the diagonal nothing is read
+    factor = np.where(np.tri(n, dtype=bool), matrix, np.nan).astype(dtype)  # values above the diagonal are not read
     assert cholesky(factor)
     lower = np.tril(factor)
     np.testing.assert_allclose(lower, np.linalg.cholesky(matrix.astype(float)), atol=digits)
@@ -81,7 +81,7 @@ def test_what_check_raises_ends_the_work_wherever_it_is(name):
         work, calls = dict(works(n))[name], []
         work(lambda calls=calls: calls.append(None))
         counts.append(len(calls))
-    assert counts[1] > 3 * counts[0]  # more rows are more calls, not longer pieces of work
+    assert counts[1] > 3 * counts[0]  # more rows mean more calls, not longer ones
     for at in {1, 2, counts[1] // 2, counts[1]}:
         left = at
 

@@ -1,4 +1,4 @@
-"""Feature maps: scikit-learn's contract, equality with kernels to rounding, and errors that fall as theory says."""
+"""Feature maps: scikit-learn's contract, agreement with kernels, and errors that decrease as theory predicts."""
 
 import itertools
 import pickle
@@ -65,7 +65,7 @@ def seeded(map):
     return map.set_params(random_state=0) if "random_state" in map.get_params() else map
 
 
-# What all maps share.
+# Tests of all feature maps.
 
 
 @every_map
@@ -383,7 +383,7 @@ def test_pivoted_cholesky_finds_small_clusters_and_comes_near_the_best_rank():
 
 @pytest.mark.full
 def test_rejection_leaves_the_distribution_of_pivots_as_it_is():
-    """The second pivot of many draws against its exact distribution."""
+    """The frequencies of the second pivot over many draws agree with its exact distribution."""
     X = np.array([[0.0], [0.2], [1.5], [1.6], [4.0]])
     K = gram_matrix(RBF(gamma=1.0), X)
     first = np.full(5, 0.2)
@@ -398,7 +398,7 @@ def test_rejection_leaves_the_distribution_of_pivots_as_it_is():
 def test_kmeans_plus_plus_spreads():
     X = np.repeat(np.arange(6.0)[:, None] * 10, 50, axis=0)
     found = Nystroem(RBF(gamma=1.0), n_components=30, landmarks="kmeans++", random_state=0).fit(X)
-    assert sorted(found.components_[:, 0]) == [0, 10, 20, 30, 40, 50]  # nothing is left to draw after six
+    assert sorted(found.components_[:, 0]) == [0, 10, 20, 30, 40, 50]  # after six pivots, no row is left to draw
     assert found.relative_residual_ < 1e-12
 
 
@@ -430,18 +430,18 @@ def test_given_values(kernel, scheme):
     K = gram_matrix(RBF(gamma=0.3), X)
     given = Nystroem(kernel, n_components=20, landmarks=scheme, random_state=0).fit(K)
     np.testing.assert_array_equal(given.component_indices_, plain.component_indices_)
-    assert len(pickle.dumps(given)) < 20_000  # not the matrix
+    assert len(pickle.dumps(given)) < 20_000  # the pickle does not contain the matrix
     found = given.transform(gram_matrix(RBF(gamma=0.3), Z, X))
     np.testing.assert_allclose(found @ found.T, plain.transform(Z) @ plain.transform(Z).T, atol=1e-8)
     np.testing.assert_allclose(given.fit_transform(K), given.transform(K), rtol=1e-12)
     machine = make_pipeline(Nystroem("precomputed", random_state=0), RidgeClassifier())
-    assert cross_val_score(machine, K, X[:, 0] > 0).mean() > 0.8  # rows and columns are split
+    assert cross_val_score(machine, K, X[:, 0] > 0).mean() > 0.8  # both rows and columns are split
     with pytest.raises(ValueError, match="must be square in fit"):
         given.fit(K[:5])
 
 
 def rough(A, B):
-    """A Gaussian kernel in single precision."""
+    """A Gaussian kernel function in single precision."""
     return rbf_kernel(A, B, gamma=0.01).astype(np.float32)
 
 
@@ -465,7 +465,7 @@ def test_landmarks_that_are_strings_or_sets(kind, scheme):
 
 def test_noise_of_single_precision_is_not_blown_up():
     X = table(100)
-    map = Nystroem(Callable(rough), n_components=100, random_state=0).fit(X)  # and does not warn
+    map = Nystroem(Callable(rough), n_components=100, random_state=0).fit(X)  # it must not warn
     exact = Nystroem(RBF(gamma=0.01), n_components=100, random_state=0).fit(X)
     assert map.transform(X).shape[1] < 60 < exact.transform(X).shape[1]
     Z = map.transform(X)
@@ -520,7 +520,7 @@ def test_a_hundred_thousand_rows_in_seconds(scheme):
     assert time.process_time() - start < 60.0
 
 
-# What is refused.
+# Invalid input.
 
 
 @pytest.mark.parametrize(

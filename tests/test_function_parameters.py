@@ -16,7 +16,7 @@ Y = (X[:, 0] * X[:, 1] > 0).astype(int)
 
 
 class Gaussian(BaseEstimator):
-    """An own kernel."""
+    """A Gaussian kernel function with a parameter."""
 
     def __init__(self, length_scale=1.0):
         self.length_scale = length_scale

@@ -1,4 +1,4 @@
-"""Rules that find gamma from the data: what they find, weights as copies, order and storage, and what they refuse."""
+"""Rules that estimate gamma from data: their values, weights as copies, order, storage, and invalid input."""
 
 import pickle
 
@@ -58,12 +58,12 @@ def test_weights_are_copies_and_order_does_not_matter(rule, n):
     weights = random.integers(0, 4, n)
     copies = random.permutation(np.repeat(X, weights, axis=0))
     by_weight, by_copies = found(rule, X, weights), found(rule, copies)
-    if rule == "scale":  # means of as many numbers, in another order
+    if rule == "scale":  # the mean sums as many numbers in another order
         assert by_weight == pytest.approx(by_copies, rel=1e-13)
     else:
         assert by_weight == by_copies
     poisoned = X.copy()
-    poisoned[weights == 0] = 1e6  # what has no weight is not there
+    poisoned[weights == 0] = 1e6  # rows of weight 0 are ignored
     assert found(rule, poisoned, weights) == by_weight
 
 
@@ -85,7 +85,8 @@ def test_storage_does_not_matter(rule, n):
 def test_rows_of_few_different_numbers_are_told_apart():
     X = np.random.default_rng(0).integers(0, 2, size=(50_000, 20)).astype(float)
     assert distinct_pairs(as_data(X)).n_distinct == np.unique(X, axis=0).shape[0]
-    far = np.column_stack([np.full(50, 1e16), np.arange(50) * 1e-16])  # differences that a sum would lose
+    # A sum over all columns would lose these differences.
+    far = np.column_stack([np.full(50, 1e16), np.arange(50) * 1e-16])
     assert distinct_pairs(as_data(far)).n_distinct == 50
 
 

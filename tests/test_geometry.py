@@ -135,7 +135,8 @@ def test_labels_of_any_kind_mean_the_same():
 def test_centring_keeps_digits_where_the_kernel_is_nearly_constant():
     X, y = blobs()
     L = gram_matrix(Linear(), X)
-    flat = gram_matrix(RBF(gamma=1e-9), X)  # 1 - 1e-9 |x - z|²: centred, that of the linear kernel
+    # Close to 1 - 1e-9 |x - z|²; after centring it is proportional to the linear kernel.
+    flat = gram_matrix(RBF(gamma=1e-9), X)
     assert centered_alignment(flat, L) == pytest.approx(1.0, abs=1e-7)
     assert centered_alignment(flat, y) == pytest.approx(centered_alignment(L, y), rel=1e-5)
 

@@ -1,4 +1,4 @@
-"""The lazy Gram matrix: the same numbers by every way of asking, within its budget, and counted."""
+"""The lazy Gram matrix: all ways to read it agree, it keeps to its memory limit, and it counts evaluations."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ STORED = {
 
 
 def rows(n=30, p=80, seed=0):
-    """Rows long enough that keeping their kernel values pays."""
+    """Rows with so many features that caching their kernel values is worthwhile."""
     X = np.round(np.random.default_rng(seed).normal(scale=0.22, size=(n, p)), 2)
     X[::3, 1] = 0.0
     return X
@@ -35,7 +35,7 @@ def close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13 * scale)
 
 
-# The same numbers by every way of asking.
+# All ways to read the matrix agree.
 
 
 @every_kernel
@@ -66,7 +66,7 @@ def test_restrict_is_a_slice(case, stored, keep):
     K, diagonal = gram.block(), gram.diag()
     a = np.array([9, 2, 2, 25, 0])
     view, again = gram.restrict(a), gram.restrict(a).restrict([3, 0, 0])
-    # Tiles give the same bits for any choice of rows; what a user's function does inside is its own affair.
+    # Tiles give the same bits for any choice of rows; a user's function need not.
     same = close if case.kernel.lower() is None else np.testing.assert_array_equal
     same(view.block(), K[np.ix_(a, a)])
     same(view.block(np.array([1, 4]), None), K[np.ix_([2, 0], a)])
@@ -118,7 +118,7 @@ def test_an_instruction_set_that_is_not_there_is_refused(monkeypatch):
         Gram(Linear(), as_data(rows()))
 
 
-# Work in bounded pieces.
+# Work is split into parts of bounded size.
 
 
 def test_work_comes_in_pieces():
@@ -188,7 +188,7 @@ def test_sums_of_many_columns_at_all_rows_are_those_of_the_matrix(kernel, n_vect
     gram, cols = Gram(kernel, as_data(table)), np.random.default_rng(1).permutation(700)[:600]
     weights = np.random.default_rng(2).standard_normal((600, n_vectors) if n_vectors else 600)
     gram._store.backend.values_per_call = 20_000
-    weights = np.repeat(weights, 2, axis=0)[::2]  # not side by side
+    weights = np.repeat(weights, 2, axis=0)[::2]  # the columns are not contiguous
     sums = np.ones((700, n_vectors) if n_vectors else 700)
     assert sum(1 for _ in gram.accumulate(sums, cols, weights, single=single)) > 5
     expected = 1.0 + gram.block()[:, cols] @ weights
@@ -247,7 +247,7 @@ def test_kept_rows_serve_sums():
 
 
 def keeping(n_rows):
-    """A matrix of 30 rows whose limit has room for so many of them, in three quarters of what nothing else takes."""
+    """A matrix of 30 rows with a memory limit that allows `n_rows` cached rows."""
     data, plenty = as_data(rows()), 1 << 30
     taken = plenty - Gram(RBF(gamma=0.5), data, memory_limit=plenty)._store.room
     return Gram(RBF(gamma=0.5), data, keep=CachePolicy.EXPENSIVE, memory_limit=taken + n_rows * 30 * 8 * 4 // 3)
@@ -268,7 +268,7 @@ def test_the_budget_is_kept_and_changes_no_bit(requests, kept):
 
 def test_the_longest_unused_rows_make_room():
     gram = keeping(3)
-    for request in ([0], [1], [2], [0], [3]):  # 3 takes the place of 1
+    for request in ([0], [1], [2], [0], [3]):  # row 3 replaces row 1, the least recently used
         gram.block(np.array(request), None)
     assert gram.n_values == 4 * 30
     gram.block(np.array([0, 2, 3]), None)
@@ -325,7 +325,7 @@ def test_convexity_is_proved_or_looked_at():
     data = as_data(rows())
     assert Gram(RBF(gamma=1.0), data).is_convex
     assert not Gram(Sigmoid(1.0, 1.0), data).is_convex
-    # tanh of nearly nothing is nearly linear: nothing on these points refutes it.
+    # For tiny arguments tanh is nearly linear, so nothing on these points refutes it.
     assert Gram(Sigmoid(1e-9), data).is_convex
     assert Gram(Callable(laplacian), data).is_convex
 

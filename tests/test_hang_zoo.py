@@ -1,4 +1,4 @@
-"""Inputs on which other libraries run for ever: here they end within seconds, with no limit set, and tell the truth."""
+"""Inputs on which other libraries never end: mercer ends within seconds, without a limit, with a true status."""
 
 import time
 import warnings
@@ -21,7 +21,7 @@ SECONDS = 5.0
 
 
 def fit(machine, X, y):
-    """Fit, with the promise on time checked; returns the certificate, whatever was warned of."""
+    """Fit and check the time; return the certificate, and ignore warnings."""
     assert (machine.max_iter, machine.max_seconds) == (-1, None)
     began = time.perf_counter()
     with warnings.catch_warnings():
@@ -32,7 +32,7 @@ def fit(machine, X, y):
 
 
 def check(machine, X, y):
-    """Every machine's certificate against plain NumPy, as far as float64 can tell."""
+    """Check the certificate against plain NumPy, up to float64 rounding."""
     solutions = machine.solution_ if isinstance(machine.solution_, tuple) else (machine.solution_,)
     A = np.asarray(X, dtype=float)
     kernel = machine.kernel_
@@ -95,7 +95,7 @@ OPTIMAL_OR_STALLED = {
         np.random.default_rng(0).normal(size=(500, 5)),
         np.random.default_rng(1).integers(0, 2, 500),
     ),
-    "rings, cubic, tight": (  # the objective creeps for ever by less than its rounding
+    "rings, cubic, tight": (  # the objective changes forever by less than its rounding error
         SVC(kernel="poly", coef0=1.0, gamma=5.0 / RINGS[0].var(), C=1e7, tol=1e-6),
         *RINGS,
     ),
@@ -127,7 +127,7 @@ def test_the_column_to_scale_is_named(named):
     assert scaled.certificate_.status is Status.OPTIMAL
 
 
-# Sizes beyond the one up to which the working set is everything.
+# Larger than the size up to which the whole problem is one working set.
 
 
 @pytest.mark.parametrize("n", [2048, 2049, 3000, 4200])

@@ -1,4 +1,4 @@
-"""Many problems on a matrix that is held: the same as each alone, with certificates that are true."""
+"""Many problems on one Gram matrix in memory: the same solutions as each alone, and true certificates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ N, P = 240, 4
 
 
 def held(n_classes: int, dtype: Any = np.float32, n: int = N) -> tuple[Gram, np.ndarray]:
-    """A matrix in memory and classes; a few of its rows belong to no problem, and rows are in another order."""
+    """A Gram matrix in memory and classes; a few rows belong to no problem, and the rows are permuted."""
     random = np.random.default_rng(n_classes)
     codes = random.integers(0, n_classes, n)
     X = random.standard_normal((n, P)) + 0.8 * codes[:, None] * np.eye(P)[0]
@@ -44,7 +44,7 @@ def alone(gram: Gram, codes: np.ndarray, n_classes: int, C: float, scheme: str, 
 
 
 def begun(gram: Gram, tasks: Tasks, C: float, *, is_over: bool = False) -> InMemoryProblems:
-    """Problems of one C, as a path begins with them."""
+    """Problems with the same C, as at the start of a path."""
     problems = c_svc_each(tasks.signs, np.full(tasks.rows.size, C), tasks.sizes)
     found = InMemoryProblems(problems, gram, tasks.parts, tasks.pairs, Limits(), None)
     found.begin_in_corners(lambda: is_over)
@@ -59,7 +59,7 @@ SCHEMES = [(2, "ovo"), (4, "ovo"), (4, "ovr")]
 def test_points_are_those_of_each_problem_alone_along_a_path(n_classes: int, scheme: str, dtype: Any) -> None:
     gram, codes = held(n_classes, dtype)
     limits, last = Limits(tol=1e-5), None
-    for C in (0.02, 0.3, 5.0, 0.5):  # with most at their bounds, with few, and back
+    for C in (0.02, 0.3, 5.0, 0.5):  # most variables are at bounds, then few, then more again
         last = train(gram, codes, n_classes, C, scheme=scheme, control=Control(limits), warm_start=last)
         assert isinstance(last.solutions.held, InMemoryProblems)
         for solution, other in zip(last.solutions, alone(gram, codes, n_classes, C, scheme, limits), strict=True):
@@ -146,7 +146,7 @@ def test_penalties_at_the_end_of_numbers_have_corners_without_a_word(C: float) -
 
 
 def test_no_corner_is_taken_for_an_objective_that_overflows() -> None:
-    """At -inf, where a product overflows that others outweigh."""
+    """An objective is not -inf if one of its terms overflows and others outweigh it."""
     random = np.random.default_rng(50)
     X, codes = random.standard_normal((9, 2)), random.integers(0, 2, 9)
     codes[:2] = 0, 1
@@ -199,8 +199,8 @@ def test_what_is_solved_before_a_stop_stays(how: str) -> None:
 
 
 def test_what_is_under_way_at_a_stop_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_memory_rounds, "_WORK", 1.0)  # a round at a time
-    gram, codes = held(3, n=1500)  # and several rounds for each problem
+    monkeypatch.setattr(in_memory_rounds, "_WORK", 1.0)  # one round in each call
+    gram, codes = held(3, n=1500)  # several rounds for each problem
     told: list[Any] = []
 
     def stops(progress: Any) -> bool:

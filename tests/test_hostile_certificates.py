@@ -1,6 +1,6 @@
-"""A hostile search for false certificates: every number that a certificate states is computed again in longdouble.
+"""A search for false certificates: every number of a certificate is recomputed in longdouble.
 
-Only public attributes of the machine are used. Kernels, sums, conditions and objectives are written once more here,
+Only public attributes of the machine are used. Kernels, sums, conditions and objectives are implemented again here,
 from their textbook formulas, so that nothing is shared with the code under test.
 """
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.skipif(
 _EPS = float(np.finfo(np.float64).eps)
 
 
-# ---------------------------------------------------------------------------------------------- kernels, by textbook
+# ------------------------------------------------------------------------------------- kernels, textbook formulas
 
 
 def true_kernel(kernel: Any, A: Long, B: Long) -> Long:
@@ -70,7 +70,7 @@ def true_kernel(kernel: Any, A: Long, B: Long) -> Long:
     if name == "Normalized":
         both = [np.sqrt(np.diag(true_kernel(kernel.kernel, side, side))) for side in (A, B)]
         return true_kernel(kernel.kernel, A, B) / np.outer(*both)
-    if name == "Centered":  # on the training rows, which both sides are here
+    if name == "Centered":  # centred on the training rows, which are both sides here
         K = true_kernel(kernel.kernel, A, B)
         return K - K.mean(0) - K.mean(1)[:, None] + K.mean()
     return _of_differences(kernel, name, A[:, None, :] - B[None, :, :], A, B)
@@ -100,7 +100,7 @@ def _of_differences(kernel: Any, name: str, away: Long, A: Long, B: Long) -> Lon
 
 
 def some_kernel(rng: np.random.Generator, X: npt.NDArray[np.float64], *, composite: bool = True) -> Any:
-    """Return a kernel whose values on these rows are neither all 0 nor all the same, most of the time."""
+    """Return a kernel whose values on these rows are, in most cases, neither all 0 nor all equal."""
     spread = float(np.abs(X - X[0]).sum(1).mean()) or 1.0
     squares = float((np.abs(X - X[0]) ** 2).sum(1).mean()) or 1.0
     size = float((X**2).sum(1).max()) or 1.0
@@ -165,17 +165,17 @@ def some_rows(rng: np.random.Generator, n: int) -> npt.NDArray[np.float64]:
     return X
 
 
-# --------------------------------------------------------------------------------------------- what is true of a point
+# --------------------------------------------------------------------------------------- true values for a point
 
 
 class Truth(NamedTuple):
-    """Numbers of a point, in longdouble; None where public attributes do not say them."""
+    """True values for a point, in longdouble; None if public attributes do not determine a value."""
 
     violation: float
     dual: float | None
     primal: float | None
     scale: float = 1.0  # of targets
-    divided: float = 0.0  # how far gradients may be off because dual_coef_ is rounded once more than the coefficients
+    divided: float = 0.0  # possible error of gradients because dual_coef_ is rounded once more than the coefficients
 
 
 def _violation(gradient: Long, beta: Long, lower: Long, upper: Long, groups: list[npt.NDArray[np.bool_]]) -> float:
@@ -197,7 +197,7 @@ def full_beta(machine: Any, n: int) -> Long:
 
 
 def truth_of(name: str, machine: Any, K: Long, y: npt.NDArray[np.float64], options: dict[str, float]) -> Truth:
-    """Return what is true of a fitted machine."""
+    """Compute the true values of a fitted machine."""
     n = K.shape[0]
     everything = [np.ones(n, dtype=bool)]
     target = y.astype(np.longdouble)
@@ -205,7 +205,8 @@ def truth_of(name: str, machine: Any, K: Long, y: npt.NDArray[np.float64], optio
         return _truth_of_loss(name, machine, K, target, options)
     beta, bias, C = full_beta(machine, n), np.longdouble(machine.intercept_[0]), np.longdouble(options.get("C", 1.0))
     if name == "nu-svc":
-        scale = np.longdouble(machine.C_[0]) if np.isfinite(machine.C_[0]) else np.longdouble(1)  # no width: not scaled
+        # A machine without C is not scaled.
+        scale = np.longdouble(machine.C_[0]) if np.isfinite(machine.C_[0]) else np.longdouble(1)
         beta, bias = beta / scale, bias / scale
         at_end = np.abs(np.abs(beta) - 1) < 4.0 * _EPS
         beta = np.where(at_end, np.sign(beta), beta)
@@ -317,7 +318,7 @@ def some_machine(rng: np.random.Generator, kernel: Any, n: int) -> tuple[str, An
 
 
 class Found(NamedTuple):
-    """What a case showed: by how many times what the certificate admits its numbers are off, the worst first."""
+    """The result of one case: for each number of the certificate, its true error divided by its stated error bound."""
 
     what: str
     status: str
@@ -325,7 +326,7 @@ class Found(NamedTuple):
 
 
 def try_case(seed: int, most_rows: int = 60) -> Found | None:
-    """Fit one random machine and compare its certificate with the truth; None where there is no machine."""
+    """Fit one random machine and compare its certificate with the true values; None if the machine cannot be fitted."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(6, most_rows))
     X = some_rows(rng, n)
@@ -337,7 +338,7 @@ def try_case(seed: int, most_rows: int = 60) -> Found | None:
             return None
         try:
             kernel = some_kernel(rng, X)
-        except ValueError:  # no such parameter on rows of this size
+        except ValueError:  # the parameter is invalid for this number of rows
             return None
         name, machine, options = some_machine(rng, kernel, n)
         is_regression = name in ("svr", "squared-svr", "nu-svr", "quantile", "ridge")
@@ -372,7 +373,7 @@ def try_case(seed: int, most_rows: int = 60) -> Found | None:
 
 
 def _ratios(name: str, certificate: Any, truth: Truth, n: int) -> dict[str, float]:
-    """By how many times what is admitted the stated numbers are off; more than 1 is false."""
+    """Divide each true error by its stated bound; a ratio above 1 is a false certificate."""
     rounding = certificate.rounding + truth.divided
     stated = getattr(certificate, "kkt_violation", None)
     stated = certificate.violation if stated is None else stated
@@ -392,14 +393,14 @@ def _ratios(name: str, certificate: Any, truth: Truth, n: int) -> dict[str, floa
 
 
 def _ratio(off: float, admitted: float, size: float) -> float:
-    """Return off / admitted; 0 where both are next to nothing beside a number of this size."""
+    """Return off / admitted, or 0 if the error is negligible relative to `size`."""
     if off <= 4.0 * _EPS * abs(size) or off <= 1e-300:
         return 0.0
     return float("inf") if not admitted > 0.0 else off / admitted
 
 
 def _worst_of(seeds: range, most_rows: int = 60) -> tuple[int, list[str]]:
-    """Return how many machines there were, and what is false of them."""
+    """Return the number of machines that were fitted, and a description of each false number."""
     cases = [found for seed in seeds if (found := try_case(seed, most_rows)) is not None]
     false = [
         f"{number} is off by {ratio:.3g} times what is admitted: {found.status}, {found.what}"
@@ -412,7 +413,7 @@ def _worst_of(seeds: range, most_rows: int = 60) -> tuple[int, list[str]]:
 
 @pytest.mark.parametrize("first", range(0, 600, 100))
 def test_no_certificate_is_false(first: int) -> None:
-    """Violation, objectives and status are true: kernels, scales, offsets, forms of rows and problems at random."""
+    """Violation, objectives and status are true for random kernels, scales, offsets, forms of rows and problems."""
     n_cases, false = _worst_of(range(first, first + 100))
     assert n_cases > 60
     assert not false, "\n".join(false)
@@ -421,14 +422,14 @@ def test_no_certificate_is_false(first: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1_000, 21_000, 1_000))
 def test_no_certificate_is_false_of_many(first: int) -> None:
-    """The same with twenty thousand machines."""
+    """The same test with twenty thousand machines."""
     _, false = _worst_of(range(first, first + 1_000))
     assert not false, "\n".join(false)
 
 
 @pytest.mark.parametrize("apart", [1e6, 1e10, 1e14])
 def test_laplacian_of_far_groups_keeps_its_digits(apart: float) -> None:
-    """|x - z| of rows that are close to each other is exact, however far both are from the mean of all rows."""
+    """|x - z| of rows that are close to each other is exact, even if both are far from the mean of all rows."""
     rng = np.random.default_rng(0)
     X = np.r_[rng.normal(size=(100, 3)), apart + rng.normal(size=(100, 3))]
     y = np.sign(rng.normal(size=200))
@@ -444,7 +445,7 @@ def test_laplacian_of_far_groups_keeps_its_digits(apart: float) -> None:
 @pytest.mark.parametrize("offset", [1e8, 1e12, 1e15])
 @pytest.mark.parametrize("name", ["svr", "nu-svr", "quantile", "squared-svr"])
 def test_targets_far_from_zero_are_counted_as_rounding(name: str, offset: float) -> None:
-    """A certificate knows that float64 holds a target of 1e15 to 0.1 only."""
+    """The error bound includes the rounding of the targets: float64 stores 1e15 with an error of about 0.1."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 3))
     y = np.sin(2 * X[:, 0]) + X[:, 1] + offset
@@ -466,7 +467,7 @@ def test_targets_far_from_zero_are_counted_as_rounding(name: str, offset: float)
 
 
 def test_rows_without_a_coefficient_are_no_support_vectors() -> None:
-    """0 lies inside the box of quantile regression: a coefficient of 0 is free, and no support vector."""
+    """In quantile regression 0 lies inside the box: a coefficient of 0 is free, but the row is no support vector."""
     fewest = 3
     for seed in range(30):
         rng = np.random.default_rng(seed)
@@ -480,12 +481,12 @@ def test_rows_without_a_coefficient_are_no_support_vectors() -> None:
 
 
 def test_sums_of_one_class_after_the_other_are_counted() -> None:
-    """Where rows come in the order of their classes, partial sums are far larger than decision values."""
+    """If rows are sorted by class, partial sums are far larger than decision values, and so is their rounding error."""
     n, C, gamma = 2_000, 1e4 / 3, 1e-12
     X = np.random.default_rng(0).normal(size=(n, 2))
     y = np.where(np.arange(n) < n // 2, 1.0, -1.0)
     machine = SVC(C=C, gamma=gamma).fit(X, y)
-    beta = full_beta(machine, n)  # kernel values are 1 - gamma |x - z|^2 but for terms of 1e-22
+    beta = full_beta(machine, n)  # kernel values are 1 - gamma |x - z|^2 up to 1e-22
     rows = X.astype(np.longdouble)
     squares = (rows**2).sum(1)
     values = beta.sum() * (1 - gamma * squares) - gamma * (beta @ squares) + 2 * gamma * (rows @ (rows.T @ beta))
@@ -495,7 +496,7 @@ def test_sums_of_one_class_after_the_other_are_counted() -> None:
 
 @pytest.mark.parametrize("offset", [0.0, 1e13])
 def test_verify_does_not_share_the_sum_that_it_verifies(offset: float) -> None:
-    """A verified violation is that of longdouble: at 1e13 float64 cannot tell gradients apart that differ by 1e-3."""
+    """`verify` computes the true violation; at 1e13, float64 does not resolve gradient differences of 1e-3."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 2))
     y = np.sin(2 * X[:, 0]) + offset
@@ -511,21 +512,21 @@ def test_verify_does_not_share_the_sum_that_it_verifies(offset: float) -> None:
 
 
 def test_decision_values_that_overflow_are_refused() -> None:
-    """A class of NaN is no answer."""
+    """No class is predicted from a decision value that is NaN."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 3)), np.arange(20) % 2
     machine = SVC(kernel="poly", degree=9, gamma=1.0).fit(X, y)
     for method in (machine.predict, machine.decision_function):
         with pytest.raises(ValueError, match="not finite"):
             method(1e60 * X)
-    many = np.repeat(1e60 * X, 3000, axis=0)  # so many that single precision is tried first
+    many = np.repeat(1e60 * X, 3000, axis=0)  # so many rows that prediction tries single precision first
     with pytest.raises(ValueError, match="not finite"):
         machine.predict(many)
 
 
 @pytest.mark.parametrize("machine", [OneClassSVM(nu=0.3), OneClassSVM(contamination=0.1), SVDD(C=0.1)], ids=repr)
 def test_machines_of_one_class_say_where_rounding_decides(machine: Any) -> None:
-    """Scores of rows that the kernel hardly tells apart differ by rounding alone: it decides which are outside."""
+    """If the kernel hardly separates rows, rounding decides which are outliers, and a warning says so."""
     X = np.random.default_rng(0).normal(size=(50, 2))
     for gamma in (1e-14, 1e-17):
         with warnings.catch_warnings(record=True) as caught:
@@ -535,7 +536,7 @@ def test_machines_of_one_class_say_where_rounding_decides(machine: Any) -> None:
         assert "rounding in float64 decides" in said or "does not tell them apart" in said
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        warnings.simplefilter("ignore", UserWarning)  # equal rows cannot have that contamination
+        warnings.simplefilter("ignore", UserWarning)  # with equal rows, that contamination is impossible
         machine.set_params(gamma=1e-3).fit(X)
         machine.fit(np.ones((20, 2)))
 
@@ -543,7 +544,7 @@ def test_machines_of_one_class_say_where_rounding_decides(machine: Any) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_no_certificate_of_a_joint_machine_is_false(first: int) -> None:
-    """One machine for all classes: a row is a group of variables, one for each class."""
+    """A machine for all classes at once: each row has a group of variables, one for each class."""
     for seed in range(first, first + 20):
         rng = np.random.default_rng(seed)
         n, C = int(rng.integers(8, 40)), float(10.0 ** rng.uniform(-2, 3))
@@ -553,7 +554,7 @@ def test_no_certificate_of_a_joint_machine_is_false(first: int) -> None:
             try:
                 kernel = some_kernel(rng, X, composite=False)
                 machine = SVC(C=C, kernel=kernel, multi_class="joint", tol=1e-6, max_seconds=2.0).fit(X, codes)
-            except ValueError:  # values that overflow, or parameters that do not exist
+            except ValueError:  # values overflow, or parameters are invalid
                 continue
             K = true_kernel(kernel.resolve(as_data(X)), X.astype(np.longdouble), X.astype(np.longdouble))
         coefficients = machine.dual_coef_

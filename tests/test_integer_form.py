@@ -1,4 +1,4 @@
-"""Tables of multiples of a step as integers: proved bounds, certificates, and only if faster."""
+"""Tables of multiples of a step, stored as integers: proved error bounds, certificates, and used only if faster."""
 
 import pickle
 
@@ -63,7 +63,7 @@ def test_multiples_are_found_and_values_are_those_of_the_rows_given(given_, kern
     [
         lambda K: K + np.random.default_rng(0).normal(size=K.shape),
         lambda K: K / K.std(axis=0),
-        lambda K: (K * 1.0)[:500],  # 50,000 entries and fewer
+        lambda K: (K * 1.0)[:500],  # only 50,000 entries
         lambda K: K[:, :15] * 1.0,
         lambda K: K * 40_000.0 + 1.0,
         lambda K: np.where(K == 255, 0.3, K),
@@ -87,7 +87,7 @@ def test_only_where_it_pays():
     assert are_integers(RBF(gamma=1e-5), some)
     assert isinstance(select_backend(RBF(gamma=1e-5), as_data(few))[0], SparseForm)
     late = K.copy()
-    late[1_001, 3] = 0.5  # where no sample looks
+    late[1_001, 3] = 0.5  # this row is not in the sample that is checked first
     assert not are_integers(RBF(gamma=1e-5), late)
 
 
@@ -117,12 +117,12 @@ def test_new_rows_that_are_no_multiples_are_numbers():
 )
 @settings(max_examples=60, deadline=None)
 def test_bounds_hold_wherever_rows_lie(p, far, step, log_gamma, dtype, seed):
-    """Far from 0 in a small cloud, where rounding to a multiple counts most beside what rows are apart."""
+    """For a small cloud far from 0, rounding to a multiple is large compared with distances."""
     rng = np.random.default_rng(seed)
     n = 50_000 // p + 2
     K = far + rng.integers(0, rng.choice([2, 5, 256]), (n, p))
     X = (K * step).astype(dtype)
-    if dtype is np.float64:  # each number and its multiple as far apart as they may be
+    if dtype is np.float64:  # the difference between each number and its multiple is as large as allowed
         X *= 1.0 + 2.0**-24 * rng.choice([-1.0, 1.0], K.max() + 1)[K]
     data = as_data(X)
     apart = np.square(X[0].astype(float) - X[1]).sum() + step**2
@@ -135,7 +135,7 @@ def test_bounds_hold_wherever_rows_lie(p, far, step, log_gamma, dtype, seed):
     found = backend.matvec(data, rows, data, columns, weights[:, None], single=True)[:, 0]
     bound = backend.single_precision_bound(data, rows, data, columns, weights)
     closer = backend.matvec_bounded(data, rows, data, columns, weights[:, None])
-    if bound is None:  # distances from differences
+    if bound is None:  # distances are computed from differences
         return
     assert (np.abs(found - exact) <= bound + 1e-12).all()
     assert (np.abs(closer[0][:, 0] - exact) <= closer[1] + 1e-12).all()
@@ -145,12 +145,12 @@ def test_rows_far_from_0_stay_numbers():
     K = np.random.default_rng(0).integers(0, 4, (2_600, 20))
     assert are_integers(RBF(gamma=0.1), K * 1.0 + np.eye(20)[0])
     assert not are_integers(RBF(gamma=0.1), K + 5_000.0)
-    assert are_integers(Linear(), K + 5_000.0)  # where products have no centre
+    assert are_integers(Linear(), K + 5_000.0)  # products have no centre, so the offset remains
 
 
 @pytest.mark.parametrize("far", [0, 150])
 def test_bounds_are_nearly_reached(far):
-    """Numbers that are all as far above their multiples as they may be."""
+    """All numbers are as far above their multiples as the tolerance allows."""
     rng = np.random.default_rng(0)
     X = (far + rng.integers(1, 100, (1_000, 100))) * (1.0 + 2.0**-24)
     data = as_data(X)

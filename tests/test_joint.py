@@ -1,4 +1,4 @@
-"""The joint multi-class machine: against LIBLINEAR, a general optimiser and its own objective in plain NumPy."""
+"""The Crammer-Singer machine: against LIBLINEAR, a general optimiser and its objective in plain NumPy."""
 
 import pickle
 import warnings
@@ -30,7 +30,7 @@ def machine(**parameters):
 
 
 def primal(f, penalty, y, C):
-    """The objective, given ||w||^2 / 2 and a decision value for each class."""
+    """The primal objective from ||w||^2 / 2 and a decision value for each class."""
     rows = np.arange(len(y))
     margins = f - f[rows, y][:, None] + 1.0
     margins[rows, y] = 0.0
@@ -44,7 +44,7 @@ def dual(K, beta, y):
 
 
 def check(fitted, K, y, C, tol=1e-7):
-    """Hold the certificate against the objective in plain NumPy: its gap proves that the machine is optimal."""
+    """Check the certificate against the objective in plain NumPy: the gap proves that the machine is optimal."""
     C = np.broadcast_to(np.asarray(C, dtype=float), len(y))
     beta = fitted.solution_.beta.reshape(len(y), -1)
     own = np.arange(beta.shape[1]) == y[:, None]
@@ -87,19 +87,19 @@ def test_linear_machines_are_those_of_liblinear(load, C, weighted):
     mine = machine(kernel="linear", C=factor).fit(X, y, weights)
     check(mine, X @ X.T, y, C)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it is deprecated, and does not always converge
+        warnings.simplefilter("ignore")  # LinearSVC's option is deprecated, and it does not always converge
         peer = LinearSVC(multi_class="crammer_singer", fit_intercept=False, C=factor, tol=1e-8, max_iter=100_000)
         peer.fit(X, y, weights)
     f = X @ peer.coef_.T
     quadratic = 0.5 * (peer.coef_**2).sum()
-    if len(peer.classes_) == 2:  # it has w_1 - w_0, and w_0 = -w_1
+    if len(peer.classes_) == 2:  # with two classes, LIBLINEAR has one vector, w_1 - w_0, and w_0 = -w_1
         f, quadratic = np.column_stack([-0.5 * f, 0.5 * f]), 0.5 * quadratic
     assert mine.certificate_.primal == pytest.approx(primal(f, quadratic, y, C), rel=1e-5)
     np.testing.assert_allclose(mine.decision_function(X), (X @ peer.coef_.T).squeeze(), atol=0.02)
 
 
 def by_quadratic_programming(K, y, n_classes, C):
-    """The optimal objective, by a general optimiser."""
+    """The optimal objective, found by a general optimiser."""
     problem = joint(y, n_classes, C)
     shape = len(y), n_classes
 
@@ -191,7 +191,7 @@ def test_conjugate_gradients_stay_feasible_and_do_what_steps_take_long_for(isa, 
     upper = np.where(start == 0.0, C, 0.0)
 
     def lower(beta, gradient, face):
-        """Take ten steps a row, then conjugate gradients or none; return the objective."""
+        """Take ten steps a row, then conjugate gradients if `face`; return the objective."""
         for conjugate, most in ((False, 500), (True, 100)) if face else ((False, 600),):
             before = 0.5 * (beta * (gradient + start)).sum()
             _core.solve_joint_block(
@@ -227,7 +227,7 @@ def test_conjugate_gradients_are_those_of_the_twin(isa, dtype, kernel, C):
     matrix, penalties = padded[:, :37].astype(float), C * rng.uniform(0.5, 2.0, 37)
     start = np.where(y[:, None] == np.arange(5), 0.0, 1.0)
     beta, gradient, moved = np.zeros((37, 5)), start.copy(), 0
-    for n_steps, most in ((20, 3), (100, 6), (400, 9)):  # rounding grows with them
+    for n_steps, most in ((20, 3), (100, 6), (400, 9)):  # rounding errors grow with the number of steps
         _core.solve_joint_block(
             isa,
             False,
@@ -266,7 +266,7 @@ def test_conjugate_gradients_are_those_of_the_twin(isa, dtype, kernel, C):
 def test_where_nothing_curves_conjugate_gradients_go_to_the_end_of_the_set(isa):
     y, C = np.arange(8) % 3, np.linspace(0.5, 2.0, 8)
     own = y[:, None] == np.arange(3)
-    beta = np.where(own, C[:, None], 0.0) - C[:, None] / 3.0  # every class has a third
+    beta = np.where(own, C[:, None], 0.0) - C[:, None] / 3.0  # each class has a third of C
     gradient = np.random.default_rng(0).normal(size=(8, 3))
     twin, twin_gradient = beta.copy(), gradient.copy()
     ended = _core.solve_joint_block(
@@ -302,7 +302,7 @@ def test_newton_steps_stay_feasible_and_end_at_the_minimiser_of_a_face(dtype, C)
         0.0,
         0,
         True,
-    )  # nothing is free
+    )  # no variable is free
     _core.solve_joint_block(
         ISAS[0],
         False,
@@ -325,7 +325,8 @@ def test_newton_steps_stay_feasible_and_end_at_the_minimiser_of_a_face(dtype, C)
         assert (beta <= upper).all()
         assert before - 0.5 * (beta * (gradient + start)).sum() == pytest.approx(gain, abs=1e-9 * C)
         n_free.append(free)
-    crammer_singer_newton.step(matrix, beta, gradient, y, penalties, most=150)  # what the first has left to rounding
+    # A second step removes the rounding error of the first.
+    crammer_singer_newton.step(matrix, beta, gradient, y, penalties, most=150)
     free = beta < upper
     spread = np.where(free, gradient, -np.inf).max(axis=1) - np.where(free, gradient, np.inf).min(axis=1)
     assert spread.max() < (1e-9 if dtype is np.float64 else 1e-5)
@@ -336,7 +337,7 @@ def test_newton_steps_stay_feasible_and_end_at_the_minimiser_of_a_face(dtype, C)
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("conjugate", [False, True])
 def test_shares_have_their_digits_however_large_the_penalty_is(isa, conjugate):
-    """C = 2^80 is as good as 2^20 where the classes can be told apart, and its rounding is more than all shares."""
+    """C = 2^80 has the same solution as 2^20 for separable classes, but its rounding error exceeds all coefficients."""
     X, y = load_iris(return_X_y=True)
     X, y = scale(X)[::4], y[::4].copy()
     padded = np.zeros((38, 48))
@@ -375,7 +376,7 @@ def test_shares_have_their_digits_however_large_the_penalty_is(isa, conjugate):
     assert np.abs(found[0]).max() > 0.1
 
 
-# Kernel values that are nearly dependent, or so large that all shares are tiny beside C.
+# Nearly singular kernel matrices, and kernel values so large that all coefficients are tiny compared with C.
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -449,7 +450,7 @@ def test_hostile_data(name, kernel, C):
     if name == "a large and a small column" and kernel == "linear" and C > 1.0:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            fitted.fit(X, y)  # the condition is that of float64 itself
+            fitted.fit(X, y)  # may stall, because the problem is as badly conditioned as float64 allows
         assert 0.0 <= fitted.certificate_.relative_gap < 1.0
         return
     check(fitted.fit(X, y), K, y, C, tol)
@@ -489,7 +490,7 @@ def test_adding_one_to_the_kernel_is_a_penalised_bias():
     np.testing.assert_allclose(one.decision_function(X), K[:, one.support_] @ one.dual_coef_.T + biases, atol=1e-9)
 
 
-# At home in the estimator.
+# The machine as an option of the estimator.
 
 
 def test_what_it_gives():
@@ -548,7 +549,7 @@ def test_limits_warm_starts_and_callbacks():
     warm = stopped.set_params(max_iter=-1).fit(X, y)
     assert warm.certificate_.dual == pytest.approx(cold.certificate_.dual, rel=1e-7)
     assert warm.fit(X, y).n_iter_[0] == 0
-    assert warm.set_params(C=1.0).fit(X, y).certificate_.status is Status.OPTIMAL  # made feasible first
+    assert warm.set_params(C=1.0).fit(X, y).certificate_.status is Status.OPTIMAL  # the start is made feasible first
     np.testing.assert_allclose(
         warm.decision_function(X), machine(C=1.0, gamma=1e-3).fit(X, y).decision_function(X), atol=1e-5
     )

@@ -1,4 +1,4 @@
-"""The page of kernels and its pictures say what the library has, no less and nothing else."""
+"""The page of kernels and its pictures agree with the kernels in the library."""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Kernel ridge regression: scikit-learn's numbers, leave-one-out by refitting, weights as copies, every refusal."""
+"""Kernel ridge regression: scikit-learn's numbers, leave-one-out by refitting, weights as copies, invalid input."""
 
 import pickle
 import tracemalloc
@@ -167,13 +167,14 @@ def test_a_factor_in_single_precision_gives_the_digits_of_double(weights, has_bi
     )
     for ours, theirs, rough in zip(found, expected, single, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-11 * np.abs(expected[0]).max())
-        assert not has_bias or np.abs(rough - theirs).max() > 1e-9 * np.abs(expected[0]).max()  # it did need refining
+        # Refinement was necessary.
+        assert not has_bias or np.abs(rough - theirs).max() > 1e-9 * np.abs(expected[0]).max()
 
 
 def test_single_precision_gives_up_where_the_penalty_is_too_small():
     smooth = Gram(RBF(gamma=1e-5), as_data(X))
     assert ridge._refined(smooth, np.full(150, 1e-9), TWO, False, None, no_check) is None
-    assert not ridge._suits_single_precision(smooth, np.ones(150))  # so few rows are soon factored
+    assert not ridge._suits_single_precision(smooth, np.ones(150))  # the exact factor is fast for so few rows
 
 
 @pytest.mark.slow
@@ -265,7 +266,7 @@ def test_each_target_is_held_against_its_own_size():
 def test_a_gap_is_held_against_the_squared_loss_of_0():
     certificate = KernelRidge(1.0, kernel="rbf").fit(X, 1e-9 * Y).certificate_
     evidence = certificate.evidence
-    evidence.beta[:] = 0.0  # has learnt nothing
+    evidence.beta[:] = 0.0  # a machine with all coefficients 0
     found = certificate.verify()
     assert found.relative_gap == pytest.approx(1.0)
     assert found.primal == pytest.approx(0.5e-18 * (Y**2).sum())
@@ -374,7 +375,8 @@ def inner_of_sparse_rows(x, z):
     [
         (gaussian_of_rows, None, X),
         (gaussian_of_rows, {"gamma": 0.5}, X),
-        (lambda x, z: gaussian_of_rows(x, z) + 0.01 * (x[0] > z[0]), None, X),  # not symmetric: both take one triangle
+        # Not symmetric: both libraries use one triangle.
+        (lambda x, z: gaussian_of_rows(x, z) + 0.01 * (x[0] > z[0]), None, X),
         (inner_of_sparse_rows, None, sp.csr_array(X)),
         (ofgp.RBF(2.0) + ofgp.WhiteKernel(0.1), None, X),
     ],

@@ -1,4 +1,4 @@
-"""KernelSearchCV finds what GridSearchCV finds, setting by setting, and survives what goes wrong."""
+"""KernelSearchCV agrees with GridSearchCV in every setting, and a failing fit or scorer does not end it."""
 
 import gc
 import os
@@ -65,7 +65,7 @@ from mercer.problems import c_svc
 from mercer.solvers import Interruption, in_memory_rounds
 from pairs import every_pair
 
-_TIGHT = 1e-6  # of optimality conditions, so that scores of decision values agree
+_TIGHT = 1e-6  # tolerance of the optimality conditions, so that scores based on decision values agree
 
 
 def _cancer(n=160):
@@ -118,7 +118,7 @@ def _column_kernel(column):
 
 
 class _Drops(Pipeline):
-    """Has no transformers, and leaves out every other row."""
+    """A pipeline without transformers that trains on every second row only."""
 
     def fit(self, X, y):
         self.steps[-1][1].fit(X[::2], y[::2])
@@ -132,7 +132,7 @@ class _Drops(Pipeline):
 
 
 class _Encodes(TransformerMixin, BaseEstimator):
-    """Keeps from rows what they say of their own targets, as target encoding does."""
+    """A transformer whose training rows differ from its transformed rows, like target encoding."""
 
     def fit(self, X, y=None):
         self.n_features_in_ = X.shape[1]
@@ -146,7 +146,7 @@ class _Encodes(TransformerMixin, BaseEstimator):
 
 
 class _Shouting(SVC):
-    """Looks at its rows as only arrays can be looked at."""
+    """An SVC whose `fit` uses rows in a way that only arrays support."""
 
     def fit(self, X, y, sample_weight=None):
         self.loudest_ = np.abs(X).max(axis=0)
@@ -205,7 +205,7 @@ SEARCHES = {
 
 
 def agree(ours, theirs):
-    """Whether two searches found the same, up to times."""
+    """Check that two searches have equal results, except for times."""
     assert [name for name in ours.cv_results_ if name not in ("status", "kkt_violation")] == list(theirs.cv_results_)
     for name, expected in theirs.cv_results_.items():
         found = ours.cv_results_[name]
@@ -261,7 +261,7 @@ def test_scorers_that_are_named_get_no_rows(probability, in_frame):
         ({"scoring": None}, 1),
         ({"scoring": "accuracy"}, 1),
         ({"scoring": ["accuracy", "roc_auc"]}, 1),
-        ({"scoring": get_scorer("accuracy")}, 2),  # it may look at rows
+        ({"scoring": get_scorer("accuracy")}, 2),  # this scorer may use the rows
         ({"return_train_score": True}, 2),
         ({"kernels": ["precomputed"]}, 2),
     ],
@@ -284,7 +284,7 @@ def test_whose_scorers_get_rows(monkeypatch, settings, n_axes):
     monkeypatch.setattr(PrefittedSearchCV, "_asks_training_rows", counted)
     KernelSearchCV(SVC(), C=[0.1, 1.0], cv=3, refit=False, **settings).fit(X @ X.T, y)
     assert set(given) == {n_axes}
-    assert len(asked) == 1  # and not for each fit
+    assert len(asked) == 1  # asked once, not for each fit
 
 
 @pytest.mark.parametrize("C", [1e-6, 1e-2])
@@ -304,7 +304,7 @@ def test_distances_that_lose_digits_in_single_precision():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(200, 3))
     y = (X[:, 0] + 0.3 * rng.normal(size=200) > 0).astype(int)
-    X[:, 2] = 1000.0 * rng.integers(0, 2, 200)  # rows of a cluster are near, and far from the mean
+    X[:, 2] = 1000.0 * rng.integers(0, 2, 200)  # rows are close to each other within a cluster, and far from the mean
     ours = KernelSearchCV(SVC(tol=_TIGHT), scoring="roc_auc", cv=3, C=[1.0, 100.0], gamma=[0.3]).fit(X, y)
     agree(ours, GridSearchCV(SVC(tol=_TIGHT), ours.param_grid, scoring="roc_auc", cv=3).fit(X, y))
 
@@ -577,7 +577,7 @@ def test_folds_and_penalties_share_one_matrix(monkeypatch):
 
 
 def test_values_in_single_precision_are_rounded_once():
-    """Distances in single precision would lose digits, and double precision would be needed for less than these."""
+    """Distances are in double precision: only the kernel values are rounded to single precision."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 40))
     y = rng.integers(0, 2, 400)
@@ -587,7 +587,7 @@ def test_values_in_single_precision_are_rounded_once():
 
 
 def _sees_values(estimator, X, y):
-    """Whether the decision values are what rounding of kernel values alone makes of them."""
+    """Whether the error of the decision values is exactly that of kernel values rounded to single precision."""
     K = rbf_kernel(X, estimator.support_vectors_, gamma=0.02)
     off = estimator.decision_function(X) - (K @ estimator.dual_coef_[0] + estimator.intercept_[0])
     rounding = K.astype(np.float32) - K
@@ -596,7 +596,7 @@ def _sees_values(estimator, X, y):
 
 _EACH = "penalties share kernel values and solutions, and each fold has a matrix of its own"
 _ALL = "folds and penalties share kernel values and solutions"
-_SHORT = "kernel values are not shared, only solutions are: "  # of 90 rows, for which 32,400 bytes make 4 each
+_SHORT = "kernel values are not shared, only solutions are: "  # for 90 rows; 32,400 bytes are 4 for each kernel value
 
 
 @pytest.mark.parametrize(
@@ -685,7 +685,8 @@ def test_what_was_finished_survives_a_stop():
     with pytest.warns(UserWarning, match=r"\d of 10 settings were finished"):
         search.fit(X, y)
     assert search.stopped_ == "interrupted"
-    assert [(one.done, one.total) for one in told] == [(3, 30), (6, 30)]  # no report after the callback ended it
+    # No report after the callback stopped the search.
+    assert [(one.done, one.total) for one in told] == [(3, 30), (6, 30)]
     whole = KernelSearchCV(SVC(), refit=False, **axes).fit(X, y)
     for name in ("mean_test_score", "kkt_violation", "status"):
         found = search.cv_results_[name]
@@ -723,14 +724,14 @@ def test_a_setting_is_there_when_all_folds_have_it_and_stays_when_the_search_is_
 
     path = [SVC(C=0.1), SVC(C=1.0), SVC(C=10.0, callback=hold), SVC(C=100.0)]
     fits = _shared_fits(n_jobs, interruption).run([path, [SVC(gamma=0.2)]])
-    first = next(fits)  # while the third one waits
+    first = next(fits)  # the third setting waits meanwhile
     assert third_began.wait(60)
     if n_jobs == 2:
         second = next(fits)
     interruption.request()
     stopped.set()
     if n_jobs == 1:
-        second = next(fits)  # all folds had it before the stop
+        second = next(fits)  # all folds finished this setting before the stop
     assert [[fold.error for fold in folds] for folds in (first, second)] == [[None] * 3] * 2
     assert not any(fits)
     assert set(in_time) == {True}
@@ -744,12 +745,13 @@ def test_what_a_stop_leaves_is_what_was_finished_before(place):
     fits = _shared_fits(1, interruption)
     found = [len(folds) for folds in fits.run([path, [SVC(gamma=0.2)]])]
     assert found == [3] * place + [0] * (len(found) - place)
-    assert len(found) in (4, 5)  # the next path may have begun before the stop
-    assert not list(fits.run([path]))  # nothing is begun any more
+    assert len(found) in (4, 5)  # the next path may have started before the stop
+    assert not list(fits.run([path]))  # no further fit is started
 
 
 @pytest.mark.parametrize("machine", [SVC(), _Shouting()])
-def test_fits_are_scored_a_few_settings_at_a_time(machine):  # they are not all in memory at the end of a path
+# Results are scored in between, so that not all fits are in memory at once.
+def test_fits_are_scored_a_few_settings_at_a_time(machine):
     X, y = _cancer()
     seen = []
 
@@ -777,7 +779,7 @@ _COUNTS = []
 
 
 class _Counting:
-    """A callback that counts how often it is told of one fit."""
+    """A callback that counts its calls for one fit."""
 
     def __init__(self):
         self.told = 0
@@ -835,7 +837,8 @@ def test_a_search_that_fails_leaves_no_threads():
         raise RuntimeError("not this one")
 
     before = threading.active_count()
-    with pytest.raises(RuntimeError, match="not this one") as held:  # as an interpreter holds the last error
+    # A reference to the error, like the one that the interpreter keeps.
+    with pytest.raises(RuntimeError, match="not this one") as held:
         KernelSearchCV(SVC(), C=[0.1, 1.0], gamma=[0.01, 0.1], cv=3, callback=broken).fit(X, y)
     assert (held.type, threading.active_count()) == (RuntimeError, before)
 
@@ -971,7 +974,8 @@ def test_a_gamma_that_no_kernel_takes_is_refused(machine, kernels, message, C, g
     X, y = _cancer()
     with pytest.raises(ValueError, match=f"^gamma .*{message}"):
         KernelSearchCV(machine, kernels=kernels, C=C, gamma=gamma).fit(X, y)
-    found = KernelSearchCV(machine, kernels=kernels, C=[1.0], cv=2).fit(X, y)  # without one there is nothing to say
+    # Without gamma, no message about it is expected.
+    found = KernelSearchCV(machine, kernels=kernels, C=[1.0], cv=2).fit(X, y)
     assert np.isfinite(found.cv_results_["mean_test_score"]).all()
 
 
@@ -1166,7 +1170,7 @@ def test_fits_under_way_end_when_a_callback_raises():
     machine = SVC(tol=1e-6, callback=lambda progress: later.append(progress) if raised else None)
     with pytest.raises(OSError, match="no space left"):
         KernelSearchCV(machine, C=[0.01, 1e6], gamma=[0.3], cv=2, n_jobs=2, callback=fail).fit(X, y)
-    assert len(later) <= 2  # one for each that was asking
+    assert len(later) <= 2  # at most one for each fit that was about to call it
 
 
 @pytest.mark.full
@@ -1210,16 +1214,16 @@ def test_memory_is_given_up_for_another_size_only_where_it_must_be():
     single = memory.square(3, np.float32)
     place = single.ctypes.data
     del single
-    double = memory.square(3, np.float64)  # both are within the limit
+    double = memory.square(3, np.float64)  # within the limit, together with the idle float32 matrix
     assert memory.square(3, np.float32).ctypes.data == place
     assert [len(idle) for idle in memory._idle.values()] == [1, 0]
-    other = memory.square(2, np.float32)  # these are not
+    other = memory.square(2, np.float32)  # beyond the limit, so idle memory is freed
     assert [len(idle) for idle in memory._idle.values()] == [0, 0, 0]
     del double, other
 
 
 def _held_by_matrices(monkeypatch):
-    """Matrices of a search, and what they and their remains take each time that there is one more."""
+    """The matrices of a search, and the bytes in use, idle ones included, each time that a matrix is added."""
     made, most = [], []
     make = Memory.square
 
@@ -1238,7 +1242,7 @@ def _held_by_matrices(monkeypatch):
     ("machine", "axes", "n_matrices"),
     [
         (SVC(), {"C": [0.1, 1.0]}, 1),
-        (NuSVC(), {"nu": [0.1, 0.99]}, 1),  # fits that fail keep nothing either
+        (NuSVC(), {"nu": [0.1, 0.99]}, 1),  # failed fits do not hold memory either
         (make_pipeline(StandardScaler(), SVC()), {"C": [0.1, 1.0]}, 3),
     ],
 )
@@ -1269,7 +1273,7 @@ def test_the_rows_at_which_the_default_limit_ends_are_those_of_the_documentation
 def test_kernels_that_depend_on_rows_by_themselves_stay_within_the_limit_together(monkeypatch, kernels):
     X, y = make_classification(200, 4, flip_y=0.3, random_state=0)
     _, most = _held_by_matrices(monkeypatch)
-    limit = 10 * 4 * 200**2  # in single precision: room for all ten folds of one kernel
+    limit = 10 * 4 * 200**2  # room for the float32 matrices of all ten folds of one kernel
     KernelSearchCV(SVC(gamma=0.1), kernels=kernels, C=[1.0], cv=10, memory_limit=limit, refit=False).fit(X, y)
     assert len(most) == 20
     assert max(most) <= limit
@@ -1281,7 +1285,8 @@ def test_kernels_of_folds_and_of_all_rows_stay_within_the_limit_together(monkeyp
     X = rng.normal(size=(300, 3))
     y = X[:, 0] + 0.5 * rng.normal(size=300) > 0.0
     _, most = _held_by_matrices(monkeypatch)
-    limit = (5 * 4 if by_folds else 2 * 12) * 300**2  # in single precision, or in both for two kernels
+    # In single precision; without folds, in both precisions for two kernels.
+    limit = (5 * 4 if by_folds else 2 * 12) * 300**2
     gammas = ["scale", 0.5, "scale"] if by_folds else [0.1, "scale", 0.5]
     KernelSearchCV(SVC(), C=[1e2, 1e5], gamma=gammas, cv=5, memory_limit=limit, refit=False).fit(X, y)
     assert len(most) > 5
@@ -1295,7 +1300,7 @@ def test_fits_that_share_nothing_have_no_more_time_than_they_were_given():
     search = KernelSearchCV(machine, C=[1e6], cv=2, refit=False, scoring=lambda one, X, y: one.max_iter)
     search.set_params(max_seconds_per_fit=1e-6).fit(X, y)
     assert set(search.cv_results_["status"]) == {"time_limit"}
-    assert search.cv_results_["mean_test_score"] == [-1]  # as it was given
+    assert search.cv_results_["mean_test_score"] == [-1]  # the scorer saw the estimator as given
 
 
 @pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
@@ -1314,7 +1319,7 @@ def test_ctrl_c_in_a_fit_that_shares_nothing_ends_the_search():
 
 
 def _noted_fits(monkeypatch):
-    """What trains the machines of searches from now on."""
+    """Record the `SharedFits` objects of later searches."""
     fits, begin = [], SharedFits.__init__
 
     def noted(self, *args, **kwargs):
@@ -1343,7 +1348,7 @@ def test_native_work_of_a_search_hears_that_it_is_to_end(monkeypatch, machine):
 
 
 class _Mine(SVC):
-    """A machine that shares nothing, for a subclass may do otherwise."""
+    """A subclass of SVC: it may override anything, so its fits share nothing."""
 
 
 @pytest.mark.parametrize("machine", [SVC, _Mine])

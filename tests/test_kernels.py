@@ -1,4 +1,4 @@
-"""Kernels: the laws that every row of the table keeps, the algebra, reading and writing, and what refutes one."""
+"""Kernels: mathematical properties, algebra, serialisation, and refutation of functions that are no kernels."""
 
 import json
 import pickle
@@ -246,7 +246,7 @@ TABLES = st.integers(1, 3).flatmap(
 
 @st.composite
 def kernels(draw, depth=3):
-    """Any kernel of the library that is proved."""
+    """A random kernel of the library that is proved positive semidefinite."""
     if depth == 0 or draw(st.booleans()):
         number = st.floats(0, 2)
         return draw(
@@ -462,7 +462,7 @@ def test_malformed_programs(program, message):
         evaluate(program, [[1.0]], [1.0], [1.0])
 
 
-# Parameters that depend on the data.
+# Parameters estimated from the data.
 
 
 @pytest.mark.parametrize("kernel", [RBF(), Polynomial(), Sigmoid()], ids=lambda k: type(k).__name__)
@@ -485,7 +485,7 @@ def test_scale_out_of_range(stored):
         RBF().resolve(stored(rows() * 1e200))
     with pytest.raises(ValueError, match=r"variance \S+e-3\d\d\), which is out of range"):
         RBF().resolve(stored(rows() * 1e-160))
-    # Squares that underflow to 0: the columns are constant as far as float64 can tell.
+    # Squares underflow to 0, so the columns are constant in float64.
     assert RBF().resolve(stored(rows() * 1e-200)).gamma == 1.0
 
 
@@ -507,7 +507,7 @@ def test_unresolved_kernels_say_so(kernel, evaluated):
         evaluated(kernel, as_data(rows()))
 
 
-# Functions and given values.
+# Kernel functions and precomputed values.
 
 
 def test_function_is_called_by_block_with_rows_in_double_precision():
@@ -586,7 +586,7 @@ def test_errors_inside_a_function_are_its_own():
         with pytest.raises(TypeError, match=r"^\S*inner\(\) takes 1 positional argument but 2 were given") as caught:
             Callable(function).block(as_data(rows(3)), as_data(rows(5)))
         assert "it gets two blocks of rows, here of 3 and 5 rows" in caught.value.__notes__[0]
-    with pytest.raises(TypeError, match="attribute name must be string"):  # of compiled code, without a signature
+    with pytest.raises(TypeError, match="attribute name must be string"):  # compiled code has no signature
         Callable(getattr).block(as_data(rows(3)), as_data(rows(5)))
 
 
@@ -619,7 +619,7 @@ def test_as_kernel():
     assert as_kernel(kernel, gamma=3.0) is kernel
 
 
-# Is it a kernel?
+# Tests of definiteness.
 
 
 def edit_distance(s, t):
@@ -674,7 +674,7 @@ def test_more_points_are_looked_at_only_while_they_refute_nothing():
     assert (refuted.n_points, refuted.complete, refuted.verdict) == (128, False, "violated")
     assert (kept.n_points, kept.complete, kept.verdict) == (600, False, "not refuted")
     K = np.eye(700)
-    i, j = np.setdiff1d(np.arange(700), np.arange(512) * 700 // 512)[:2]  # rows of the last look alone
+    i, j = np.setdiff1d(np.arange(700), np.arange(512) * 700 // 512)[:2]  # rows that only the last check contains
     K[i, j] = K[j, i] = -1.5
     late = diagnose(Precomputed(), GivenValues(K))
     assert (late.n_points, late.complete, late.verdict) == (700, True, "violated")

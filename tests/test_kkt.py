@@ -1,4 +1,4 @@
-"""Training examples one by one: KKT cases, slacks, categories and the margin, against plain NumPy."""
+"""Training examples one by one: KKT cases, slacks, categories and margins, against plain NumPy."""
 
 import pickle
 from dataclasses import FrozenInstanceError, replace
@@ -29,14 +29,14 @@ CATEGORIES = {"outside", "on margin", "margin violation", "misclassified"}
 
 
 def agree(examples, K, y, C, beta, bias):
-    """All that is said of the examples, against the textbook's loop; how far decision values may be off is `room`."""
+    """Check all values of the examples against the textbook; `room` is the error bound of decision values."""
     C = np.broadcast_to(C, y.shape)
     w_squared = beta @ K @ beta
     room = 64 * np.finfo(float).eps * (1.0 + (np.abs(K) @ np.abs(beta)).max())
     np.testing.assert_array_equal(examples.y, y)
     np.testing.assert_array_equal(examples.alpha, y * beta)
     np.testing.assert_array_equal(examples.C, C)
-    if w_squared > 1e6 * room * np.abs(beta).sum():  # else rounding decides, here and below
+    if w_squared > 1e6 * room * np.abs(beta).sum():  # otherwise rounding decides, here and below
         assert examples.margin == pytest.approx(2.0 / np.sqrt(w_squared), rel=1e-6)
     for i, f in enumerate(K @ beta + bias):
         told = plain.example(f, y[i], examples.alpha[i], C[i], examples.tolerance)
@@ -50,7 +50,7 @@ def agree(examples, K, y, C, beta, bias):
 
 
 def keeps_its_promises(examples):
-    """Whatever the machine: violations are within the tolerance, and free examples are on the margin or worse."""
+    """Check for any machine: violations are within the tolerance, and free examples are on the margin or violate it."""
     assert (examples.violation <= examples.tolerance).all()
     free = examples.case == "0 < alpha < C"
     assert set(examples.category[free]) <= {"on margin", "misclassified"}
@@ -193,7 +193,7 @@ def test_a_listing_is_a_value():
     for name in ("rows", "y", "alpha", "C", "yf"):
         with pytest.raises(ValueError, match="read-only"):
             getattr(examples, name)[0] = 0
-    assert solution.evidence.problem.loss.y.flags.writeable  # what it was made from is left as it was
+    assert solution.evidence.problem.loss.y.flags.writeable  # the array that was passed stays writeable
     again = pickle.loads(pickle.dumps(examples))
     np.testing.assert_array_equal(again.category, examples.category)
 

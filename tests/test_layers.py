@@ -1,4 +1,4 @@
-"""The modules of the package: no circle of imports, no name of two things, and one list of what is public."""
+"""The modules of the package: no import cycles, no ambiguous names, and one list of public names."""
 
 import ast
 import inspect
@@ -23,7 +23,7 @@ MODULES = {module_of(file) for file in FILES}
 
 
 def imported(source, modules):
-    """Modules that a source imports anywhere: at its top, in functions, for type checkers only."""
+    """The modules that a source imports anywhere: at its top, in functions, or only for type checkers."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -38,7 +38,7 @@ def imported(source, modules):
 
 
 def circle(graph):
-    """A circle in a graph of imports as the list of its modules, or an empty list."""
+    """An import cycle as the list of its modules, or an empty list."""
     done, path = set(), []
 
     def visit(module):
@@ -86,7 +86,7 @@ def test_circles_are_found_wherever_imports_are(back):
 
 
 def names_in(source, modules):
-    """Names that a package gives to something else than a module."""
+    """Names in a package that refer to something other than a module."""
     found = set()
     body = ast.parse(source).body
     body += [one for node in body if isinstance(node, ast.If) for one in node.body + node.orelse]
@@ -101,7 +101,7 @@ def names_in(source, modules):
 
 
 def test_no_module_is_shadowed():
-    """A package that has a module and a function of one name gives one or the other, by the order of imports."""
+    """If a package has a module and a function of the same name, the order of imports would decide between them."""
     packages = [file for file in FILES if file.stem == "__init__"]
     assert len(packages) > 20
     for file in packages:
@@ -135,7 +135,7 @@ def test_listing_the_public_names_imports_nothing():
 
 
 def faces():
-    """The names that a distribution of its own may import, by module: `mercer` and the packages that it lists."""
+    """The names that another distribution may import, by module: `mercer` and its public packages."""
     found = {"mercer": set(dir(mercer))}
     for package in mercer._MODULES:
         source = (SOURCES / "mercer" / package / "__init__.py").read_text(encoding="utf-8")
@@ -144,7 +144,7 @@ def faces():
 
 
 def beyond(source, public, own="mercer.study"):
-    """What a source takes from mercer that is not public, wherever it imports it: modules within packages, names."""
+    """The imports of a source from mercer that are not public: modules within packages, or names."""
     found, bound = set(), {}
     tree = ast.parse(source)
     for node in ast.walk(tree):

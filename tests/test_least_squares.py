@@ -84,7 +84,7 @@ def test_least_norm_where_there_are_many_solutions():
     centred = X[:20] - X[:20].mean(axis=0)
     np.testing.assert_allclose(few.coef_[0], np.linalg.pinv(centred) @ (signs - signs.mean()), atol=1e-9)
     assert few.certificate_.status is Status.OPTIMAL
-    for i in range(20):  # every row is interpolated, and yet there is a machine without it
+    for i in range(20):  # every row is interpolated, but leave-one-out is still defined
         if len(set(np.delete(y[:20], i))) == 1:
             continue
         without = LeastSquaresClassifier().fit(np.delete(X[:20], i, axis=0), np.delete(y[:20], i))
@@ -93,7 +93,7 @@ def test_least_norm_where_there_are_many_solutions():
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-3])
 def test_a_row_that_is_alone_in_a_column(alpha):
-    """Its leverage is 1 but for the penalty; those of the other rows are not."""
+    """The leverage of this row is 1 up to the penalty; the leverage of the other rows is not."""
     X, y = TABLES["2 classes"]
     X, s = np.column_stack([X[:60, :3], np.arange(60) == 7]), np.where(np.arange(60) % 2, 2.0, 1.0)
     machine = LeastSquaresClassifier(alpha).fit(X, y[:60], s)
@@ -164,7 +164,7 @@ def test_storage_and_labels_do_not_matter(name, stored):
 
 
 def test_the_bias_has_a_condition_of_its_own():
-    """With another b every row's condition can hold, but the coefficients do not add up to 0."""
+    """If b changes, every row's condition can still hold, but the coefficients do not sum to 0."""
     X, y = TABLES["2 classes"]
     certificate = LeastSquaresSVC(C=2.0, gamma=0.05).fit(X, y).certificate_
     evidence = certificate.evidence
@@ -194,7 +194,7 @@ def test_a_constant_column_has_no_weight(n, value):
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e8])
 def test_a_constant_column_beside_others_proves_nothing_wrong(alpha, value):
-    """Singular vectors are not 0 there but some rounding, which is large in units of a column that does not vary."""
+    """Singular vectors have rounding errors at the constant column, which are large relative to its variance."""
     X, y = TABLES["3 classes"]
     X = np.insert(X, 4, value, axis=1)
     found = LeastSquaresClassifier(alpha).fit(X, y)
@@ -217,7 +217,7 @@ def test_what_rounding_hides_is_said():
 @pytest.mark.parametrize("machine", [LeastSquaresSVC(gamma=0.05), LeastSquaresClassifier(1.0)], ids=str)
 def test_the_leave_one_out_score_counts_weights(machine):
     X, y = TABLES["2 classes"]
-    y = np.where(np.arange(len(y)) % 5 == 0, 1 - y, y)  # some rows are wrong without themselves
+    y = np.where(np.arange(len(y)) % 5 == 0, 1 - y, y)  # some rows are leave-one-out errors
     s = np.where(np.arange(len(y)) % 5 == 0, 9.0, 1.0)
     machine = clone(machine).fit(X, y, s)
     right = (machine.loo_decision_ > 0.0) == (y == 1)

@@ -1,4 +1,4 @@
-"""Leaving a row out: the same as training without it, whatever the machine, the kernel and the data are like."""
+"""Leave-one-out values: equal to refits without the row, for all machines, kernels and kinds of data."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ MACHINES = {
 
 
 def brute_force(machine, X, y, weights=None):
-    """Values of every row by a machine that is trained again without it, with the kernel of all rows."""
+    """Decision values of every row by refits without it; parameters of the kernel come from all rows."""
     fitted = clone(machine).fit(X, y, sample_weight=weights)
     held = clone(machine).set_params(kernel=fitted.kernel_, tol=1e-9)
     values = []
@@ -83,7 +83,7 @@ def brute_force(machine, X, y, weights=None):
 def table(seed, n, p, kind):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, p))
-    if kind == "grid":  # many rows are equal
+    if kind == "grid":  # many equal rows
         X = np.round(X)
     score = X[:, 0] + 0.7 * rng.normal(size=n)
     y = np.where(score > (1.2 if kind == "unbalanced" else 0.0), 1, 0)
@@ -145,7 +145,7 @@ REAL = {
 @pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:SVC ended as `stalled`:sklearn.exceptions.ConvergenceWarning"
-)  # the one trained again
+)  # the warning is from the refit
 @pytest.mark.parametrize("name", REAL)
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_real_sets_agree_with_machines_trained_anew(name, is_weighted):
@@ -154,7 +154,7 @@ def test_real_sets_agree_with_machines_trained_anew(name, is_weighted):
     X = scale(X)
     if isinstance(machine, SVC):
         y = np.asarray(target(y)).astype(int)
-        if machine.class_weight is not None:  # held at what they are with all rows
+        if machine.class_weight is not None:  # class weights stay those of all rows
             shares = np.bincount(y) / y.size
             machine = clone(machine).set_params(class_weight={k: 0.5 / shares[k] for k in (0, 1)})
     else:
@@ -264,7 +264,7 @@ def test_kernels_of_every_storage_agree():
 def test_boxes_of_any_width_beside_the_coefficients(C, size):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(16, 3))
-    y = np.where(X[:, 0] + 0.2 * X[:, 1] > 0, 1, 0)  # a plane separates them: coefficients do not grow with C
+    y = np.where(X[:, 0] + 0.2 * X[:, 1] > 0, 1, 0)  # the classes are separable, so coefficients do not grow with C
     machine = SVC(C=C, kernel="linear", tol=1e-9).fit(size * X, y)
     found = leave_one_out(machine, size * X, y)
     np.testing.assert_allclose(found.decision, brute_force(machine, size * X, y), rtol=1e-6, atol=1e-6)
@@ -314,7 +314,7 @@ def test_rules_count_every_row_and_hold():
 
 
 def test_the_lecture_s_condition_needs_the_smallest_kernel_value():
-    """With R bounding ||x|| alone, 2 alpha_1 R² + xi_1 < 1, and yet the first row is a leave-one-out error."""
+    """If R only bounds ||x||, 2 alpha_1 R² + xi_1 < 1 holds although the first row is a leave-one-out error."""
     X, y = np.array([[1.0, -0.05], [-1.0, 0.5], [-1.0, -0.5]]), np.array([1, 1, 0])
     machine = SVC(C=100.0, kernel="linear", tol=1e-10).fit(X, y)
     examples = machine.certificate_.examples()
@@ -366,7 +366,7 @@ def test_results_do_not_depend_on_threads_or_memory():
 
 
 class Subclass(SVC):
-    """A machine that could have another fit."""
+    """A subclass of SVC, which may override `fit`."""
 
 
 @pytest.mark.parametrize(
@@ -405,7 +405,7 @@ def test_what_cannot_be_followed_is_refused(estimator, error, message):
 @pytest.mark.parametrize("C", [0.3, 1.0, 100.0])
 def test_errors_alone_are_those_of_the_values(C):
     X, y, _, _ = table(4, 200, 3, "random")
-    X[:4] *= 30.0  # rows far from all others
+    X[:4] *= 30.0  # outliers
     values, errors = (leave_one_out(SVC(C=C), X, y, what=what) for what in ("values", "errors"))
     np.testing.assert_array_equal(errors.wrong, values.wrong)
     np.testing.assert_array_equal(errors.predicted, values.predicted)
@@ -439,9 +439,10 @@ def test_all_kernel_values_are_looked_at_for_the_radius_where_that_pays(kernel):
     evidence = machine.solution_.certificate.evidence
     rules = _Rules(evidence.whole())
     rules.terms(Full.of(evidence.problem, evidence.whole(), evidence.beta))
-    assert ("exact" in vars(rules._radius)) == (kernel == "linear")  # of narrow kernels R² is as good as the largest
+    # For narrow kernels, the largest k(x, x) is as good as R².
+    assert ("exact" in vars(rules._radius)) == (kernel == "linear")
     wide = leave_one_out(SVC(C=1.0, gamma=1e-4), X, y, what="errors")
-    assert wide.error_counts["Joachims"] > 100  # values near 1, and R² near 0
+    assert wide.error_counts["Joachims"] > 100  # kernel values are close to 1, and R² is close to 0
 
 
 @pytest.mark.parametrize(("settings", "why"), [({"max_seconds": 0.0}, "time limit"), ({}, "interrupted")])
@@ -613,7 +614,7 @@ def test_the_rule_is_the_one_that_is_proved(seed, n, log_C):
     values, alpha = y + np.round(rng.normal(size=n), 1), C * rng.choice([0.0, 0.01, 0.1, 1.0], n)
     settled, misclassified = joachims_terms(c_svc(y, C), y * alpha, values, 1.0, 0.9)
     np.testing.assert_array_equal(misclassified, y * values < -1e-9)
-    shifts = y - values  # one of which is the best change of the bias
+    shifts = y - values  # one of these is the best change of the bias
     for i in range(n):
         others = np.delete(np.arange(n), i)
         slack = np.maximum(0.0, 1.0 - y[others] * (values[others] + shifts[others, None])) @ C[others]
@@ -625,7 +626,7 @@ def test_the_rule_is_the_one_that_is_proved(seed, n, log_C):
 
 
 def test_the_bias_may_jump_where_others_have_no_room():
-    """Without one of the two rows of class 0 the other is the smaller class, and its side is decided by the bias."""
+    """Without one row of class 0, the other row is the smaller class, and the bias decides its side."""
     X, y = [[0.0], [0.2], [1.0], [1.2]], [0, 0, 1, 1]
     machine = SVC(C=1e-3, kernel="linear").fit(X, y)
     found = leave_one_out(machine, X, y)
@@ -640,7 +641,8 @@ def test_a_refit_that_rounding_keeps_from_a_bound_has_the_middle_of_the_interval
     machine = SVC(C=1000.0, kernel="poly", gamma=0.4, tol=1e-10)
     found = leave_one_out(machine, X, y)
     machine.fit(np.delete(X, 1, 0), np.delete(y, 1))
-    assert machine.certificate_.n_free == 0  # all are at their bound, one to 1e-16 of it before it is put there
+    # All variables are at bounds; one is within 1e-16 of its bound before rounding is corrected.
+    assert machine.certificate_.n_free == 0
     assert machine.decision_function(X[[1]])[0] == pytest.approx(found.decision[1], abs=1e-6)
 
 
@@ -648,7 +650,7 @@ def test_a_refit_that_rounding_keeps_from_a_bound_has_the_middle_of_the_interval
 def test_a_refit_that_needs_no_support_vectors_has_none(C):
     X, y = np.array([[3.0, 2.0], [0.0, -1.0], [-1.0, -2.0]]), np.array([-0.16, -0.01, 0.53])
     found = leave_one_out(SVR(C=C, kernel="linear"), X, y)
-    assert found.decision[2] == pytest.approx(-0.085)  # both others are in the tube around their middle
+    assert found.decision[2] == pytest.approx(-0.085)  # the other two rows are in the tube, whose centre is their mean
 
 
 @pytest.mark.parametrize("seed", [7, 22, 47])

@@ -1,4 +1,4 @@
-"""Values that steps keep up to date: within their bound, and not believed where they are off."""
+"""The tracked gradient: within its error bound, and replaced if it is outside."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ def problem_of(kind, p=4):
 def finished(problem, gram, start=None):
     solver = WorkingSetSolver()
     state = solver.init(problem, gram, 1e-3, start)
-    assert solver.kept(state) is None  # nothing is known in the middle of a round
+    assert solver.kept(state) is None  # during a round, tracked values are not available
     while not state.finished:
         solver.advance(state, 60.0, -1)
     problem.balance(state.beta)

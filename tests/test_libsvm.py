@@ -1,4 +1,4 @@
-"""Against LIBSVM, by objective: never worse, and equal wherever LIBSVM itself has converged."""
+"""Objectives compared with LIBSVM's: never worse, and equal if LIBSVM converged."""
 
 import warnings
 
@@ -13,8 +13,8 @@ from mercer import SVC, IndefiniteKernelWarning, Status
 from pairs import every_pair
 
 TOL = 1e-6
-RELATIVE = 1e-6  # what objectives may differ by
-MAX_ITER = 200_000  # of LIBSVM, which would not return from some of these
+RELATIVE = 1e-6  # permitted relative difference of objectives
+MAX_ITER = 200_000  # limit for LIBSVM, which would not end on some of these problems
 
 TABLES = real_and_hard_tables()
 KERNELS = {
@@ -38,17 +38,17 @@ def libsvm(parameters, X, y):
 
 
 def compare(parameters, K, X, y, entry=0.0):
-    """Fit both and hold the objectives against each other; returns our certificate and whether LIBSVM converged.
+    """Fit both machines and compare objectives; return our certificate and whether LIBSVM converged.
 
-    `entry` is the absolute error of a kernel value, beyond the relative one that every value has.
+    `entry` is an absolute error of kernel values, in addition to their relative rounding error.
     """
     C = parameters["C"]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # of stalled fits: the status is looked at instead
+        warnings.simplefilter("ignore", ConvergenceWarning)  # stalled fits warn; the status is checked below
         machine = SVC(tol=TOL, **parameters).fit(X, y)
     certificate, beta = machine.certificate_, machine.solution_.beta
     ours = plain.figures(K, y, C, beta, machine.intercept_[0])
-    # The certificate is reproduced. Values at the scale of the sums that make them up are all that float64 can give.
+    # The certificate is recomputed. Errors are relative to the sums behind each value, the best float64 can do.
     value = 64 * np.finfo(float).eps * ours.scale + entry * np.abs(beta).sum()
     assert certificate.kkt_violation == pytest.approx(ours.violation, rel=0, abs=2 * value)
     assert certificate.dual == pytest.approx(ours.dual, rel=1e-9, abs=value * np.abs(beta).sum())
@@ -80,7 +80,7 @@ def test_never_worse_than_libsvm(name, kernel, C):
 
 
 def test_libsvm_is_a_judge_often_enough():
-    """Equality is asked for where LIBSVM has converged: on most of these, so the comparison means something."""
+    """Equality is checked only if LIBSVM converged; on most of these problems it does."""
     converged = []
     for name in ("iris", "wine, scaled", "breast cancer, scaled", "digits 3 and 8", "moons", "unbalanced"):
         X, y = TABLES[name]
@@ -98,7 +98,7 @@ def test_sigmoid_where_it_is_positive_semidefinite(C):
     judged = 0
     for name in SIGMOIDS:
         X, y = TABLES[name]
-        # Nearly linear where gamma is tiny; more columns than rows leave room for curvature.
+        # For a tiny gamma the kernel is nearly linear; with more columns than rows it stays positive semidefinite.
         for X_part, y_part, gamma in ((X, y, 1e-8), (X[:24], y[:24], 1e-2 / X.shape[1])):
             K = plain.sigmoid(X_part, X_part, gamma)
             eigenvalues = np.linalg.eigvalsh(K)
@@ -108,7 +108,7 @@ def test_sigmoid_where_it_is_positive_semidefinite(C):
             with warnings.catch_warnings():
                 warnings.simplefilter("error", IndefiniteKernelWarning)
                 given_ = {"C": C, "gamma": gamma, "kernel": "sigmoid"}
-                certificate, _ = compare(given_, K, X_part, y_part, entry=4e-16)  # as far as the tiles' tanh goes
+                certificate, _ = compare(given_, K, X_part, y_part, entry=4e-16)  # error of tanh in the native tiles
             assert certificate.status in (Status.OPTIMAL, Status.STALLED)
     assert judged >= 6
 

@@ -1,4 +1,4 @@
-"""LIBSVM's files: data and models, read and written, and refused where they are not what they say."""
+"""LIBSVM's files: data and models are read and written, and invalid files are refused."""
 
 import bz2
 import gzip
@@ -212,7 +212,7 @@ FITTED = {
 @cache
 def fitted(name):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IndefiniteKernelWarning)  # of the sigmoid
+        warnings.simplefilter("ignore", IndefiniteKernelWarning)  # the sigmoid is indefinite
         return FITTED[name]()
 
 
@@ -240,7 +240,7 @@ def test_a_model_comes_back_to_the_bit(tmp_path, name):
 
 
 def by_the_book(path, X):
-    """LIBSVM's rule, `svm_predict_values`, written out: decision values of pairs, and predicted labels or values."""
+    """LIBSVM's rule `svm_predict_values`: decision values of pairs, and predicted labels or values."""
     held = read_model(path, n_features=X.shape[1], zero_based=False)
     if isinstance(held.support, np.ndarray):
         K = X[:, held.support]
@@ -278,7 +278,7 @@ def test_the_rule_of_libsvm_predicts_from_our_file_what_we_predict(tmp_path, nam
     save_libsvm_model(machine, tmp_path / "f.model")
     values, predicted = by_the_book(tmp_path / "f.model", rows)
     ours = machine.predict(rows)
-    if isinstance(machine, OneClassSVM):  # at the border, rounding decides
+    if isinstance(machine, OneClassSVM):  # rounding decides at the boundary
         inner = np.abs(values) > 1e-12
         assert inner.mean() > 0.9
         np.testing.assert_array_equal(predicted[inner], ours[inner])
@@ -320,7 +320,7 @@ def test_we_predict_what_svm_train_has_learnt(name):
 
 
 def test_scikit_learns_libsvm_agrees(tmp_path):
-    """A machine of scikit-learn's LIBSVM, written by hand in the layout of its attributes, predicts the same here."""
+    """A machine of scikit-learn's LIBSVM, written to a file by hand, gives the same predictions here."""
     X, y = load_digits(return_X_y=True)
     theirs = Theirs(gamma=1e-3, break_ties=True).fit(X[:500], y[:500])
     ours = load_libsvm_model(_written_by_hand(tmp_path / "f.model", theirs), n_features=64)
@@ -504,7 +504,7 @@ SCRAPS = [b"nan", b"-1", b"1e999", b"9" * 30, b":", b" ", b"\n", b"SV\n", b"\0",
 
 @st.composite
 def mutated(draw, texts):
-    """A good file, a few pieces of which were cut out, doubled, or replaced by scraps."""
+    """A valid file with a few pieces removed, doubled, or replaced by fragments."""
     data = bytearray(draw(st.sampled_from(texts)))
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(data)))

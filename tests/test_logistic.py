@@ -1,4 +1,4 @@
-"""Logistic regression: a generic optimiser, duality by hand, weights as copies, and where there is no optimum."""
+"""Logistic regression: a generic optimiser, duality by hand, weights as copies, and problems without an optimum."""
 
 import os
 import subprocess
@@ -52,7 +52,7 @@ every_machine = pytest.mark.parametrize("name", MACHINES)
 
 
 def generic(features, y, variance, s, has_bias=True):
-    """The objective's minimum by a generic optimiser; `features` are columns in which w is a plain vector."""
+    """The minimum by a generic optimiser; `features` are explicit columns."""
     n, p = features.shape
     classes, codes = np.unique(y, return_inverse=True)
     n_outputs = 1 if classes.size == 2 else classes.size
@@ -98,7 +98,7 @@ def test_the_kernel_machine_is_optimal(table, weights, kernel, variance):
     assert certificate.primal == pytest.approx(least, rel=1e-7)
     ours = machine.decision_function(X)
     ours = ours[:, None] if ours.ndim == 1 else ours
-    if ours.shape[1] > 1:  # adding a number to all classes changes nothing
+    if ours.shape[1] > 1:  # adding the same number to all classes changes no probability
         ours, f = ours - ours.mean(axis=1, keepdims=True), f - f.mean(axis=1, keepdims=True)
     np.testing.assert_allclose(ours, f, atol=5e-3)
     again = certificate.verify()
@@ -134,7 +134,7 @@ def test_duality_by_hand():
         primal = beta @ K @ beta / 6.0 + np.logaddexp(0.0, -signs * f).sum()
         assert certificate.primal == pytest.approx(primal, rel=1e-12)
         start = f - machine.intercept_[0]
-        # The bias that suits w best, by bisection.
+        # Find the bias that is best for w by bisection.
         low, high = -50.0, 50.0
         for _ in range(200):
             middle = 0.5 * (low + high)
@@ -190,7 +190,7 @@ def test_maximum_likelihood(solver):
 def test_no_maximum_no_certificate(solver, kind):
     x = np.arange(10.0) - 4.5
     X, y = np.column_stack([x, np.cos(x)]), (x > 0).astype(int)
-    if kind == "touching":  # separated, but for two rows in the same place
+    if kind == "touching":  # separable, except for two rows in the same place
         X, y = np.vstack([X * [[1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]]), np.append(y, [0, 1])
     if kind == "3 classes":
         y = (x > 0).astype(int) + (x > 2)
@@ -231,14 +231,14 @@ def test_probabilities(table, name):
     np.testing.assert_allclose(np.exp(machine.predict_log_proba(X)), p, atol=1e-12)
     np.testing.assert_array_equal(machine.predict(X), machine.classes_[p.argmax(axis=1)])
     assert np.isfinite(machine.predict_log_proba(1e4 * X)).all()
-    if "no bias" not in name:  # what a bias is for: expected numbers of each class are the observed ones
+    if "no bias" not in name:  # the bias makes the expected number of each class equal to the observed one
         np.testing.assert_allclose(p.sum(axis=0), np.bincount(y), atol=1e-4)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("machine", [LogisticRegression(), KernelLogisticRegression(kernel="linear")], ids=str)
 def test_the_predicted_class_is_the_most_probable_also_where_rounding_decides(machine, n_classes):
-    """Of log-odds of 1e-17, classes are as probable as each other to the last digit but one."""
+    """With log-odds of 1e-17, probabilities are equal up to the last digits."""
     X, y = IRIS[0][: 50 * n_classes], IRIS[1][: 50 * n_classes]
     machine = clone(machine).set_params(fit_intercept=False).fit(X, y)
     near = 1e-17 * np.random.default_rng(0).normal(size=(200, 4))
@@ -258,7 +258,8 @@ def test_kernels_of_every_kind():
         (KernelLogisticRegression(kernel="precomputed"), K),
         (KernelLogisticRegression(kernel=KERNELS["function"]), X),
         (KernelLogisticRegression(kernel="rbf", gamma=0.01), sp.csr_array(X)),
-        (KernelLogisticRegression(kernel="rbf", gamma=0.01, memory_limit=1000), X),  # products are evaluated each time
+        # The kernel matrix does not fit, so its values are evaluated for each product.
+        (KernelLogisticRegression(kernel="rbf", gamma=0.01, memory_limit=1000), X),
     ):
         machine.fit(rows, y)
         np.testing.assert_allclose(machine.decision_function(rows), expected.decision_function(X), atol=1e-4)
@@ -288,7 +289,7 @@ def test_it_stops_when_asked():
         machine.predict(X)
 
 
-# Columns with an offset, of any unit.
+# Columns with an offset, in any unit.
 
 
 def shifted(offset, spread=1.0):
@@ -339,7 +340,7 @@ def test_columns_of_any_unit(unit, variance):
     X, y = X[:, [1, 4]], np.where(np.arange(100) % 7 == 0, 1 - y, y)
     expected = LogisticRegression(variance).fit(X, y)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a prior in units of 1e155 is known to no digit
+        warnings.simplefilter("ignore", ConvergenceWarning)  # divided by 1e155 squared, the prior underflows
         prior = variance if np.isinf(variance) else max(1e-300, variance / unit / unit)
         machine = LogisticRegression(prior).fit(unit * X, y)
     if np.isinf(variance):
@@ -377,7 +378,7 @@ def test_columns_are_those_of_the_table(has_bias):
 
 @pytest.mark.parametrize("variance", [1e2, 1e4])
 def test_columns_that_are_constant_get_no_weight(variance):
-    """Not even one of rounding, where curvature all but vanishes: the corners of these pictures are empty."""
+    """The weight is exactly 0, without rounding errors, although the curvature nearly vanishes."""
     X, y = load_digits(return_X_y=True)
     X, y = X[y < 4], y[y < 4]
     constant = np.ptp(X, axis=0) == 0.0
@@ -407,7 +408,7 @@ def test_small_fits_leave_blas_one_thread_and_put_back_what_they_found():
         machine.fit(X, y)
         assert set(seen) == {1}
         assert threads() == found
-        first, second = blas_threads(1), blas_threads(1)  # of two threads, the first of which is done first
+        first, second = blas_threads(1), blas_threads(1)  # the first thread ends before the second
         first.__enter__()
         second.__enter__()
         first.__exit__(None, None, None)
@@ -420,7 +421,7 @@ def test_small_fits_leave_blas_one_thread_and_put_back_what_they_found():
 
 @pytest.mark.parametrize("limit", [None, 3])
 def test_blas_has_one_thread_whatever_thread_of_python_asks(limit):
-    """Threadpoolctl listens to the first thread that has set a limit, and to no other, until that one is done."""
+    """threadpoolctl obeys only the first thread that sets a limit, until this thread ends."""
 
     def threads():
         return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
@@ -485,7 +486,7 @@ def test_a_process_that_is_forked_during_a_fit_has_its_threads():
 
 
 def test_the_biases_of_a_certificate_leave_blas_one_thread(monkeypatch):
-    """Of 90 classes, threads that wait for each other took half a minute for a fit of a second."""
+    """With 90 classes, waiting BLAS threads once made a fit of one second take half a minute."""
     seen, pinv = set(), np.linalg.pinv
 
     def watched(*args, **kwargs):
@@ -515,7 +516,7 @@ def test_the_biases_of_a_certificate_take_few_steps_although_a_common_shift_has_
     np.testing.assert_allclose(np.exp(found[0] - found[0, 0]), np.bincount(codes) / np.bincount(codes)[0], rtol=1e-12)
 
 
-# Kernels of fewer directions than rows: K is 0 along most combinations of coefficients.
+# Kernels of low rank: K times most combinations of coefficients is 0.
 
 
 FEW_DIRECTIONS = {
@@ -579,7 +580,7 @@ def test_the_loss_of_a_row_that_is_certain_has_all_its_digits():
     np.testing.assert_allclose(gradient[2], [1.0, -1.0, np.exp(-39.0)], rtol=1e-13)
 
 
-# What a certificate must not say.
+# Claims that a certificate must not make.
 
 
 @pytest.mark.parametrize("variance", [1e4, 1e8, 1e12])
@@ -617,13 +618,13 @@ def test_the_newton_step_must_be_small():
     X, y = scale(CANCER[0][:, [1, 4]]), CANCER[1]
     machine = LogisticRegression(np.inf, tol=1e-10).fit(X, y)
     objective = Objective(Logistic(np.where(y == 1, 1.0, -1.0)), np.ones(len(y)), np.zeros(1), True)
-    off = 0.1 / np.abs(X[:, 0]).max() * np.array([[1.0], [0.0]])  # moves some row by 0.1
+    off = 0.1 / np.abs(X[:, 0]).max() * np.array([[1.0], [0.0]])  # changes the decision value of some row by 0.1
     found = linear.evaluate(objective, X, machine.coef_.T + off, machine.intercept_)
     assert found.violation.max() == pytest.approx(0.1, rel=0.1)
 
 
 def by_hand(X, y, w, variance):
-    """Primal at any bias is not here: the dual at the bias that suits w best, by bisection."""
+    """The dual objective and violation at the bias that is best for w, found by bisection."""
     signs, start = np.where(y == 1, 1.0, -1.0), X @ w
     low, high = -1e9, 1e9
     for _ in range(200):
@@ -703,7 +704,7 @@ def test_bad_input_is_refused(message):
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_with_a_penalty_newton_steps_need_no_eigenvalues(monkeypatch, n_classes):
-    """Shifting all levels of a softmax alike has no curvature, and the shortest step does not."""
+    """A common shift of all softmax scores has no curvature; the shortest Newton step does not contain it."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 4)), np.arange(60) % n_classes
     expected = LogisticRegression().fit(X, y)

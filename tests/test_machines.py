@@ -1,4 +1,4 @@
-"""Every machine of a quadratic dual: what weights, storage and limits do to it, and what each one promises."""
+"""All quadratic-programming machines: weights, storage, limits, and the guarantees of each machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOL = 1e-6
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine, and which of the tables it takes."""
+    """A machine, and which tables it accepts."""
 
     name: str
     mine: object
@@ -62,7 +62,7 @@ KERNELS = {
 
 
 def table(task, weighted):
-    """At most 200 rows of a bundled set, targets and weights, some of them 0."""
+    """At most 200 rows of a bundled data set, targets, and weights, some of them 0."""
     rng = np.random.default_rng(0)
     X, y = TABLES[task](return_X_y=True)
     X, y = scale(X), scale(y) if task == "regression" else 2.0 * y - 1.0
@@ -126,7 +126,7 @@ def test_strings_pickles_warm_starts_callbacks_and_limits(case):
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", ConvergenceWarning
-        )  # small machines are solved before a request to stop can come
+        )  # small machines are solved before a request to stop arrives
         stopped.fit(X, y)
     assert seen
     with pytest.warns(ConvergenceWarning, match="time_limit"):
@@ -164,7 +164,7 @@ def test_a_linear_quantile_of_large_penalty_is_scikit_learns(quantile):
     assert weights @ plain.pinball(y, mine.predict(X), quantile) == pytest.approx(least, rel=1e-5)
 
 
-# nu and quantiles.
+# Nu machines and quantile regression.
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["even", "weights"])
@@ -226,13 +226,13 @@ def test_nu_svc_is_libsvms(load, kernel):
     peer = sklearn.svm.NuSVC(nu=0.2, tol=1e-9, **parameters).fit(X, y)
     assert mine.certificate_.status is Status.OPTIMAL
     assert -1e-10 <= mine.certificate_.relative_gap <= 1e-4
-    # LIBSVM keeps kernel values in single precision, which rho, where it is small, makes that much of.
+    # LIBSVM stores kernel values in single precision, and a small rho amplifies the rounding error.
     np.testing.assert_allclose(mine.decision_function(X), peer.decision_function(X), rtol=5e-3, atol=5e-3)
     for name in ("dual_coef_", "intercept_", "support_", "n_support_", "classes_", "n_iter_"):
         ours, theirs = getattr(mine, name), getattr(peer, name)
         assert ours.ndim == theirs.ndim, name
     assert (mine.intercept_.shape, mine.dual_coef_.shape[0]) == (peer.intercept_.shape, peer.dual_coef_.shape[0])
-    # Divided by rho it is the C-SVC with C = 1 / rho.
+    # After division by rho, it is the C-SVC with C = 1 / rho.
     if len(mine.classes_) == 2:
         (C,) = mine.C_
         assert 1.0 / problems.half_width(mine.solution_.multipliers) == C
@@ -271,7 +271,7 @@ def test_classes_that_coincide_have_no_margin():
     assert np.isnan(machine.C_).all()
 
 
-# What one class looks like.
+# One-class machines.
 
 
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.25, 0.5])
@@ -422,7 +422,7 @@ def test_with_a_constant_diagonal_the_ball_is_the_one_class_machine():
 @pytest.mark.parametrize("gamma", ["scale", 1.0, 10.0])
 @pytest.mark.parametrize("load", [load_wine, load_diabetes, load_breast_cancer, load_digits])
 def test_optimal_machines_of_one_class_have_a_small_gap(load, gamma):
-    """With `tol` alone, it is up to a tenth: values are sums of few small numbers."""
+    """With `tol` alone, the relative gap can be up to 0.1, because values are sums of few small numbers."""
     X = scale(load().data)
     for machine in (SVDD(gamma=gamma), SVDD(0.02, gamma=gamma), OneClassSVM(nu=0.05, gamma=gamma)):
         certificate = machine.fit(X).certificate_
@@ -540,7 +540,8 @@ def test_coefficients_sum_to_0_however_wide_their_boxes(machine, C):
         X, y, weights = rng.normal(size=(12, 3)), rng.normal(size=12), rng.uniform(0.5, 2.0, 12)
         fitted = clone(machine).set_params(C=C, gamma=1.0, tol=1e-9).fit(X, y, sample_weight=weights)
         K, one = plain.gaussian(X, X, 1.0), np.ones((12, 1))
-        best = np.linalg.solve(np.block([[K, one], [one.T, 0.0]]), np.append(y, 0.0))  # through all targets
+        # The machine that interpolates all targets.
+        best = np.linalg.solve(np.block([[K, one], [one.T, 0.0]]), np.append(y, 0.0))
         np.testing.assert_allclose(fitted.solution_.beta, best[:-1], rtol=0, atol=1e-9 * np.abs(best).max())
         assert fitted.intercept_[0] == pytest.approx(best[-1], rel=1e-9)
 
@@ -576,7 +577,7 @@ def test_wrong_arguments_of_problems(make, message):
         make()
 
 
-@pytest.mark.parametrize("C", [1.0, 10.0, 100.0])  # from 10 on they begin in single precision
+@pytest.mark.parametrize("C", [1.0, 10.0, 100.0])  # from C = 10 on, fits begin in single precision
 @pytest.mark.parametrize("machine", [SVR(epsilon=0.1), NuSVR(), QuantileSVR()], ids=lambda m: type(m).__name__)
 def test_regressions_on_up_to_300_rows_end_at_the_limit_of_float64_whatever_tol_is(machine, C):
     rng = np.random.default_rng(0)

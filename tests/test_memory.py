@@ -1,4 +1,4 @@
-"""One ceiling on memory, and a true account of it: against the peak that the system sees, in processes of their own."""
+"""One limit on memory and true accounting, compared with the peak that the system measures in separate processes."""
 
 import json
 import subprocess
@@ -53,7 +53,7 @@ print(json.dumps([peak, certificate.peak_memory_bytes, X.nbytes, str(certificate
 
 
 def peak_of(name, n, p, noise=1.0, **settings):
-    """Return the peak that the system saw in a fit, the one that its certificate has, and the size of the input."""
+    """Return the measured peak of a fit, the peak in its certificate, and the size of the input, in bytes."""
     asked = json.dumps([name, n, p, noise, settings])
     done = subprocess.run([sys.executable, "-c", CHILD, asked], check=True, capture_output=True, text=True)
     peak, told, nbytes, status, _ = json.loads(done.stdout)
@@ -61,7 +61,7 @@ def peak_of(name, n, p, noise=1.0, **settings):
     return peak, told, nbytes
 
 
-# Rows that are kept (p = 100) and rows that are not, matrices of several sizes, factors, pairs, two variables a row.
+# Cached rows (p = 100) and uncached rows, matrices of several sizes, factors, pairs, and two variables a row.
 FITS = {
     "few free": ("SVC", 6000, 10, 0.3, {"C": 1.0}),
     "many free, kept rows": ("SVC", 6000, 100, 0.3, {"C": 1.0}),
@@ -95,7 +95,7 @@ def test_the_limit_is_a_ceiling_and_the_account_is_true(name, limit):
     machine, n, p, noise, settings = FITS[name]
     peak, told, _ = peak_of(machine, n, p, noise, memory_limit=limit * MEGABYTE, **settings)
     assert peak <= limit * MEGABYTE
-    assert peak <= told + 20 * MEGABYTE  # that the system's allocator keeps
+    assert peak <= told + 20 * MEGABYTE  # the allocator of the system keeps this much
     assert told <= limit * MEGABYTE
     assert told <= 1.5 * peak + 8 * MEGABYTE
 
@@ -197,7 +197,7 @@ def test_rows_that_are_kept_take_what_is_known_of_them():
         (1.0, 20, 1.0, "scale"),
         (10.0, 20, 0.3, "scale"),
         (1.0, 100, 0.3, "scale"),
-        (10.0, 6, 1.0, 0.5),  # 4,000 free in a set that holds all of them
+        (10.0, 6, 1.0, 0.5),  # 4,000 free variables in a working set of all variables
         (10.0, 6, 1.0, 1.0),  # 10,000 free
         (100.0, 20, 0.0, "scale"),
         (1000.0, 8, 0.0, "scale"),

@@ -1,4 +1,4 @@
-"""Memory that stays with the process: which user gets it next, how much stays, and that results do not depend on it."""
+"""The memory pool: which buffer is reused, how much idle memory stays, and that results do not depend on it."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from mercer.gram import memory_pool, pooled_array
 from mercer.gram.arena import Arena
 from mercer.gram.memory_pool import LARGE, SMALL, Extent, MemoryPool
 
-pytestmark = pytest.mark.full  # processes, memory and time: not in test-fast
+pytestmark = pytest.mark.full  # uses processes, much memory or much time: not in test-fast
 
 MEGABYTE = 1 << 20
 KINDS = [pytest.param(SMALL, 1000, id="small"), pytest.param(LARGE, 8 * MEGABYTE, id="large")]
@@ -23,7 +23,7 @@ mapped = pytest.mark.skipif(not memory_pool._can_be_taken_back(), reason="the sy
 
 @pytest.fixture(autouse=True)
 def _nothing_idle(nothing_idle):
-    """Free what earlier tests left."""
+    """Free the idle memory of earlier tests."""
 
 
 @pytest.mark.parametrize(("kind", "size"), KINDS)
@@ -80,7 +80,7 @@ def test_an_idle_buffer_that_is_too_small_is_freed():
 
 def test_a_buffer_beyond_the_bound_is_freed_alone():
     small, large = pooled_array(8 * MEGABYTE, np.uint8), pooled_array(600 * MEGABYTE, np.uint8)
-    del small, large  # addresses alone: nothing is written
+    del small, large  # only address space is reserved: nothing is written
     assert LARGE.idle_bytes == 8 * MEGABYTE
 
 
@@ -103,7 +103,7 @@ def test_the_system_may_take_idle_memory():
     LARGE.clear()
     array, before = pooled_array(32 * MEGABYTE, np.uint8), to_take()
     array[:] = 1
-    del array  # 32 MB stay as they are
+    del array  # the 32 MB are not returned to the system
     assert to_take() <= before + MEGABYTE
 
 
@@ -122,7 +122,7 @@ def test_threads_have_buffers_of_their_own():
 
     threads = [threading.Thread(target=use, args=(number,)) for number in range(8)]
     often = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)  # so that they overlap
+    sys.setswitchinterval(1e-5)  # frequent switches, so that the threads overlap
     try:
         for thread in threads:
             thread.start()
@@ -137,7 +137,7 @@ def test_threads_have_buffers_of_their_own():
 
 def test_fits_do_not_see_what_others_left():
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((2600, 80))  # rows are kept, and working sets grow
+    X = rng.standard_normal((2600, 80))  # rows are cached, and working sets grow
     f = X[:, :4].sum(axis=1)
     machines = [SVC(C=100.0), SVC(C=10.0, multi_class="ovr"), SVC(multi_class="joint"), SVR(C=10.0)]
     targets = [f > 0.0, np.digitize(f, [-2.0, 2.0]), np.digitize(f, [-2.0, 2.0]), f]
@@ -146,7 +146,7 @@ def test_fits_do_not_see_what_others_left():
     for machine, y, coefficients in zip(machines, targets, expected, strict=True):
         left = [pooled_array(size, np.uint8) for size in (3 * MEGABYTE, 3 * MEGABYTE, 80 * MEGABYTE, 80 * MEGABYTE)]
         for array in left:
-            array[:] = 255  # as numbers, NaN
+            array[:] = 255  # NaN, if read as numbers
         del array, left
         assert machine.fit(X, y).dual_coef_.tobytes() == coefficients
 

@@ -71,7 +71,7 @@ def test_auc_interval_at_the_edges(area):
 
 def test_auc_interval_covers_the_truth_about_as_often_as_it_says():
     rng = np.random.default_rng(0)
-    true_area = 0.760250  # of two unit normals one apart: Phi(1 / sqrt 2)
+    true_area = 0.760250  # of two normal distributions with unit variance and means one apart: Phi(1 / sqrt 2)
     covered = 0
     for _ in range(400):
         positive = np.repeat([True, False], [25, 40])

@@ -1,4 +1,4 @@
-"""Model files: whole or refused, and verified against the table that they came from."""
+"""Model files: written completely or not at all, refused if invalid, and verified against their table."""
 
 import copy
 import io
@@ -67,7 +67,7 @@ def sparse_table():
 
 
 def dense_from_one():
-    """What an svmlight file with few zeros that counts from 1 is read as: a block whose column 0 is empty."""
+    """The content of an svmlight file with few zeros that counts from 1: a block whose column 0 is empty."""
     block = np.random.default_rng(0).standard_normal((30, 4)) * [0.0, 1.0, 10.0, 100.0]
     return Table(("label",), (np.array([1.0, -1.0] * 15),), sparse.csr_array(block))
 
@@ -208,7 +208,7 @@ def test_a_model_of_every_kind_comes_back_and_verifies(case, tmp_path):
 
 
 def decisions(machine, X):
-    """What a model calls scores."""
+    """The scores of a model, computed by its machine."""
     if is_regressor(machine):
         return machine.predict(X)
     if hasattr(machine, "decision_function"):
@@ -238,14 +238,15 @@ def test_the_model_of_arrays_answers_as_the_machine_does(case, pickled):
     expected = decisions(machine, X)
     if model.has_probabilities:
         np.testing.assert_allclose(model.probabilities(X), machine.predict_proba(X), rtol=1e-9, atol=1e-12)
-    if is_classifier(machine):  # where no rounding decides, as it does for a NuSVC without a margin
+    if is_classifier(machine):  # rows whose class rounding does not decide
         clear = np.abs(expected if expected.ndim == 1 else expected[:, 0]) > 1e-9
         np.testing.assert_array_equal(model.predict(X)[clear], machine.predict(X)[clear])
     np.testing.assert_allclose(model.scores(X), expected, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(expected).max()))
     assert verify(model, X if y is None else X.assign(y=y)).findings == ()
-    if pickled and case in ("SVR stopped", "SVDD enclosing"):  # no coefficient at its bound tells of weights
+    # No coefficient is at its bound, so the file does not determine the weights.
+    if pickled and case in ("SVR stopped", "SVDD enclosing"):
         return
-    if weights is None or case == "KernelRidge singular":  # nor do weights of what is interpolated
+    if weights is None or case == "KernelRidge singular":  # nor does an interpolating machine
         return
     with pytest.raises(ValueError, match=r"must be what the machine was fitted (on|with)"):
         as_model(machine, X, y, np.where(weights > 0.0, 1.01 * weights, 0.0) + 0.01 * (np.arange(len(X)) == 9))
@@ -739,7 +740,7 @@ def test_bounds_that_make_much_of_rounding_are_no_disagreement(n, C):
     frame = pd.DataFrame(X).rename(columns=str).assign(y=y)
     assert verify(model, frame).findings == ()
     part = model.parts[0]
-    # What is told of the dual objective does not depend on C; of the primal one, less and less.
+    # The dual objective does not depend on C; the primal objective depends on it less and less as C grows.
     for claim, factor in [("dual", 1.0001), ("primal", 1.001)][: 2 if C == 1e6 else 1]:
         wrong = replace(part.certificate, **{claim: factor * getattr(part.certificate, claim)})
         assert not verify(replace(model, parts=(replace(part, certificate=wrong),)), frame).ok
@@ -1168,7 +1169,7 @@ def test_not_model_files(tmp_path):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A file, its bytes, its table and the decision values of its model."""
+    """A model file, its bytes, its table and the decision values of its model."""
     table, model = fitted("mixed columns")
     path = tmp_path_factory.mktemp("fuzz") / "m.mercer"
     save_model(path, model)
@@ -1183,7 +1184,7 @@ def members_of(data):
 def zipped(members):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a name that is there twice
+        warnings.simplefilter("ignore")  # the same name occurs twice
         for name, data in members:
             archive.writestr(name, data)
     return buffer.getvalue()
@@ -1217,13 +1218,13 @@ def test_damage_never_gets_through(whole, data):
         loaded = load_model(path)
     except ModelFileError:
         return
-    # Bytes that mean nothing, such as a date; or the same member under its own name again.
+    # The changed bytes have no meaning, such as a date, or a member was replaced by itself.
     assert kind in ("bytes", "members swapped")
     np.testing.assert_array_equal(loaded.decision_values(table), expected)
 
 
 def places(document, path=()):
-    """The paths to everything in a JSON document."""
+    """The paths to all values in a JSON document."""
     children = (
         document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
     )
@@ -1238,7 +1239,7 @@ ODD_VALUES = (
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """The bytes of a file of every kind of machine, and its table."""
+    """The bytes of a model file for every kind of machine, and the table."""
     folder, found = tmp_path_factory.mktemp("kinds"), {}
     for case in KINDS:
         table, model = of_kind(case)
@@ -1307,7 +1308,7 @@ def test_an_unknown_entry_is_refused(saved, place):
 
 
 def use_if_it_loads(path, table):
-    """Whatever a file holds: it is refused, or may be used, and says what is wrong with it."""
+    """Whatever the file contains, it is refused, or it can be used and its errors are reported."""
     try:
         model = load_model(path)
     except ModelFileError:
@@ -1316,11 +1317,11 @@ def use_if_it_loads(path, table):
     for use in (model.scores, model.predict, *shares, lambda table: verify(model, table)):
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", TableWarning)  # it knows other categories
+                warnings.simplefilter("ignore", TableWarning)  # the model has other categories
                 use(table)
         except TableError:
-            pass  # it wants another table
-        except ValueError as error:  # numbers that are fine by themselves, but too large together
+            pass  # the model needs another table
+        except ValueError as error:  # each number is valid, but together they overflow
             if "not finite" not in str(error):
                 raise
 

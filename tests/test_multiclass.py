@@ -1,4 +1,4 @@
-"""Several classes by machines for two: the same machines as each alone, on one shared Gram matrix."""
+"""Several classes by two-class machines: equal to machines trained alone, on one shared Gram matrix."""
 
 import pickle
 from dataclasses import replace
@@ -25,7 +25,7 @@ from mercer.solvers.driver import drive
 from pairs import every_pair
 
 X, y = load_iris(return_X_y=True)
-X = np.tile(X, 17) / 17**0.5  # the same distances, in rows long enough that keeping kernel values pays
+X = np.tile(X, 17) / 17**0.5  # the same distances, in rows so long that caching kernel values is worthwhile
 KERNEL = RBF(gamma=0.5)
 TIGHT = Limits(tol=1e-8)
 
@@ -64,7 +64,7 @@ def test_one_versus_one_is_independent_machines(keep):
         rows = np.flatnonzero((y == i) | (y == j))
         signs = np.where(y[rows] == i, 1.0, -1.0)
         alone = solve(c_svc(signs, 2.0), Gram(KERNEL, as_data(X[rows])), control=Control(TIGHT))
-        # Not to the bit: distances are taken around the mean of other rows.
+        # Not equal to the last bit: distances are computed around the mean of other rows.
         np.testing.assert_allclose(raw[:, column], K[:, rows] @ alone.beta + alone.bias, atol=1e-6)
         assert machines.solutions[column].certificate.dual == pytest.approx(alone.certificate.dual, rel=1e-9)
         assert not machines.coefficients[np.setdiff1d(np.arange(150), rows), column].any()
@@ -150,7 +150,8 @@ def test_each_machine_has_the_time_that_those_before_it_left(monkeypatch):
 
     monkeypatch.setattr(select, "drive", listening)
     machines = train(gram(), y, 3, 1.0, control=Control(Limits(max_seconds=60.0)))
-    assert [solution.limits.max_seconds for solution in machines.solutions] == [60.0] * 3  # what was asked for
+    # Each solution keeps the limit of the fit.
+    assert [solution.limits.max_seconds for solution in machines.solutions] == [60.0] * 3
     assert left[0] == pytest.approx(60.0, abs=1e-2)
     assert left[0] > left[1] > left[2]
     assert left[1] == pytest.approx(left[0] - machines.solutions[0].seconds, abs=1e-2)
@@ -196,7 +197,7 @@ def test_a_matrix_is_looked_at_once_for_all_its_pairs():
     shared = Gram(Precomputed(), GivenValues(K))
     train(shared, y, 3, 1.0, control=Control(Limits(max_iter=0)))
     assert shared.is_convex
-    assert shared.n_values == 128**2 + 150**2  # two looks, and no step that would take more
+    assert shared.n_values == 128**2 + 150**2  # two checks of definiteness, and no solver step
 
 
 # Scores.
@@ -217,8 +218,8 @@ def test_the_largest_of_one_versus_rest_wins():
 
 
 def test_votes_by_hand():
-    # Pairs (0, 1), (0, 2) and (1, 2). Row 0: class 0 wins twice. Row 1: one vote each, and class 1 with the most
-    # confidence: -0.1 + 0.2 = 0.1, 0.1 + 3 = 3.1 and -0.2 - 3 = -3.2.
+    # Pairs (0, 1), (0, 2) and (1, 2). Row 0: class 0 wins two votes. Row 1: each class has one vote, and class 1 the
+    # largest confidence: -0.1 + 0.2 = 0.1, 0.1 + 3 = 3.1 and -0.2 - 3 = -3.2.
     raw = np.array([[1.0, 2.0, -1.0], [-0.1, 0.2, -3.0]])
     raw[1] = [0.1, -0.2, 3.0]
     scores = class_scores(raw, 3, "ovo")
@@ -253,7 +254,7 @@ def test_a_machine_that_cannot_decide_votes_for_its_second_class():
 
 
 def test_classes_against_the_rest_share_the_whole_matrix():
-    """Cheap values too: it is evaluated once, and for each class what its certificate needs."""
+    """Also for cheap kernel values: the matrix is evaluated once; each certificate adds its own evaluations."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(900, 3)), rng.integers(0, 4, 900)
     with pytest.warns(IndefiniteKernelWarning):
@@ -278,7 +279,7 @@ def test_linear_machines_on_few_rows():
 
 @pytest.mark.parametrize("n", [150, 500])
 def test_machines_against_the_rest_share_the_whole_matrix(n):
-    """Short rows are not kept, for evaluating them costs no more than looking them up; the whole matrix is shared."""
+    """Short rows are not cached, because evaluating them is as fast as a lookup; the whole matrix is shared."""
     rng = np.random.default_rng(n)
     X, y = rng.normal(size=(n, 5)), rng.integers(0, 6, n)
     gram = Gram(RBF(gamma=0.3), as_data(X), keep=CachePolicy.EXPENSIVE)
@@ -286,7 +287,7 @@ def test_machines_against_the_rest_share_the_whole_matrix(n):
     certificates = [solution.certificate for solution in machines.solutions]
     evaluated = sum(
         n * c.n_support for c in certificates
-    )  # each certificate evaluates its own values, apart from the solver
+    )  # each certificate evaluates its own values, independently of the solver
     assert gram.n_values <= 1.1 * n * n + evaluated
     for k, solution in enumerate(machines.solutions):
         alone = solve(c_svc(np.where(y == k, 1.0, -1.0), 1.0), Gram(RBF(gamma=0.3), as_data(X)))
@@ -304,9 +305,9 @@ def test_certificates_are_computed_again_on_one_gram_matrix_with_the_threads_of_
 
 @every_pair(scheme=["ovo", "ovr", "joint"], size=["small", "large"], kind=[(4, False), (200, False), (4, True)])
 def test_ten_classes_evaluate_at_most_one_gram_matrix(scheme, size, kind, monkeypatch):
-    """Unshared it would be 1.8 of them by pairs, 10 against the rest; certificates are counted in."""
+    """Unshared, the evaluations would be 1.8 matrices for pairs, and 10 for one-versus-rest, with certificates."""
     p, by_python = kind
-    if size == "large":  # the ways that problems take which are too many or too large for one native call
+    if size == "large":  # solver paths for problems that are too many or too large for one native call
         monkeypatch.setattr(small_problems, "SMALL_AMONG_MANY", 0)
         monkeypatch.setattr(working_set_sizes, "WHOLE_PROBLEM", 100)
         monkeypatch.setattr(working_set_sizes, "_WORKING_SETS", (128, 256))
@@ -316,23 +317,24 @@ def test_ten_classes_evaluate_at_most_one_gram_matrix(scheme, size, kind, monkey
     kernel = RBF(gamma=0.5 / p)
     if by_python:
         monkeypatch.setattr(backends, "MAX_PROGRAM", 0)
-    machine = SVC(kernel=kernel, C=5.0, multi_class=scheme, n_jobs=2).fit(rows, labels)  # each thread has memory
+    # Each thread needs memory of its own.
+    machine = SVC(kernel=kernel, C=5.0, multi_class=scheme, n_jobs=2).fit(rows, labels)
     certificate = machine.certificate_
     assert certificate.status is Status.OPTIMAL
-    if size == "large" and scheme != "joint" and not by_python:  # tiles are sooner than rows of the whole are written
+    if size == "large" and scheme != "joint" and not by_python:  # evaluating tiles is faster than writing whole rows
         assert certificate.n_kernel_values > 900**2
-        assert certificate.peak_memory_bytes < 8 * 900**2  # which is what would be kept
+        assert certificate.peak_memory_bytes < 8 * 900**2  # the size of a cache of all values
         return
     assert certificate.n_kernel_values <= 900**2
     kept = 8 * 900**2
-    assert certificate.peak_memory_bytes <= (6 if by_python else 4) * kept  # what is kept, working sets, and blocks
-    # Of what others leave, kept rows have three quarters.
+    assert certificate.peak_memory_bytes <= (6 if by_python else 4) * kept  # cached values, working sets and blocks
+    # The row cache takes three quarters of the memory that other uses leave.
     others = (1 << 30) - Gram(kernel, as_data(rows), memory_limit=1 << 30)._store.room
     limit = others + kept * 4 // 3 - 8
     unshared = SVC(kernel=kernel, C=5.0, multi_class=scheme, memory_limit=limit).fit(rows, labels)
     np.testing.assert_allclose(machine.decision_function(rows), unshared.decision_function(rows), atol=0.02)
     if scheme == "ovr" and size == "large":
-        unshared.set_params(memory_limit=(16 << 20) + kept // 2).fit(rows, labels)  # for a third of the rows
+        unshared.set_params(memory_limit=(16 << 20) + kept // 2).fit(rows, labels)  # a cache for a third of the rows
         assert unshared.certificate_.n_kernel_values > 900**2
 
 

@@ -1,4 +1,4 @@
-"""Classifiers that remember rows: votes, sums and networks, against plain NumPy and scikit-learn."""
+"""Instance-based classifiers: voting, sums and networks, against plain NumPy and scikit-learn."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Every machine that claims an optimum: the objective that it names in plain NumPy, its gap proved, and its peers'."""
+"""Machines that claim an optimum: their objective and gap in plain NumPy, compared with other programs."""
 
 from __future__ import annotations
 
@@ -48,9 +48,10 @@ AGREED = 1e-5
 
 @dataclass(frozen=True)
 class Point:
-    """A machine at its rows of positive weight `s`: kernel values, targets, 1/2 ||w||^2 and decision values.
+    """A machine on its rows of positive weight `s`: kernel values, targets, 1/2 ||w||^2 and decision values.
 
-    `values` are without the bias; `beta` are coefficients, with a column for each output where there are several.
+    `values` are decision values without the bias. `beta` are coefficients, with a column for each output if there are
+    several.
     """
 
     K: np.ndarray
@@ -61,18 +62,18 @@ class Point:
     bias: Any
     beta: np.ndarray | None = None
     machine: Any = None
-    ended: bool = True  # of peers: before their limit of steps
+    ended: bool = True  # other programs: whether they ended before their limit of steps
 
     @property
     def f(self):
         return self.values + self.bias
 
 
-# What machines minimise, and the dual objectives of what they found, whose constraints are checked.
+# The objectives of the machines, and the dual objectives of their solutions, whose constraints are checked.
 
 
 def between(beta, low, high, total=None):
-    """Check a point of a box, and its sum where that is prescribed."""
+    """Check that a point is in its box, and its sum if that is prescribed."""
     size = np.abs(beta).sum()
     assert (beta >= low - 1e-12 * size).all()
     assert (beta <= high + 1e-12 * size).all()
@@ -108,7 +109,7 @@ def tube(C, epsilon, squared=False, bias=True):
 
 
 def level(values, share, weights):
-    """The value above which there is at most this share of the weights."""
+    """The value above which at most this share of the weights lies."""
     order = np.argsort(-values)
     return values[order][np.searchsorted(np.cumsum(weights[order]), share * weights.sum() * (1.0 - 1e-12))]
 
@@ -138,7 +139,7 @@ def pinball(C, q):
 
 
 def margin_of_share(nu):
-    """Of the multiple with margins of 1: the least over all multiples, and the dual point before rho divided it."""
+    """NuSVC, scaled to margins of 1: the minimum over all scalings, and the dual point before the division by rho."""
 
     def primal(p):
         gain = nu * p.s.sum() - p.s @ np.maximum(0.0, 1.0 - p.y * p.f)
@@ -166,7 +167,7 @@ def support_of_rows(nu):
 
 
 def ball(C):
-    """Half of the ball's, with its centre at w."""
+    """Half of the squared radius of the ball, with its centre at w."""
 
     def primal(p):
         distances = np.diag(p.K) - 2.0 * p.values + 2.0 * p.quadratic
@@ -209,7 +210,7 @@ def squares(penalty, bias=True):
 
 
 def likelihood(variance):
-    """Of signs, or class numbers; the dual point are the derivatives at the biases that make them add up to 0."""
+    """Logistic loss of signs or class numbers; the dual point is the derivative at biases for which it sums to 0."""
 
     def primal(p):
         if p.f.ndim == 1:
@@ -225,14 +226,14 @@ def likelihood(variance):
             second = np.diag(p.s @ shares) - (p.s[:, None] * shares).T @ shares
             f = f + np.linalg.pinv(second, hermitian=True) @ u.sum(axis=0)
         np.testing.assert_allclose(u.sum(axis=0), 0.0, atol=1e-12 * p.s.sum())
-        squared = (u * (p.K @ u)).sum() / (2.0 if p.f.ndim == 1 else 1.0)  # u_0 = -u_1, and one of them counts
+        squared = (u * (p.K @ u)).sum() / (2.0 if p.f.ndim == 1 else 1.0)  # u_0 = -u_1, and only one of them counts
         return p.s @ entr(shares).sum(axis=1) - 0.5 * variance * squared
 
     return primal, dual
 
 
 def coefficients(penalty):
-    """The dual point is the certificate's, whose constraints are checked here: no attribute holds it."""
+    """The dual point is from the certificate, because no attribute contains it; its constraints are checked here."""
 
     def primal(p):
         alpha = p.y * p.beta / p.s
@@ -248,8 +249,8 @@ def coefficients(penalty):
     return primal, dual
 
 
-# Other programs that minimise it: on kernel values, or on columns Z with Z Z' = K, on which a linear machine is the
-# kernel machine.
+# Other programs for the same problem: on kernel values, or on columns Z with Z Z' = K, on which a linear machine is
+# equal to the kernel machine.
 
 
 def libsvm(peer):
@@ -289,14 +290,14 @@ def ridge_on_values(K, y, s):
 
 @dataclass(frozen=True)
 class Machine:
-    """One row of the table: a machine, its primal and dual objective, and another program that minimises it."""
+    """One row of the table: a machine, its primal and dual objective, and another program for the same problem."""
 
     name: str
     mine: Any
     task: str
     objectives: tuple[Callable[[Point], float], Callable[[Point], float]]
     peer: Callable[..., Point] | None = None
-    above: float = AGREED  # by how much more of the objective the peer may miss the optimum
+    above: float = AGREED  # relative excess of the objective that is permitted to the other program
 
 
 LIKELIHOOD = on_columns(LikelihoodOfColumns(C=1.5, tol=1e-8, max_iter=100_000))
@@ -317,7 +318,7 @@ MACHINES = [
         hinge(2.0, squared=True, bias=False),
         liblinear(sklearn.svm.LinearSVC(loss="squared_hinge")),
     ),
-    Machine(  # LIBSVM's kernel values are in single precision, which rho, where it is small, makes much of
+    Machine(  # LIBSVM's kernel values are float32, and a small rho amplifies their rounding
         "NuSVC", NuSVC(nu=0.2), "two", margin_of_share(0.2), libsvm(sklearn.svm.NuSVC(nu=0.2)), above=1e-4
     ),
     Machine(
@@ -420,11 +421,12 @@ FOLDER = {
 
 
 def rows_of(X, y, task, n):
-    """Some rows at random, columns and numbers scaled; two classes are the largest one against the rest."""
+    """Some random rows, with columns and numbers scaled; two classes are the largest one against the rest."""
     X, y = np.asarray(X, dtype=float), np.asarray(y)
     rows = np.random.default_rng(0).permutation(len(X))[:n]
     X, y = X[rows], y[rows]
-    X = scale(X[:, np.ptp(X, axis=0) > 0.0], with_mean=task != "rows")  # the mean of what is centred is like no row
+    # A centred table would have a mean of 0, unlike any row.
+    X = scale(X[:, np.ptp(X, axis=0) > 0.0], with_mean=task != "rows")
     y = scale(y.astype(float)) if task == "numbers" else y
     if task == "two":
         names, counts = np.unique(y, return_counts=True)
@@ -435,7 +437,7 @@ def rows_of(X, y, task, n):
 
 
 def weights_of(kind, task, y):
-    """What is passed to `fit`, which class weights, and what rows weigh in the end."""
+    """The weights for `fit`, the class weights, and the resulting weight of each row."""
     s = np.random.default_rng(1).integers(0, 4, y.size) * 0.5 if kind == "sample" else np.ones(y.size)
     if kind != "class":
         return (s if kind == "sample" else None), {}, s
@@ -444,7 +446,7 @@ def weights_of(kind, task, y):
 
 
 def found_by(machine, formula, X, y, s):
-    """The point of a fitted machine, from its attributes alone; rows of weight 0 have no coefficient."""
+    """The point of a fitted machine, from its public attributes; rows of weight 0 have no coefficient."""
     kept = s > 0.0
     K = formula(X[kept], X[kept])
     if hasattr(machine, "dual_coef_"):
@@ -486,7 +488,7 @@ def check(case, kernel, kind, X, y):
     assert -1e-9 * size <= primal - dual <= AGREED * size
     if case.peer is not None:
         with warnings.catch_warnings(), threadpool_limits(1):
-            warnings.simplefilter("ignore")  # of deprecation, and of steps that are too many
+            warnings.simplefilter("ignore")  # deprecation, and limits of steps
             peer = case.peer(point.K, point.y, point.s)
         theirs = case.objectives[0](peer)
         size = max(1.0, abs(theirs))
@@ -499,7 +501,7 @@ def has_kernels(machine):
 
 
 def rows_of_the_table(sets):
-    """Machines by data sets by weights by kernels; class weights for what has classes."""
+    """All machines by data sets, weights and kernels; class weights for classifiers."""
     return [
         pytest.param(case, data, kind, kernel, id=f"{case.name}-{data}-{kind}-{kernel}")
         for case in MACHINES
@@ -530,7 +532,7 @@ def test_so_it_is_on_more_rows_of_more_tables(case, data, kind, kernel):
 
 
 def test_the_table_is_whole():
-    """All that have a certificate: the perceptron and machines that vote claim none, a network has its machine's."""
+    """The table has all machines that have a certificate of their own."""
     rows = np.arange(12.0)[:, None]
     claiming = set()
     for name, home in mercer._HOMES.items():

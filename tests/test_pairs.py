@@ -1,4 +1,4 @@
-"""The combinations of parameters that tests run: every two values meet, in few rows."""
+"""The combinations of test parameters: every two values occur together, in few combinations."""
 
 from itertools import combinations, product
 

@@ -1,4 +1,4 @@
-"""Classes from single precision are those of double precision."""
+"""Predicted classes are those of double precision, although most rows need single precision only."""
 
 from itertools import combinations, product
 
@@ -40,7 +40,7 @@ def test_the_classes_are_those_of_double_precision(kernel, scheme, n_classes, se
     X[:9] = S
     coefficients = rng.normal(size=(9, n_machines)) * rng.integers(0, 2, (9, n_machines))
     support, data = as_data(sp.csr_array(S) if csr else S), as_data(sp.csr_array(X) if csr else X)
-    # Biases that put some rows next to a boundary.
+    # These biases put some rows next to a decision boundary.
     biases = -decision_values(KERNELS[kernel], data, support, coefficients, np.zeros(n_machines))[rng.integers(40)]
     exact = winners(
         class_scores(decision_values(KERNELS[kernel], data, support, coefficients, biases), n_classes, scheme)
@@ -52,7 +52,7 @@ def test_the_classes_are_those_of_double_precision(kernel, scheme, n_classes, se
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
 @pytest.mark.parametrize("scheme", ["ovo", "ovr", "joint"])
 def test_a_row_whose_class_errors_could_change_is_open(n_classes, scheme):
-    """Errors move each decision value its own way: two that are nearly the same meet after half the difference."""
+    """Errors move decision values independently: two close values can swap if both are off by half the difference."""
     rng = np.random.default_rng(0)
     n_machines = 1 if n_classes == 2 else n_classes * (n_classes - 1) // 2 if scheme == "ovo" else n_classes
     raw, doubts = rng.integers(-12, 13, (3000, n_machines)) / 10.0, rng.choice([0.01, 0.04, 0.06], (n_classes, 3000))
@@ -71,14 +71,15 @@ def test_a_row_whose_class_errors_could_change_is_open(n_classes, scheme):
 
 
 def test_a_vote_that_counts_for_nothing_leaves_no_row_open():
-    # Class 0 beats 1 and 2 for certain; which of these is second does not matter. Then class 1 may tie with it.
+    # Class 0 certainly beats 1 and 2, and the order of these does not matter. In the second row, class 1 may tie with
+    # it.
     raw = np.array([[1.0, 1.0, 0.01], [1.0, 0.01, 1.0]])
     assert prediction._is_open(raw, np.full((3, 2), 0.05), 3, "ovo").tolist() == [False, True]
     assert prediction._is_open(np.full((1, 3), np.nan), np.full((3, 1), 0.05), 3, "ovo").all()
 
 
 def pairs(n_classes, n_support, seed=0, rest=0.3):
-    """Coefficients of machines for pairs of classes, some of them 0, for vectors of classes in any order."""
+    """Coefficients of machines for pairs of classes, some of them 0; the support vectors are in no order."""
     rng = np.random.default_rng(seed)
     own = rng.integers(0, n_classes, n_support)
     inside = np.array([[code in pair for pair in combinations(range(n_classes), 2)] for code in own])
@@ -86,7 +87,7 @@ def pairs(n_classes, n_support, seed=0, rest=0.3):
 
 
 def by_pairs(table, n_classes):
-    """The same in LIBSVM's layout."""
+    """The same coefficients in LIBSVM's layout."""
     vectors, machines = np.nonzero(table)
     return PairCoefficients.of_entries(Entries(vectors, machines, table[vectors, machines], *table.shape), n_classes)
 
@@ -122,7 +123,7 @@ def test_vectors_of_one_class_are_evaluated_together():
 
 @given(seed=st.integers(0, 2**32 - 1), n_classes=st.integers(3, 7))
 def test_a_vector_whose_machines_share_no_class_is_in_several_groups(seed, n_classes):
-    """A file may hold such a model; what is listed twice adds up."""
+    """A model file can contain such a model; coefficients that are listed twice are added."""
     rng, n_machines = np.random.default_rng(seed), n_classes * (n_classes - 1) // 2
     entries = Entries(rng.integers(0, 9, 30), rng.integers(0, n_machines, 30), rng.normal(size=30), 9, n_machines)
     np.testing.assert_allclose(
@@ -156,14 +157,14 @@ def test_pairs_of_many_classes(kernel, n_classes, seed, height):
 
 @pytest.mark.parametrize("n_classes", [3, 5])
 def test_the_bound_of_a_pair_is_that_of_both_classes(n_classes, monkeypatch):
-    """What one class leaves open and the other one does is open, as far as both together are off."""
+    """The bound of a pair is the sum of the bounds of its two classes."""
     coefficients, rng, rooms = by_pairs(pairs(n_classes, 40, rest=0.0), n_classes), np.random.default_rng(0), []
     support, data, kernel = as_data(rng.normal(size=(40, 3))), as_data(rng.normal(size=(50, 3))), RBF(gamma=0.5)
     backend, _ = select_backend(kernel, support)
     alone = [
         backend.matvec_bounded(data, None, support, one.vectors, one.coefficients)[1] for one in groups_of(coefficients)
     ]
-    if n_classes == 3:  # one group, whose bound is that of each machine
+    if n_classes == 3:  # one group, whose bound is the bound of each machine
         alone = [0.5 * alone[0]] * 3
 
     def look(raw, doubts, *_):
@@ -197,7 +198,7 @@ def test_most_rows_need_no_double_precision(monkeypatch):
     np.testing.assert_array_equal(labels, machine.decision_function(new) > 0.0)
 
 
-# One column a class: the largest is what is predicted.
+# With one column for each class, the largest score is predicted.
 
 CLASSIFIERS = [
     *(
@@ -229,7 +230,7 @@ def name_of(machine):
 @pytest.mark.parametrize("machine", CLASSIFIERS, ids=name_of)
 @pytest.mark.parametrize("stored", [np.float64, np.float32])
 def test_the_largest_score_is_what_is_predicted(machine, stored):
-    """On rows at random, and on rows halfway between mirrored classes, where scores tie but for rounding."""
+    """Random rows, and rows halfway between mirrored classes, where scores are equal up to rounding."""
     rng = np.random.default_rng(0)
     corners = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
     labels = np.array(["d", "b", "a", "c"])
@@ -255,7 +256,7 @@ def test_the_largest_score_is_what_is_predicted(machine, stored):
 @pytest.mark.parametrize("scheme", ["ovo", "ovr", "joint"])
 @given(seed=st.integers(0, 2**32 - 1), n_classes=st.integers(3, 5))
 def test_the_largest_score_is_what_is_predicted_of_repeats_too(scheme, seed, n_classes):
-    """Classes of the same rows tie everywhere: whatever rounding makes of that, both say the same."""
+    """If classes have the same rows, all scores are equal up to rounding; both methods must break the tie alike."""
     rng = np.random.default_rng(seed)
     rows = np.round(rng.normal(size=(6, 2)), 1)
     X, y = np.tile(rows, (n_classes, 1)), np.repeat(np.arange(n_classes), 6)

@@ -82,7 +82,7 @@ def test_the_predicted_class_is_the_most_probable(name, options, weighted):
 
 
 def brute_force(machine, X, y, w):
-    """Decision values of the machines for two classes, each fitted without the row."""
+    """Decision values of the two-class machines, each refitted without the row."""
     n = y.size
     codes = np.searchsorted(machine.classes_, y)
     full = clone(machine).set_params(decision_function_shape=machine.multi_class, probability=False, tol=1e-10)
@@ -187,21 +187,21 @@ def test_nothing_is_drawn():
 
 @pytest.mark.parametrize("calibration", CALIBRATIONS)
 def test_balanced_weights_balance_what_is_bound_and_not_what_is_free(calibration):
-    """Of two normals, one a tenth as frequent: bound probabilities are 1/2 where the machine is undecided."""
+    """Two normal distributions, one a tenth as frequent: bound probabilities are 1/2 at a decision value of 0."""
     rng = np.random.default_rng(0)
     y = np.arange(1100) < 100
     X = rng.standard_normal((1100, 2)) + 1.2 * y[:, None]
     machine = SVC(C=0.1, class_weight="balanced", probability=True, calibration=calibration).fit(X, y)
     found = machine.predict_proba(X)[:, 1].mean()
     if calibration.startswith("free"):
-        assert found == pytest.approx(1 / 11, abs=0.01)  # the share that there is
+        assert found == pytest.approx(1 / 11, abs=0.01)  # the true share
     else:
         assert found > 0.2
     assert machine.calibration_.free == calibration.startswith("free")
 
 
 def _calibration_error(probabilities, right, n_groups=10):
-    """How far the probability of the most probable class is from the share that is right, in groups of equal size."""
+    """The mean difference between the largest probability and the share of correct rows, in groups of equal size."""
     order = np.argsort(probabilities, kind="stable")
     parts = np.array_split(order, n_groups)
     return sum(part.size * abs(probabilities[part].mean() - right[part].mean()) for part in parts) / order.size
@@ -288,7 +288,7 @@ def test_fits_without_an_end_have_none(limit):
 
 def test_a_pass_that_takes_too_long_is_left_out():
     X, y = table("two")
-    machine = SVC(probability=True, tol=1e9, max_seconds=1e-6)  # at once at the optimum, so to say
+    machine = SVC(probability=True, tol=1e9, max_seconds=1e-6)  # with this tolerance, the fit itself ends at once
     with pytest.warns(
         ConvergenceWarning, match="SVC has no probabilities: the leave-one-out pass .* Raise max_seconds"
     ):
@@ -360,7 +360,7 @@ def test_whoever_has_decision_values_can_have_probabilities():
 
 
 def without_row(machine, i, X, y, w):
-    """Decision value of row i by the machine fitted to the others, kernel and class weights held."""
+    """Decision value of row i by the machine fitted to the other rows, with the same kernel and class weights."""
     others = np.delete(np.arange(y.size), i)
     held = {"probability": False}
     if hasattr(machine, "kernel_"):
@@ -426,7 +426,7 @@ def test_ctrl_c_ends_the_pass_wherever_it_comes(scheme):
                 Timer(0.003, signal.raise_signal, [signal.SIGINT]).start()
             check()
 
-        for _ in range(50):  # it may come when one is over
+        for _ in range(50):  # the signal may come after a pass has ended
             values = run(once)
             if np.isnan(values).any():
                 break
@@ -499,7 +499,7 @@ def test_the_pass_gives_a_sign_of_life(machine, capsys):
 
 
 def values_of_folds(machine, X, y, codes):
-    """Decision values of machines fitted without each fold, kernel and class weights held."""
+    """Decision values of machines fitted without each fold, with the same kernel and class weights."""
     folds = fold_numbers(codes, machine.classes_.size)
     held = {"kernel": machine.kernel_} if hasattr(machine, "kernel_") else {}
     if hasattr(machine, "class_weight_"):
@@ -544,7 +544,7 @@ def test_folds_are_even_and_every_row_of_a_small_class_has_its_own():
         assert in_each.max() - in_each[in_each > 0].min() <= 1
     assert np.ptp(np.bincount(folds)) <= 3
     folds = fold_numbers(np.zeros(1000, dtype=np.int64), 1)
-    for period in (2, 5, 7, 10, 12, 24):  # rows that come hour by hour, say, or by weekday
+    for period in (2, 5, 7, 10, 12, 24):  # periods in the order of rows, such as hours or weekdays
         shares = np.array([np.bincount(folds[day::period], minlength=5) for day in range(period)]) * period / 200
         assert 0.6 < shares.min() <= shares.max() < 1.7
 

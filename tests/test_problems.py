@@ -1,4 +1,4 @@
-"""Frozen problems: what each function promises of its box, its groups, its starting point and its loss."""
+"""Frozen problems: the box, groups, starting point and loss of each problem type."""
 
 import math
 from dataclasses import FrozenInstanceError
@@ -60,7 +60,7 @@ def test_the_primal_is_as_steep_as_it_is_said_to_be(case, seed, where, reach):
     problem, rng = case.problem(labels()), np.random.default_rng(seed)
     values = where * rng.normal(size=problem.n)
     if problem.rows is None:
-        values[::2] = -problem.linear[::2] + reach * rng.normal(size=values[::2].size)  # next to an edge of the loss
+        values[::2] = -problem.linear[::2] + reach * rng.normal(size=values[::2].size)  # close to a kink of the loss
     multipliers = 0.1 * rng.normal(size=problem.n_groups)
     steepness = problem.steepness(values, multipliers, reach)
     primal = problem.primal(1.0, values, multipliers)
@@ -83,7 +83,7 @@ def test_a_vertex_is_the_best_feasible_point_for_its_gradient(case, seed):
     assert (point <= problem.upper).all()
     rounding = 1e-14 * (problem.upper - problem.lower).sum()
     np.testing.assert_allclose(problem.group_totals(point), totals, atol=rounding)
-    for members in problem.members:  # no pair of variables has anything to gain
+    for members in problem.members:  # no pair of variables can decrease the objective
         g, beta = gradient[members], point[members]
         grow, shrink = beta < problem.upper[members], beta > problem.lower[members]
         assert g[shrink].max(initial=-np.inf) <= g[grow].min(initial=np.inf)
@@ -102,7 +102,7 @@ def test_of_equal_gradients_the_first_goes_up_first(gradient, share, seed):
     point = vertex(gradient, lower, upper, total)
     filled = [u for u in np.argsort(gradient, kind="stable") if upper[u] > lower[u]]
     shares = [(point[u] - lower[u]) / (upper[u] - lower[u]) for u in filled]
-    assert sorted(shares, reverse=True) == shares  # full, then one between, then empty
+    assert sorted(shares, reverse=True) == shares  # first full shares, then one partial share, then empty ones
     assert sum(0.0 < one < 1.0 for one in shares) <= 1
     assert point.sum() == pytest.approx(total, abs=1e-14 * max(1, gradient.size))
 
@@ -227,7 +227,7 @@ def test_nearest_points_start_at_one_row_of_each_class():
     problem = nearest_points([-1, 1, 1])
     assert problem.start.tolist() == [-1.0, 1.0, 0.0]
     assert problem.group_totals(problem.start).tolist() == [-1.0, 1.0]
-    # Half of ||w||^2 less the distance of the planes f = -1 and f = 2, or of those moved until all is beyond them.
+    # Half of ||w||^2 minus the distance between the planes f = -1 and f = 2, shifted until all rows are outside.
     assert problem.primal(6.0, np.array([-1.0, 2.0, 3.0]), np.array([-1.0, 2.0])) == 3.0 - 3.0
     assert problem.primal(6.0, np.array([-1.0, 2.0, 1.5]), np.array([-1.0, 2.0])) == 3.0 - 2.5
 
@@ -273,16 +273,16 @@ def test_variables_that_only_rounding_keeps_from_bounds_are_put_there_where_no_o
     np.testing.assert_array_equal(beta, [1.0, 0.0, -1.0, 0.0])
     free = np.array([1.0 - 3e-16, 0.5, -1.0, -0.5])
     problem.balance(free)
-    assert free[0] == 1.0 - 3e-16  # another is free: nothing hangs on this one
+    assert free[0] == 1.0 - 3e-16  # another variable is free, so this one need not be exactly at its bound
     assert free.sum() == 0.0
     narrow = c_svc([1.0, -1.0, 1.0], [1.0, 1.0 + 2.0 * EPS, 5.0 * EPS])
     beta = np.array([1.0, -1.0 - 2.0 * EPS, 2.0 * EPS])
     narrow.balance(beta)
-    assert beta[2] == 2.0 * EPS  # a box as narrow as rounding has an inside too
+    assert beta[2] == 2.0 * EPS  # a variable is free even in a box as narrow as rounding
 
 
 def test_variables_that_only_drift_keeps_from_their_bounds_are_set_to_them():
-    """Others at bounds leave the free ones no room: they are what sums of steps have rounded off, of any size."""
+    """The variables at bounds use up the whole total, so the rest of the free ones is rounding error of any size."""
     problem = epsilon_svr([0.3, -0.2, 0.1], 100.0, 0.6)
     for left in ([1e-13], [0.0, 1e-13, 3e-13], [0.0, 0.0, 0.0, -2e-9]):
         beta = np.zeros(6)
@@ -290,10 +290,11 @@ def test_variables_that_only_drift_keeps_from_their_bounds_are_set_to_them():
         problem.balance(beta)
         assert not beta.any()
     full = c_svc([1.0, 1.0, -1.0, -1.0], 91.0)
-    beta = np.array([91.0, 91.0 - 1.4e-12, -91.0, -91.0])  # from above, where a difference has digits less
+    # The bounds are large, so differences have fewer correct digits.
+    beta = np.array([91.0, 91.0 - 1.4e-12, -91.0, -91.0])
     full.balance(beta)
     np.testing.assert_array_equal(beta, full.upper + full.lower)
-    beta = np.array([91.0, 3e-13, -91.0, -1e-13])  # as far from bounds, but both have room
+    beta = np.array([91.0, 3e-13, -91.0, -1e-13])  # both variables are inside and can balance each other
     full.balance(beta)
     np.testing.assert_array_equal(beta, [91.0, 3e-13, -91.0, -3e-13])
 

@@ -1,4 +1,4 @@
-"""How a process ends, or is forked, while other threads are in a fit or a prediction."""
+"""A process ends, or is forked, while other threads fit or predict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-pytestmark = pytest.mark.full  # processes, memory and time: not in test-fast
+pytestmark = pytest.mark.full  # uses processes, much memory or much time: not in test-fast
 
 AT_WORK = """
 import os, sys, threading, time
@@ -57,7 +57,7 @@ def run(script):
     ],
 )
 def test_a_process_ends_while_daemon_threads_are_at_work(last, code):
-    """CPython before 3.14 ends these threads where they ask for the GIL; that must not abort the process."""
+    """CPython before 3.14 ends daemon threads when they request the GIL; that must not abort the process."""
     found = run(last)
     assert (found.returncode, found.stdout) == (code, "done\n"), found.stderr
     assert "leaked" not in found.stderr
@@ -67,7 +67,7 @@ def test_a_process_ends_while_daemon_threads_are_at_work(last, code):
 @pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_process_that_is_forked_while_others_are_at_work_fits_and_ends():
-    """No lock that another thread held at that moment may keep the child waiting."""
+    """A lock that another thread held during the fork must not block the child."""
     found = run("""
         import signal
         for i in range(4):

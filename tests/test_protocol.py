@@ -1,4 +1,4 @@
-"""The honest protocol: a seal that counts, paired tests of the right size, nested cross-validation."""
+"""The evaluation protocol: a seal that counts openings, paired tests of the right size, nested cross-validation."""
 
 import math
 import pickle
@@ -183,7 +183,7 @@ def test_groups_are_sealed_whole_and_counted_whole():
     assert found.grouped
     known = share_interval(wrong.mean(), variance, len(rows), len(off) - 1)
     assert found.interval.high == pytest.approx(known.high)
-    # Copies of rows tell nothing new: an interval over rows would shrink.
+    # Copies of rows give no new information: an interval that counts rows would shrink.
     many = SealedSplit(np.repeat(IRIS[:, :1], 9, axis=0), np.repeat(KINDS, 9), groups=np.repeat(np.arange(150), 9))
     estimate = many.open(SVC().fit(many.X_rest, many.y_rest))
     n_right = round((1 - estimate.value) * estimate.n)
@@ -371,7 +371,7 @@ def test_bad_input_of_tests_is_named(case):
         call()
 
 
-# Paired tests: what they do on data.
+# Paired tests: their error rates on data.
 
 
 class Nearest(ClassifierMixin, BaseEstimator):
@@ -393,7 +393,7 @@ class Nearest(ClassifierMixin, BaseEstimator):
 
 
 def rejected(test, n_runs, apart):
-    """How often a test at 5 % tells two classifiers apart; the second column is worse by `apart`."""
+    """The share of runs in which a test at 5 % finds a difference; the second column is worse by `apart`."""
     rng, count = np.random.default_rng(0), 0
     for seed in range(n_runs):
         y = np.arange(80) % 2
@@ -413,7 +413,7 @@ TESTS = {
 
 @pytest.mark.parametrize("test", TESTS)
 def test_equal_machines_are_rarely_told_apart_and_different_ones_often(test):
-    # Of 120 runs, 5 % are 6; more than 12 (10 %) would be chance once in a hundred times.
+    # 5 % of 120 runs are 6. More than 12 (10 %) would happen by chance less than once in a hundred times.
     assert rejected(TESTS[test], 120, apart=0.0) <= 0.10
     assert rejected(TESTS[test], 30, apart=1.5) >= 0.5
 
@@ -487,7 +487,7 @@ def test_the_halves_of_five_by_two():
         again = five_by_two_cv(SVC(), SVC(C=0.05), IRIS, KINDS, seed=1, n_jobs=2)
     np.testing.assert_array_equal(first.differences, again.differences)
     other = five_by_two_cv(SVC(C=0.02), SVC(), IRIS, KINDS, seed=2)
-    assert len({tuple(pair) for pair in other.differences}) > 1  # each repetition has another split
+    assert len({tuple(pair) for pair in other.differences}) > 1  # each repetition uses another split
     with pytest.raises(ValueError, match="cv asks for 2 folds, but the class 3 has 1 row"):
         five_by_two_cv(SVC(), SVC(), IRIS, np.r_[KINDS[:-1], 3])
 
@@ -523,7 +523,7 @@ def test_intervals_of_shares_stay_between_0_and_1(scoring, is_share):
 def test_an_interval_of_a_share_with_binomial_variance_is_wilsons():
     found, known = share_interval(0.8, 0.8 * 0.2 / 50, 50, 10**9), wilson_interval(40, 50)
     assert (found.low, found.high) == pytest.approx((known.low, known.high), abs=1e-6)
-    for share in (0.0, 1.0):  # no spread, and still not certain
+    for share in (0.0, 1.0):  # no spread, but still uncertainty
         found, known = share_interval(share, 0.0, 50, 10**9), wilson_interval(int(50 * share), 50)
         assert (found.low, found.high) == pytest.approx((known.low, known.high), abs=1e-6)
     assert share_interval(0.9, 0.02, 50, 3).high < 1.0
@@ -558,7 +558,7 @@ def test_what_is_no_search():
         nested_cross_validate(GridSearchCV(SVC(), GRID), IRIS, KINDS, level=0)
 
 
-# The record goes with the machine.
+# The record of the seal is stored with the machine.
 
 
 def test_a_model_file_says_how_often_the_test_part_was_opened(tmp_path):
@@ -566,7 +566,7 @@ def test_a_model_file_says_how_often_the_test_part_was_opened(tmp_path):
     sealed = SealedSplit(X, y)
     machine = SVC(C=0.1).fit(sealed.X_rest, sealed.y_rest)
     save_model(tmp_path / "m", as_model(machine, sealed.X_rest, sealed.y_rest))
-    assert load_model(tmp_path / "m").seal is None  # it has not been judged
+    assert load_model(tmp_path / "m").seal is None  # this machine was not evaluated on the sealed rows
     sealed.open(machine)
     model = as_model(machine, sealed.X_rest, sealed.y_rest)
     save_model(tmp_path / "m", model)
@@ -578,7 +578,7 @@ def test_a_model_file_says_how_often_the_test_part_was_opened(tmp_path):
     assert "opened once (final estimate, 20" in str(once)
     other = make_pipeline(StandardScaler(), SVC()).fit(sealed.X_rest, sealed.y_rest)
     sealed.open(other, purpose="another try")
-    assert not machine.seal_.clean  # of the first machine too: the user has looked twice before choosing either
+    assert not machine.seal_.clean  # also for the first machine: the user has seen two results before choosing
     save_model(tmp_path / "m", model)
     twice = load_model(tmp_path / "m").seal
     assert [one.purpose for one in twice.openings] == ["final estimate", "another try"]
@@ -607,7 +607,7 @@ def test_a_second_fit_drops_the_record_of_the_seal(machine):
     machine = clone(machine).fit(sealed.X_rest, sealed.y_rest)
     sealed.open(machine)
     assert machine.seal_.openings == sealed.openings
-    machine.fit(X[:120] / X.max(axis=0), y[:120])  # the sealed rows too
+    machine.fit(X[:120] / X.max(axis=0), y[:120])  # fitted on the sealed rows too
     assert not hasattr(machine, "seal_")
 
 
@@ -655,7 +655,7 @@ def test_a_record_that_is_none_is_refused(entry):
 
 
 def _kernel_values(form):
-    """Rows, classes, and the linear kernel's values in a container of this form."""
+    """Rows, classes, and the values of the linear kernel in a container of this form."""
     rng = np.random.default_rng(4)
     X = rng.normal(size=(60, 3)).round(2)
     y = (X[:, 0] + 0.5 * rng.normal(size=60) > 0).astype(int)
@@ -699,7 +699,7 @@ def test_a_seal_knows_kernel_values_from_features():
     assert SealedSplit(np.triu(K), y, pairwise=True).X_rest.shape == (45, 45)
     with pytest.raises(ValueError, match="square"):
         SealedSplit(X, y, pairwise=True)
-    sealed = SealedSplit(K, y, pairwise=False)  # a machine on a cut matrix can be judged all the same
+    sealed = SealedSplit(K, y, pairwise=False)  # a machine on a matrix with columns cut only can still be evaluated
     rest = sealed.rest
     machine = SVC(kernel="precomputed")
     with pytest.raises(ValueError, match="45 free rows, but this SVC takes 44"):

@@ -1,4 +1,4 @@
-"""A search that leaves settings early finds what the whole search finds, or says by what it left them."""
+"""A racing search that stops settings early: it finds the best setting of the whole search, or states its rule."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler, scale
 from mercer import SVC, SVR, KernelSearchCV, StoppedError
 from mercer.model_selection.search.racing import cannot_be_best, hardly_best, largest_score, looks
 
-pytestmark = pytest.mark.full  # processes, memory and time: not in test-fast
+pytestmark = pytest.mark.full  # uses processes, much memory or much time: not in test-fast
 
 GRID = {"C": [0.01, 0.1, 1.0, 10.0, 100.0], "gamma": [1e-4, 1e-2, 1.0]}
 
@@ -52,8 +52,9 @@ def test_what_cannot_be_best_is_not_best_whatever_comes(seed):
     most = np.hstack([scores[:, :n_seen], np.ones((30, n_folds - n_seen))]).mean(axis=1)
     np.testing.assert_array_equal(left, most < best - 1e-12)
     assert not left[scores.mean(axis=1) == best].any()
-    assert not cannot_be_best(scores[:, :n_seen], n_folds, np.nan, 1.0).any()  # there is no other setting
-    scores[3, 0] = np.nan  # has no mean
+    # Without a best score, no setting can be excluded.
+    assert not cannot_be_best(scores[:, :n_seen], n_folds, np.nan, 1.0).any()
+    scores[3, 0] = np.nan  # the mean of this setting is NaN
     assert cannot_be_best(scores[:, :n_seen], n_folds, best, 1.0)[3]
 
 
@@ -65,9 +66,10 @@ def test_equal_settings_are_rarely_left_and_hopeless_ones_are(n_constant, n_test
         folds = rng.normal(0.8, 0.02, 2)
         scores = folds + rng.normal(0.0, 0.01, (15, 2))
         scores[10:] -= 0.2
-        same = np.tile(rng.normal(0.6, 0.001, 2), (n_constant, 1))  # say nothing of what chance does to the others
+        # Nearly constant scores, which give no estimate of the noise of the others.
+        same = np.tile(rng.normal(0.6, 0.001, 2), (n_constant, 1))
         scores = np.vstack([scores, same])
-        leader = scores[np.argmax(scores.mean(axis=1))]  # of ten that are as good: the lucky one
+        leader = scores[np.argmax(scores.mean(axis=1))]  # of ten equally good settings, the best one by chance
         left = hardly_best(scores, leader, 100.0 - n_test, n_test, 0.05)
         wrong += left[:10].any()
         right.append(left[10:].mean())
@@ -91,7 +93,7 @@ def test_without_any_rest_nothing_is_left():
         (make_scorer(mean_squared_error), None),
         (make_scorer(accuracy_score), 1.0),
         (make_scorer(accuracy_score, normalize=False), None),  # counts rows
-        (make_scorer(r2_score, greater_is_better=False), None),  # a score, not a loss
+        (make_scorer(r2_score, greater_is_better=False), None),  # a scorer with a largest value is a score, not a loss
         (lambda estimator, X, y: 1.0, None),
     ],
 )
@@ -235,7 +237,7 @@ def test_a_race_that_is_stopped_keeps_the_best_so_far(after):
     assert search.stopped_ == "interrupted"
     assert np.isfinite(search.best_score_)
     assert search.predict(X).shape == y.shape
-    n_folds = 2 if after < 4 else 5  # the fourth is the one that leads, on all folds
+    n_folds = 2 if after < 4 else 5  # the fourth evaluated setting is best, and is evaluated on all folds
     known = [np.isfinite(search.cv_results_[f"split{k}_test_score"][search.best_index_]) for k in range(5)]
     assert known == [k < n_folds for k in range(5)]
 
@@ -250,7 +252,7 @@ def test_folds_that_all_fail_lose_nothing_that_is_finished():
     X, y = _wine()
     order = np.argsort(y, kind="stable")
     good = list(StratifiedKFold(2).split(X, y))
-    splits = [*good, (order[:50], order[50:])]  # one class only
+    splits = [*good, (order[:50], order[50:])]  # the last fold has one class only
     search = KernelSearchCV(SVC(), C=[0.1, 1.0], cv=splits, early_stopping="statistics")
     with (
         pytest.warns(FitFailedWarning, match="all fits of a look failed, the first one with: .*one class"),
@@ -266,7 +268,7 @@ def test_folds_that_all_fail_lose_nothing_that_is_finished():
 def test_fits_that_fail_are_given_the_score_that_was_asked_for():
     X, y = _wine()
     order = np.argsort(y, kind="stable")
-    splits = [*StratifiedKFold(2).split(X, y), (order[:50], order[50:])]  # the last with one class only
+    splits = [*StratifiedKFold(2).split(X, y), (order[:50], order[50:])]  # the last fold has one class only
     axes = {"C": [0.1, 1.0], "cv": splits, "return_train_score": True}
     axes["error_score"] = 0.0
     with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="split 2"):
@@ -282,7 +284,7 @@ def test_no_setting_is_left_that_a_failure_would_make_best():
     X, y = _wine()
     search = KernelSearchCV(SVC(), **GRID, early_stopping="bound")
     assert np.isnan(search.fit(X, y).cv_results_["split2_test_score"]).any()
-    found = search.set_params(error_score=3.0).fit(X, y)  # which three folds to come might all be given
+    found = search.set_params(error_score=3.0).fit(X, y)  # a score that the three later folds could also get
     assert np.isfinite(found.cv_results_["split2_test_score"]).all()
 
 

@@ -1,4 +1,4 @@
-"""The whole protocol on targets of numbers."""
+"""The whole study protocol with a numeric target."""
 
 from dataclasses import replace
 
@@ -236,7 +236,7 @@ def test_rows_with_missing_cells_may_leave_too_few():
 def test_a_sealed_part_of_one_number_judges_nothing(others, which):
     frame = quantities(80)
     frame["pay"] = 7.0
-    for place in range(others):  # the sealed part gets a quarter of them
+    for place in range(others):  # the sealed part contains a quarter of them
         frame.loc[20 * place, "pay"] = 8.0 + place
     with pytest.raises(TableError, match=f"the target 'pay' is 7 in {which} no prediction of numbers can be judged by"):
         study(frame, "pay", task="regression", n_folds=2)

@@ -1,4 +1,4 @@
-"""The report: one page, whole, safe, and the same figures as the study."""
+"""The report: one page, complete, without scripts, and with the numbers of the study."""
 
 import os
 import re
@@ -26,7 +26,7 @@ VOID = {"meta", "br", "link", "img", "input", "hr"}
 
 
 class Page(HTMLParser):
-    """Collects what the tests ask about, and checks that elements nest."""
+    """Collects what the tests inspect, and checks that elements are nested correctly."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -221,7 +221,7 @@ def test_rows_could_be_deleted_only_where_there_are_some_and_the_machine_is_opti
 
 
 def right_in(contender, right):
-    """The contender, with answers that are right in these rows."""
+    """The contender, with answers that are correct for these rows."""
     codes = contender.test.codes
     return replace(contender, test=replace(contender.test, predicted=np.where(right, codes, 1 - codes)))
 
@@ -382,7 +382,7 @@ def test_an_extended_grid_is_told(mixed):
 
 
 def certified(model, **changes):
-    """The model, with other claims in its certificate."""
+    """The model with changed claims in its certificate."""
     part = replace(model.parts[0], certificate=replace(model.certificate, tol=1e-4, **changes))
     return replace(model, parts=(part,))
 

@@ -1,4 +1,4 @@
-"""The bound on kernel values in single precision: it holds whatever is done to break it, and is nearly reached."""
+"""The bound on the error of float32 kernel values: valid for all tables, and nearly reached by some."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def exact(program, X, Z):
 
 
 def largest_ratio(program, X, stored, isa):
-    """The largest error of a value as a share of its bound; asserts that sums keep to theirs."""
+    """The largest ratio of an error to its bound; also asserts that sums keep to their bounds."""
     X = np.abs(X) if takes_no_negative(program) else X
     data = data_of(X, stored)
     backend = NativeBackend(program, data, n_jobs=1)
@@ -77,10 +77,10 @@ def largest_ratio(program, X, stored, isa):
     assert (off <= closer[proved]).all()
     if not known.any():
         return 0.0
-    return float((np.abs(found[known] - K[known]) / (bound[known] + 2.0**-1000)).max())  # NaN fails every comparison
+    return float((np.abs(found[known] - K[known]) / (bound[known] + 2.0**-1000)).max())  # a NaN fails every comparison
 
 
-# Drawn at random.
+# Random tables.
 
 NUMBERS = st.one_of(
     st.floats(-4.0, 4.0),
@@ -165,7 +165,7 @@ def test_the_ends_of_the_range_do_not_break_the_bound(isa, stored, edge):
 
 @first_on_every_isa(stored=["dense", "CSR"])
 def test_long_rows_do_not_break_the_bound(isa, stored):
-    # Every product and every addition rounds the same way, as far as that can be arranged.
+    # All roundings have the same direction, as far as possible.
     X = np.full((2, 200_000), 1.0 + 2.0**-24 * 0.999) * [[1.0], [1.0 + 2.0**-12]]
     for program in (Linear().lower(), RBF(gamma=1e-6).lower(), (RBF(gamma=1e-6) + Linear()).lower()):
         assert largest_ratio(program, X, stored, isa) <= 1.0
@@ -188,7 +188,7 @@ def test_rows_far_out_have_a_bound_of_their_own(stored, monkeypatch):
 
 
 def climb(program, X, stored, isa, rng, steps):
-    """The largest ratio that greedy changes of the table reach."""
+    """The largest ratio that a greedy search over tables reaches."""
     best = largest_ratio(program, X, stored, isa)
     assert best <= 1.0
     for step in range(steps):
@@ -238,7 +238,7 @@ def test_the_bound_is_nearly_reached(isa, stored, kernel):
 
 
 def test_bounds_by_classes_are_those_of_the_rows():
-    """Sides of very different norms, one by one."""
+    """Two groups of rows with very different norms."""
     rng = np.random.default_rng(0)
     program = RBF(gamma=1e-3).lower()
     left, right = NormClasses(rng.uniform(20.0, 40.0, 7)), NormClasses(rng.uniform(0.1, 2.0, 9))

@@ -1,4 +1,4 @@
-"""A search by exact leave-one-out finds what refits without each row find."""
+"""A search by exact leave-one-out agrees with refits without each row."""
 
 import os
 import signal
@@ -272,7 +272,7 @@ def test_a_stop_in_a_pass_is_no_failure(ends):
     else:
         Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.warns(UserWarning, match=r"the search was stopped .*: \d+ of 401 settings were finished"):
-        search.fit(X, y)  # and no other warning
+        search.fit(X, y)  # without any other warning
     assert search.stopped_ == ("time limit" if ends == "clock" else "interrupted")
     finished = np.isfinite(search.cv_results_["mean_test_score"])
     assert 0 < finished.sum() < 401

@@ -1,4 +1,4 @@
-"""Splits, the seal, the search and the machines it is compared with."""
+"""Splits, the seal, the search, and the models it is compared with."""
 
 import math
 
@@ -294,9 +294,9 @@ def test_cost_estimate():
     estimate.measured("a2", 10.0)
     assert estimate.seconds_left() == pytest.approx(10 + 2 * 2 + 2 * 10)
     estimate.measured("a2", 10.0)
-    estimate.measured("b1", 1.0)  # half of what a1 cost
+    estimate.measured("b1", 1.0)  # half of the expected cost, which is that of a1
     assert estimate.seconds_left() == pytest.approx(1 + 2 * 5)
-    # A piece that has taken longer than expected already raises the estimate.
+    # A task that takes longer than expected raises the estimate before it ends.
     assert estimate.seconds_left("b2", 30.0) == pytest.approx(1 + 2 * 30 - 30)
 
 

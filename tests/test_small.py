@@ -1,4 +1,4 @@
-"""Small problems solved by one native call: what other solvers find, whatever runs beside them."""
+"""Small problems solved by one native call: the results of other solvers, independent of threads and callbacks."""
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +32,7 @@ KERNELS = {"linear": Linear(), "cubic": Polynomial(3, 0.5, 1.0), "gaussian": RBF
 
 
 def pairs_of(labels, n_classes, C=1.0, starts=None):
-    """What small problems of class pairs are made of: parts, pairs, problems and where they start."""
+    """The arguments for small problems of class pairs: parts, pairs, problems and starting points."""
     tasks = make_tasks(labels, n_classes, "ovo")
     problems = c_svc_each(tasks.signs, np.full(tasks.signs.size, C), tasks.sizes)
     return tasks.parts, tasks.pairs, problems, starts or [None] * len(tasks)
@@ -58,7 +58,7 @@ def test_it_finds_what_the_other_solver_finds(name, kernel, C, monkeypatch):
 
 
 def weighted_repeats(n, seed):
-    """Rows with duplicates and a constant column, of two classes, and weights."""
+    """Rows with duplicates and a constant column, two classes, and weights."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4)).round(1)
     X[:, 3] = 1.0
@@ -77,7 +77,7 @@ def weighted_repeats(n, seed):
     st.integers(0, 2**32 - 1),
 )
 def test_the_certificate_is_that_of_the_point(n, C, kernel, sparse, seed):
-    """By NumPy's kernel values, over weights, duplicates and constant columns."""
+    """Compared with kernel values in NumPy, with weights, duplicates and a constant column."""
     X, y, weights = weighted_repeats(n, seed)
     solution = solve(c_svc(y, C * weights), Gram(KERNELS[kernel], as_data(sp.csr_array(X) if sparse else X)))
     said, found = solution.certificate, solution.certificate.verify()
@@ -89,7 +89,7 @@ def test_the_certificate_is_that_of_the_point(n, C, kernel, sparse, seed):
 
 @pytest.fixture
 def in_single(monkeypatch):
-    """Have problems alone begin in single precision, however small they are."""
+    """Make single problems of any size begin in single precision."""
     monkeypatch.setattr(small, "_DOUBLE_ALONE", 0)
     monkeypatch.setattr(working_set_sizes, "EXACT_PROBLEM", 0)
 
@@ -125,7 +125,7 @@ def test_threads_change_no_bit_of_what_begins_in_single_precision():
         solve(c_svc(y, 30.0), Gram(RBF(gamma=0.5), as_data(np.hstack([X] * 20)), n_jobs=n_jobs)) for n_jobs in (1, 2, 7)
     )
     assert "in single precision first" in one.reason
-    assert one.n_kernel_values == 900 * (900 + one.certificate.n_support)  # nothing was left to others
+    assert one.n_kernel_values == 900 * (900 + one.certificate.n_support)  # no problem was left to other solvers
     for other in others:
         np.testing.assert_array_equal(one.beta, other.beta)
         assert (one.bias, one.certificate.kkt_violation) == (other.bias, other.certificate.kkt_violation)
@@ -196,7 +196,7 @@ def test_an_exact_problem_that_ran_out_of_work_goes_on_elsewhere():
     assert chosen.solve() == 1
     assert chosen.solved.numbers[0, 0] != BLOCK_LIMIT
     chosen.solved.numbers[0, 0] = BLOCK_LIMIT
-    assert chosen.solved.proved.all()  # to the tolerance, and yet not to the limit of float64
+    assert chosen.solved.proved.all()  # solved to the tolerance, but not to the limit of float64
     assert chosen.solved.finished() == [False]
 
 
@@ -218,9 +218,9 @@ def test_more_digits_cost_no_second_beginning(in_single):
     )
     assert "in single precision first" in in_the_end.reason
     assert in_the_end.status is Status.OPTIMAL
-    assert at_first.certificate.n_free > 1024  # whose Newton steps are expensive
+    assert at_first.certificate.n_free > 1024  # so many free variables make Newton steps expensive
     assert at_first.n_iter < in_the_end.n_iter < 2.5 * at_first.n_iter
-    assert in_the_end.n_kernel_values < 3 * 1500**2  # no problem was started again
+    assert in_the_end.n_kernel_values < 3 * 1500**2  # no problem was solved twice
 
 
 def test_what_is_too_hard_for_it_begins_anew(in_single):
@@ -336,7 +336,7 @@ def test_working_sets_end_at_the_same_optimum(p, scheme, n_jobs, monkeypatch):
     assert {s.status for s in by_sets.solutions} == {Status.OPTIMAL}
     counts = np.bincount(labels)
     assert whole_gram.n_values == (1200**2 if scheme == "ovr" else (1200**2 + (counts**2).sum()) // 2)
-    if p == 80:  # what is within a class, or of all rows, is shared
+    if p == 80:  # values within a class, or of all rows, are shared
         assert gram.n_values <= 1200**2
     K = RBF(gamma=1.0 / p).block(as_data(X), as_data(X))
     np.testing.assert_allclose(
@@ -360,7 +360,7 @@ def test_max_iter_is_for_each_problem_and_a_start_goes_on():
 
 
 def test_what_is_not_finished_goes_on_elsewhere():
-    """A relative gap that only the exact solution has: 300 variables is where exact steps are not taken any more."""
+    """Only the exact solution has this small relative gap, and beyond 300 variables exact steps are not made."""
     X, y = blobs(400)
     limits = Limits(tol=1.0, tol_gap=1e-9)
     gram = Gram(RBF(gamma=0.5), as_data(X))
@@ -373,7 +373,7 @@ def test_what_is_not_finished_goes_on_elsewhere():
 
 
 def unfinished(monkeypatch, calls):
-    """Let a small problem end before it is solved: native steps stop after `calls` steps, without a report."""
+    """Make small problems end unsolved: native code stops after `calls` steps, without reporting it."""
     real = small.solve_machines
 
     def short(*arguments, max_iter, **named):
@@ -445,7 +445,7 @@ def test_the_number_of_threads_decides_nothing():
 
 
 def test_a_callback_that_says_stop_stops_all_that_come_after(monkeypatch):
-    monkeypatch.setattr(small, "_WORK_LIMIT", 0.0)  # one problem a call
+    monkeypatch.setattr(small, "_WORK_LIMIT", 0.0)  # one problem in each call
     rng = np.random.default_rng(0)
     gram, labels = Gram(RBF(gamma=0.2), as_data(rng.normal(size=(150, 5))), n_jobs=1), rng.integers(0, 3, 150)
     machines = train(gram, labels, 3, 1.0, control=Control(callback=lambda progress: True))
@@ -508,7 +508,7 @@ def test_small_and_large_problems_of_one_fit():
 
 
 def test_a_request_leaves_the_rest_untouched(monkeypatch):
-    monkeypatch.setattr(small, "_WORK_LIMIT", 0.0)  # one problem a call
+    monkeypatch.setattr(small, "_WORK_LIMIT", 0.0)  # one problem in each call
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(150, 5)), rng.integers(0, 3, 150)
     gram = Gram(RBF(gamma=0.2), as_data(X), n_jobs=1)
@@ -526,7 +526,7 @@ def test_a_request_leaves_the_rest_untouched(monkeypatch):
 
 
 def stopped_after(k, machine, X, y, weights=None):
-    """The machine, stopped by its callback when so many of its problems have been solved."""
+    """Fit the machine with a callback that stops after `k` solved problems."""
     seen = []
 
     def callback(progress):
@@ -598,7 +598,7 @@ def test_a_callback_stops_all_machines_after_it(machine):
 
 
 def test_many_classes_are_left_in_no_time(monkeypatch):
-    """Machines that were not begun cost nothing: 19,900 of them would take seconds."""
+    """Machines that were not begun must cost nothing: 19,900 of them would take seconds."""
     y = np.repeat(np.arange(200), 3)
     X = np.random.default_rng(0).normal(size=(600, 4))
     monkeypatch.setattr(select, "_solve_alone", None)
@@ -630,7 +630,7 @@ def test_the_only_small_pair_of_several_has_evidence_about_its_own_rows():
     ("seed", "C"), [(18, 1e8), (668, 1e8), (1113, 1e5), (495, 1e7), (728, 1e8), (1403, 1e7), (47, 5e6)]
 )
 def test_a_step_that_is_taken_many_times_keeps_the_sum(seed, C, isa, monkeypatch):
-    """A row of 0 has no part in a linear kernel: what rounding has left of a sum would go on with it without end."""
+    """A row of zeros does not change a linear kernel, so SMO could move along it without end and lose the sum."""
     monkeypatch.setenv("MERCER_ISA", isa)
     rng = np.random.default_rng(seed)
     n, p = int(rng.integers(6, 60)), int(rng.integers(1, 4))

@@ -1,4 +1,4 @@
-"""The driver and its solvers: the same optimum by every way there, limits that hold, and margins that are hard."""
+"""The driver and its solvers: all paths find the same optimum, limits hold, and hard margins."""
 
 import math
 import pickle
@@ -58,7 +58,7 @@ def solved(X, y, C, kernel=RBF(gamma=0.5), limits=TIGHT, *, start=None, n_jobs=N
 
 
 def same_optimum(one, other, tol=1e-8):
-    """Both are optimal to `tol`, so that their objectives differ by no more than the larger gap."""
+    """Check that both are optimal to `tol`, and that the objectives differ by at most the larger gap."""
     assert (one.status, other.status) == (Status.OPTIMAL, Status.OPTIMAL)
     slack = max(one.certificate.gap, other.certificate.gap, 1e-10 * max(1.0, one.certificate.primal))
     assert one.certificate.dual == pytest.approx(other.certificate.dual, rel=0, abs=slack)
@@ -77,7 +77,7 @@ def test_every_problem_is_solved(case, kernel):
     assert solution.certificate.kkt_violation <= 1e-7
     assert solution.certificate.dual_infeasibility <= 1e-12 * max(1.0, np.abs(solution.beta).sum())
     assert -1e-10 <= solution.certificate.relative_gap <= 1e-5
-    # The twin of the Newton steps finds the same objective from the whole matrix.
+    # The NumPy reference of the Newton steps finds the same objective with the whole matrix.
     rows = np.arange(60) if problem.rows is None else problem.rows
     K = kernel.block(gram.data, gram.data)[np.ix_(rows, rows)]
     K += np.diag(problem.ridge if problem.ridge is not None else np.zeros(problem.n))
@@ -105,7 +105,7 @@ def test_the_way_does_not_matter(C, n_jobs):
 
 
 def _watch_blocks(monkeypatch):
-    """A list of all blocks that are solved from now on."""
+    """Record all blocks that are solved from now on."""
     blocks, begin = [], block.begin_block
 
     def watched(*arguments, **named):
@@ -126,7 +126,7 @@ def test_boxes_that_few_variables_fill_are_reached_from_smaller_ones(monkeypatch
     by_smaller, on_two = (solved(X, y, C, kernel, limits, n_jobs=n) for n in (1, 2))
     np.testing.assert_array_equal(by_smaller.beta, on_two.beta)
     assert by_smaller.n_iter == on_two.n_iter
-    rounding = 1e-5 * by_smaller.trace[-1].dual  # of single precision
+    rounding = 1e-5 * by_smaller.trace[-1].dual  # rounding of single precision
     assert all(a.dual <= b.dual + rounding for a, b in pairwise(by_smaller.trace))
 
     blocks = _watch_blocks(monkeypatch)
@@ -163,12 +163,12 @@ def test_a_part_of_many_rows_has_sets_no_larger_than_that_many_rows_have():
 
 @pytest.mark.parametrize("n_free", [2049, 6000])
 def test_newton_steps_on_more_variables_take_no_less_than_on_fewer(n_free):
-    """A call may begin with many free variables, and the next one with few."""
+    """A call may begin with many free variables, and the next call with few."""
     assert block.newton_bytes(n_free, 7680, single=True) >= block.newton_bytes(2048, 7680, single=True)
 
 
 def test_single_precision_goes_on_where_many_are_free_and_it_refines(monkeypatch):
-    """Each true gradient leaves a small share of the violation before; in double precision steps would be by pairs."""
+    """Each refinement leaves a small share of the violation, whereas float64 would need slow SMO steps."""
     X, y = blobs(900, distance=0.3)
     seen = []
     refresh = WorkingSetSolver.refresh
@@ -214,7 +214,7 @@ def test_no_factor_of_many_is_made_where_pair_steps_lead_astray(monkeypatch):
     X = rng.normal(size=(3000, 5))
     X[y > 0.0, 0] += 1.0
     blocks = _watch_blocks(monkeypatch)
-    # At 0 the violation is 2; pair steps leave 10, and 2,500 variables free, of which 900 are so in the end.
+    # At 0 the violation is 2. SMO increases it to 10 and leaves 2,500 free variables; the solution has 900.
     solution = solved(X, y, 1e4, RBF(gamma=1.0 / (5.0 * X.var())), Limits(max_iter=1_000_000, max_seconds=60.0))
     assert solution.status is Status.OPTIMAL
     assert max(one.newton_free for one in blocks) <= 2048
@@ -286,7 +286,7 @@ def test_neither_clock_nor_threads_change_a_bit_of_a_machine_on_working_sets(mak
             ends.append(solve(problem, Gram(RBF(gamma=0.5), as_data(X), n_jobs=n_jobs)))
     first, *others = ends
     assert first.status is Status.OPTIMAL
-    assert len(first.trace) > 5 > len(others[-1].trace)  # what the clock does decide
+    assert len(first.trace) > 5 > len(others[-1].trace)  # the time decides only how many entries the trace has
     for other in others:
         assert other.beta.tobytes() == first.beta.tobytes()
         assert (other.bias, other.n_iter, other.n_kernel_values) == (first.bias, first.n_iter, first.n_kernel_values)
@@ -315,7 +315,7 @@ def test_working_sets_of_a_problem_that_is_really_large():
 @pytest.mark.usefixtures("way")
 def test_storage_does_not_matter(stored, kernel):
     X, y = blobs(n=60)
-    X = X.astype(np.float32).astype(float)  # so that single precision holds the same numbers
+    X = X.astype(np.float32).astype(float)  # single precision represents these numbers exactly
     X[np.abs(X) < 0.4] = 0.0
     one, other = solved(X, y, 2.0, kernel), solved(stored(X), y, 2.0, kernel)
     same_optimum(one, other)
@@ -420,10 +420,9 @@ def test_a_small_table_has_values_in_single_precision_where_that_is_asked_for():
 )
 @settings(max_examples=400)
 def test_the_certificate_is_true_of_any_problem(n, C, kernel, weighted, one_point, apart, single, way, seed):
-    """In plain NumPy, over weights, C = inf, equal rows, a constant column, classes of one point, and n = 2.
+    """Compared with plain NumPy, for weights, C = inf, equal rows, a constant column, one-point classes, and n = 2.
 
-    Where steps and values are in single precision, which cannot tell some rows apart, too; no value is further off than
-    it is said to be.
+    This includes single precision, which cannot distinguish some rows. All values are within their stated error bounds.
     """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3)).round(1)
@@ -443,7 +442,7 @@ def test_the_certificate_is_true_of_any_problem(n, C, kernel, weighted, one_poin
     said, K = solution.certificate, kernel.block(as_data(X), as_data(X))
     for beta, evaluation in evaluated:
         assert (np.abs(evaluation.values - K @ beta) <= evaluation.known.value_error + evaluation.rounding).all()
-    with np.errstate(invalid="ignore"):  # 0 times C = inf, in a primal that is not asked for
+    with np.errstate(invalid="ignore"):  # 0 times C = inf, in a primal objective that is not checked
         found = plain.figures(K, y, penalties, solution.beta, solution.bias)
     slack = 1e-9 * found.scale
     assert said.kkt_violation == pytest.approx(found.violation, rel=1e-6, abs=slack)
@@ -458,7 +457,7 @@ def test_the_certificate_is_true_of_any_problem(n, C, kernel, weighted, one_poin
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_the_certificate_is_true_at_sizes_where_everything_is_as_it_is(seed):
-    """The same with 300 to 4,500 rows: no threshold is moved; weights may be 0, columns far out, rows there twice."""
+    """The same with 300 to 4,500 rows and unchanged thresholds; weights may be 0, columns offset, rows duplicated."""
     rng = np.random.default_rng([seed, 7])
     n, p = int(np.exp(rng.uniform(np.log(300), np.log(4500)))), int(rng.choice([2, 5, 20, 60]))
     X = rng.normal(size=(n, p)) * 10.0 ** rng.integers(-3, 4, p) ** rng.integers(0, 2)
@@ -478,7 +477,7 @@ def test_the_certificate_is_true_at_sizes_where_everything_is_as_it_is(seed):
     data = as_data(X[rows].astype(np.float64))
     K = machine.kernel_.block(data, data)
     found = plain.figures(K, y[rows], C * weights[rows], solution.beta, solution.bias)
-    # Values of two ways to evaluate the kernel are as close as rows far from their mean let them be.
+    # The two kernel evaluations differ by rounding, which is large for rows far from their mean.
     slack = 1e-9 * found.scale + 2.0 * said.rounding
     mass = np.abs(solution.beta).sum()
     assert said.kkt_violation == pytest.approx(found.violation, rel=1e-6, abs=slack)
@@ -516,7 +515,7 @@ def test_a_warm_start_at_the_optimum_takes_no_steps():
 @pytest.mark.parametrize("is_held", [False, True])
 @pytest.mark.usefixtures("way")
 def test_of_a_start_that_is_not_needed_nothing_is_left(is_held):
-    """Steps from coefficients of 100 and more leave some of 1e-14: one of them that is free would settle the bias."""
+    """Steps from coefficients above 100 can leave some of 1e-14; if one counted as free, it would define the bias."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(4, 24))
@@ -528,7 +527,8 @@ def test_of_a_start_that_is_not_needed_nothing_is_left(is_held):
         wide = solve(epsilon_svr(y, 100.0, 0.6 * np.ptp(y)), gram, start=narrow.beta, before=narrow.product)
         assert narrow.beta.any()
         assert not wide.beta.any()
-        assert wide.bias == pytest.approx(0.5 * (y.min() + y.max()))  # all rows are in the tube around their middle
+        # All rows are in the tube, whose centre is the midpoint of the targets.
+        assert wide.bias == pytest.approx(0.5 * (y.min() + y.max()))
 
 
 @pytest.mark.parametrize("seed", [5, 12, 19, 24, 69, 86])
@@ -578,7 +578,8 @@ def test_a_tube_without_width_moves_both_variables_of_a_row():
     y = np.sin(X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=2500)
     found = solve(nu_svr(y, 10.0, 1.0), Gram(RBF(gamma=0.2), as_data(X)))
     assert found.status is Status.OPTIMAL
-    absolute = solve(epsilon_svr(y, 10.0, 0.0), Gram(RBF(gamma=0.2), as_data(X)))  # the same machine
+    # The same machine, as SVR without a tube.
+    absolute = solve(epsilon_svr(y, 10.0, 0.0), Gram(RBF(gamma=0.2), as_data(X)))
     slack = found.certificate.gap + absolute.certificate.gap
     assert found.certificate.dual == pytest.approx(absolute.certificate.dual, abs=slack)
 
@@ -637,7 +638,7 @@ def test_a_part_whose_rule_does_not_fit_gives_no_start(make, gamma, monkeypatch)
         return sum(solve(problem, gram).n_kernel_values for problem, gram in tables)
 
     found = n_values()
-    monkeypatch.setattr(working_set, "_MOSTLY_FREE", np.inf)  # asked first, of a smaller part
+    monkeypatch.setattr(working_set, "_MOSTLY_FREE", np.inf)  # a smaller part of the rows is always asked first
     assert n_values() < 1.1 * found
     monkeypatch.setattr(working_set, "_AGREED", -np.inf)
     assert found < 0.95 * n_values()
@@ -690,7 +691,7 @@ def test_steps_add_up_to_the_optimum():
 
 
 def hard_problem(n=3000):
-    """Labels that nothing explains, and a penalty that makes it try."""
+    """Random labels and a large penalty."""
     rng = np.random.default_rng(0)
     return rng.normal(size=(n, 5)), np.where(rng.random(n) < 0.5, -1.0, 1.0)
 
@@ -710,14 +711,14 @@ def test_single_precision_steers_twice_and_no_more(way, monkeypatch):
 
 
 def far_apart(n=2300, p=100, seed=0):
-    """Rows that a narrow kernel keeps apart, and whose values are expensive: nearly all will be support vectors."""
+    """Rows with small kernel values that are expensive; nearly all become support vectors."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, p))
     return X, np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0.0, 1.0, -1.0)
 
 
 def sets_of(X, y, C, gamma, *, tol=1e-3, **of_gram):
-    """The sizes of the working sets of a fit, without those of a part of its rows, and its solution."""
+    """The sizes of the working sets of a fit, without those of a fit to part of the rows, and its solution."""
     found = []
 
     def watched(choose):
@@ -755,8 +756,8 @@ def test_where_most_will_move_everything_is_the_next_set(C, gamma, p, monkeypatc
 @pytest.mark.parametrize(
     ("C", "gamma", "p", "of_gram"),
     [
-        (1000.0, 0.001, 100, {}),  # variables that depend on each other take many steps each
-        (0.1, 2.0, 10, {}),  # values are cheap, and each variable moves but once, to its bound
+        (1000.0, 0.001, 100, {}),  # coupled variables, which take many steps each
+        (0.1, 2.0, 10, {}),  # cheap kernel values, and each variable moves once, to its bound
         (10.0, 0.02, 10, {}),  # half of the set moves
         (1.0, 0.02, 100, {"memory_limit": 40_000_000}),
     ],
@@ -797,7 +798,7 @@ def test_all_of_everything_is_solved(monkeypatch):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("kernel", "C"), [(Linear(), 100.0), (Linear(), 1.0), (Polynomial(2, 0.5), 100.0)])
 def test_without_a_bias_few_columns_are_no_obstacle(kernel, C, seed):
-    """A few moves change all gradients: a variable that is shrunken because it violates nothing soon violates."""
+    """A few steps change all gradients, so a shrunken variable soon violates its condition."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(2500, 2))
     y = np.where(np.sin(1.5 * X[:, 0]) + 0.7 * X[:, 1] + 0.4 * rng.normal(size=2500) > 0.3, 1.0, -1.0)
@@ -824,7 +825,7 @@ def test_everything_ends_with_single_precision():
 
 @pytest.mark.parametrize("stored", ["dense", "CSR"])
 def test_everything_is_the_same_for_any_number_of_threads(stored):
-    X, y = far_apart(n=3300)  # from 2,000 variables on two threads share a pair step
+    X, y = far_apart(n=3300)  # from 2,000 variables on, two threads share an SMO step
     X = X * (np.random.default_rng(1).random(X.shape) < 0.4) if stored == "CSR" else X
     X = sp.csr_array(X) if stored == "CSR" else X
     (sets, one), (_, two) = (sets_of(X, y, 10.0, 0.05, n_jobs=n_jobs) for n_jobs in (1, 2))
@@ -945,7 +946,7 @@ def test_the_trace_tells_the_way():
     trace = solution.trace
     assert len(trace) >= 1
     assert all(a.seconds <= b.seconds and a.n_iter <= b.n_iter for a, b in pairwise(trace))
-    rounding = 3e-5 * max(1.0, trace[-1].dual)  # of single precision
+    rounding = 3e-5 * max(1.0, trace[-1].dual)  # rounding of single precision
     assert all(a.dual <= b.dual + rounding for a, b in pairwise(trace))
     assert trace[-1].n_iter == solution.n_iter
     assert trace[-1].dual == pytest.approx(solution.certificate.dual, rel=1e-6)
@@ -1016,7 +1017,7 @@ def test_the_outermost_interruption_is_in_charge_and_gives_back():
         with Interruption() as inner:
             signal.raise_signal(signal.SIGINT)
         assert inner.requested
-        assert outer.insisted  # Ctrl-C within the inner one is for both
+        assert outer.insisted  # Ctrl-C in the inner block reaches the outer one too
         assert signal.getsignal(signal.SIGINT) == handler
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -1034,11 +1035,11 @@ def test_other_threads_touch_no_handler():
     assert found == [before]
 
 
-# A solver is not believed.
+# The claims of a solver are checked.
 
 
 class Liar(Solver):
-    """Says that it has finished, at wherever it was."""
+    """A solver that reports that it has finished at its starting point."""
 
     name = "liar"
 
@@ -1068,7 +1069,7 @@ def test_a_machine_that_starts_stopped_costs_nothing():
     X, y = blobs(n=400)
     looked_at = []
     function = Callable(lambda A, B: looked_at.append((len(A), len(B))) or A @ B.T)
-    gram = Gram(function, as_data(X), memory_limit=1 << 20)  # less than the whole matrix takes
+    gram = Gram(function, as_data(X), memory_limit=1 << 20)  # less than the whole matrix needs
     interruption = Interruption()
     interruption.request()
     for limits, shared, status in (
@@ -1079,7 +1080,7 @@ def test_a_machine_that_starts_stopped_costs_nothing():
         solution = solve(c_svc(y, 1.0), gram, control=Control(limits, lambda progress: 1 / 0, shared))
         assert (solution.status, solution.n_iter, solution.trace) == (status, 0, [])
         assert (solution.beta.any(), solution.certificate.gap, gram.n_values - before) == (False, 400.0, 0)
-        assert sum(a * b for a, b in looked_at) <= 256 * 400  # the diagonal, in blocks; never all of the rows
+        assert sum(a * b for a, b in looked_at) <= 256 * 400  # the diagonal in blocks, but never the whole matrix
         warm = solve(
             c_svc(y, 1.0), gram, control=Control(limits, interruption=shared), start=np.eye(400)[0] - np.eye(400)[1]
         )
@@ -1173,7 +1174,7 @@ def test_inseparable_classes_come_with_a_proof(name):
     signed = y * weights
     assert signed @ K @ signed <= 1e-10 * max(K.diagonal().max(), 1e-300)
     assert caught.value.distance**2 <= 1e-10 * max(K.diagonal().max(), 1e-300)
-    again = pickle.loads(pickle.dumps(caught.value))  # as processes of a parallel search do
+    again = pickle.loads(pickle.dumps(caught.value))  # like the processes of a parallel search
     assert (str(again), again.distance) == (str(caught.value), caught.value.distance)
     np.testing.assert_array_equal(again.weights, weights)
 
@@ -1276,7 +1277,7 @@ def test_sizes_must_agree():
 
 @pytest.mark.parametrize("name", hostile_tables())
 def test_hostile_tables_take_a_moment_at_most(name):
-    """No limit is set: that it ends is what is tested; steps, not seconds, are counted."""
+    """There is no limit: the test is that the fit ends. Solver steps are counted, not seconds."""
     X, y = hostile_tables()[name]
     for C in (1e-8, 1.0, 1e8):
         assert solved(X, y, C, Linear(), Limits(tol=1e-3)).n_iter < 10**6
@@ -1302,8 +1303,8 @@ def test_the_solvers_gradient_is_the_true_one(n):
 @pytest.mark.parametrize("kind", ["plain", "ridge", "sparse"])
 def test_a_working_set_keeps_what_the_last_one_had(kind, monkeypatch):
     rng = np.random.default_rng(8)
-    n, p = 5000, 80  # values of so long rows are copied, not evaluated again
-    monkeypatch.setattr("mercer.solvers.row_cache._SPARE_BYTES", 0)  # few rows are kept beside them
+    n, p = 5000, 80  # values of such long rows are copied, not evaluated again
+    monkeypatch.setattr("mercer.solvers.row_cache._SPARE_BYTES", 0)  # leaves space for few cached rows
     X = rng.normal(size=(n, p)) / np.sqrt(p)
     if kind == "sparse":
         X[rng.random((n, p)) < 0.1] = 0.0
@@ -1323,7 +1324,7 @@ def test_a_working_set_keeps_what_the_last_one_had(kind, monkeypatch):
             pass
         if problem.ridge is not None:
             expected[np.diag_indices(order.size)] += problem.ridge[order]
-        np.testing.assert_array_equal(padded[:, : order.size], expected)  # the bits of values evaluated again
+        np.testing.assert_array_equal(padded[:, : order.size], expected)  # the same bits as values evaluated again
         assert not padded[:, order.size : -(-order.size // 16) * 16].any()
         if (np.diff(order) < 0).any():
             n_new = np.count_nonzero(~np.isin(order, last.variables))
@@ -1367,7 +1368,8 @@ def test_a_working_set_of_all_active_variables_keeps_its_matrix(kind):
         if problem.ridge is not None:
             expected += np.diag(problem.ridge[covered])
         np.testing.assert_allclose(state.working.values[:, : sizes[-1]], expected, rtol=0, atol=1e-6)
-        assert not state.working.values[:, sizes[-1] : -(-sizes[-1] // 16) * 16].any()  # as far as vectors reach
+        # Zeros up to the next vector length.
+        assert not state.working.values[:, sizes[-1] : -(-sizes[-1] // 16) * 16].any()
     assert sizes[0] > sizes[-1]
     assert counts[0] == counts[-1]
     true = gram.matvec(state.beta) + problem.linear
@@ -1377,7 +1379,7 @@ def test_a_working_set_of_all_active_variables_keeps_its_matrix(kind):
 
 @pytest.mark.usefixtures("way")
 def test_where_single_precision_does_not_suffice_the_matrix_becomes_double():
-    """More than 300 rows begin in single precision; these are not scaled, so that it leaves a violation of 0.004."""
+    """More than 300 rows begin in float32; these are not scaled, so that it leaves a violation of 0.004."""
     data = load_breast_cancer()
     X, y = data.data[:400], np.where(data.target[:400] == 1, 1.0, -1.0)
     solution = solved(X, y, 1e-4, Linear(), Limits(tol=1e-6))

@@ -1,4 +1,4 @@
-"""Dense tables in sparse form: the same kernel values, proved bounds and certificates, and only if faster."""
+"""Dense tables in sparse form: the same kernel values, proved error bounds, certificates, and used only if faster."""
 
 import numpy as np
 import pytest
@@ -85,10 +85,12 @@ def test_where_it_would_not_pay():
     program = RBF(gamma=0.1).lower()
     rng = np.random.default_rng(0)
     assert prevailing_values(program, as_data(one_hot()), None) is not None
-    assert prevailing_values(program, as_data(rng.normal(size=(1000, 60))), None) is None  # no value prevails
+    # No value is frequent in its column.
+    assert prevailing_values(program, as_data(rng.normal(size=(1000, 60))), None) is None
     assert prevailing_values(program, as_data(one_hot(n=200)), None) is None  # too small
     assert prevailing_values(program, as_data(one_hot(n=20_000)[:, :8]), None) is None  # too few features
-    assert prevailing_values(program, as_data(one_hot()), 10_000) is None  # no memory for it
+    # The memory limit does not allow the sparse form.
+    assert prevailing_values(program, as_data(one_hot()), 10_000) is None
     assert isinstance(Gram(RBF(gamma=0.1), as_data(one_hot()), memory_limit=0)._store.backend, NativeBackend)
 
 
@@ -108,7 +110,7 @@ def values_by_numpy(kernel, data):
 
 
 def test_rows_far_from_what_prevails_are_kept_apart():
-    """Where distances need differences, coordinate by coordinate, the rows stay as they are."""
+    """If distances must be computed from differences, coordinate by coordinate, the rows stay dense."""
     X = one_hot(dtype=np.float64)
     X[0, 0] = 1e9
     backend, _ = select_backend(RBF(gamma=1.0), as_data(X))

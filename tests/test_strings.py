@@ -1,4 +1,4 @@
-"""Kernels on strings, lists of tokens and sets: the laws, examples by hand, and machines trained on them."""
+"""Kernels on strings, lists of tokens and sets: their properties, examples by hand, and machines trained on them."""
 
 import copy
 import json
@@ -60,7 +60,7 @@ def counts(length):
 
 
 def near(length, mismatches, alphabet):
-    """How often each word of the alphabet is found in a string, up to some mismatches, by definition."""
+    """How often each word over the alphabet occurs in a string, with up to `mismatches` different letters."""
 
     @cache
     def found(s):
@@ -72,7 +72,7 @@ def near(length, mismatches, alphabet):
 
 
 def inner(features, cosine=True):
-    """The inner product of features, or its cosine; 0 where there are none."""
+    """The inner product of features, or its cosine; 0 if a string has no features."""
 
     def value(s, t):
         f, g = features(s), features(t)
@@ -83,7 +83,7 @@ def inner(features, cosine=True):
 
 
 def gapped(length, decay, max_span=math.inf):
-    """Subsequences, those of long spans left out."""
+    """Subsequences of a string, without those that span more than `max_span`."""
 
     def found(s):
         places = {}
@@ -153,7 +153,7 @@ every_kernel = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name
 
 
 def strings(n=12, seed=0, letters="abcé😀", longest=8):
-    """Random strings, the first ones empty, short and equal."""
+    """Random strings; the first ones are empty, short or equal."""
     rng = np.random.default_rng(seed)
     words = ["".join(rng.choice(list(letters), size=rng.integers(0, longest + 1))) for _ in range(n)]
     words[:4] = "", "a", "abab", "abab"
@@ -161,7 +161,7 @@ def strings(n=12, seed=0, letters="abcé😀", longest=8):
 
 
 def dna(n=120, seed=0):
-    """Strings in two classes: in one, a motif is hidden somewhere."""
+    """Strings of two classes; the strings of one class contain a motif."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % 2
     rows = []
@@ -272,7 +272,7 @@ def test_edit_distances_by_hand(s, t, d):
 
 
 def tokens_of_many_kinds(n=20, length=900, seed=0):
-    """Lists in which a few tokens occur all the time, others once or twice; some lists are short."""
+    """Lists with a few frequent tokens and many rare ones; some lists are short."""
     rng = np.random.default_rng(seed)
     rows = []
     for i in range(n):
@@ -285,7 +285,7 @@ def tokens_of_many_kinds(n=20, length=900, seed=0):
 
 @cache
 def distances_of_the_twin():
-    """Distances of a short row and of a long one, which has a part in common with row 1, from some rows."""
+    """Distances of a short and a long row from some rows, by the reference; the long row shares a part with row 1."""
     rows = tokens_of_many_kinds()
     return reference.edit_distances([rows[0], rows[4]], rows[:8])
 
@@ -313,7 +313,7 @@ def test_edit_distances_need_no_more_memory_than_the_rows_have_letters():
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     """
     run = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
-    assert int(run.stdout) < 32 << 10  # KiB; a row of bits for each token would be 500 MiB
+    assert int(run.stdout) < 32 << 10  # in KiB; a row of bits for each token would need 500 MiB
 
 
 words = st.lists(st.text(max_size=12), min_size=1, max_size=6)
@@ -372,7 +372,7 @@ def test_words_longer_than_any_row_cost_nothing(kernel):
 def test_a_letter_outside_the_alphabet_is_a_mismatch():
     X = as_structured(["ax", "aa", "xx"])
     K = Mismatch(2, 1, "ab", normalized=False).block(X, X)
-    # "ax" is near aa and ab; "aa" near aa, ab and ba; "xx" near none.
+    # "ax" is near "aa" and "ab"; "aa" is near "aa", "ab" and "ba"; "xx" is near no word.
     assert K.tolist() == [[2.0, 2.0, 0.0], [2.0, 3.0, 0.0], [0.0, 0.0, 0.0]]
 
 
@@ -394,7 +394,8 @@ def test_counts_are_of_any_size():
 
 
 def test_words_that_are_too_many_to_list_and_alike_in_their_low_digits_are_told_apart():
-    # 32 letters, 6 a word: of 2^30 words, those that end alike differ by multiples of 2^20 where the first two do.
+    # With 32 letters, there are 2^30 words of 6 letters. Words with equal ends whose first two letters differ, differ
+    # by multiples of 2^20.
     letters = "".join(map(chr, range(ord("A"), ord("A") + 32)))
     X = as_structured([letters, "AACDEF", "BACDEF", "ABCDEF", "BBCDEF"])
     K = Spectrum(6, normalized=False).block(X, X)[1:, 1:]
@@ -439,7 +440,7 @@ def test_cosines_of_values_that_overflow_are_refused():
         kernel.diag(X)
 
 
-# What depends on the data.
+# Parameters estimated from the data.
 
 
 def test_the_alphabet_is_that_of_the_rows():
@@ -489,7 +490,7 @@ def test_rows_that_kernels_have_looked_at_are_pickled_and_copied():
     assert pickle.loads(pickle.dumps(f)).norm == copy.deepcopy(f).norm == f.norm > 0.0
 
 
-# Is it a kernel?
+# Tests of definiteness.
 
 
 def test_all_short_strings_refute_the_edit_distance_and_typical_ones_do_not():
@@ -551,7 +552,7 @@ def test_a_machine_on_strings_is_certified(kernel):
     assert np.array_equal(again.decision_function(X[:9]), decision)
     assert np.array_equal(clone(machine).fit(X, y).decision_function(X[:9]), decision)
     assert not hasattr(machine, "n_features_in_")
-    # The whole matrix, given, makes the same machine; so does scikit-learn.
+    # The same machine results from the precomputed matrix, and from scikit-learn.
     data = as_structured(X)
     G = machine.kernel_.block(data, data)
     theirs = sklearn.svm.SVC(kernel="precomputed", C=3.0, tol=1e-6).fit(G, y)
@@ -561,7 +562,7 @@ def test_a_machine_on_strings_is_certified(kernel):
 
 def test_a_machine_with_an_edit_distance_says_what_it_does_not_know():
     X, y = dna(60)
-    machine = SVC(kernel=EditDistance(gamma=1.0)).fit(X, y)  # not refuted on these rows
+    machine = SVC(kernel=EditDistance(gamma=1.0)).fit(X, y)  # on these rows, the kernel is not refuted
     assert machine.certificate_.status == "optimal"
     points = all_strings("01", 4)
     with pytest.warns(IndefiniteKernelWarning, match=r"EditDistance\(gamma=1.0\) is not known to be positive"):
@@ -633,7 +634,7 @@ def test_numbers_after_strings_and_back():
     assert machine.n_features_in_ == 2
 
 
-# What is refused, with words that name the kernel.
+# Invalid input: messages name the kernel.
 
 
 @pytest.mark.parametrize(
@@ -761,7 +762,7 @@ def test_a_function_sees_support_vectors_only_and_never_the_whole_matrix():
         sizes.append((len(A), len(B)))
         return A @ B.T
 
-    with pytest.warns(IndefiniteKernelWarning, match="not refuted"):  # there are too many rows to look at all
+    with pytest.warns(IndefiniteKernelWarning, match="not refuted"):  # too many rows to check all of them
         machine = SVC(kernel=linear, memory_limit=0).fit(X, np.arange(n) % 2)
     assert max(a * b for a, b in sizes) <= 1 << 21 < n * n
     sizes.clear()
@@ -822,7 +823,7 @@ def test_gram_matrices_are_evaluated_in_pieces_of_bounded_work():
 
 
 class Interrupted(StructuredKernel):
-    """A kernel of native code, as far as backends know; Ctrl-C comes while the main thread evaluates."""
+    """A kernel that backends treat as native code; Ctrl-C comes while the main thread evaluates it."""
 
     def __init__(self):
         self.pieces = 0

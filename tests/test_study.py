@@ -1,4 +1,4 @@
-"""The whole protocol on tables whose answer is known."""
+"""The whole study protocol on tables with known answers."""
 
 import signal
 
@@ -71,7 +71,7 @@ def sealed_rows(frame):
 
 
 def chosen(found):
-    """All that was chosen or learnt."""
+    """All choices and fitted values of a study."""
     return (
         [(cell.setting, cell.errors) for cell in found.search.cells],
         [(one.setting, one.errors) for one in found.contenders],
@@ -84,7 +84,7 @@ def chosen(found):
 
 
 def setting(**cells):
-    """A change that puts these cells into the sealed rows."""
+    """A change of the frame that writes these cells into the sealed rows."""
 
     def change(frame, rows):
         for name, value in cells.items():
@@ -266,7 +266,7 @@ def test_a_rare_class_is_named():
 
 
 def interrupt_at(stage, done):
-    """A progress callback that presses Ctrl-C once."""
+    """A progress callback that raises Ctrl-C once."""
     pressed = []
 
     def progress(state):

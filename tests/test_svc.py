@@ -1,4 +1,4 @@
-"""The estimator: scikit-learn's names and numbers, every kind of input, and every refusal."""
+"""SVC: scikit-learn's names and results, every kind of input, and every error."""
 
 import pickle
 import signal
@@ -43,7 +43,7 @@ every_table = pytest.mark.parametrize("name", TABLES)
 
 
 def noise(n=3000, p=5, seed=0):
-    """Labels that nothing explains."""
+    """Random labels."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, p)), rng.integers(0, 2, n)
 
@@ -109,7 +109,8 @@ def test_the_layout_of_one_versus_one_coefficients():
     for (i, j), b, column in zip(((0, 1), (0, 2), (1, 2)), beta, machine._raw_decision(as_data(X)).T, strict=True):
         rows = np.flatnonzero((y == i) | (y == j))
         np.testing.assert_allclose(column, K[:, rows] @ b + machine.intercept_[i + j - 1], atol=1e-10)
-        # A support vector of class i has its coefficient against class j in row j - 1, and the other way in row i.
+        # A support vector of class i has its coefficient against a later class j in row j - 1, and one of class j has
+        # its coefficient against class i in row i.
         of_i, of_j = y[machine.support_] == i, y[machine.support_] == j
         full = np.zeros(150)
         full[rows] = b
@@ -129,11 +130,11 @@ def test_labels_of_any_kind():
     assert flags.predict(X).dtype == bool
 
 
-# Every kind of input.
+# Kinds of input.
 
 
 def halves(X):
-    """Return X as a COO array in which each entry is stored as two halves."""
+    """Return X as a COO array that stores each entry as two halves, which must be added."""
     i, j = np.indices(X.shape)
     twice = (np.tile(0.5 * X.ravel(), 2), (np.tile(i.ravel(), 2), np.tile(j.ravel(), 2)))
     return sp.coo_array(twice, shape=X.shape)
@@ -244,7 +245,8 @@ def test_class_weights():
     np.testing.assert_allclose(by_class.class_weight_, [0.25, 3.0])
     by_row_gamma = SVC(C=2.0, tol=1e-8, gamma=by_class.kernel_.gamma).fit(X, y, np.where(y == 0, 0.25, 3.0))
     np.testing.assert_allclose(by_class.decision_function(X), by_row_gamma.decision_function(X), atol=1e-6)
-    assert by_row.kernel_.gamma != by_class.kernel_.gamma  # "scale" takes a weight as repetition
+    # The rule "scale" counts weights as copies of rows, but not class weights.
+    assert by_row.kernel_.gamma != by_class.kernel_.gamma
     theirs = Libsvm(C=2.0, class_weight=weights, tol=1e-8).fit(X, y)
     np.testing.assert_allclose(by_class.decision_function(X), theirs.decision_function(X), atol=1e-5)
 
@@ -260,7 +262,7 @@ def test_balanced_class_weights():
 
 
 def without_bias(machine, X):
-    """The part of the decision values that is unique: a bias is not where no support vector is free."""
+    """The decision values without the bias, which is not unique if no support vector is free."""
     return machine.decision_function(X) - machine.intercept_
 
 
@@ -321,7 +323,7 @@ def test_precomputed(kernel):
         assert machine.certificate_.verify().status is Status.OPTIMAL
     single = SVC(kernel="precomputed").fit(K[np.ix_(train, train)].astype(np.float32), y[train])
     assert single.score(K[np.ix_(test, train)], y[test]) > 0.9
-    scores = cross_val_score(SVC(kernel="precomputed"), K, y, cv=3)  # slices both rows and columns
+    scores = cross_val_score(SVC(kernel="precomputed"), K, y, cv=3)  # cross-validation slices both rows and columns
     assert scores.mean() > 0.9
 
 
@@ -356,7 +358,7 @@ def test_callables_are_evaluated_by_block():
     assert ours.kernel_ == Callable(kernel)
     assert ours.certificate_.status is Status.OPTIMAL
     assert {shape[1] for pair in blocks for shape in pair} == {3}
-    assert len(blocks) < 60  # and not pair by pair
+    assert len(blocks) < 60  # called by blocks, not by pairs
 
 
 def test_a_callable_makes_no_matrix_that_does_not_fit_the_memory_limit():
@@ -560,7 +562,7 @@ def test_of_several_classes_the_rows_that_meet_are_named_by_their_own_numbers():
     rng = np.random.default_rng(0)
     y = np.arange(90) % 3
     X = rng.normal(size=(90, 3)) + 3.0 * np.eye(3)[y]
-    X[80] = X[82]  # of classes 2 and 1
+    X[80] = X[82]  # equal rows of classes 2 and 1
     weight = np.ones(90)
     weight[:5] = 0.0
     for multi_class in ("ovo", "ovr"):
@@ -750,7 +752,7 @@ def test_wrong_tables_at_predict():
             getattr(SVC(), attribute)
 
 
-# Values: pickling, cloning, searching.
+# Pickling, cloning and searching.
 
 
 @every_table
@@ -764,7 +766,7 @@ def test_pickling_keeps_the_machine_and_the_certificate(name):
     with pytest.raises(ValueError, match="training data are not at hand"):
         again.certificate_.verify()
     assert machine.certificate_.verify().status is Status.OPTIMAL
-    # The rows stay behind: the pickle holds support vectors and coefficients.
+    # The pickle contains support vectors and coefficients, but not the training rows.
     if name == "2 classes":
         big = SVC(kernel="linear").fit(np.hstack([X, np.zeros((200, 1000))]), y)
         assert len(pickle.dumps(big)) < 0.6 * 200 * 1000 * 8
@@ -815,7 +817,7 @@ def test_fitting_again_forgets_the_last_fit():
     np.testing.assert_array_equal(machine.decision_function(X), SVC().fit(X, y).decision_function(X))
 
 
-# Stopping and going on.
+# Stopping and warm starts.
 
 
 def test_max_iter_causes_a_warning_and_warm_start_reaches_the_same_optimum():
@@ -920,9 +922,9 @@ def test_threads_change_no_bit():
 
 
 @pytest.mark.parametrize("memory_limit", [1, 3000, 10**5])
-@pytest.mark.parametrize("width", [20, 100])  # rows of 100 features are kept, where there is room
+@pytest.mark.parametrize("width", [20, 100])  # rows of 100 features are cached, if the memory limit allows
 def test_the_memory_limit_changes_no_bit(memory_limit, width):
-    # Working sets are of 512 variables at any of these limits, and the machines are too large for a single call.
+    # With each of these limits, working sets have 512 variables, and the machines are too large for a single call.
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(1400, width)), rng.integers(0, 2, 1400)
     least = SVC(C=10.0, memory_limit=0).fit(X, y)
@@ -932,7 +934,7 @@ def test_the_memory_limit_changes_no_bit(memory_limit, width):
     np.testing.assert_array_equal(machine.dual_coef_, least.dual_coef_)
 
 
-# What it says.
+# Messages.
 
 
 def test_a_solution_is_shown_without_its_arrays():
@@ -959,8 +961,8 @@ def test_verbose_names_the_backend_the_solver_and_why(capsys):
 
 def test_verbose_says_now_and_then_how_far_a_long_fit_is(capsys, monkeypatch):
     SVC(verbose=1).fit(*IRIS)
-    assert " step " not in capsys.readouterr().err  # it was over too soon
-    clock, seen = iter([0.0, 3.0, 6.0, 7.0]), []  # at the beginning, and at each of three machines
+    assert " step " not in capsys.readouterr().err  # the fit ended before the first report
+    clock, seen = iter([0.0, 3.0, 6.0, 7.0]), []  # times at the start and at each of three machines
     monkeypatch.setattr(_base, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     SVC(verbose=1, callback=seen.append).fit(*IRIS)
     said = [line for line in capsys.readouterr().err.splitlines() if " step " in line]
@@ -1003,7 +1005,7 @@ def test_symmetric_matrices_that_are_no_kernels_end_as_stationary_points(n, seed
 
 
 def refuses_empty_blocks(A, B):
-    """As scikit-learn's functions do."""
+    """A function that, like scikit-learn's, refuses empty blocks."""
     assert len(A)
     assert len(B)
     return (A @ B.T + 1.0) ** 3
@@ -1022,7 +1024,7 @@ def test_functions_are_not_asked_about_no_rows(limits):
 
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
 def test_functions_get_rows_in_double_precision(container):
-    """A far offset: in single precision the squares of the rows lose what is between them."""
+    """With a large offset, squares in single precision would lose the differences between rows."""
 
     def gaussian(A, B):
         assert A.dtype == B.dtype == np.float64

@@ -48,7 +48,7 @@ def test_the_same_table_in_every_delimited_form(tmp_path, name, data):
 
 
 def test_threads_that_read_hold_no_object_of_pythons(tmp_path, monkeypatch):
-    # One that is let go of when Python is at its end aborts the process.
+    # Reading threads must not hold Python objects: releasing one while Python ends aborts the process.
     read, sources = table_files.pacsv.read_csv, []
     monkeypatch.setattr(
         table_files.pacsv, "read_csv", lambda source, *how: sources.append(source) or read(source, *how)

@@ -1,4 +1,4 @@
-"""What theory promises: numbers worked by hand, promises kept in simulation, and bounds of trained machines."""
+"""Learning theory: numbers by hand, bounds checked in simulation, and bounds of trained machines."""
 
 import math
 import pickle
@@ -84,7 +84,7 @@ def test_a_bound_of_1_or_more_is_called_vacuous(case):
 
 
 def test_an_interval_that_excludes_something_is_not_vacuous():
-    assert not theory.hoeffding_interval(0.9, 50).vacuous  # up to 1, but not down to 0
+    assert not theory.hoeffding_interval(0.9, 50).vacuous  # it excludes values close to 0, but reaches 1
     assert not theory.hoeffding_interval(0.0, 50).vacuous
 
 
@@ -141,7 +141,7 @@ def test_hoeffdings_bound_holds_for_every_binomial(n, phi):
 
 
 def test_uniform_and_vc_bounds_hold_for_thresholds_in_simulation():
-    """Classifiers sign(x > t) on labels that are right with probability 0.8: a class of 41, and of VC dimension 2."""
+    """Classifiers sign(x > t) for labels that are right with probability 0.8: 41 classifiers, or VC dimension 2."""
     rng, n, thresholds = np.random.default_rng(0), 60, np.linspace(0.0, 1.0, 41)
     true = 0.2 + 0.6 * np.abs(thresholds - 0.5)
     beyond_interval = beyond_risk = beyond_vc = 0
@@ -179,7 +179,7 @@ def test_the_vc_dimension_of_linear_classifiers(p):
 
 
 def leave_one_out_errors(machine, X, y):
-    """By refits, of the support vectors: the others are no errors. A class that is gone is never predicted."""
+    """Leave-one-out errors by refits without each support vector; the other rows are no errors."""
     wrong = 0
     for row in machine.support_:
         kept = np.arange(len(y)) != row
@@ -204,7 +204,7 @@ def test_leave_one_out_bounds_hold(kernel, fit_intercept, seed):
     assert found.machines[0].separates
     assert error <= by_name(found, "support vectors").value
     assert error <= by_name(found, "xi-alpha").value == joachims_bound(machine)
-    assert by_name(found, "span").value == pytest.approx(error, abs=2.1 / 24)  # two rows may change sides
+    assert by_name(found, "span").value == pytest.approx(error, abs=2.1 / 24)  # the span bound may differ by two rows
     assert by_name(found, "span").value == span_bound(machine)
     radius_margin = by_name(found, "radius and margin")
     assert error <= radius_margin.value
@@ -228,7 +228,8 @@ def test_radius_and_margin_need_the_factor_of_four_where_there_is_a_bias():
     machine = SVC(kernel="linear", C=np.inf, tol=1e-9).fit(X, y)
     assert leave_one_out_errors(machine, X, y) == 1.0
     ball = enclosing_ball(Gram(Linear(), as_data(X)))
-    assert ball.radius**2 * machine.function_.norm**2 == pytest.approx(3.0, rel=1e-4)  # fewer than the four errors
+    # Without the factor 4, the bound would be below the four errors.
+    assert ball.radius**2 * machine.function_.norm**2 == pytest.approx(3.0, rel=1e-4)
     assert by_name(theory.report(machine), "radius and margin").value >= 1.0
 
 
@@ -250,7 +251,7 @@ def test_the_ball_holds_all_rows_and_none_is_smaller(kernel, shift):
     gram = Gram(kernel, as_data(X))
     ball = enclosing_ball(gram)
     assert ball.at_least**2 <= ball.radius**2 <= ball.at_least**2 * (1 + 1.01e-5)
-    # The dual at random weights is below every ball; the distance from the mean is above the smallest.
+    # The dual at random weights is below the radius of every ball; the largest distance from the mean is above it.
     K = kernel.block(as_data(X), as_data(X))
     weights = np.random.default_rng(1).dirichlet(np.full(80, 0.05), size=50)
     dual = weights @ np.diag(K) - np.einsum("wi,ij,wj->w", weights, K, weights)

@@ -1,4 +1,4 @@
-"""Thresholds moved after training."""
+"""Decision thresholds chosen after training."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def counts(values, positive, w, threshold):
 
 
 def every_threshold(values, positive, w):
-    """Counts at all thresholds that differ, by hand."""
+    """Counts at all different thresholds, computed directly."""
     at = [-np.inf, *np.unique(values[w > 0.0])]
     return [counts(values, positive, w, one) for one in at]
 
@@ -105,7 +105,7 @@ def test_the_threshold_is_0_where_that_serves_and_else_in_the_middle():
     assert tune_threshold(values, positive, costs=(1.0, 1.0)).value == 0.0
     assert tune_threshold(values + 4.0, positive, costs=(1.0, 1.0)).value == 4.5
     assert tune_threshold(values + 9.0, np.ones(4) > [1, 0, 0, 0], costs=(1.0, 1.0)).value == 7.0
-    # Errors of both kinds cost the same at thresholds -2.5 and 0.75: the nearer one.
+    # Errors of both kinds cost the same at thresholds -2.5 and 0.75; the one closer to 0 is chosen.
     values, positive = np.array([-3.0, -2.0, 0.5, 1.0]), np.array([False, True, False, True])
     assert tune_threshold(values, positive, costs=(1.0, 1.0)).value == 0.75
 

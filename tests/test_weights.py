@@ -1,4 +1,4 @@
-"""A weight of k is k copies and 0 is absence, for every machine that minimises a loss; bad input is refused."""
+"""Weight k means k copies and weight 0 means absence, for every machine that minimises a loss; invalid input."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TABLE, TARGETS = load_diabetes(return_X_y=True)
 TABLE, TARGETS = scale(TABLE)[:90], scale(TARGETS)[:90]
 WHOLE = np.arange(90) % 4
 
-# Every machine that takes weights, to a tolerance at which copies can be told from weights.
+# Every machine with weights, with a tolerance that makes weights and copies comparable.
 WEIGHTED = {
     "SVC": SVC(tol=1e-8),
     "SVC, one against the rest": SVC(tol=1e-8, multi_class="ovr"),
@@ -72,7 +72,7 @@ WEIGHTED = {
 }
 UNWEIGHTED = {"KernelPerceptron": KernelPerceptron(), "KernelNeighborsClassifier": KernelNeighborsClassifier()}
 MACHINES = WEIGHTED | UNWEIGHTED
-# What decision values may differ by: a gap that is small bounds them by its square root.
+# Permitted difference of decision values: it is bounded by the square root of the gap.
 CLOSE = {"GradientKernelSVC": 2e-2}
 
 
@@ -103,7 +103,7 @@ def test_the_table_is_whole():
 
 @pytest.mark.parametrize("name", WEIGHTED)
 def test_a_weight_of_k_is_k_copies(name):
-    """gamma="scale" counts copies as well."""
+    """The rule gamma="scale" counts copies as well."""
     machine = WEIGHTED[name]
     rows, y = data_of(machine)
     weights = WHOLE[: len(y)]
@@ -138,7 +138,7 @@ CLASSIFIERS = [name for name, machine in MACHINES.items() if is_classifier(machi
     [(name, by_class) for name in CLASSIFIERS for by_class in (False, True) if by_class or name in WEIGHTED],
 )
 def test_a_class_of_weight_0_is_absent(name, by_class):
-    """Classes, gamma, balanced weights and decision values are those of the other rows."""
+    """Classes, gamma, balanced weights and decision values depend on the other rows only."""
     rows, y = data_of(MACHINES[name])
     names, others = np.array(["a", "b", "c"])[y], y != 1
     if by_class:
@@ -184,7 +184,7 @@ def test_bagging_draws_samples_that_lack_classes(machine):
 def test_folds_may_lack_the_weights_of_a_class():
     weights = (LABELS != 0) * 1.0
     found = cross_val_score(SVC(), X, LABELS, params={"sample_weight": weights}, error_score="raise")
-    assert (found < 0.75).all()  # rows of the absent class are all wrong
+    assert (found < 0.75).all()  # all rows of the absent class are wrong
     search = KernelSearchCV(SVC(), C=[0.1, 1.0], cv=3).fit(X, LABELS, sample_weight=weights)
     assert search.best_estimator_.classes_.tolist() == [1, 2]
 
@@ -215,7 +215,7 @@ def test_every_classifier_takes_class_weights():
 
 
 def test_class_weights_of_neighbours_weigh_votes():
-    """Whole class weights are copies of the rows, where all of them vote."""
+    """If all rows vote, integer class weights are copies of the rows."""
     factors = np.array([3, 1, 2])
     copies = np.repeat(np.arange(89), factors[LABELS])
     weighted = KernelNeighborsClassifier(89, class_weight=dict(enumerate(factors))).fit(X, LABELS)
@@ -271,7 +271,7 @@ def test_class_weights_lower_nu_to_what_is_feasible(weights, kernel):
     feasible = NuSVC(nu=most, **given).fit(rows, y)
     np.testing.assert_allclose(lowered.nu_, [most])
     np.testing.assert_allclose(feasible.nu_, [most])
-    # The problem and its certificate are those of the feasible nu.
+    # The problem and its certificate use the feasible nu.
     certificate = lowered.certificate_
     assert certificate.status is Status.OPTIMAL
     assert certificate.verify().status is Status.OPTIMAL

@@ -1,4 +1,4 @@
-"""Sparse rows with far more columns than entries: memory is for entries, results are those of the filled columns."""
+"""Sparse rows with far more columns than entries: memory depends on entries, and empty columns change no result."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from mercer import (
 from mercer.kernels import RBF, On
 from mercer.persistence.libsvm_data import load_libsvm_data
 
-P = 2**31 - 2  # columns, as many as an svmlight file may have
+P = 2**31 - 2  # number of columns, the largest in an svmlight file
 N, ROW = 160, 15  # rows, and entries of each
 
 
 def wide():
-    """Rows, the same rows without the empty columns, and classes; new rows have columns that no other row has."""
+    """Rows and classes, the same rows without empty columns, and new rows with columns that no other row has."""
     rng = np.random.default_rng(0)
     columns = np.sort(rng.choice(P // 8, (N, ROW)) * 8 + 1, axis=1)
     columns[:, :5] = np.arange(5)
@@ -45,7 +45,7 @@ def wide():
 
 @contextmanager
 def little_memory(n_bytes=2**30):
-    """Let the process grow by no more than `n_bytes` of address space; a number a column would take 16 GiB."""
+    """Limit the growth of the address space to `n_bytes`; one number for each column would need 16 GiB."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + n_bytes, before[1]))

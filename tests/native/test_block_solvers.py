@@ -288,7 +288,7 @@ def test_newton_steps_solve_strictly_convex_problems(isa, grouping, n, box):
     end, violation = newton(block, isa, 1e-9)
     assert end == SOLVED
     assert violation <= 1e-9
-    # the gradient was updated, not recomputed
+    # The gradient was updated, not recomputed.
     assert block.violation() <= 1e-9 + 1e-15 * np.abs(block.K).max() * n * box
 
 

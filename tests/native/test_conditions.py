@@ -46,7 +46,7 @@ def test_numbers_made_by_hand():
     ("beta", "values", "multiplier", "excess"),
     [
         ([0.0, 1.0], [3.0, 1.0], 2.0, -2.0),  # no free variable: the multiplier is the middle of its interval
-        # no variable can decrease: the other end of the interval is the multiplier
+        # No variable can decrease: the other end of the interval is the multiplier.
         ([0.0, 0.0], [3.0, 1.0], 1.0, -INF),
         ([1.0, 1.0], [3.0, 1.0], 3.0, -INF),
     ],

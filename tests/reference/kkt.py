@@ -152,7 +152,7 @@ def _mean(values: FloatArray) -> float:
 
 
 def _midpoint(least: float, most: float) -> float:
-    # no variable of the group can move in one direction: the other end is the multiplier
+    # No variable of the group can move in one direction: the other end is the multiplier.
     if np.isinf(least) or np.isinf(most):
         return most if np.isinf(least) else least
     return 0.5 * (least + most)

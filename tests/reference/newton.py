@@ -64,7 +64,7 @@ def _towards_face_minimiser(
     system = np.block([[matrix[np.ix_(F, F)], E], [E.T, np.zeros((E.shape[1], E.shape[1]))]])
     right = np.concatenate([-gradient[F], np.zeros(E.shape[1])])
     solution = np.linalg.lstsq(system, right, rcond=1e-13)[0]
-    # the residual is orthogonal to the range of K_FF, so the slope along it is constant
+    # The residual is orthogonal to the range of K_FF, so the slope along it is constant.
     rest = (right - system @ solution)[: F.size]
     if np.linalg.norm(rest) > 1e-9 * np.linalg.norm(right):
         return rest, False
