@@ -331,6 +331,20 @@ def test_a_callback_or_control_c_stops_and_a_second_one_takes_all_back():
     assert machine.set_params(callback=None).forget(gone).shape_fit_ == (280, 3)
 
 
+def test_a_callback_that_stops_one_machine_stops_those_after_it():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), rng.integers(0, 4, 200)
+    machine, stages = SVC(C=10.0, gamma=0.3).fit(X[:190], y[:190]), []
+
+    def stop(progress):
+        stages.append(progress.stage)
+        return True
+
+    with pytest.warns(ConvergenceWarning, match="ended as `interrupted`"):
+        machine.set_params(callback=stop).partial_fit(X[190:], y[190:])
+    assert stages == ["machine 1 of 6"]
+
+
 def test_a_row_that_cannot_be_separated_is_not_learned():
     X = np.array([[0.0], [1.0], [3.0], [4.0]])
     machine = SVC(C=np.inf, kernel="linear").fit(X, [0, 0, 1, 1])

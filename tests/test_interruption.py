@@ -845,3 +845,12 @@ def test_one_ctrl_c_ends_a_nested_cross_validation():
     with pytest.raises(StoppedError, match="stopped by Ctrl-C after 0 of 5 splits"):
         nested_cross_validate(search, X, (y > 0).astype(int))
     assert len(seen) <= 4  # no second search
+
+
+def test_a_perceptron_ends_with_the_search_that_it_is_part_of():
+    X, y = np.random.default_rng(0).normal(size=(300, 3)), np.arange(300) % 2  # classes that nothing separates
+    machine = KernelPerceptron(kernel="rbf")
+    machine._search = Interruption()
+    machine._search.request()
+    with pytest.warns(ConvergenceWarning):
+        assert machine.fit(X, y).n_mistakes_.sum() == 0

@@ -237,9 +237,9 @@ class ChangesRows(DualMachine):
         last_gram = change.last.gram
         assert last_gram is not None
         with control.interruption:
-            for before, solution, evaluation, (problem, rows) in zip(
-                last, self._solutions, change.last.evaluations, now, strict=True
-            ):
+            several = zip(last, self._solutions, change.last.evaluations, now, strict=True)
+            for number, (before, solution, evaluation, (problem, rows)) in enumerate(several):
+                own = control.for_machine(number, len(self._solutions))
                 solved = solve_incremental(
                     Solved(*before, solution, evaluation),
                     last_gram,
@@ -247,7 +247,7 @@ class ChangesRows(DualMachine):
                     rows,
                     change.gram,
                     change.origin,
-                    control=control.after(time.perf_counter() - change.began, 0),
+                    control=own.after(time.perf_counter() - change.began, 0),
                 )
                 found.append(replace(solved, solution=replace(solved.solution, limits=control.limits)))
         return Solutions.of([one.solution for one in found]), [one.evaluation for one in found]

@@ -19,7 +19,7 @@ from mercer.gram import CachePolicy, Gram
 from mercer.kernels import Gamma, Kernel, Linear
 from mercer.losses import perceptron
 from mercer.multiclass import training
-from mercer.solvers import Control, Limits, Progress
+from mercer.solvers import Control, Interruption, Limits, Progress
 from mercer.specs import ForKernelPerceptron
 
 FORMS = ("dual", "primal")
@@ -218,7 +218,7 @@ class KernelPerceptron(ByPairs):
         beta, alpha = np.zeros((used.size, len(tasks))), np.zeros((len(tasks), data.n))
         found = []
         began = time.perf_counter()
-        control = Control(Limits(max_seconds=seconds), self.callback)
+        control = Control(Limits(max_seconds=seconds), self.callback, Interruption(self._search))
         with control.interruption:
             for column, task in enumerate(tasks):
                 one = perceptron.learn(

@@ -83,7 +83,6 @@ def iterate(
                     trace.append(TraceRow(now - began, step.n_iter, step.violation, step.objective))
                     progress = Progress(now - began, step.n_iter, step.violation, step.objective, limits.tol, stage)
                     if control.is_stopped_at(progress):
-                        control.interruption.request()
                         return Ended(Status.INTERRUPTED, n_iter, trace)
                 late = control.out_of_time(began)
                 if late is not None:

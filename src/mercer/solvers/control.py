@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import final
 
@@ -60,36 +59,17 @@ class Control:
         return None
 
     def is_stopped_at(self, progress: Progress) -> bool:
-        """Call the callback, and return whether it stops the work."""
-        return self.callback is not None and self.callback(progress) is True
+        """Call the callback and return whether it stops the fit: this machine, and those that come after it."""
+        if self.callback is None or self.callback(progress) is not True:
+            return False
+        if not self.interruption.requested:  # a second request would skip the certificate
+            self.interruption.request()
+        return True
 
-    def for_all_stages(self) -> Control:
-        """Return the control with a callback that stops all later stages once it has stopped one."""
-        callback = self.callback
-        if callback is None:
-            return self
-        is_over = False
-
-        def for_all(progress: Progress) -> bool:
-            nonlocal is_over
-            is_over = is_over or callback(progress) is True
-            return is_over
-
-        return replace(self, callback=for_all)
-
-    def for_machine(self, number: int, n_machines: int, stop: Callable[[], None]) -> Control:
-        """Return the control of one machine of several: the callback gets the machine's number as the stage.
-
-        `stop` is called when the callback stops the machine, so that the later machines stop as well.
-        """
+    def for_machine(self, number: int, n_machines: int) -> Control:
+        """Return the control of one machine of several, whose progress reports name the machine."""
         callback = self.callback
         if callback is None or n_machines == 1:
             return self
-
-        def of_machine(progress: Progress) -> object:
-            answer = callback(replace(progress, stage=f"machine {number + 1} of {n_machines}"))
-            if answer is True:
-                stop()
-            return answer
-
-        return replace(self, callback=of_machine)
+        stage = f"machine {number + 1} of {n_machines}"
+        return replace(self, callback=lambda progress: callback(replace(progress, stage=stage)))

@@ -70,9 +70,8 @@ class HardMargin:
             coincide.
         """
         rounds: list[Solution] = []
-        stages = control.for_all_stages()
         if start is None or not _separates(start, problem, gram):
-            rounds = _nearest(problem, gram, stages)
+            rounds = _nearest(problem, gram, control)
             hulls = rounds[-1]
             squared = _squared_distance(hulls)
             if hulls.ended.is_final and squared <= _indistinct(hulls):
@@ -83,7 +82,7 @@ class HardMargin:
             reason,
             problem,
             gram,
-            control=_left(stages, rounds),
+            control=_left(control, rounds),
             start=start,
         )
         for earlier in rounds:

@@ -313,7 +313,7 @@ class _Path:
         self.trace.append(row)
         progress = Progress(row.seconds, row.n_iter, row.violation, row.dual, self.limits.tol)
         self.ended = self._late()
-        if self.control.is_stopped_at(progress):
+        if self.ended is None and self.control.is_stopped_at(progress):
             self.ended = Status.INTERRUPTED
         return self.ended is not None
 

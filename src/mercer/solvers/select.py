@@ -23,7 +23,6 @@ from mercer.solvers.driver import drive
 from mercer.solvers.hard_margin import HardMargin
 from mercer.solvers.in_memory_problems import InMemoryProblems, takes_matrices_in_memory
 from mercer.solvers.in_memory_rounds import InMemorySolver
-from mercer.solvers.interruption import Interruption
 from mercer.solvers.small_problems import SmallProblems, are_small, takes_kernel
 from mercer.solvers.working_set import WorkingSetSolver
 from mercer.solvers.working_set_sizes import WHOLE_PROBLEM, uses_whole_matrix, whole_matrix_reason
@@ -213,7 +212,6 @@ class _Several:
     ) -> None:
         self.problems, self.gram, self.parts, self.pairs = problems, gram, parts, pairs
         self.control, self.limits = control, control.limits
-        self._stopped = Interruption()  # requested by the callback, to stop all later problems
         self._began = time.perf_counter()
         self.solutions: dict[int, Solution] = {}
         self.unfinished: dict[int, Solution] = {}
@@ -287,9 +285,7 @@ class _Several:
     def solve_alone(self, number: int, start: FloatArray | None, before: Product | None) -> None:
         """Solve one problem by itself, or continue it from its unfinished point."""
         problem, earlier = self.problems[number], self.unfinished.get(number)
-        control = self._control_of(number)
-        if self._stopped.requested and not control.interruption.requested:
-            control = replace(control, interruption=self._stopped)
+        control = self.control.for_machine(number, len(self.problems))
         solution = _solve_alone(
             problem,
             _view(self.gram, self.parts, self.pairs[number].tolist()),
@@ -297,8 +293,6 @@ class _Several:
             start=start if earlier is None or _is_worse_than_zero(earlier, problem) else earlier.beta,
             before=before,
         )
-        if solution.ended is Status.INTERRUPTED:
-            self._stop()
         if earlier is not None:
             worse = solution.status is Status.STALLED and earlier.proved.gap < solution.proved.gap
             solution = earlier.after(solution) if worse else solution.after(earlier)
@@ -308,8 +302,7 @@ class _Several:
         return self._why_over() is not None
 
     def _why_over(self) -> Status | None:
-        late = self.control.out_of_time(self._began)
-        return Status.INTERRUPTED if late is None and self._stopped.requested else late
+        return self.control.out_of_time(self._began)
 
     def _tell_each(
         self, solved: range, progress: Callable[[int], Progress], numbers: Sequence[int] | None = None
@@ -318,24 +311,15 @@ class _Several:
         if self.control.callback is None:
             return len(solved)
         for told, k in enumerate(solved):
-            if self._stopped.requested:
+            if self.control.interruption.requested:
                 return told
             self._tell(k if numbers is None else numbers[k], partial(progress, k))
         return len(solved)
 
     def _tell(self, number: int, progress: Callable[[], Progress]) -> None:
         """Report the progress of a problem to the callback, which may stop the fit."""
-        if self.control.callback is not None and self._control_of(number).is_stopped_at(progress()):
-            self._stop()
-
-    def _stop(self) -> None:
-        """Request the stop only once, because a second request would skip certificates."""
-        if not self._stopped.requested:
-            self._stopped.request()
-
-    def _control_of(self, number: int) -> Control:
-        """The control of one problem; its callback stops all later problems, even if this one has just been solved."""
-        return self.control.for_machine(number, len(self.problems), self._stop)
+        if self.control.callback is not None:
+            self.control.for_machine(number, len(self.problems)).is_stopped_at(progress())
 
 
 def _small_ones(problems: Problems, gram: Gram) -> list[int]:
