@@ -160,11 +160,20 @@ def beyond(source, public, own="mercer.study"):
             found |= {f"{node.module}.{name}" for name in names - public.get(node.module, set())}
             bound |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            module = bound.get(node.value.id)
+        if isinstance(node, ast.Attribute):
+            module = target_of(node.value, bound)
             if module in public and node.attr not in public[module]:
                 found.add(f"{module}.{node.attr}")
     return found
+
+
+def target_of(node, bound):
+    """The dotted name that an expression such as `mercer.gram` stands for; None for other expressions."""
+    if isinstance(node, ast.Name):
+        return bound.get(node.id)
+    if isinstance(node, ast.Attribute) and (base := target_of(node.value, bound)) is not None:
+        return f"{base}.{node.attr}"
+    return None
 
 
 def test_the_study_stands_on_public_names_only():
@@ -188,6 +197,8 @@ def test_the_study_stands_on_public_names_only():
         ("from mercer.gram import _hidden", "mercer.gram._hidden"),
         ("import mercer\nmercer._MODULES", "mercer._MODULES"),
         ("from mercer import gram as g\ng.matrix.Gram", "mercer.gram.matrix"),
+        ("import mercer\nmercer.gram.matrix.Gram", "mercer.gram.matrix"),
+        ("import mercer.gram\nmercer.gram._hidden", "mercer.gram._hidden"),
     ],
 )
 def test_what_is_not_public_is_found(source, taken):

@@ -446,13 +446,13 @@ def combine(parts: Sequence[Certificate]) -> Certificate:
     if len(parts) == 1:
         return parts[0]
     primal, dual = sum(p.primal for p in parts), sum(p.dual for p in parts)
-    value_error = sum(p.objective_error for p in parts)
+    objective_error = sum(p.objective_error for p in parts)
     return Certificate(
         status=worst_status([p.status for p in parts]),
         primal=primal,
         dual=dual,
         gap=primal - dual,
-        relative_gap=relative_gap(primal, dual, value_error),
+        relative_gap=relative_gap(primal, dual, objective_error),
         kkt_violation=max(p.kkt_violation for p in parts),
         dual_infeasibility=max(p.dual_infeasibility for p in parts),
         rounding=max(p.rounding for p in parts),
@@ -465,7 +465,7 @@ def combine(parts: Sequence[Certificate]) -> Certificate:
         peak_memory_bytes=max(p.peak_memory_bytes for p in parts),
         tol=parts[0].tol,
         tol_gap=parts[0].tol_gap,
-        objective_error=value_error,
+        objective_error=objective_error,
         objective_rounding=sum(p.objective_rounding for p in parts),
         parts=tuple(parts),
     )

@@ -154,10 +154,10 @@ class Evaluation:
             return self.is_feasible
         if convex and np.isfinite(self.dual) != np.isfinite(other.dual):
             return bool(np.isfinite(self.dual))
-        value_error = self.rounding * self.mass
+        rounding = self.rounding * self.mass
         if not convex or not np.isfinite(min(self.primal, other.primal)):
-            return self.dual - value_error > other.dual
-        return self.primal - self.dual + value_error < other.primal - other.dual
+            return self.dual - rounding > other.dual
+        return self.primal - self.dual + rounding < other.primal - other.dual
 
     def objective_rounding(self, problem: Problem) -> float:
         """Return an estimate of the rounding error of each objective and of the gap; `problem` is the point's."""
@@ -170,15 +170,15 @@ class Evaluation:
         return self.objective_rounding(problem) / _scale(self.primal, self.dual, self.objective_error)
 
 
-def relative_gap(primal: float, dual: float, value_error: float = 0.0) -> float:
+def relative_gap(primal: float, dual: float, objective_error: float = 0.0) -> float:
     """Return (P - D) / max(1, |P|, |D|), enlarged by the error of P and D; infinite for an infeasible point."""
     if np.isinf(primal):
         return float("inf")
-    return (primal - dual) / _scale(primal, dual, value_error)
+    return (primal - dual) / _scale(primal, dual, objective_error)
 
 
-def _scale(primal: float, dual: float, value_error: float) -> float:
-    return max(1.0, max(abs(primal), abs(dual)) - value_error)
+def _scale(primal: float, dual: float, objective_error: float) -> float:
+    return max(1.0, max(abs(primal), abs(dual)) - objective_error)
 
 
 def evaluate(

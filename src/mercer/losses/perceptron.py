@@ -85,7 +85,7 @@ def learn(
 
     A row is a mistake if y f(x) <= 0; then its weight (> 0) times y k(x, .) is added to f. If `rows` (n, p) are given,
     the primal form updates w; otherwise the dual form updates the counts alpha. Both make the same mistakes, up to
-    rounding. Of the limits of `control`, only `max_seconds` has an effect; see
+    rounding. The tolerances of `control` have no effect; see
     :func:`mercer.losses.iteration.iterate` for it and `began`.
 
     Notes
