@@ -226,13 +226,13 @@ def test_tables_of_numbers_stay_tables():
         (RAGGED[1:], ValueError, "inconsistent numbers of samples"),
     ],
 )
-def test_what_is_no_sequence_of_rows(X, error, message):
+def test_objects_that_are_no_sequence_of_rows(X, error, message):
     with pytest.raises(error, match=message):
         SVC(kernel=Gaussian(np.mean)).fit(X, Y)
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_rows_can_be_learnt_and_forgotten(name):
+def test_rows_can_be_added_and_removed(name):
     X, value = FORMS[name]
     kernel, _ = kernel_and_values(X, value)
     half = SVC(kernel=kernel).fit(first(X, N // 2), Y[: N // 2])

@@ -15,7 +15,7 @@ def _nothing_idle(nothing_idle):
     """Free the idle memory of earlier tests."""
 
 
-def test_memory_comes_back():
+def test_memory_is_reused():
     first = Arena()
     first.array(1000, np.float64)
     place = first.array(1000, np.float64).ctypes.data
@@ -27,21 +27,21 @@ def test_memory_comes_back():
 
 
 @pytest.mark.skipif(not memory_pool._can_be_taken_back(), reason="the system takes no idle memory back")
-def test_it_grows_where_it_is():
+def test_a_buffer_grows_in_place():
     one = Arena()
     place = one.array(6 << 20, np.uint8).ctypes.data
     assert one.array(100 << 20, np.uint8).ctypes.data == place
     assert one.nbytes == 100 << 20
 
 
-def test_another_piece_is_as_large_as_needed():
+def test_two_arenas_have_buffers_of_the_size_requested():
     one, rest = Arena(), Arena()
     for size in (1000, 6 << 20, 600 << 20):  # only address space is reserved: nothing is written
         assert one.array(size, np.uint8).nbytes == size
         assert not np.shares_memory(one.array(size, np.uint8), rest.array(1000, np.uint8))
 
 
-def test_what_it_holds_is_known_until_it_is_asked_again():
+def test_an_array_keeps_its_values_until_the_next_request():
     one = Arena()
     assert not one.holds(None)
     array = one.array(6, np.float32)

@@ -166,7 +166,7 @@ def _nothing(fitted, table, y=None):
     return 0.0
 
 
-def test_what_takes_no_weights_has_none_to_ask_for():
+def test_estimators_without_weights_request_none():
     search = {"KernelSearchCV"}  # it requests what its machine requests
     assert set(PREDICTORS) - set(WEIGHTED) - search == {"KernelNeighborsClassifier", "KernelPerceptron"}
     with sklearn.config_context(enable_metadata_routing=True):
@@ -248,7 +248,7 @@ def test_in_a_pipeline_and_a_search(name):
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_calibrated_and_predicted_by_folds(name):
+def test_calibration_and_cross_val_predict(name):
     labels = np.array(["no", "yes"])[CLASSES - 1]
     by_folds = cross_val_predict(made(name), X, labels, cv=FOLDS)
     assert (by_folds == labels).mean() > 0.5
@@ -278,7 +278,7 @@ def test_cloudpickle_keeps_functions_too(name):
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_two_threads_at_once_find_what_one_finds(name):
+def test_two_concurrent_fits_agree_with_one(name):
     y, rng = target(name), np.random.default_rng(1)
     rows = np.repeat(np.arange(len(X)), 5)
     tables = [X[rows] + 0.1 * rng.standard_normal((rows.size, 4)) for _ in range(2)]

@@ -75,7 +75,7 @@ def test_a_folder_that_can_be_written_and_not_read(tmp_path, unnamed, monkeypatc
 
 
 @pytest.mark.parametrize("kind", SAVE)
-def test_what_is_no_file_is_refused(tmp_path, kind):
+def test_paths_that_are_no_files_are_refused(tmp_path, kind):
     with socket.socket(socket.AF_UNIX) as one:
         one.bind(str(tmp_path / "socket"))
     (tmp_path / "a").symlink_to("b")
@@ -138,7 +138,7 @@ with open_atomically(sys.argv[1], "w") as file:
 """
 
 
-def test_what_a_killed_process_leaves_is_gone_after_the_next_write(tmp_path, unnamed):
+def test_temporary_files_of_a_killed_process_are_removed_by_the_next_write(tmp_path, unnamed):
     path = tmp_path / "file"
     path.write_text("old")
     process = subprocess.Popen(

@@ -58,7 +58,7 @@ with pytest.MonkeyPatch.context() as patch:
         ("leave_one_out", "LEAVE_ONE_OUT", ("--only", "uspz"), "no problem matches 'uspz'; there are: a9a, rbf"),
     ],
 )
-def test_what_cannot_be_measured_leaves_the_page_as_it_was(of, page, arguments, message):
+def test_missing_measurements_leave_the_page_unchanged(of, page, arguments, message):
     page = ROOT / "benchmarks" / f"{page}.md"
     before = page.read_bytes()
     done = subprocess.run(
@@ -103,7 +103,7 @@ print(claims["status"], truth.violation <= 1e-3, truth.infeasibility < 1e-9, sam
         assert done.stdout.split() == ["optimal", "True", "True", "True"], done.stderr
 
 
-def test_searches_of_ours_are_between_those_of_others():
+def test_mercers_searches_alternate_with_those_of_others():
     show = "from benchmarks.search import _in_turn; print(*map('-'.join, map(_in_turn, {}, {})), sep='|')"
     run = show.format([("price", "mercer", "a", "b"), ("mercer",), ("a",), ("mercer", "a")], [3, 2, 3, 1])
     done = subprocess.run([sys.executable, "-c", run], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -198,7 +198,7 @@ def test_an_honest_result_is_certified(result: Result):
         "prediction of what was stopped early",
     ],
 )
-def test_a_result_that_is_not_what_it_says_is_not_certified(result: Result):
+def test_a_result_with_false_claims_is_not_certified(result: Result):
     assert not report.is_certified(record_of({"mercer": result}))
 
 
@@ -222,7 +222,7 @@ def test_tables_say_which_results_are_not_certified_and_how_many_are(forged: Res
     "forge",
     [partial(claiming, status="time_limit"), partial(replace, violation=0.5), partial(replace, infeasibility=3.0)],
 )
-def test_of_variants_the_one_that_is_not_what_it_says_is_marked(unfinished: str, forge: Callable[[Result], Result]):
+def test_the_variant_with_false_claims_is_marked(unfinished: str, forge: Callable[[Result], Result]):
     results = {"mercer": HONEST, "mercer tol=1e-6": replace(HONEST, turns=[[3.0]])}
     shown = report.group_tables("tight", [record_of(results, "tight")])
     assert "certified" not in shown
@@ -245,7 +245,7 @@ def test_of_variants_the_one_that_is_not_what_it_says_is_marked(unfinished: str,
     ],
     ids=["true at once", "true when tightened", "never true", "stopped", "not tightened"],
 )
-def test_both_true_takes_a_peers_time_where_its_result_is_true(
+def test_the_ratio_uses_the_peers_time_if_its_result_is_accurate(
     violation: float, tightened: dict[str, float | None] | None, expected: Seconds
 ):
     record = record_of({"mercer": HONEST, "scikit-learn": replace(PEER, violation=violation, true=tightened)})
@@ -268,14 +268,14 @@ def test_a_peer_that_was_stopped_gives_a_lower_bound():
     assert report.show_ratio(report.mean_ratio([Seconds(120.0), None])) == "120"
 
 
-def test_of_several_the_fastest_that_came_to_its_end_counts():
+def test_the_fastest_finished_peer_counts():
     results = {"mercer": HONEST, "intelex32": replace(PEER, failure="> 3 s"), "intelex64": PEER, "libsvm": HONEST}
     assert report.ratio(record_of(results), ["intelex32", "intelex64", "absent"]) == Seconds(2.0)
     assert report.ratio(record_of(results), ["intelex64", "libsvm"]) == Seconds(1.0)
 
 
 @pytest.mark.parametrize("failed", ["mercer", "scikit-learn"])
-def test_there_is_no_ratio_to_what_failed_nor_of_what_was_stopped(failed: str):
+def test_failed_and_stopped_runs_have_no_ratio(failed: str):
     results = {"mercer": HONEST, "scikit-learn": PEER}
     results[failed] = replace(results[failed], failure="> 60 s" if failed == "mercer" else "MemoryError: no room")
     assert report.ratio(record_of(results), ["scikit-learn"]) is None
@@ -557,7 +557,7 @@ def a_run(
     return run.Run(rules, contenders, deepcopy(facts), 1)
 
 
-def test_a_run_goes_on_with_what_the_same_run_has_stored(stored: report.Record):
+def test_a_run_continues_its_own_stored_results(stored: report.Record):
     assert a_run().earlier(PROBLEM) == stored
     assert a_run(contenders=("scikit-learn", "mercer", "intelex32 dense")).earlier(PROBLEM) == stored
 
@@ -575,7 +575,7 @@ def test_a_run_goes_on_with_what_the_same_run_has_stored(stored: report.Record):
     ids=["build", "processor", "threads", "version", "a package less", "a fact more"],
 )
 @pytest.mark.usefixtures("stored")
-def test_a_run_does_not_go_on_with_what_another_build_or_machine_has_stored(other: dict[str, Any]):
+def test_a_run_does_not_continue_results_of_another_build_or_machine(other: dict[str, Any]):
     assert a_run({**FACTS, **other}).earlier(PROBLEM) is None
 
 
@@ -583,19 +583,19 @@ def test_a_run_does_not_go_on_with_what_another_build_or_machine_has_stored(othe
     "contenders", [("mercer",), ("mercer", "libsvm"), ("mercer", "scikit-learn", "libsvm")], ids="-".join
 )
 @pytest.mark.usefixtures("stored")
-def test_a_run_does_not_go_on_with_a_race_of_other_contenders(contenders: tuple[str, ...]):
+def test_a_run_does_not_continue_a_race_of_other_contenders(contenders: tuple[str, ...]):
     assert a_run(contenders=contenders).earlier(PROBLEM) is None
 
 
 @pytest.mark.usefixtures("stored")
-def test_a_run_does_not_go_on_with_a_race_of_another_size_or_problem():
+def test_a_run_does_not_continue_a_race_of_another_size_or_problem():
     assert a_run(rules=replace(RULES, size="full")).earlier(PROBLEM) is None
     files = {a_run()._file(problem).name.lower() for problem in problems.PROBLEMS}
     assert len(files) == len(problems.PROBLEMS)
 
 
 @pytest.mark.parametrize("name", ["fit.py", "parts/fit.py", "_core.so"])
-def test_a_build_is_another_when_a_file_of_the_package_is(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_changed_file_of_the_package_is_another_build(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(mercer, "__file__", str(tmp_path / "__init__.py"))
     file = tmp_path / name
     file.parent.mkdir(exist_ok=True)

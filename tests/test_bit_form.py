@@ -75,7 +75,7 @@ def largest_error(p, log_gamma, step, seed):
 @counts
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="no extended precision to compare with")
 @pytest.mark.parametrize("p", [1, 63, 64, 65, 255, 256, 4095])
-def test_no_climb_reaches_what_rounding_may_do(p):
+def test_no_greedy_search_exceeds_the_error_bound(p):
     rng, best = np.random.default_rng(p), (0.0, -0.7 * np.log(p), 1.0)
     # A search from the point with the largest error so far; every fourth trial starts with a random gamma and step.
     for trial in range(60):
@@ -132,7 +132,7 @@ def test_other_rows_are_evaluated_as_numbers():
         (RBF(gamma=0.1), sp.random_array((500, 4000), density=1e-3, rng=0, data_sampler=lambda size: np.ones(size))),
     ],
 )
-def test_only_where_it_pays(kernel, X):
+def test_bits_are_used_only_if_faster(kernel, X):
     assert not isinstance(select_backend(kernel, as_data(X))[0], BitForm)
     if not sp.issparse(X) and X.any() and X.shape[0] == 1200:
         assert not isinstance(select_backend(RBF(gamma=0.1), as_data(X), memory_limit=10_000)[0], BitForm)
@@ -160,7 +160,7 @@ def test_machines_are_certified(kind):
 
 
 @counts
-def test_single_and_double_precision_of_a_step_are_two_numbers():
+def test_a_step_in_single_precision_differs_from_one_in_double():
     X, kernel = categories(), RBF(gamma=0.02)
     others, out = as_data(sp.csr_array(np.float32(0.2) * X[:9].astype(np.float32))), np.empty((9, 1200))
     data = as_data(sp.csr_array(0.2 * X))

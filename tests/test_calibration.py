@@ -135,7 +135,7 @@ def test_newtons_step_is_halved_where_it_goes_too_far():
     assert fit_sigmoid(values, np.arange(20003) >= 20000, free=True).violation <= 1e-11
 
 
-def test_values_that_rounding_makes_one_are_said_to_be():
+def test_values_that_rounding_makes_equal_are_reported():
     values = 1e15 + np.arange(8) / 8.0
     with pytest.warns(ConvergenceWarning, match=r"the sigmoid is not fitted: its gradient is .*scale the columns"):
         fit_sigmoid(values, np.arange(8) > 3, free=True)
@@ -198,7 +198,7 @@ def test_isotonic_of_degenerate_values(values, positive, free, expected):
 
 
 @pytest.mark.parametrize("free", [True, False])
-def test_isotonic_keeps_bends_only(free):
+def test_isotonic_stores_only_its_corners(free):
     values, positive, w = sample(2, n=400)
     found = fit_isotonic(values, positive, w, free=free)
     assert len(found.values) < 60
@@ -272,7 +272,7 @@ def test_coupling_satisfies_the_optimality_conditions(n_classes, sure):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_coupling_is_what_libsvm_iterates_to(seed):
+def test_coupling_agrees_with_the_iteration_of_libsvm(seed):
     pairs = random_pairs(seed, m=1, n_classes=4)[0]
     q, p = quadratic(pairs), np.full(4, 0.25)
     for _ in range(2000):  # algorithm 2 of the source
@@ -283,13 +283,13 @@ def test_coupling_is_what_libsvm_iterates_to(seed):
 
 
 @pytest.mark.parametrize("n_classes", [2, 4, 26])
-def test_pairs_that_agree_give_back_what_they_are_of(n_classes):
+def test_consistent_pairs_give_back_the_class_probabilities(n_classes):
     p = np.random.default_rng(n_classes).dirichlet(np.full(n_classes, 0.5), 20)
     p = (p + 1e-5) / (1 + n_classes * 1e-5)
     np.testing.assert_allclose(couple(p[:, :, None] / (p[:, :, None] + p[:, None, :])), p, rtol=1e-6)
 
 
-def test_sure_pairs():
+def test_pairs_with_probabilities_0_and_1():
     pairs = np.zeros((2, 3, 3))
     for i, j in [(0, 1), (0, 2), (1, 2)]:
         pairs[0, i, j] = 1.0  # 0 beats 1 beats 2
@@ -301,7 +301,7 @@ def test_sure_pairs():
     np.testing.assert_allclose(found[1], 1 / 3, atol=1e-12)
 
 
-def test_coupling_goes_by_pieces(monkeypatch):
+def test_coupling_in_parts_changes_nothing(monkeypatch):
     pairs = random_pairs(0, m=9)
     whole = couple(pairs)
     monkeypatch.setattr("mercer.multiclass.coupling.NUMBERS_AT_A_TIME", 60)
@@ -407,7 +407,7 @@ def test_the_predicted_class_leads_unless_free(n_classes, scheme, method):
     assert max(free.violation, bound.violation) <= 1e-11
 
 
-def test_two_classes_are_their_map():
+def test_two_classes_use_their_map_directly():
     raw, codes = decisions(0, 100, 2, "ovo")
     found = calibrate(raw, codes, 2)
     assert found.maps == (fit_sigmoid(raw[:, 0], codes == 1),)
@@ -454,7 +454,7 @@ def test_class_weights_count_against_each_other_only(n_classes, scheme):
         assert one.maps == (fit_sigmoid(raw[:, 0], codes == 1, own),)
 
 
-def test_a_calibration_is_a_value():
+def test_calibrations_compare_by_value():
     raw, codes = decisions(0, 90, 3, "ovo")
     for method in ("sigmoid", "isotonic"):
         one, other = (calibrate(raw, codes, 3, method=method, fitted_on="values") for _ in range(2))

@@ -241,7 +241,7 @@ def test_an_evaluation_can_be_stopped():
         ({"dual_infeasibility": 1e-12}, None, True, None),
     ],
 )
-def test_conclusions(ended, changes, tol_gap, convex, expected):
+def test_statuses_that_an_evaluation_proves(ended, changes, tol_gap, convex, expected):
     X, y = blobs(n=4)
     evaluation = replace(
         evaluate(c_svc(y, 1.0), Gram(Linear(), as_data(X)), np.zeros(4)),
@@ -254,7 +254,7 @@ def test_conclusions(ended, changes, tol_gap, convex, expected):
 @pytest.mark.parametrize(
     ("tol_gap", "expected"), [(0.3, Status.OPTIMAL), (0.15, Status.STALLED), (1e-4, Status.STALLED)]
 )
-def test_what_rounding_may_hide_of_the_gap_grows_with_the_bounds(tol_gap, expected):
+def test_the_rounding_of_the_gap_grows_with_the_bounds(tol_gap, expected):
     X, y = blobs(n=4)
     problem = c_svc(y, 1e6)
     evaluation = replace(
@@ -267,7 +267,7 @@ def test_what_rounding_may_hide_of_the_gap_grows_with_the_bounds(tol_gap, expect
 
 
 @pytest.mark.parametrize(("seed", "C", "tol_gap"), [(8, 1e7, 1e-8), (24, 1e8, 1e-7), (37, 1e8, 1e-9)])
-def test_no_gap_is_met_by_what_rounding_hides(seed, C, tol_gap):
+def test_a_gap_smaller_than_its_rounding_is_not_proved(seed, C, tol_gap):
     X, y = blobs(n=20, p=2, seed=seed)
     solution = solved(X, y, C, RBF(gamma=50.0), tol=1e-3, tol_gap=tol_gap)
     certificate, beta = solution.certificate, solution.beta
@@ -389,7 +389,7 @@ def test_single_precision_changes_nothing_that_is_certified(
     seed=st.integers(0, 1000),
 )
 @settings(max_examples=200)
-def test_what_is_known_of_another_point_changes_nothing(name, n_changed, size, few, seed):
+def test_values_of_another_point_change_no_result(name, n_changed, size, few, seed):
     rng = np.random.default_rng(seed)
     X, y = blobs(120, 4, seed, distance=rng.uniform(0.0, 5.0))
     problem, gram = c_svc(y, 1.0), Gram(FORMULAS[name][0], as_data(X))
@@ -458,7 +458,7 @@ def soft():
     return X, y, solved(X, y, 0.1, RBF(gamma=0.1))
 
 
-def test_objectives_are_true_once_somebody_asks():
+def test_objectives_are_exact_when_read():
     X, y, solution = soft()
     left = solution.certified
     assert 0.0 < left.objective_error < 0.2 * left.dual
@@ -482,7 +482,7 @@ def test_objectives_go_with_a_solution_that_is_pickled():
 
 
 @pytest.mark.parametrize(("rows", "factor"), [("numbers", 1.5), ("numbers", 1.0 + 1e-6), ("integers", 1.5)])
-def test_training_data_that_change_after_the_fit_are_found_out(rows, factor):
+def test_training_data_changed_after_the_fit_are_detected(rows, factor):
     X, y = blobs(3000, 16, distance=1.0)
     X = X if rows == "numbers" else np.round(20.0 * X)
     solution = solved(X, y, 0.1, RBF(gamma=0.1 if rows == "numbers" else 2e-4))
@@ -493,7 +493,7 @@ def test_training_data_that_change_after_the_fit_are_found_out(rows, factor):
     assert certificate is solution.certified
 
 
-def test_whose_values_a_late_look_has(monkeypatch):
+def test_late_evaluations_reuse_or_rebuild_the_backend(monkeypatch):
     X, y, solution = soft()
     made = []
     select = matrix.select_backend
@@ -564,20 +564,20 @@ def test_two_ctrl_c_while_objectives_decide_keep_what_is_proved():
     assert found.certified.objective_error > 0.0
 
 
-def test_what_is_open_of_parts_is_open_of_the_whole():
+def test_objective_errors_of_parts_add_up():
     parts = [soft()[2].certified, soft()[2].certified]
     whole = combine(parts)
     assert whole.objective_error == 2.0 * parts[0].objective_error
     assert whole.relative_gap == relative_gap(whole.primal, whole.dual, whole.objective_error)
 
 
-def test_nothing_is_left_open_where_many_are_free_or_the_problem_is_not_convex():
+def test_objectives_are_exact_with_many_free_variables_or_without_convexity():
     X, y = blobs(3000, 5, distance=1.0)
     assert solved(X, y, 100.0, RBF(gamma=1.0)).certified.objective_error == 0.0
     assert solved(X, y, 0.1, Sigmoid(gamma=0.01)).certified.objective_error == 0.0
 
 
-def test_a_support_vector_that_was_none_is_evaluated_in_double_precision(monkeypatch):
+def test_a_new_support_vector_is_evaluated_in_double_precision(monkeypatch):
     monkeypatch.setattr("mercer.certificates.screening._FEW_VALUES", 0)
     X, y = blobs(200, distance=2.0)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
@@ -591,7 +591,7 @@ def test_a_support_vector_that_was_none_is_evaluated_in_double_precision(monkeyp
     assert second.known.value_error.any()
 
 
-def test_rounding_adds_up_where_little_is_evaluated_anew():
+def test_rounding_accumulates_over_partial_evaluations():
     X, y = blobs(200, distance=2.0)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
     first = evaluate(problem, gram, solve(problem, gram).beta)
@@ -606,7 +606,7 @@ def test_rounding_adds_up_where_little_is_evaluated_anew():
     )  # all coefficients changed, so all values are evaluated again
 
 
-def test_single_precision_is_used_where_it_settles_something(monkeypatch):
+def test_single_precision_is_used_where_it_proves_something(monkeypatch):
     X, y = blobs(200, distance=2.0)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
     beta = solve(problem, gram).beta
@@ -641,7 +641,7 @@ def test_verify_agrees(name, kernel):
     )
 
 
-def test_verify_finds_out_a_point_that_was_changed():
+def test_verify_detects_a_changed_point():
     X, y = blobs()
     certificate = solved(X, y, 1.0, RBF(gamma=0.5)).certificate
     beta = certificate.evidence.beta.copy()
@@ -653,7 +653,7 @@ def test_verify_finds_out_a_point_that_was_changed():
     assert forged.verify().kkt_violation > 1e-3
 
 
-def test_verify_does_without_the_tiles(monkeypatch):
+def test_verify_does_not_use_the_tiles(monkeypatch):
     X, y = blobs()
     certificate = solved(X, y, 1.0, RBF(gamma=0.5)).certificate
 
@@ -666,7 +666,7 @@ def test_verify_does_without_the_tiles(monkeypatch):
 
 
 @pytest.mark.parametrize("n", [40, 700])
-def test_verify_finds_out_tiles_that_are_wrong(monkeypatch, n):
+def test_verify_detects_wrong_tiles(monkeypatch, n):
     X, y = blobs(n)
     block, matvec, tiles = NativeBackend.block, NativeBackend.matvec, NativeBackend.tiles
 
@@ -783,7 +783,7 @@ def true_violation(K, y, C, beta):
 
 @pytest.mark.parametrize("offset", [0.0, 1e5, 1e7, 1.7e9])
 @pytest.mark.parametrize("kernel", [center(Linear()), 1e3 * center(1e-3 * Linear() + 1.0)], ids=repr)
-def test_centring_far_rows_is_not_believed(kernel, offset):
+def test_certificates_of_centred_rows_far_from_0_are_true(kernel, offset):
     rng = np.random.default_rng(0)
     X = offset + rng.normal(size=(400, 3))
     y = np.where(X[:, 0] - offset + rng.normal(size=400) > 0.0, 1.0, -1.0)
@@ -798,7 +798,7 @@ def test_centring_far_rows_is_not_believed(kernel, offset):
 
 @pytest.mark.parametrize("offset", [1.0, 1e5, 1e7, 1e10])
 @pytest.mark.parametrize("C", [1.0, 1e3])
-def test_close_sparse_rows_far_from_nothing_are_not_believed(offset, C):
+def test_certificates_of_close_sparse_rows_far_from_0_are_true(offset, C):
     rng = np.random.default_rng(0)
     X = np.maximum(offset + rng.normal(size=(300, 5)), 0.0)
     y = np.where(rng.random(300) < 0.5, 1.0, -1.0)
@@ -822,7 +822,7 @@ def test_a_certificate_says_what_a_large_gap_leaves_open():
     assert "may be off" not in str(tight)
 
 
-def test_no_point_beats_a_feasible_one_without_being_so():
+def test_no_infeasible_point_replaces_a_feasible_one():
     X, y = blobs(n=4)
     honest = replace(evaluate(c_svc(y, 1.0), Gram(Linear(), as_data(X)), np.zeros(4)), primal=3.0, dual=1.0)
     outside, nowhere = replace(honest, dual_infeasibility=0.5, dual=4.0), replace(honest, dual=np.nan)
@@ -831,14 +831,14 @@ def test_no_point_beats_a_feasible_one_without_being_so():
         assert honest.beats(other, convex=convex)
 
 
-def test_a_point_that_is_no_number_is_not_feasible():
+def test_a_point_with_nan_is_not_feasible():
     X, y = blobs(n=4)
     problem, gram = c_svc(y, 1.0), Gram(Linear(), as_data(X))
     assert not evaluate(problem, gram, np.zeros(4)).dual_infeasibility
     assert np.isnan(conditions_of(problem, np.array([np.nan, 0.0, 0.0, 0.0]), np.zeros(4))[1].infeasibility)
 
 
-def test_a_sum_that_nobody_has_room_to_put_right_is_put_right_all_the_same():
+def test_a_wrong_sum_is_corrected_without_free_variables():
     X, y = blobs(n=40)
     problem = c_svc(y, 1.0)
 

@@ -185,7 +185,7 @@ def test_predict_gives_a_score_for_each_of_several_classes(mercer, tmp_path):
     assert "support vectors, sum of all machines" in mercer("verify", "m", "t.csv")[1]
 
 
-def test_predict_tells_training_rows_from_others(mercer, model, tmp_path):
+def test_predict_recognises_training_rows(mercer, model, tmp_path):
     _, _, err = mercer("predict", model, "patients.csv", "--out", "p.csv")
     assert err.endswith(
         " of 120 labels agree with the column 'outcome'; the model was trained on 120 of these rows, which says little "
@@ -472,7 +472,7 @@ def test_a_truncated_model_file(mercer, model, tmp_path):
     assert err.startswith(f"error: {model} is not a model file, or is truncated")
 
 
-def test_the_folder_is_tried_before_the_work(mercer, table, tmp_path, monkeypatch):
+def test_the_folder_is_checked_before_the_search(mercer, table, tmp_path, monkeypatch):
     def never(*_, **__):
         raise AssertionError("the study was begun")
 
@@ -482,7 +482,7 @@ def test_the_folder_is_tried_before_the_work(mercer, table, tmp_path, monkeypatc
     assert err.startswith("error: output folder patients.csv/deep/folder cannot be written")
 
 
-def test_a_mistake_of_ours_is_still_one_line(mercer, table, monkeypatch):
+def test_an_internal_error_is_one_line(mercer, table, monkeypatch):
     monkeypatch.setattr("mercer.study.protocol.study", lambda *_, **__: {}["lost"])
     status, _, err = mercer(*STUDY, "outcome")
     assert status == 1
@@ -620,7 +620,7 @@ def long_running(tmp_path, *arguments):
 
 
 @pytest.mark.full
-def test_one_ctrl_c_ends_the_search_and_goes_on(tmp_path):
+def test_one_ctrl_c_ends_only_the_search(tmp_path):
     process = long_running(tmp_path)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
@@ -679,7 +679,7 @@ def test_two_ctrl_c_end_everything_and_leave_nothing_behind(tmp_path):
     assert os.listdir(tmp_path) == ["t.csv"]
 
 
-def test_an_output_never_takes_the_place_of_an_input(mercer, model, table, tmp_path):
+def test_an_output_never_replaces_an_input(mercer, model, table, tmp_path):
     before = table.read_bytes(), (tmp_path / model).read_bytes()
     fit = ("fit", "patients.csv", "--target", "outcome", "--missing", "impute")
     for arguments in ((*fit, "--out", "patients.csv"), ("predict", model, "patients.csv", "--out", "patients.csv")):
@@ -729,7 +729,7 @@ def test_several_classes_for_libsvm(mercer, tmp_path):
     np.testing.assert_array_equal(theirs.predict(rows), ours.predict(table))
 
 
-def test_what_cannot_be_converted(mercer, model, tmp_path):
+def test_inputs_that_cannot_be_converted_are_refused(mercer, model, tmp_path):
     assert mercer("convert", model, "m.model")[0] == 0
     status, _, err = mercer("convert", "m.model", "again.mercer")
     assert status == 1
@@ -832,7 +832,7 @@ def test_a_fit_to_a_gap(mercer, tmp_path):
         (["--max-seconds", "60"], 1, "there was no time for probabilities", "give it more time with --max-seconds"),
     ],
 )
-def test_a_fit_that_comes_to_no_probabilities_says_so_and_replaces_no_model(
+def test_a_fit_without_time_for_probabilities_is_an_error_and_replaces_no_model(
     mercer, tmp_path, monkeypatch, options, status, why, hint
 ):
     quantities(60).to_csv(tmp_path / "pay.csv", index=False)

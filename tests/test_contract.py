@@ -165,12 +165,12 @@ def test_scikit_learn_contract_of_a_joint_machine_with_probabilities(estimator, 
     check(estimator)
 
 
-def test_no_public_estimator_is_left_out():
+def test_every_public_estimator_is_checked():
     public = [found for found in map(mercer.__getattr__, mercer.__all__) if inspect.isclass(found)]
     assert {found for found in public if issubclass(found, BaseEstimator)} == {type(found) for found in ESTIMATORS}
 
 
-def test_what_the_package_lists_is_there_in_a_fresh_process_and_needs_no_extra():
+def test_all_public_names_exist_in_a_new_process_without_extras():
     program = "import sys; sys.modules |= dict.fromkeys(('pyarrow', 'matplotlib', 'jinja2')); import mercer; "
     program += "print(*(f'{name}={getattr(mercer, name).__name__}' for name in mercer._MODULES))"
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()

@@ -32,7 +32,7 @@ STORED = {
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("stored", STORED)
-def test_floats_are_consumed_as_they_are(stored, dtype):
+def test_floats_are_used_without_a_copy(stored, dtype):
     X = table().astype(dtype)
     given_ = STORED[stored](X)
     data = as_data(given_)
@@ -114,7 +114,7 @@ def test_canonical_form_is_made_on_a_copy(claims_canonical):
     np.testing.assert_array_equal(X.data, [1, 2, 3, 4])
 
 
-def test_buffers_with_gaps_or_room_to_spare_are_read_as_what_they_hold():
+def test_csr_buffers_with_gaps_or_unused_space_are_read_correctly():
     gaps = sp.csr_array((np.arange(8.0)[::2], np.array([0, 1, 0, 2]), np.array([0, 2, 4])), shape=(2, 3))
     spare = gaps.copy()
     spare.data = np.concatenate([spare.data, np.full(5, np.nan)])

@@ -57,7 +57,7 @@ def test_one_negative_eigenvalue_among_2100_is_found():
 
 
 @pytest.mark.parametrize("kind", [SVC, NuSVC, SVR, OneClassSVM])
-def test_the_word_of_the_user_counts_and_is_named(kind):
+def test_is_psd_of_the_user_is_accepted_and_reported(kind):
     _, K, y = gaussian(60)
     K = K - 0.2 * np.eye(60)  # not positive semidefinite, but `is_psd` is given, so it is not checked
     certificate = kind(kernel=Precomputed(is_psd=True)).fit(K, y).certificate_
@@ -65,7 +65,7 @@ def test_the_word_of_the_user_counts_and_is_named(kind):
     assert "on your word" not in str(kind(kernel="rbf").fit(K, y).certificate_)
 
 
-def test_the_word_of_the_user_counts_for_functions_and_sums_of_them():
+def test_is_psd_of_the_user_holds_for_functions_and_their_sums():
     X, _, y = gaussian(60)
     kernel = Callable(Counted(), is_psd=True) + 1.0
     assert kernel.is_psd
@@ -87,7 +87,7 @@ def one_entry(K):
 
 @pytest.mark.parametrize("change", [float32_noise, one_entry])
 @pytest.mark.parametrize("machine", [SVC(kernel="precomputed"), KernelRidge(kernel="precomputed")])
-def test_asymmetry_that_rounding_explains_is_averaged_and_told(machine, change):
+def test_asymmetry_within_rounding_is_averaged_and_reported(machine, change):
     _, K, y = gaussian(150)
     given = change(K)
     with pytest.warns(UserWarning, match=r"not quite symmetric: K and K\.T differ by up to"):
@@ -97,7 +97,7 @@ def test_asymmetry_that_rounding_explains_is_averaged_and_told(machine, change):
     np.testing.assert_allclose(found.predict(K), mean.predict(K), atol=1e-6)
 
 
-def test_asymmetry_that_rounding_does_not_explain_is_refused():
+def test_asymmetry_beyond_rounding_is_refused():
     _, K, y = gaussian(50)
     K[3, 5] += 1e-3
     with pytest.raises(ValueError, match="must be symmetric, but row 3, column 5"):
@@ -126,7 +126,7 @@ def test_a_function_is_called_once_with_all_rows(case, n):
     assert (function.calls, function.values) == (1, n * n)
 
 
-def test_a_function_is_called_by_blocks_where_its_matrix_does_not_fit():
+def test_a_function_is_called_by_blocks_if_its_matrix_does_not_fit():
     X, _, y = gaussian(700)
     function = Counted()
     limited = SVC(kernel=Callable(function, is_psd=True), memory_limit=2 << 20).fit(X, y)

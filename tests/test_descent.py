@@ -68,7 +68,7 @@ def test_passes_are_counted():
 
 
 @pytest.mark.parametrize("form", ["dual", "primal"])
-def test_a_perceptron_that_separates_nothing_says_so(form):
+def test_a_perceptron_that_does_not_separate_warns(form):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(90, 3)), np.arange(90) % 3
     X[y == 2] += 100.0 * np.array([1.0, 0.0, 0.0])
@@ -150,7 +150,7 @@ def test_both_forms_make_the_same_mistakes():
     np.testing.assert_array_equal(dual.dual_coef_ @ X, primal.coef_)
 
 
-def test_novikoff():
+def test_novikoffs_bound_on_mistakes():
     X, y = IRIS[0][:100], IRIS[1][:100]
     machine = KernelPerceptron(kernel=Linear() + 1.0).fit(X, y)
     assert machine.separated_.all()
@@ -170,7 +170,7 @@ def test_the_perceptron_stops_when_asked():
         KernelPerceptron(10**9, max_seconds=0.1).fit(X, y)
 
 
-def test_strings():
+def test_a_perceptron_on_strings():
     machine = KernelPerceptron(kernel=Spectrum(2)).fit(["abab", "abba", "bbbb", "bbba"], [0, 0, 1, 1])
     assert machine.predict(["abab"]) == [0]
 
@@ -261,7 +261,7 @@ def test_descent_takes_the_steps_of_the_textbook():
     assert machine.intercept_[0] == pytest.approx(bias)
 
 
-def test_descent_gets_there_slowly():
+def test_descent_converges_slowly():
     X, y = TABLES["2 classes"]
     slow = GradientKernelSVC(10.0, kernel="rbf", gamma=0.05, solver="descent", tol=1e-2).fit(X, y)
     fast = GradientKernelSVC(10.0, kernel="rbf", gamma=0.05).fit(X, y)
@@ -335,7 +335,7 @@ def test_overflow_is_refused(machine):
         clone(machine).fit(X * 1e200, y)
 
 
-def test_weights_and_penalties_of_many_decades_come_to_an_end_without_a_claim():
+def test_fits_with_extreme_weights_and_penalties_end_uncertified():
     X, y = TABLES["2 classes"]
     s = 10.0 ** np.random.default_rng(0).uniform(-8, 8, len(y))
     with pytest.warns(ConvergenceWarning, match="stalled|max_iter"):
@@ -344,7 +344,7 @@ def test_weights_and_penalties_of_many_decades_come_to_an_end_without_a_claim():
 
 
 @pytest.mark.parametrize("solver", descent.SOLVERS)
-def test_progress_reports_the_last_gap_that_was_looked_at(solver):
+def test_progress_reports_the_last_computed_gap(solver):
     X, y = TABLES["2 classes"]
     seen = []
 

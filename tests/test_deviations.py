@@ -16,7 +16,7 @@ def noisy(n=60, noise=1.0, seed=0):
     return Deviations(truth, truth + noise * rng.standard_normal(n))
 
 
-def test_figures_are_what_scikit_learn_says():
+def test_metrics_agree_with_scikit_learn():
     found = noisy()
     figures = (r2_score, mean_absolute_error, root_mean_squared_error)
     expected = [one(found.truth, found.predicted) for one in figures]
@@ -43,7 +43,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say():
     assert 180 <= covered <= 198
 
 
-def test_the_interval_of_a_difference_tells_the_better_one():
+def test_the_interval_of_a_difference_finds_the_better_model():
     near, far = noisy(noise=1.0, seed=1), noisy(noise=1.0, seed=1)
     far = Deviations(near.truth, near.truth + 2.5 * (near.predicted - near.truth))
     found = r2_difference(near, far)
@@ -70,6 +70,6 @@ def test_a_target_that_is_the_same_in_all_rows_has_no_r2():
     assert found.mae == pytest.approx(np.abs(np.linspace(-1.0, 1.0, 8)).mean())
 
 
-def test_one_row():
+def test_metrics_of_one_row():
     (found,) = bootstrap(np.array([[2.0]]), [lambda means: means[..., 0]])
     assert (found.low, found.value, found.high) == (2.0, 2.0, 2.0)

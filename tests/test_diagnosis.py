@@ -109,7 +109,7 @@ def test_a_witness_holds_in_exact_arithmetic(kernel, n):
     assert witness.value < -100 * witness.bound
 
 
-def test_few_points_are_found_where_few_refute():
+def test_a_small_witness_is_found_if_one_exists():
     found = diagnose(one_less, rows())
     assert found.witness.idx.size == 2  # two points farther apart than sqrt(2)
     G = np.eye(300)
@@ -191,7 +191,7 @@ def test_what_is_repaired_is_positive_semidefinite(repair, n):
 
 
 @REPAIRS
-def test_a_kernel_s_matrix_needs_no_repair(repair):
+def test_a_positive_semidefinite_matrix_is_not_repaired(repair):
     K = gram_matrix(RBF(gamma=2.0), rows())
     repaired = repair(sp.csr_array(K))
     np.testing.assert_allclose(repaired.matrix, K, atol=1e-14)
@@ -253,7 +253,7 @@ def test_repairs_in_words():
     ],
     ids=range(9),
 )
-def test_messages(call, error, message):
+def test_invalid_input_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
 

@@ -248,7 +248,7 @@ def test_tags_are_the_same(name):
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_parameters_of_one_make_the_other(name):
+def test_parameters_of_scikit_learns_machines_are_accepted(name):
     theirs, ours = PAIRS[name]
     machine = ours(**theirs().get_params())
     y = CLASSES if name in CLASSIFIERS else TARGETS
@@ -374,7 +374,7 @@ def prediction_kind(run, machine_class, name):
 
 
 @pytest.mark.parametrize(("name", "run"), ERRORS)
-def test_what_is_refused_is_refused_alike(name, run):
+def test_errors_are_those_of_scikit_learn(name, run):
     theirs, ours = (prediction_kind(run, cls, name) for cls in PAIRS[name])
     if theirs is None:
         assert ours is None
@@ -426,14 +426,14 @@ NUMBERS = ("C", "nu", "epsilon", "alpha", "degree", "gamma", "coef0", "tol", "ca
     ("name", "parameter"),
     [(name, one) for name, pair in PAIRS.items() for one in NUMBERS if one in inspect.signature(pair[1]).parameters],
 )
-def test_true_is_no_number(name, parameter):
+def test_booleans_are_refused_as_numbers(name, parameter):
     with pytest.raises(ValueError, match=rf"{parameter} must be an? (finite )?(number|integer).*got True"):
         PAIRS[name][1](kernel="poly").set_params(**{parameter: True}).fit(X, CLASSES)
 
 
 @pytest.mark.parametrize("name", REGRESSORS)
 @pytest.mark.parametrize("change", [None, "differences", "a gap"])
-def test_dates_are_no_targets(name, change):
+def test_dates_are_refused_as_targets(name, change):
     """scikit-learn's SVR and NuSVR read a date as a number of microseconds, and a missing date as -9.2e18."""
     dates = DATES - DATES[0] if change == "differences" else DATES.where(DATES.index != 3) if change else DATES
     for y in (dates, dates.to_numpy()):
@@ -455,19 +455,19 @@ def test_dates_are_no_targets(name, change):
     ],
     ids=["of a time zone", "a gap", "periods", "days", "differences", "of NumPy", "one among numbers"],
 )
-def test_dates_in_python_s_objects_are_no_targets_either(name, y, kind):
+def test_dates_as_python_objects_are_refused_as_targets(name, y, kind):
     with pytest.raises(TypeError, match=rf"y must hold numbers, got dates or times \({kind}\)"):
         PAIRS[name][1]().fit(X, y)
 
 
 @pytest.mark.parametrize("name", REGRESSORS)
-def test_a_number_that_is_missing_is_no_date(name):
+def test_a_missing_number_is_not_reported_as_a_date(name):
     with pytest.raises(ValueError, match=r"Input y contains NaN: .* row 3 "):
         PAIRS[name][1]().fit(X, pd.Series(X[:, 0], dtype=object).where(DATES.index != 3, pd.NaT))
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_a_missing_date_is_no_class(name):
+def test_a_missing_date_is_refused_as_a_class(name):
     months = DATES.dt.to_period("M").dt.to_timestamp()
     assert PAIRS[name][1]().fit(X, months).classes_.size == 2
     with pytest.raises(ValueError, match="Input y contains NaT: it must be known in every row, but row 3 "):
@@ -570,14 +570,14 @@ def test_rows_on_the_border_are_inside():
     assert abs(theirs.offset_[0] - machine.offset_[0]) <= 3e-3
 
 
-def test_words_go_to_stderr(capfd):
+def test_messages_go_to_stderr(capfd):
     SVC(verbose=True).fit(X, CLASSES)
     out, err = capfd.readouterr()
     assert not out
     assert err
 
 
-def test_ridge_keeps_rows_as_it_computes_with_them():
+def test_ridge_stores_training_rows_as_float64_or_csr():
     machine = mercer.KernelRidge().fit(np.round(X).astype(int), TARGETS)
     assert machine.X_fit_.dtype == np.float64
     assert mercer.KernelRidge().fit(sp.csc_array(X), TARGETS).X_fit_.format == "csr"

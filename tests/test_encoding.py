@@ -47,7 +47,7 @@ def test_text_becomes_indicators_most_frequent_first():
     np.testing.assert_array_equal(new, [[0, 0, 1], [1, 0, 0], [0, 0, 0], [0, 1, 0]])
 
 
-def test_rare_levels_of_a_column_of_many_are_encoded_as_none():
+def test_rare_levels_of_a_column_with_many_levels_have_no_indicator():
     levels = [f"level {k:03d}" for k in range(80)]
     table = table_of(t=text(*(levels + levels[:30])))
     (rule,) = TableEncoder().fit(table).rules_
@@ -174,7 +174,7 @@ def test_rows_that_do_not_fit_the_model(case):
         assert caught.value.hint == "it does have 'X'"
 
 
-def test_a_table_of_something_else_is_offered_no_column_that_is_little_alike():
+def test_a_different_table_gets_no_suggestion_of_columns():
     encoder = TableEncoder().fit(table_of(alcohol=[1.0, 2.0, 3.0], ash=[1.0, 2.0, 4.0]))
     with pytest.raises(
         TableError, match="lacks 2 of the 2 columns that the model needs: 'alcohol' and 'ash'"
@@ -269,7 +269,7 @@ def test_row_identifiers_are_found(case):
         ("constant", np.zeros(N)),
     ],
 )
-def test_what_only_resembles_an_identifier_is_kept(name, column):
+def test_columns_that_only_resemble_identifiers_are_kept(name, column):
     assert identifier_columns(Table((name,), (column,))) == {}
 
 
@@ -280,7 +280,7 @@ def test_nearly_distinct_text_is_an_identifier_and_short_tables_have_none():
     assert identifier_columns(table_of(id=np.arange(9.0))) == {}
 
 
-def test_intake_of_a_mixed_table():
+def test_column_choice_of_a_mixed_table():
     frame = with_missing(mixed_frame(), ("age", "outcome"))
     frame["empty"] = None
     with pytest.warns(
@@ -350,7 +350,7 @@ def test_tables_that_cannot_be_studied(case):
     assert hint is None or hint in caught.value.hint
 
 
-def test_a_target_of_many_texts_is_refused_unless_one_insists():
+def test_a_target_of_many_texts_is_refused_unless_requested():
     days = [f"2020-{1 + i % 12:02d}-{1 + i % 28:02d}" for i in range(100)]
     dated = table_of(x=np.sin(np.arange(100.0)), y=text(*days))
     with pytest.raises(
@@ -379,7 +379,7 @@ def test_text_that_looks_like_numbers_causes_a_warning(cells):
 
 
 @pytest.mark.parametrize("cells", [["18-25", "26-40"], ["3rd", "1st"], ["1-2-10", "1-3-11"], ["A1", "B2"]])
-def test_text_that_is_no_number_is_taken_as_it_is(cells):
+def test_text_that_is_no_number_stays_text(cells):
     column_choice = taken_in(table_of(p=text(*cells * 10), y=text(*"aabb" * 5)), "y")  # a warning would be an error
     assert (column_choice.features, column_choice.left_out) == (("p",), {})
 

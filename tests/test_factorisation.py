@@ -75,7 +75,7 @@ def works(n):
 
 
 @pytest.mark.parametrize("name", ["cholesky", "independent", "lower", "upper", "inverse"])
-def test_what_check_raises_ends_the_work_wherever_it_is(name):
+def test_an_exception_of_check_ends_the_factorisation(name):
     counts = []
     for n in (75, 150):
         work, calls = dict(works(n))[name], []
@@ -96,7 +96,7 @@ def test_what_check_raises_ends_the_work_wherever_it_is(name):
         assert not left
 
 
-def test_a_check_changes_no_bit():
+def test_a_check_does_not_change_the_result():
     matrix = definite(75)
     once, again = matrix.copy(), matrix.copy()
     assert cholesky(once)

@@ -293,7 +293,7 @@ def test_random_fourier_error_is_the_one_of_theory_and_falls_with_the_root():
         assert rff_error(m, False) == pytest.approx(expected, rel=0.15)
 
 
-def test_orthogonal_frequencies_err_less():
+def test_orthogonal_frequencies_have_smaller_errors():
     for m in (8, 32):
         assert rff_error(m, True) < 0.8 * rff_error(m, False)
     W = RandomFourier(n_frequencies=10, orthogonal=True, random_state=0).fit(table(10, 4)).frequencies_
@@ -463,7 +463,7 @@ def test_landmarks_that_are_strings_or_sets(kind, scheme):
         map.transform(np.ones((3, 2)))
 
 
-def test_noise_of_single_precision_is_not_blown_up():
+def test_rounding_of_single_precision_is_not_amplified():
     X = table(100)
     map = Nystroem(Callable(rough), n_components=100, random_state=0).fit(X)  # it must not warn
     exact = Nystroem(RBF(gamma=0.01), n_components=100, random_state=0).fit(X)
@@ -561,7 +561,7 @@ def test_a_hundred_thousand_rows_in_seconds(scheme):
     ids=repr,
 )
 @pytest.mark.parametrize("store", [np.asarray, sp.csr_array])
-def test_refused(map, error, message, store):
+def test_invalid_input_is_refused(map, error, message, store):
     with pytest.raises(error, match=message):
         map.fit_transform(store(1e3 * table()))
 
@@ -572,7 +572,7 @@ def test_polynomials_of_a_high_degree_are_refused():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_cosines_of_what_overflows_are_refused(dtype):
+def test_cosines_of_overflowing_values_are_refused(dtype):
     map = RandomFourier(gamma=1e4, random_state=0).fit(np.ones((2, 3)))
     with pytest.raises(ValueError, match=f"overflow {np.dtype(dtype)}: scale the columns"):
         map.transform(np.full((2, 3), np.finfo(dtype).max / 2, dtype=dtype))

@@ -99,7 +99,7 @@ def test_one_row_that_differs_from_a_million_is_seen():
 
 
 @every_rule
-def test_equal_rows_give_one_with_the_reason(rule):
+def test_equal_rows_give_gamma_1_with_the_reason(rule):
     X = np.full((20, 4), 3.5)
     resolved = RBF(gamma=rule).resolve(as_data(X))
     if rule == "auto":
@@ -110,7 +110,7 @@ def test_equal_rows_give_one_with_the_reason(rule):
 
 
 @pytest.mark.parametrize("weights", [None, np.r_[0.0, np.ones(39)]])
-def test_reasons_travel_with_the_number(weights):
+def test_the_reason_is_stored_with_gamma(weights):
     X = rows(40)
     kernel = (2.0 * RBF(gamma="median") + Polynomial(2, "scale") * RBF(gamma=0.5)).resolve(as_data(X), weights)
     n = 40 if weights is None else 39
@@ -128,7 +128,7 @@ def test_reasons_travel_with_the_number(weights):
     assert Linear().reasons == ()
 
 
-def test_the_machine_says_what_was_found(capsys):
+def test_the_machine_reports_the_estimated_gamma(capsys):
     X = rows(60)
     y = X[:, 0] > 0
     weights = np.random.default_rng(0).integers(0, 3, 60)
@@ -180,6 +180,6 @@ def test_the_median_of_edit_distances_counts_weights():
     ],
     ids=range(9),
 )
-def test_messages(call, error, message):
+def test_invalid_input_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()

@@ -93,7 +93,7 @@ def test_distances_that_overflow_are_refused(squared):
     assert distance(Linear(), [[1.2e150]], [[-1.2e150]]) == 2.4e150
 
 
-def test_a_kernel_without_distances_is_named():
+def test_distances_of_an_indefinite_kernel_are_refused_by_name():
     with pytest.raises(ValueError, match=r"Sigmoid\(.*\) has no distances.*row 0 of X and row 1 of Z"):
         distance(Sigmoid(1.0), [[1.0], [10.0]], [[1.0], [10.0]])
 
@@ -173,7 +173,7 @@ def test_alignment_does_not_depend_on_factors(align, factor):
         (lambda: alignment("precomputed", [0, 1], np.ones((2, 3))), r"must be square, got shape \(2, 3\)"),
     ],
 )
-def test_alignment_refuses(call, message):
+def test_alignment_refuses_invalid_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 
@@ -258,7 +258,7 @@ def test_zero_has_no_points():
         (lambda f: RKHSFunction(Sigmoid(1.0, -2.0), [[1.0]], [1.0]).norm, ValueError, "has no norm"),
     ],
 )
-def test_functions_refuse(call, error, message):
+def test_functions_refuse_invalid_input(call, error, message):
     with pytest.raises(error, match=message):
         call(RKHSFunction(RBF(gamma=1.0), [[0.0], [1.0]], [1.0, 1.0]))
 

@@ -121,7 +121,7 @@ def test_an_instruction_set_that_is_not_there_is_refused(monkeypatch):
 # Work is split into parts of bounded size.
 
 
-def test_work_comes_in_pieces():
+def test_work_is_split_into_bounded_blocks():
     gram = Gram(Linear(), as_data(rows(500)))
     gram._store.backend.values_per_call = 5000
     out = np.empty((500, 500))
@@ -150,7 +150,7 @@ class Stop(Exception):  # noqa: N818 - a request, not an error
     pass
 
 
-def test_matvec_asks_between_pieces_whether_to_go_on():
+def test_matvec_can_be_stopped_between_blocks():
     gram, calls = Gram(Linear(), as_data(rows(500))), []
     gram._store.backend.values_per_call = 10_000
 
@@ -229,14 +229,14 @@ def test_kept_rows_are_evaluated_once():
     assert gram.n_values == 12 * 30
 
 
-def test_short_rows_are_evaluated_anew():
+def test_short_rows_are_not_cached():
     gram = Gram(RBF(gamma=0.5), as_data(rows(p=8)), keep=CachePolicy.EXPENSIVE)
     gram.block()
     gram.block()
     assert gram.n_values == 2 * 30 * 30
 
 
-def test_kept_rows_serve_sums():
+def test_cached_rows_are_used_for_sums():
     gram = Gram(RBF(gamma=0.5), as_data(rows()), keep=CachePolicy.EXPENSIVE)
     K = gram.block()
     counted, sums = gram.n_values, np.zeros(10)
@@ -266,7 +266,7 @@ def test_the_budget_is_kept_and_changes_no_bit(requests, kept):
     assert gram.n_values <= plain.n_values
 
 
-def test_the_longest_unused_rows_make_room():
+def test_the_least_recently_used_rows_are_replaced():
     gram = keeping(3)
     for request in ([0], [1], [2], [0], [3]):  # row 3 replaces row 1, the least recently used
         gram.block(np.array(request), None)
@@ -321,7 +321,7 @@ def test_programs_that_are_too_deep_for_tiles_are_evaluated_by_block(levels, exp
 # Convexity.
 
 
-def test_convexity_is_proved_or_looked_at():
+def test_convexity_is_proved_or_tested():
     data = as_data(rows())
     assert Gram(RBF(gamma=1.0), data).is_convex
     assert not Gram(Sigmoid(1.0, 1.0), data).is_convex
@@ -330,7 +330,7 @@ def test_convexity_is_proved_or_looked_at():
     assert Gram(Callable(laplacian), data).is_convex
 
 
-def test_convexity_is_unknown_where_there_are_more_rows_than_are_looked_at(monkeypatch):
+def test_convexity_is_unknown_for_more_rows_than_are_tested(monkeypatch):
     data = as_data(rows())
     monkeypatch.setattr("mercer.gram.store.MAX_FACTORED", 29)
     gram = Gram(Callable(laplacian), data)
@@ -339,7 +339,7 @@ def test_convexity_is_unknown_where_there_are_more_rows_than_are_looked_at(monke
 
 
 @pytest.mark.slow
-def test_convexity_is_unknown_where_not_all_rows_were_looked_at():
+def test_convexity_is_unknown_if_not_all_rows_were_tested():
     assert not Gram(Callable(laplacian), as_data(rows(2500, 2)), memory_limit=60 << 20).is_convex
     assert Gram(Callable(laplacian), as_data(rows(2500, 2))).is_convex
 
@@ -365,7 +365,7 @@ def test_padding_is_zero():
         assert (block[:, shape[1] : -(-shape[1] // 16) * 16] == 0.0).all()
 
 
-def test_padding_is_cleared_some_rows_at_a_time():
+def test_padding_is_cleared_by_blocks_of_rows():
     matrix = np.ones((2100, 2064), dtype=np.float32)
     assert sum(1 for _ in clear_padding(matrix, 2050)) == 2  # 16 MB each
     assert (matrix[:, :2050] == 1.0).all()

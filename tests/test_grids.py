@@ -82,7 +82,7 @@ def test_cells_are_those_of_a_grid_over_the_same_values():
     np.testing.assert_array_equal(again["mean_test_score"], results["mean_test_score"])
 
 
-def test_it_goes_on_around_the_best_cell():
+def test_zooming_continues_around_the_best_cell():
     search = KernelSearchCV(SVC(), C="zoom", gamma="zoom", cv=3, refit=False).fit(X, Y)
     results = search.cv_results_
     centre = None
@@ -155,7 +155,7 @@ def test_a_zoom_asks_the_callback_that_it_was_given():
     assert len(remembers.told) == 10
 
 
-def test_a_zoom_that_is_stopped_keeps_what_it_has():
+def test_a_stopped_zoom_keeps_its_results():
     told = []
 
     def stop(progress):
@@ -170,7 +170,7 @@ def test_a_zoom_that_is_stopped_keeps_what_it_has():
     assert found.best_estimator_.predict(X).shape == Y.shape
 
 
-def test_a_zoom_that_is_stopped_between_stages_goes_no_further():
+def test_a_zoom_stopped_between_stages_ends():
     told = []
 
     def stop(progress):
@@ -187,7 +187,7 @@ def test_a_zoom_that_is_stopped_between_stages_goes_no_further():
 
 
 @pytest.mark.parametrize("settings", [{}, {"early_stopping": "bound"}, {"C": "zoom"}])
-def test_what_fails_and_what_is_missing_is_told_of_the_line_that_searches(settings):
+def test_warnings_name_the_line_of_the_user_that_calls_the_search(settings):
     axes = {"C": [1.0, 10.0, 100.0], "gamma": [-1.0, 0.1, 1.0], **settings}
     told = []
 

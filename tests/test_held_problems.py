@@ -90,7 +90,7 @@ def test_values_and_certificates_are_those_of_the_points(n_classes: int, scheme:
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_what_was_solved_in_single_precision_goes_on_in_double_from_there(n_classes: int) -> None:
+def test_solutions_in_single_precision_are_continued_in_double(n_classes: int) -> None:
     limits = Limits(tol=1e-4)
     gram, codes = held(n_classes, np.float32)
     data: Any = gram.data
@@ -137,7 +137,7 @@ def test_a_fit_stopped_before_the_corner_stays_at_0() -> None:
 
 
 @pytest.mark.parametrize("C", [1e-300, 1e200, 1e307])
-def test_penalties_at_the_end_of_numbers_have_corners_without_a_word(C: float) -> None:
+def test_extreme_penalties_have_corners_without_warnings(C: float) -> None:
     gram, codes = held(2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -159,7 +159,7 @@ def test_no_corner_is_taken_for_an_objective_that_overflows() -> None:
     assert not found.beta.any()
 
 
-def test_values_that_are_not_those_of_the_points_are_not_believed() -> None:
+def test_wrong_tracked_values_are_detected() -> None:
     gram, codes = held(2)
     machines = train(gram, codes, 2, 1.0)
     problems: Any = machines.solutions.held
@@ -178,7 +178,7 @@ def test_a_problem_ends_at_its_most_steps_as_alone() -> None:
 
 
 @pytest.mark.parametrize("how", ["callback", "time", "ctrl-c"])
-def test_what_is_solved_before_a_stop_stays(how: str) -> None:
+def test_problems_solved_before_a_stop_are_kept(how: str) -> None:
     gram, codes = held(4)
     stages: list[str] = []
 
@@ -198,7 +198,7 @@ def test_what_is_solved_before_a_stop_stays(how: str) -> None:
     assert all(not solution.beta.any() for solution in list(found.solutions)[n_done:])
 
 
-def test_what_is_under_way_at_a_stop_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_problems_in_progress_at_a_stop_keep_their_point(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_memory_rounds, "_WORK", 1.0)  # one round in each call
     gram, codes = held(3, n=1500)  # several rounds for each problem
     told: list[Any] = []

@@ -480,7 +480,7 @@ def test_rows_without_a_coefficient_are_no_support_vectors() -> None:
     assert fewest < 3
 
 
-def test_sums_of_one_class_after_the_other_are_counted() -> None:
+def test_the_error_bound_holds_for_rows_sorted_by_class() -> None:
     """If rows are sorted by class, partial sums are far larger than decision values, and so is their rounding error."""
     n, C, gamma = 2_000, 1e4 / 3, 1e-12
     X = np.random.default_rng(0).normal(size=(n, 2))
@@ -525,7 +525,7 @@ def test_decision_values_that_overflow_are_refused() -> None:
 
 
 @pytest.mark.parametrize("machine", [OneClassSVM(nu=0.3), OneClassSVM(contamination=0.1), SVDD(C=0.1)], ids=repr)
-def test_machines_of_one_class_say_where_rounding_decides(machine: Any) -> None:
+def test_one_class_machines_warn_if_rounding_decides(machine: Any) -> None:
     """If the kernel hardly separates rows, rounding decides which are outliers, and a warning says so."""
     X = np.random.default_rng(0).normal(size=(50, 2))
     for gamma in (1e-14, 1e-17):

@@ -71,11 +71,11 @@ def test_multiples_are_found_and_values_are_those_of_the_rows_given(given_, kern
         lambda K: K * 1e-20,
     ],
 )
-def test_other_tables_stay_numbers(given_):
+def test_other_tables_stay_floating_point(given_):
     assert not are_integers(RBF(gamma=1e-3), given_(pixels(p=99)))
 
 
-def test_only_where_it_pays():
+def test_integers_are_used_only_if_faster():
     K = pixels(2_000, 400) * 1.0
     assert are_integers(RBF(gamma=1e-5), K)
     assert not are_integers(Laplacian(gamma=1e-5), K)
@@ -91,12 +91,12 @@ def test_only_where_it_pays():
     assert not are_integers(RBF(gamma=1e-5), late)
 
 
-def test_instruction_sets_without_it_have_numbers(monkeypatch):
+def test_instruction_sets_without_integer_products_use_floating_point(monkeypatch):
     monkeypatch.setenv("MERCER_ISA", "avx2")
     assert not are_integers(RBF(gamma=1e-3), pixels() * 1.0)
 
 
-def test_new_rows_that_are_no_multiples_are_numbers():
+def test_new_rows_that_are_no_multiples_use_floating_point():
     X, kernel = pixels() / 255, RBF(gamma=0.1)
     Z = np.random.default_rng(2).random((300, 100))
     data, new = as_data(X), as_data(Z)
@@ -141,7 +141,7 @@ def test_bounds_hold_wherever_rows_lie(p, far, step, log_gamma, dtype, seed):
     assert (np.abs(closer[0][:, 0] - exact) <= closer[1] + 1e-12).all()
 
 
-def test_rows_far_from_0_stay_numbers():
+def test_rows_far_from_0_stay_floating_point():
     K = np.random.default_rng(0).integers(0, 4, (2_600, 20))
     assert are_integers(RBF(gamma=0.1), K * 1.0 + np.eye(20)[0])
     assert not are_integers(RBF(gamma=0.1), K + 5_000.0)
@@ -183,7 +183,7 @@ def test_sparse_rows_are_refused_as_by_other_dense_tables():
         backend.matvec_bounded(rows, None, as_data(pixels() * 1.0), None, np.ones((900, 1)))
 
 
-def test_threads_leave_the_bits_alone():
+def test_threads_change_no_bit():
     data = as_data(pixels(1_500, 200) / 255)
     weights = np.random.default_rng(1).normal(size=(1_500, 2))
     found = [

@@ -181,7 +181,7 @@ def test_native_steps_end_where_those_of_the_twin_do(isa, dtype):
 
 
 @every_pair(isa=ISAS, dtype=[np.float32, np.float64], C=[0.3, 1e3])
-def test_conjugate_gradients_stay_feasible_and_do_what_steps_take_long_for(isa, dtype, C):
+def test_conjugate_gradients_stay_feasible_and_replace_many_steps(isa, dtype, C):
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(50, 3)), rng.integers(0, 4, 50)
     padded = np.zeros((50, 64), dtype=dtype)
@@ -263,7 +263,7 @@ def test_conjugate_gradients_are_those_of_the_twin(isa, dtype, kernel, C):
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_where_nothing_curves_conjugate_gradients_go_to_the_end_of_the_set(isa):
+def test_without_curvature_conjugate_gradients_go_to_the_boundary(isa):
     y, C = np.arange(8) % 3, np.linspace(0.5, 2.0, 8)
     own = y[:, None] == np.arange(3)
     beta = np.where(own, C[:, None], 0.0) - C[:, None] / 3.0  # each class has a third of C
@@ -336,7 +336,7 @@ def test_newton_steps_stay_feasible_and_end_at_the_minimiser_of_a_face(dtype, C)
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("conjugate", [False, True])
-def test_shares_have_their_digits_however_large_the_penalty_is(isa, conjugate):
+def test_coefficients_are_accurate_for_any_penalty(isa, conjugate):
     """C = 2^80 has the same solution as 2^20 for separable classes, but its rounding error exceeds all coefficients."""
     X, y = load_iris(return_X_y=True)
     X, y = scale(X)[::4], y[::4].copy()
@@ -468,7 +468,7 @@ def test_certificates_of_random_machines(n_classes, n, exponent, seed):
     check(fitted, plain.gaussian(X[rows], X[rows], 1.0), y[rows], C * weights[rows], 1e-5)
 
 
-def test_a_weight_is_so_many_copies_and_none_is_absence():
+def test_a_weight_is_as_many_copies_and_weight_0_is_absence():
     X, y = load_wine(return_X_y=True)
     X = scale(X)
     weights = np.random.default_rng(0).integers(0, 4, len(y))
@@ -493,7 +493,7 @@ def test_adding_one_to_the_kernel_is_a_penalised_bias():
 # The machine as an option of the estimator.
 
 
-def test_what_it_gives():
+def test_attributes_of_the_joint_machine():
     X, y = load_iris(return_X_y=True)
     labels = np.array(["c", "a", "b"])[y]
     fitted = machine(C=5.0).fit(X, labels)
@@ -598,7 +598,7 @@ def test_all_at_once_and_working_sets_meet(monkeypatch):
         ({"multi_class": "all"}, "multi_class must be one of 'ovo', 'ovr', 'joint', got 'all'"),
     ],
 )
-def test_parameters_that_it_does_not_have(parameters, message):
+def test_unsupported_parameters_are_refused(parameters, message):
     with pytest.raises(ValueError, match=message):
         machine(**parameters).fit(np.arange(6.0)[:, None], [0, 1, 2, 0, 1, 2])
 

@@ -148,7 +148,7 @@ def test_a_linear_kernel_is_ridge_regression():
     np.testing.assert_allclose(machine.predict(X), expected.predict(X), atol=1e-9 * np.abs(Y).max())
 
 
-def test_many_rows_take_the_same_blocks(monkeypatch):
+def test_many_rows_use_the_same_blocks(monkeypatch):
     monkeypatch.setattr(ridge, "_STRIP", 7)
     machine = KernelRidge(kernel="rbf").fit(X, Y)
     np.testing.assert_allclose(machine.predict(X), Theirs(kernel="rbf").fit(X, Y).predict(X), atol=1e-8)
@@ -306,7 +306,7 @@ def test_a_path_through_weights_of_many_sizes():
     assert path.solved.all()
 
 
-def test_a_path_says_what_it_could_not_solve():
+def test_a_path_reports_penalties_it_could_not_solve():
     twice = np.vstack([X[:20], X[:20]])
     with pytest.warns(UserWarning, match=r"the systems of alphas \[0.0\] are singular"):
         path = KernelRidge(kernel="rbf").path(twice, np.concatenate([Y[:20], Y[:20] + 100.0]), [0.0, 1.0])

@@ -267,7 +267,7 @@ def test_scorers_that_are_named_get_no_rows(probability, in_frame):
     ],
     ids=str,
 )
-def test_whose_scorers_get_rows(monkeypatch, settings, n_axes):
+def test_scorers_of_other_kinds_get_rows(monkeypatch, settings, n_axes):
     X, y = _cancer(90)
     split, asks = sklearn.model_selection._validation._safe_split, PrefittedSearchCV._asks_training_rows
     given, asked = [], []
@@ -323,7 +323,7 @@ def test_rows_whose_distances_single_precision_does_not_hold(size):
     ("kernel", "shift", "penalties"),
     [("rbf", 0.0, [0.1, 1e4]), ("linear", 0.0, [0.1, 10.0]), ("linear", 1000.0, [1e-6, 1e-4])],
 )
-def test_what_is_claimed_of_a_cell_is_true_of_the_kernel(kernel, shift, penalties, tol):
+def test_reported_violations_are_true_for_the_kernel(kernel, shift, penalties, tol):
     X, y = _cancer()
     X = np.round(X) + shift
     splits, cells = list(StratifiedKFold(3).split(X, y)), []
@@ -549,7 +549,7 @@ def test_threads_change_nothing():
 
 
 @pytest.mark.parametrize("C", [[1e-3, 1.7e308], [1e-300, 1e300]])
-def test_penalties_so_far_apart_that_no_number_says_how_far(C):
+def test_penalties_whose_ratio_overflows(C):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 2))
     y = (X[:, 0] + 0.8 * rng.normal(size=90) > 0).astype(int)
@@ -632,13 +632,13 @@ _SHORT = "kernel values are not shared, only solutions are: "  # for 90 rows; 32
     ],
 )
 @pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
-def test_the_reason_says_what_was_shared(machine, axes, reason):
+def test_the_reason_names_what_was_shared(machine, axes, reason):
     X, y = _cancer(90)
     search = KernelSearchCV(machine, cv=3, **{"C": [0.1, 1.0], **axes}).fit(X, y)
     assert search.reason_ == reason
 
 
-def test_stages_that_share_otherwise_each_say_so():
+def test_stages_with_different_sharing_are_reported_separately():
     X, y = _cancer(90)
 
     def largest(machine, X, y):
@@ -672,7 +672,7 @@ def test_a_search_is_an_estimator():
     assert search.n_features_in_ == X.shape[1]
 
 
-def test_what_was_finished_survives_a_stop():
+def test_finished_settings_are_kept_after_a_stop():
     X, y = _cancer()
     told = []
 
@@ -738,7 +738,7 @@ def test_a_setting_is_there_when_all_folds_have_it_and_stays_when_the_search_is_
 
 
 @pytest.mark.parametrize("place", range(4))
-def test_what_a_stop_leaves_is_what_was_finished_before(place):
+def test_a_stop_keeps_exactly_the_finished_settings(place):
     interruption = Interruption()
     path = [SVC(C=C) for C in (0.1, 1.0, 10.0, 100.0)]
     path[place].callback = lambda progress: interruption.request()
@@ -768,7 +768,7 @@ def test_fits_are_scored_a_few_settings_at_a_time(machine):
     assert seen == [event for part in parts for event in (*["told"] * len(part), *np.repeat(part, 2))]
 
 
-def test_a_stop_after_the_last_setting_is_none():
+def test_a_stop_after_the_last_setting_changes_nothing():
     X, y = _cancer()
     search = KernelSearchCV(SVC(), C=[0.1, 1.0], cv=3, callback=lambda progress: progress.done == progress.total)
     assert search.fit(X, y).stopped_ == ""
@@ -843,13 +843,13 @@ def test_a_search_that_fails_leaves_no_threads():
     assert (held.type, threading.active_count()) == (RuntimeError, before)
 
 
-def test_a_search_without_time():
+def test_a_search_with_a_time_limit_of_0_is_an_error():
     X, y = _cancer()
     with pytest.raises(StoppedError, match=r"time limit.*raise max_seconds"):
         KernelSearchCV(SVC(), C=[1.0], max_seconds=0.0).fit(X, y)
 
 
-def test_a_fit_that_would_take_for_ever_is_judged_as_it_stands():
+def test_a_fit_stopped_by_max_iter_is_scored():
     X, y = _cancer()
     search = KernelSearchCV(SVC(max_iter=3), C=[0.1, 1.0], gamma=[0.01], cv=3, refit=False).fit(X, y)
     assert set(search.cv_results_["status"]) == {"max_iter"}
@@ -1040,7 +1040,7 @@ def test_a_margin_that_single_precision_does_not_show():
     assert search.cv_results_["status"].tolist() == ["optimal"]
 
 
-def test_bounds_that_grow_take_bounded_coefficients_along():
+def test_coefficients_at_the_bound_grow_with_the_bound():
     problem, larger = (c_svc([1.0, -1.0, 1.0, -1.0], C) for C in (1.0, 10.0))
     bounded, free = np.array([1.0, -1.0, 0.5, -0.5]), np.array([0.25, -0.5, 0.5, -0.25])
     np.testing.assert_array_equal(larger.start_after(problem, bounded), 10.0 * bounded)
@@ -1174,7 +1174,7 @@ def test_fits_under_way_end_when_a_callback_raises():
 
 
 @pytest.mark.full
-def test_memory_that_is_used_again_is_one_threads_alone():
+def test_reused_memory_belongs_to_one_thread():
     memory, interval = Memory(100), sys.getswitchinterval()
 
     def work(number):
@@ -1192,7 +1192,7 @@ def test_memory_that_is_used_again_is_one_threads_alone():
         sys.setswitchinterval(interval)
 
 
-def test_kernels_of_other_libraries_are_theirs_to_know():
+def test_kernels_of_other_libraries_are_not_interpreted():
     X, y = _diabetes()
     axes = {"gamma": [0.1, 1.0], "cv": 3}
     search = KernelSearchCV(sklearn.kernel_ridge.KernelRidge(kernel="additive_chi2"), **axes)
@@ -1209,7 +1209,7 @@ def test_a_share_that_is_not_reached_causes_one_warning():
     assert len([one for one in told if "contamination" in str(one.message)]) == 1
 
 
-def test_memory_is_given_up_for_another_size_only_where_it_must_be():
+def test_idle_memory_is_freed_for_another_size_only_if_necessary():
     memory = Memory(4 * 9 + 8 * 9)
     single = memory.square(3, np.float32)
     place = single.ctypes.data
@@ -1331,7 +1331,7 @@ def _noted_fits(monkeypatch):
 
 
 @pytest.mark.parametrize("machine", [SVC(), SVR()])
-def test_native_work_of_a_search_hears_that_it_is_to_end(monkeypatch, machine):
+def test_native_code_of_a_search_obeys_a_stop(monkeypatch, machine):
     fits, answers, work = _noted_fits(monkeypatch), [], in_memory_rounds.solve_held
 
     def asked(*args, stop, **named):
@@ -1352,7 +1352,7 @@ class _Mine(SVC):
 
 
 @pytest.mark.parametrize("machine", [SVC, _Mine])
-def test_probabilities_of_a_search_hear_that_it_is_to_end(monkeypatch, machine):
+def test_calibration_in_a_search_obeys_a_stop(monkeypatch, machine):
     fits, found, work = _noted_fits(monkeypatch), [], _probabilities.in_time
 
     def asked(*args, **kwargs):

@@ -107,7 +107,7 @@ def test_storage_does_not_matter(case, left, right):
 
 
 @every_pair(case=KERNELS, isa=ISAS, stored=[dense, csr], dtype=[np.float64, np.float32])
-def test_what_evaluates_it_agrees_with_numpy_and_itself(case, stored, dtype, isa, monkeypatch):
+def test_native_values_agree_with_numpy(case, stored, dtype, isa, monkeypatch):
     monkeypatch.setenv("MERCER_ISA", isa)
     X, Z = stored(case.rows(rows(30, dtype=dtype))), stored(case.rows(rows(17, seed=1, dtype=dtype)))
     backend, _ = select_backend(case.kernel, X, n_jobs=1)
@@ -153,7 +153,7 @@ def test_agrees_with_scikit_learn(case):
 
 
 @every_kernel
-def test_values_are_at_most_what_the_lengths_allow(case):
+def test_values_satisfy_the_cauchy_schwarz_inequality(case):
     if case.proved:
         X = as_data(case.rows(rows(20)))
         lengths = np.sqrt(case.kernel.diag(X))
@@ -169,7 +169,7 @@ def test_single_precision_rows_are_taken_exactly(case):
 
 
 @every_kernel
-def test_symmetric_with_its_diagonal(case):
+def test_blocks_are_symmetric_with_the_right_diagonal(case):
     X = as_data(case.rows(rows(9)))
     K = case.kernel.block(X, X)
     close(K, K.T)
@@ -217,7 +217,7 @@ def test_pickles_equal_with_equal_hash(case):
 
 
 @every_kernel
-def test_prints_as_what_makes_it(case):
+def test_the_repr_makes_an_equal_kernel(case):
     if case.text:
         assert repr(case.kernel) == case.text
     again = eval(repr(case.kernel), NAMESPACE)
@@ -281,7 +281,7 @@ def kernels(draw, depth=3):
 @pytest.mark.full
 @given(kernel=kernels(), tables=TABLES)
 @settings(max_examples=80, deadline=None)
-def test_any_composite_keeps_the_laws(kernel, tables):
+def test_any_composite_satisfies_the_properties_of_kernels(kernel, tables):
     a, b = map(as_data, tables)
     assert kernel.is_psd is True
     assert eval(repr(kernel), NAMESPACE) == kernel == from_dict(kernel.to_dict())
@@ -313,7 +313,7 @@ def test_gaussian_is_one_on_equal_rows_and_never_more(tables, gamma):
 # The algebra.
 
 
-def test_identities_of_what_kernels_are_seen_through():
+def test_identities_of_centred_and_normalised_kernels():
     X = as_data(rows())
     K = RBF(gamma=0.3).block(X, X)
     close(exp(Linear()).block(X, X), np.exp(Linear().block(X, X)))
@@ -547,7 +547,7 @@ def test_function_is_called_by_block_with_rows_in_double_precision():
     ],
 )
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-def test_function_that_returns_something_else(function, message):
+def test_functions_that_return_invalid_values_are_refused(function, message):
     with pytest.raises(ValueError, match=message):
         Callable(function).block(as_data(rows(3)), as_data(rows(5)))
 
@@ -562,7 +562,7 @@ class OfOneBlock:
     [lambda A: A, lambda: 1.0, lambda A, B, c: A @ B.T, lambda A, *, B: A @ B.T, OfOneBlock()],
     ids=["one", "none", "three", "by name", "object"],
 )
-def test_function_of_something_else(function):
+def test_functions_without_two_arguments_are_refused(function):
     message = (
         r"^kernel must be a function of two blocks of rows: Callable\(.*\) gets both, here of 3 and 5 rows, and re"
     )
@@ -571,7 +571,7 @@ def test_function_of_something_else(function):
     assert str(caught.value.__cause__) in str(caught.value)
 
 
-def test_errors_inside_a_function_are_its_own():
+def test_errors_inside_a_function_are_passed_on():
     def inner(A):
         return A
 
@@ -668,7 +668,7 @@ def test_points_are_chosen_evenly_and_the_answer_says_so():
     assert "on a choice of 7 points" in str(found)
 
 
-def test_more_points_are_looked_at_only_while_they_refute_nothing():
+def test_more_points_are_tested_until_they_refute():
     X = as_data(rows(700, 2))
     refuted, kept = diagnose(Sigmoid(1.0, 1.0), X), diagnose(Callable(lambda A, B: A @ B.T), X, max_points=600)
     assert (refuted.n_points, refuted.complete, refuted.verdict) == (128, False, "violated")
@@ -684,7 +684,7 @@ def test_more_points_are_looked_at_only_while_they_refute_nothing():
 
 @pytest.mark.parametrize(("share", "refutes"), [(0.0, False), (0.5, False), (2.0, True), (1e6, True)])
 @pytest.mark.parametrize(("n", "rank"), [(60, 5), (60, 59), (128, 3)])
-def test_the_cheap_look_agrees_with_the_eigenvalues(n, rank, share, refutes):
+def test_the_fast_test_agrees_with_the_eigenvalues(n, rank, share, refutes):
     A = np.random.default_rng(0).normal(size=(n, rank))
     K = A @ A.T
     values, vectors = np.linalg.eigh(K)
@@ -761,7 +761,7 @@ def nested(depth):
         (nested(5000), "must be nested at most 50 deep"),
     ],
 )
-def test_from_dict_trusts_nothing(document, message):
+def test_from_dict_checks_its_input(document, message):
     with pytest.raises(ValueError, match=message):
         from_dict(document)
 
@@ -923,7 +923,7 @@ def test_machines_on_all_rows_predict_with_composites_of_given_values(machine):
     np.testing.assert_allclose(getattr(found, predict)(K[:9]), getattr(expected, predict)(2 * K[:9] + 1), atol=1e-9)
 
 
-def test_composites_of_given_values_take_them_everywhere():
+def test_composites_of_precomputed_values_work_everywhere():
     X, y = rows(20), np.arange(20) % 2
     K = X @ X.T
     kernel = 2.0 * Precomputed() + 1.0

@@ -114,7 +114,7 @@ def test_no_module_is_shadowed():
     "shadow",
     ["from m.a import a", "from m.b import f as a", "def a(): pass", "a, b = 1, 2", "if x:\n    from m.a import a"],
 )
-def test_shadows_are_found(shadow):
+def test_shadowed_modules_are_found(shadow):
     assert "a" in names_in(shadow, {"m", "m.a"})
     assert names_in("from m import a as a", {"m", "m.a"}) == set()
 
@@ -176,7 +176,7 @@ def target_of(node, bound):
     return None
 
 
-def test_the_study_stands_on_public_names_only():
+def test_the_study_uses_public_names_only():
     public = faces()
     files = [*sorted((SOURCES / "mercer" / "study").rglob("*.py")), SOURCES / "mercer" / "__main__.py"]
     assert len(files) > 15
@@ -201,7 +201,7 @@ def test_the_study_stands_on_public_names_only():
         ("import mercer.gram\nmercer.gram._hidden", "mercer.gram._hidden"),
     ],
 )
-def test_what_is_not_public_is_found(source, taken):
+def test_imports_of_private_names_are_found(source, taken):
     public = {"mercer": {"gram", "SVC"}, "mercer.gram": {"Gram"}}
     assert beyond(source, public) == {taken}
     allowed = (

@@ -205,7 +205,7 @@ def test_a_constant_column_beside_others_proves_nothing_wrong(alpha, value):
     )
 
 
-def test_what_rounding_hides_is_said():
+def test_rounding_beyond_the_tolerance_is_reported():
     X, y = TABLES["2 classes"]
     with pytest.warns(
         ConvergenceWarning, match="LeastSquaresClassifier ended as `stalled`: violation .* Scale the col"

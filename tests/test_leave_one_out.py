@@ -148,7 +148,7 @@ REAL = {
 )  # the warning is from the refit
 @pytest.mark.parametrize("name", REAL)
 @pytest.mark.parametrize("is_weighted", [False, True])
-def test_real_sets_agree_with_machines_trained_anew(name, is_weighted):
+def test_real_data_sets_agree_with_refits(name, is_weighted):
     load, machine, target = REAL[name]
     X, y = load(return_X_y=True)
     X = scale(X)
@@ -239,7 +239,7 @@ def test_closed_forms_are_used(machine, weighted):
     ],
     ids=["pipeline", "perceptron", "scikit-learn's", "class"],
 )
-def test_what_has_no_path_is_told_another_way(estimator, message):
+def test_unsupported_machines_are_refused_with_an_alternative(estimator, message):
     X, y, _, _ = table(0, 30, 2, "random")
     with pytest.raises(TypeError, match=re.escape(message)):
         leave_one_out(estimator, X, y)
@@ -286,7 +286,7 @@ def test_a_class_of_one_row_is_gone_without_it():
         assert found.wrong[3]
 
 
-def test_rows_of_no_weight_are_told_by_the_machine():
+def test_rows_of_weight_0_get_values_of_the_machine():
     X, y, _, _ = table(2, 40, 2, "random")
     weights = np.ones(40)
     weights[5:10] = 0.0
@@ -313,7 +313,7 @@ def test_rules_count_every_row_and_hold():
     assert abs(span_bound(machine) - found.error) < 0.005
 
 
-def test_the_lecture_s_condition_needs_the_smallest_kernel_value():
+def test_joachims_condition_needs_the_smallest_kernel_value():
     """If R only bounds ||x||, 2 alpha_1 R² + xi_1 < 1 holds although the first row is a leave-one-out error."""
     X, y = np.array([[1.0, -0.05], [-1.0, 0.5], [-1.0, -0.5]]), np.array([1, 1, 0])
     machine = SVC(C=100.0, kernel="linear", tol=1e-10).fit(X, y)
@@ -396,7 +396,7 @@ class Subclass(SVC):
     ],
 )
 @pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
-def test_what_cannot_be_followed_is_refused(estimator, error, message):
+def test_machines_without_leave_one_out_are_refused(estimator, error, message):
     X, y, _, _ = table(0, 30, 2, "random")
     with pytest.raises(error, match=re.escape(message)):
         leave_one_out(estimator, X, y)
@@ -426,7 +426,7 @@ def test_errors_of_machines_without_rules_come_from_values():
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
-def test_all_kernel_values_are_looked_at_for_the_radius_where_that_pays(kernel):
+def test_the_exact_radius_is_computed_if_worthwhile(kernel):
     X, y, _, _ = table(4, 400, 3, "random")
     gram = Gram(RBF(0.5) if kernel == "rbf" else Linear(), as_data(X))
     radius, values = Radius(gram), gram.block()
@@ -446,7 +446,7 @@ def test_all_kernel_values_are_looked_at_for_the_radius_where_that_pays(kernel):
 
 
 @pytest.mark.parametrize(("settings", "why"), [({"max_seconds": 0.0}, "time limit"), ({}, "interrupted")])
-def test_a_pass_that_is_ended_keeps_what_it_has_found(settings, why):
+def test_a_stopped_pass_keeps_its_values(settings, why):
     X, y, _, _ = table(5, 600, 3, "random")
     whole = leave_one_out(SVC(), X, y)
     told = []
@@ -474,7 +474,7 @@ def test_a_pass_that_is_ended_keeps_what_it_has_found(settings, why):
         assert (found.rule == "followed").any()
 
 
-def test_a_solver_at_work_is_ended_too():
+def test_a_stop_also_ends_the_solver():
     X, y, _, _ = table(5, 100, 3, "random")
     evidence = SVC(C=30.0).fit(X, y).solution_.certificate.evidence
     problem, gram, row = evidence.problem, evidence.whole(), int(np.abs(evidence.beta).argmax())
@@ -533,7 +533,7 @@ def test_a_pass_is_done_when_no_point_waits_for_rows_any_more():
     assert max(told) == told[-1] == 1.0
 
 
-def test_what_is_told_of_a_pass_never_falls(monkeypatch):
+def test_reported_progress_never_decreases(monkeypatch):
     monkeypatch.setattr(monitor, "_SIGN_OF_LIFE_SECONDS", 0.0)
     told = []
     one = monitor.ProgressMonitor(Interruption(), None, 0, told.append)
@@ -550,7 +550,7 @@ def test_what_is_told_of_a_pass_never_falls(monkeypatch):
         ({"callback": 3}, "callback must be a function of one argument, the progress, or None, got 3"),
     ],
 )
-def test_settings_that_mean_nothing_are_refused(settings, message):
+def test_invalid_settings_are_refused(settings, message):
     X, y, _, _ = table(0, 30, 2, "random")
     with pytest.raises(ValueError, match=re.escape(message)):
         leave_one_out(SVC(), X, y, **settings)
@@ -593,7 +593,7 @@ def test_the_problem_without_a_row_keeps_its_total():
 
 
 @every_pair(given=[{}, {"fit_intercept": False}], C=[1e-3, 0.1, 1.0, 30.0], gamma=[0.01, 2.0])
-def test_no_rule_settles_an_error_as_none_wherever_the_bias_goes(C, gamma, given):
+def test_no_rule_misses_an_error_for_any_bias(C, gamma, given):
     for seed in range(6):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(6, 24))
@@ -608,7 +608,7 @@ def test_no_rule_settles_an_error_as_none_wherever_the_bias_goes(C, gamma, given
 
 
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(4, 16), log_C=st.floats(-2.0, 1.0))
-def test_the_rule_is_the_one_that_is_proved(seed, n, log_C):
+def test_the_implemented_rule_is_the_proved_one(seed, n, log_C):
     rng = np.random.default_rng(seed)
     y, C = rng.permutation(2.0 * (np.arange(n) % 2) - 1.0), 10.0**log_C * rng.integers(1, 4, n)
     values, alpha = y + np.round(rng.normal(size=n), 1), C * rng.choice([0.0, 0.01, 0.1, 1.0], n)
@@ -625,7 +625,7 @@ def test_the_rule_is_the_one_that_is_proved(seed, n, log_C):
             assert settled[i] == (alpha[i] == 0.0 or margin > 0.0)
 
 
-def test_the_bias_may_jump_where_others_have_no_room():
+def test_the_bias_may_jump_if_other_rows_are_at_bounds():
     """Without one row of class 0, the other row is the smaller class, and the bias decides its side."""
     X, y = [[0.0], [0.2], [1.0], [1.2]], [0, 0, 1, 1]
     machine = SVC(C=1e-3, kernel="linear").fit(X, y)
@@ -654,7 +654,7 @@ def test_a_refit_that_needs_no_support_vectors_has_none(C):
 
 
 @pytest.mark.parametrize("seed", [7, 22, 47])
-def test_coefficients_that_are_tiny_beside_others_are_none_that_rounding_has_left(seed):
+def test_relatively_tiny_coefficients_are_not_treated_as_rounding(seed):
     X, y = np.round(2.0 * np.random.default_rng(seed).normal(size=(24, 2))), np.arange(24) % 2
     machine = SVC(C=5e6, kernel="linear", tol=1e-5)
     found = leave_one_out(machine, X, y).decision
@@ -688,7 +688,7 @@ def test_a_pass_without_a_variable_to_watch_ends():
     [(SVC(), 2), (SVC(), 3), (SVC(probability=True), 2), (SVR(), 0), (OneClassSVM(), 0), (SVDD(), 0)],
     ids=str,
 )
-def test_a_kernel_function_is_evaluated_once_in_all(machine, n_classes):
+def test_a_kernel_function_is_evaluated_once(machine, n_classes):
     rng, n_values = np.random.default_rng(0), []
     X = rng.normal(size=(120, 3))
     y = X[:, 0] + 0.3 * rng.normal(size=120)

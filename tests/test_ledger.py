@@ -41,7 +41,7 @@ def finished(problem, gram, start=None):
 
 @pytest.mark.parametrize("start", [False, True], ids=["cold", "warm"])
 @pytest.mark.parametrize("kind", ["svc", "ridge", "svr"])
-def test_kept_values_are_within_their_bound(kind, start):
+def test_tracked_values_are_within_their_bound(kind, start):
     problem, X = problem_of(kind)
     gram = Gram(RBF(gamma=0.25), as_data(X))
     gram = gram if problem.rows is None else gram.restrict(problem.rows)
@@ -95,7 +95,7 @@ def test_cached_rows_record_which_variables_were_active():
 
 
 @pytest.mark.parametrize("kind", ["svc", "svr"])
-def test_kept_values_change_nothing_but_the_price(kind):
+def test_tracked_values_change_only_the_cost(kind):
     problem, X = problem_of(kind)
     gram = Gram(RBF(gamma=0.25), as_data(X))
     gram = gram if problem.rows is None else gram.restrict(problem.rows)
@@ -113,7 +113,7 @@ def test_kept_values_change_nothing_but_the_price(kind):
 
 
 @pytest.mark.parametrize("wrong", ["all", "witnesses", "far from the margin"])
-def test_kept_values_that_are_off_are_not_believed(wrong):
+def test_wrong_tracked_values_are_detected(wrong):
     problem, X = problem_of("svc")
     gram = Gram(RBF(gamma=0.25), as_data(X))
     state, kept = finished(problem, gram)
@@ -138,7 +138,7 @@ def test_kept_values_that_are_off_are_not_believed(wrong):
     np.testing.assert_array_equal(found.known.value_error, fresh.known.value_error)
 
 
-def test_a_first_true_gradient_ends_it():
+def test_tracked_values_end_with_the_first_true_gradient():
     problem, X = problem_of("svc")
     gram = Gram(RBF(gamma=0.25), as_data(X))
     solver = WorkingSetSolver()
@@ -149,7 +149,7 @@ def test_a_first_true_gradient_ends_it():
     assert solver.kept(state) is None
 
 
-def test_working_sets_have_room_for_what_moves():
+def test_working_sets_can_hold_the_moving_variables():
     problem, X = problem_of("svc")
     gram = Gram(RBF(gamma=0.25), as_data(np.vstack([X, X + 0.01, X - 0.01, X + 0.02])))
     solver, sizes = WorkingSetSolver(), []
@@ -164,7 +164,7 @@ def test_working_sets_have_room_for_what_moves():
 
 
 @pytest.mark.parametrize("kind", ["svc", "svr"])
-def test_moves_are_forgotten_where_they_would_take_too_much_memory_and_no_step_changes(kind, monkeypatch):
+def test_a_log_that_needs_too_much_memory_is_dropped_without_changing_steps(kind, monkeypatch):
     problem, X = problem_of(kind)
     gram = Gram(RBF(gamma=1.0), as_data(X))
     gram = gram if problem.rows is None else gram.restrict(problem.rows)
@@ -181,7 +181,7 @@ def test_moves_are_forgotten_where_they_would_take_too_much_memory_and_no_step_c
     np.testing.assert_array_equal(other.beta, state.beta)
 
 
-def test_a_small_memory_limit_leaves_room_for_what_is_noted_of_moves():
+def test_a_small_memory_limit_leaves_memory_for_the_log():
     problem, X = problem_of("svc")
     large = Gram(RBF(gamma=1.0), as_data(X))
     least = Gram(RBF(gamma=1.0), as_data(X), memory_limit=0)

@@ -79,7 +79,7 @@ def test_never_worse_than_libsvm(name, kernel, C):
     compare({"C": C, "gamma": gamma, **parameters}, formula(X, gamma), X, y)
 
 
-def test_libsvm_is_a_judge_often_enough():
+def test_libsvm_converges_on_most_problems():
     """Equality is checked only if LIBSVM converged; on most of these problems it does."""
     converged = []
     for name in ("iris", "wine, scaled", "breast cancer, scaled", "digits 3 and 8", "moons", "unbalanced"):

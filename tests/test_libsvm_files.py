@@ -80,7 +80,7 @@ STORED = {
 
 
 @every_pair(stored=STORED, zero_based=[False, True], table=TABLES)
-def test_data_come_back_to_the_bit(tmp_path, table, stored, zero_based):
+def test_data_are_read_back_exactly(tmp_path, table, stored, zero_based):
     X, y = TABLES[table], np.linspace(-1, 1, len(TABLES[table])) / 3
     save_libsvm_data(STORED[stored](X), y, tmp_path / "f.svm", zero_based=zero_based)
     found, target = load_libsvm_data(tmp_path / "f.svm", n_features=X.shape[1], zero_based=zero_based)
@@ -89,7 +89,7 @@ def test_data_come_back_to_the_bit(tmp_path, table, stored, zero_based):
     assert found.format == "csr"
 
 
-def test_data_as_libsvm_writes_them(tmp_path):
+def test_data_are_written_in_libsvms_format(tmp_path):
     save_libsvm_data([[0.5, 0.0, 2.0], [0.0, 0.0, 0.0]], [1, -1], tmp_path / "f.svm")
     assert (tmp_path / "f.svm").read_text() == "1 1:0.5 3:2\n-1\n"
     save_libsvm_data([[0.5, 0.0], [0.0, 1.0]], [0.25, 1e22], tmp_path / "f.svm", precomputed=True)
@@ -217,7 +217,7 @@ def fitted(name):
 
 
 @pytest.mark.parametrize("name", FITTED)
-def test_a_model_comes_back_to_the_bit(tmp_path, name):
+def test_a_model_is_read_back_exactly(tmp_path, name):
     machine, rows = fitted(name)
     save_libsvm_model(machine, tmp_path / "f.model")
     loaded = load_libsvm_model(tmp_path / "f.model", n_features=rows.shape[1])
@@ -273,7 +273,7 @@ def by_the_book(path, X):
 
 
 @pytest.mark.parametrize("name", FITTED)
-def test_the_rule_of_libsvm_predicts_from_our_file_what_we_predict(tmp_path, name):
+def test_libsvms_rule_gives_our_predictions_from_our_file(tmp_path, name):
     machine, rows = fitted(name)
     save_libsvm_model(machine, tmp_path / "f.model")
     values, predicted = by_the_book(tmp_path / "f.model", rows)
@@ -292,7 +292,7 @@ def test_the_rule_of_libsvm_predicts_from_our_file_what_we_predict(tmp_path, nam
 
 @pytest.mark.filterwarnings("ignore:the probability estimates")
 @pytest.mark.parametrize("name", PREDICTIONS)
-def test_we_predict_what_svm_train_has_learnt(name):
+def test_models_of_svm_train_predict_the_same_here(name):
     X, _ = iris()
     train, new = X[::5], X[1::3]
     rows = (new @ train.T).round(3) if name == "kernel_values" else new[:, :3] if "svr" in name else new
@@ -343,7 +343,7 @@ def _written_by_hand(path, theirs):
     return path
 
 
-def test_a_machine_that_was_read_claims_nothing(tmp_path):
+def test_a_machine_that_was_read_has_no_certificate(tmp_path):
     X, y = iris()
     save_libsvm_model(SVC(kernel="linear").fit(X, y), tmp_path / "f.model")
     machine = load_libsvm_model(tmp_path / "f.model")
@@ -365,7 +365,7 @@ def test_a_machine_that_was_read_claims_nothing(tmp_path):
         _ = kernel_values.function_
 
 
-def test_probability_estimates_are_left_behind_and_that_is_said():
+def test_probability_estimates_are_dropped_with_a_message():
     with pytest.warns(UserWarning, match=r"the probability estimates of .* \(probA, probB\) are left behind"):
         load_libsvm_model(FOLDER / "classes_with_probabilities.model")
 
@@ -410,7 +410,7 @@ def unwritable():
 
 @pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
 @pytest.mark.parametrize("case", range(9))
-def test_what_libsvm_has_no_words_for(tmp_path, case):
+def test_machines_without_a_libsvm_format_are_refused(tmp_path, case):
     machine, kind, message = unwritable()[case]
     with pytest.raises(kind, match=message):
         save_libsvm_model(machine, tmp_path / "f.model")
@@ -540,7 +540,7 @@ def test_mutated_data_are_read_or_refused(tmp_path_factory, data, precomputed):
 
 @pytest.mark.skipif(importlib.util.find_spec("libsvm") is None, reason="LIBSVM is in the benchmark environment only")
 @pytest.mark.parametrize("name", FITTED)
-def test_libsvm_itself_predicts_from_our_file_what_we_predict(tmp_path, name):
+def test_libsvm_itself_gives_our_predictions_from_our_file(tmp_path, name):
     from ctypes import c_double
 
     from libsvm import svm, svmutil

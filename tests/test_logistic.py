@@ -187,7 +187,7 @@ def test_maximum_likelihood(solver):
 
 @pytest.mark.parametrize("solver", ["newton", "gradient"])
 @pytest.mark.parametrize("kind", ["separable", "touching", "3 classes"])
-def test_no_maximum_no_certificate(solver, kind):
+def test_without_a_maximum_nothing_is_certified(solver, kind):
     x = np.arange(10.0) - 4.5
     X, y = np.column_stack([x, np.cos(x)]), (x > 0).astype(int)
     if kind == "touching":  # separable, except for two rows in the same place
@@ -320,7 +320,7 @@ def test_seconds_since_1970():
     assert 3600.0 * machine.coef_[0, 0] == pytest.approx(by_hours.coef_[0, 0], rel=1e-6)
 
 
-def test_a_machine_that_learnt_nothing_is_not_optimal():
+def test_a_machine_with_coefficients_0_is_not_optimal():
     X, y = shifted(1e8)
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         machine = LogisticRegression(solver="gradient", max_iter=5).fit(X, y)
@@ -389,7 +389,7 @@ def test_columns_that_are_constant_get_no_weight(variance):
     assert machine.certificate_.violation <= 1e-6
 
 
-def test_coefficients_do_not_run_away_where_the_kernel_sees_few_directions():
+def test_coefficients_stay_bounded_for_kernels_of_low_rank():
     X, y = CANCER
     machine = KernelLogisticRegression(10.0, kernel="linear", tol=1e-8).fit(scale(X[:, :2]), y)
     assert machine.certificate_.status is Status.OPTIMAL
@@ -500,7 +500,7 @@ def test_the_biases_of_a_certificate_leave_blas_one_thread(monkeypatch):
     assert seen == {1}
 
 
-def test_the_biases_of_a_certificate_take_few_steps_although_a_common_shift_has_no_effect():
+def test_biases_of_a_certificate_converge_although_a_common_shift_has_no_effect():
     class Counted(Softmax):
         n_roots = 0
 
@@ -531,7 +531,7 @@ FEW_DIRECTIONS = {
 
 
 @pytest.mark.parametrize("case", FEW_DIRECTIONS)
-def test_coefficients_have_no_part_that_the_kernel_does_not_see(case):
+def test_coefficients_have_no_component_in_the_null_space_of_the_kernel(case):
     X, y, parameters = FEW_DIRECTIONS[case]
     machine = KernelLogisticRegression(kernel="linear").set_params(**parameters).fit(X, y)
     certificate = machine.certificate_
@@ -544,7 +544,7 @@ def test_coefficients_have_no_part_that_the_kernel_does_not_see(case):
     assert certificate.primal == pytest.approx(linear.certificate_.primal, rel=1e-7)
 
 
-def test_a_fit_ends_by_itself_where_the_penalty_is_lost_in_rounding():
+def test_a_fit_ends_if_the_penalty_is_below_rounding():
     with pytest.warns(ConvergenceWarning, match="ended as"):
         machine = KernelLogisticRegression(1e12, kernel="linear", tol=1e-12).fit(*CANCER)
     assert machine.n_iter_ <= machine.max_iter
@@ -604,7 +604,7 @@ def test_a_gap_that_rounding_makes_is_no_optimum():
 
 
 @pytest.mark.parametrize("rate", [1.0, 30.0, 1e3, 1e6])
-def test_where_curvature_vanishes_nothing_is_proved(rate):
+def test_without_curvature_nothing_is_proved(rate):
     with pytest.warns(ConvergenceWarning):
         machine = LogisticRegression(np.inf, solver="gradient", learning_rate=rate, max_iter=100).fit(
             [[-2.0], [-1.0], [1.0], [3.0]], [0, 0, 1, 1]
@@ -664,7 +664,7 @@ def test_without_a_feasible_dual_point_there_is_no_gap():
 
 
 @pytest.mark.parametrize("has_bias", [True, False])
-def test_gradient_descent_on_columns_that_say_nothing(has_bias):
+def test_gradient_descent_on_uninformative_columns(has_bias):
     y = np.arange(30) % 2
     for variance in (1.0, np.inf):
         for X in (np.zeros((30, 2)), np.zeros((30, 1)), np.full((30, 2), 3.0) * has_bias):

@@ -191,7 +191,7 @@ def test_nu_bounds_shares_of_rows(weighted):
 
 
 @every_pair(C=[1.0, 100.0], level=[0.1, 0.25, 0.5, 0.9], tol=[1e-1, 1e-3])
-def test_quantiles_hold_to_the_violation(level, C, tol):
+def test_quantiles_hold_up_to_the_violation(level, C, tol):
     for seed in range(4):
         rng = np.random.default_rng(seed)
         X, y, weights = rng.normal(size=(100, 2)), rng.normal(size=100), rng.integers(1, 4, 100) + 0.0
@@ -331,12 +331,12 @@ def test_contamination_that_ties_prevent_causes_a_warning(kernel, share, message
     assert (detector.predict(X) == 1).all()
 
 
-def test_corners_of_a_cube_lie_alike_and_nothing_is_wrong_with_gamma():
+def test_equivalent_rows_cause_no_warning_about_gamma():
     corners = np.array(list(product([-1.0, 1.0], repeat=5)))
     assert (OneClassSVM(gamma=0.1, contamination=0.1).fit_predict(corners) == 1).all()
 
 
-def test_contamination_counts_all_its_trainings_and_shares_its_seconds(monkeypatch):
+def test_contamination_counts_all_retrainings_and_shares_the_time_limit(monkeypatch):
     X = scale(load_breast_cancer().data)
     limits, iterations, seconds = [], [], []
 
@@ -482,7 +482,7 @@ def test_the_penalty_that_svdd_names_is_enough_and_hardly_more(n, heavier):
     assert least * weights.sum() < 1.01
 
 
-def test_the_centre_of_a_curved_ball_is_a_function():
+def test_the_centre_of_a_ball_is_a_function_for_nonlinear_kernels():
     ball = SVDD().fit(load_iris().data)
     with pytest.raises(AttributeError, match=r"center_ exists for the linear kernel only.*which function_ holds"):
         _ = ball.center_
@@ -513,12 +513,12 @@ def test_an_infeasible_nu_names_the_feasible_ones():
         (None, "y"),
     ],
 )
-def test_targets_that_are_none(machine, y, message):
+def test_invalid_targets_are_refused(machine, y, message):
     with pytest.raises(ValueError, match=message):
         clone(machine).fit(GOOD[0], y)
 
 
-def test_weights_that_leave_nothing_and_starts_that_do_not_fit():
+def test_invalid_weights_and_starts_are_refused():
     with pytest.raises(ValueError, match="sample_weight must be positive in one row at least"):
         SVR().fit(*GOOD, sample_weight=np.zeros(6))
     with pytest.raises(ValueError, match="sample_weight must hold finite numbers >= 0"):
@@ -546,7 +546,7 @@ def test_coefficients_sum_to_0_however_wide_their_boxes(machine, C):
         assert fitted.intercept_[0] == pytest.approx(best[-1], rel=1e-9)
 
 
-def test_a_tube_that_has_room_for_all_rows_is_around_their_middle_after_any_other():
+def test_a_tube_wider_than_all_targets_is_centred_after_any_warm_start():
     for seed in range(20):
         rng = np.random.default_rng(seed)
         X, y = np.round(2.0 * rng.normal(size=(9, 2))), rng.normal(size=9)
@@ -603,7 +603,7 @@ def test_beyond_300_rows_the_tolerance_ends_regressions():
             assert (found.certificate_.kkt_violation <= 1e-9) == is_exact
 
 
-def test_no_more_steps_than_asked_for_are_taken_where_single_precision_gives_way_to_double():
+def test_max_iter_holds_across_the_change_from_single_to_double_precision():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))
     y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=300)
@@ -626,7 +626,7 @@ def test_targets_that_single_precision_cannot_hold(scale):
     assert machine.certificate_.status is Status.OPTIMAL
 
 
-def test_a_margin_whose_reciprocal_is_no_number_is_none():
+def test_a_margin_whose_reciprocal_overflows_is_0():
     X, y = 1e-160 * np.random.default_rng(0).normal(size=(90, 3)), np.arange(90) % 2
     with pytest.warns(ConvergenceWarning, match="the margin rho of 1 of 1 machines is 0"):
         machine = NuSVC(kernel="linear", nu=0.3).fit(X, y)
@@ -644,7 +644,7 @@ def test_a_margin_whose_reciprocal_is_no_number_is_none():
     ],
 )
 @pytest.mark.filterwarnings("error")
-def test_squared_losses_say_where_an_indefinite_kernel_leaves_them_without_an_optimum(n, make):
+def test_squared_losses_report_if_an_indefinite_kernel_leaves_no_optimum(n, make):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(n, 5)), rng.integers(0, 2, n)
     with pytest.raises(
@@ -654,7 +654,7 @@ def test_squared_losses_say_where_an_indefinite_kernel_leaves_them_without_an_op
 
 
 @pytest.mark.filterwarnings("error")
-def test_targets_whose_squares_are_no_numbers_are_refused():
+def test_targets_whose_squares_overflow_are_refused():
     X = np.random.default_rng(0).normal(size=(100, 3))
     with pytest.raises(ValueError, match=r"objectives overflow: divide the targets by their size"):
         SVR(loss="squared_epsilon_insensitive").fit(X, 1e170 * X[:, 0])
@@ -662,7 +662,7 @@ def test_targets_whose_squares_are_no_numbers_are_refused():
 
 @pytest.mark.parametrize("machine", [SVC(), SVR(), NuSVC(), NuSVR(), QuantileSVR()])
 @pytest.mark.parametrize("form", [np.asarray, pd.DataFrame, np.ndarray.tolist])
-def test_the_name_of_a_column_is_no_target(machine, form):
+def test_column_names_are_refused_as_targets(machine, form):
     X = np.random.default_rng(0).normal(size=(20, 3))
     with pytest.raises((TypeError, ValueError)):
         clone(machine).fit(form(X), "price")

@@ -107,13 +107,13 @@ def test_probabilities_keep_to_the_limit(limit):
 
 
 @pytest.mark.parametrize("values", ["leave_one_out", "folds"])
-def test_the_account_has_the_pass_for_probabilities(values):
+def test_the_account_includes_calibration(values):
     peak, told, _ = peak_of("SVC", 1900, 20, 0.3, C=1.0, probability=True, calibration_values=values)
     assert peak <= told + 20 * MEGABYTE
     assert told <= 1.5 * peak + 8 * MEGABYTE
 
 
-def test_several_machines_are_counted_and_a_limit_that_is_too_small_is_exceeded_aloud():
+def test_several_machines_are_counted_and_exceeding_the_limit_warns():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(3000, 3)), np.arange(3000) % 30  # 435 machines of 200 rows each
     found = SVC(memory_limit=30 * MEGABYTE).fit(X, y)
@@ -152,7 +152,7 @@ print(memory("VmHWM") - before)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_a_search_takes_its_limit_and_what_each_fold_at_a_time_works_in(n_jobs):
+def test_a_search_uses_its_limit_and_workspace_for_each_concurrent_fold(n_jobs):
     n, limit = 3000, 4 * 3000**2
     asked = json.dumps([n, n_jobs, limit, [1.0, 1e4]])
     done = subprocess.run([sys.executable, "-c", SEARCH, asked], check=True, capture_output=True, text=True)
@@ -162,7 +162,7 @@ def test_a_search_takes_its_limit_and_what_each_fold_at_a_time_works_in(n_jobs):
 
 @pytest.mark.parametrize("limit", [0, 30, 60, 200, 1000])
 @pytest.mark.parametrize("keep", [CachePolicy.EXPENSIVE, CachePolicy.NONE])
-def test_the_shares_do_not_exceed_the_limit_and_threads_have_no_say(limit, keep):
+def test_memory_shares_respect_the_limit_for_any_number_of_threads(limit, keep):
     data = as_data(np.random.default_rng(0).normal(size=(5000, 100)))
     one, many = (Gram(RBF(gamma=0.01), data, memory_limit=limit * MEGABYTE, keep=keep, n_jobs=n) for n in (1, 16))
     assert one.room == many.room
@@ -176,7 +176,7 @@ def test_the_shares_do_not_exceed_the_limit_and_threads_have_no_say(limit, keep)
     assert cache.nbytes <= one.room // 2
 
 
-def test_rows_that_are_kept_take_what_is_known_of_them():
+def test_cached_rows_reuse_known_values():
     gram = Gram(RBF(gamma=0.01), as_data(np.random.default_rng(0).standard_normal((400, 80)).astype(np.float32)))
     own, moved, active = np.arange(100, 300), np.arange(20, 90), np.arange(50, 400)
     square = gram.block(own, own).astype(np.float32)

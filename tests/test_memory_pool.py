@@ -27,7 +27,7 @@ def _nothing_idle(nothing_idle):
 
 
 @pytest.mark.parametrize(("kind", "size"), KINDS)
-def test_the_next_user_has_the_same_memory(kind, size):
+def test_memory_is_reused_by_the_next_array(kind, size):
     array = pooled_array(size, np.uint8)
     place = array.ctypes.data
     assert kind.idle_bytes == 0
@@ -135,7 +135,7 @@ def test_threads_have_buffers_of_their_own():
     assert len(LARGE._idle) <= 1
 
 
-def test_fits_do_not_see_what_others_left():
+def test_fits_do_not_depend_on_the_content_of_reused_memory():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((2600, 80))  # rows are cached, and working sets grow
     f = X[:, :4].sum(axis=1)
@@ -202,7 +202,7 @@ print(SVC(C=100.0).fit(X, X[:, 0] * X[:, 1] > 0.0).certificate_.status)
 """
 
 
-def test_less_stays_where_the_system_cannot_take_it_back():
+def test_less_memory_stays_idle_if_the_system_cannot_reclaim_it():
     assert outcome_of(WITHOUT) == ["30", "0", "optimal"]
 
 
@@ -231,7 +231,7 @@ print(second.nbytes >> 20)
 @pytest.mark.skipif(
     not Path("/proc/self/statm").exists(), reason="the system does not tell how many addresses are used"
 )
-def test_where_addresses_are_short_buffers_take_no_more_than_they_need():
+def test_buffers_are_small_if_address_space_is_limited():
     *message, found = outcome_of(SHORT)
     assert " ".join(message) == (
         f"the system does not give {150 * MEGABYTE} bytes of memory for kernel values: lower memory_limit"
@@ -253,12 +253,12 @@ assert np.empty(500 << 20, dtype=np.uint8).size
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
-def test_others_have_addresses_where_these_are_limited():
+def test_other_allocations_succeed_if_address_space_is_limited():
     subprocess.run([sys.executable, "-c", LIMITED], check=True)
 
 
 @mapped
-def test_memory_that_the_system_does_not_take_back_is_given_up():
+def test_memory_that_the_system_does_not_reclaim_is_freed():
     array = pooled_array(40 * MEGABYTE, np.uint8)
 
     def refused(*arguments):

@@ -104,7 +104,7 @@ def saved(tmp_path):
 
 
 @pytest.mark.parametrize("case", MODELS)
-def test_a_model_comes_back_as_it_was(case, tmp_path):
+def test_a_model_is_read_back_unchanged(case, tmp_path):
     table, model = fitted(case)
     path = tmp_path / "m.mercer"
     save_model(path, model)
@@ -187,7 +187,7 @@ def of_kind(case):
 
 
 @pytest.mark.parametrize("case", KINDS)
-def test_a_model_of_every_kind_comes_back_and_verifies(case, tmp_path):
+def test_models_of_every_kind_are_read_back_and_verify(case, tmp_path):
     table, model = of_kind(case)
     save_model(tmp_path / "m.mercer", model)
     loaded = load_model(tmp_path / "m.mercer")
@@ -219,7 +219,7 @@ def decisions(machine, X):
 
 @pytest.mark.parametrize("pickled", [False, True])
 @pytest.mark.parametrize("case", KINDS)
-def test_the_model_of_arrays_answers_as_the_machine_does(case, pickled):
+def test_a_model_of_arrays_predicts_like_its_machine(case, pickled):
     frame, target, machine = KINDS[case]
     X = frame.select_dtypes("number").drop(columns=[] if target is None else target, errors="ignore")
     y = None if target is None else frame[target]
@@ -467,7 +467,7 @@ def test_every_form_of_machine_on_sparse_rows(case, tmp_path):
     np.testing.assert_allclose(found.scores(X), decisions(machine, X), rtol=1e-9, atol=1e-12)
 
 
-def test_machines_that_no_file_can_hold():
+def test_machines_that_cannot_be_saved_are_refused():
     X, y = make_blobs(40, centers=2, random_state=0)
     network = RBFNetworkClassifier(5, machine=Plain()).fit(X, y)
     with pytest.raises(ValueError, match=r"whose machine is mercer's LogisticRegression or .* is LogisticRegr"):
@@ -491,7 +491,7 @@ def test_machines_that_no_file_can_hold():
 @pytest.mark.parametrize(
     "case", ["NuSVC", "SVC squared", "SVR", "NuSVR", "QuantileSVR", "OneClassSVM", "SVDD", "SVC joint"]
 )
-def test_a_machine_is_told_from_rows_that_are_scaled_or_in_another_order(case):
+def test_scaled_or_permuted_rows_are_not_those_of_the_machine(case):
     frame, target, machine = KINDS[case]
     X = frame.select_dtypes("number").drop(columns=target or [], errors="ignore").to_numpy(np.float64)
     y = None if target is None else frame[target]
@@ -507,7 +507,7 @@ def test_a_machine_is_told_from_rows_that_are_scaled_or_in_another_order(case):
     ("C", "tol", "scale"), [(3e4, 0.1, 1.0), (1e6, 1e-3, 1.0), (1.0, 1e-3, 1e6), (1e-9, 1e-3, 1.0)]
 )
 @pytest.mark.filterwarnings("ignore:SVC ended as")
-def test_a_machine_that_rounding_has_part_in_is_known_by_its_rows(C, tol, scale, pickled):
+def test_a_machine_with_rounding_errors_is_identified_by_its_rows(C, tol, scale, pickled):
     X, y = load_breast_cancer(return_X_y=True)
     machine = SVC(kernel="linear", C=C, tol=tol).fit(scale * X, y)
     if pickled:
@@ -520,7 +520,7 @@ def test_a_machine_that_rounding_has_part_in_is_known_by_its_rows(C, tol, scale,
 @pytest.mark.parametrize(
     "case", ["KernelRidge", "ParzenClassifier", "KernelNeighborsClassifier", "LogisticRegression", "KernelPerceptron"]
 )
-def test_a_machine_without_a_box_problem_is_told_from_other_rows(case):
+def test_other_rows_are_recognised_for_machines_without_a_box(case):
     frame, target, machine = KINDS[case]
     X, y = frame.select_dtypes("number").drop(columns=target, errors="ignore"), frame[target]
     machine = clone(machine).fit(X, y)
@@ -532,7 +532,7 @@ def test_a_machine_without_a_box_problem_is_told_from_other_rows(case):
         as_model(machine, X, turned)
 
 
-def test_what_no_model_is_made_of():
+def test_inputs_that_make_no_model_are_refused():
     X, y = make_blobs(20, random_state=0)
     message = "models are made of the machines 'SVC', 'NuSVC', .* but machine is KMeans: keep it by pickle"
     with pytest.raises(TypeError, match=message):
@@ -571,7 +571,7 @@ TARGETS = {
 
 
 @pytest.mark.parametrize("case", TARGETS)
-def test_targets_that_are_no_quantities(case):
+def test_targets_that_are_not_numeric_are_refused(case):
     name, message = TARGETS[case]
     frame = quantities()
     ones = np.ones(len(frame))
@@ -706,7 +706,7 @@ CLAIMS = {
 
 
 @pytest.mark.parametrize("case", CLAIMS)
-def test_verifying_holds_a_file_to_what_it_claims(case, tmp_path):
+def test_verify_checks_the_claims_of_a_file(case, tmp_path):
     table = as_table(mixed_frame(80))
     with pytest.warns(UserWarning, match="ended as"):
         model = fit_model(table, "outcome", SVC(C=1e4, max_iter=3), keep=["row"])
@@ -731,7 +731,7 @@ def test_a_machine_that_is_better_than_it_claims_is_no_disagreement(claims):
 
 @pytest.mark.parametrize("n", [20, 305])
 @pytest.mark.parametrize("C", [1e6, 1e9, 1e12])
-def test_bounds_that_make_much_of_rounding_are_no_disagreement(n, C):
+def test_rounding_amplified_by_bounds_is_no_disagreement(n, C):
     rng = np.random.default_rng(n)
     X, y = rng.normal(size=(n, 2)), np.arange(n) % 2
     with warnings.catch_warnings():
@@ -770,7 +770,7 @@ def test_weights_do_not_move_a_support_vector_from_its_bound():
 
 
 @pytest.mark.parametrize("case", TAMPERINGS)
-def test_verifying_finds_what_was_tampered_with(case, tmp_path):
+def test_verify_detects_tampering(case, tmp_path):
     table, model = fitted("mixed columns")
     change, finding = TAMPERINGS[case]
     save_model(tmp_path / "m.mercer", replace(model, **change(model)))
@@ -781,7 +781,7 @@ def test_verifying_finds_what_was_tampered_with(case, tmp_path):
 
 
 @pytest.mark.parametrize("case", ["SVC without bias", "SVR without bias", "SVC joint", "KernelRidge"])
-def test_a_bias_that_a_machine_without_one_has_been_given_is_found(case):
+def test_a_bias_added_to_a_machine_without_one_is_detected(case):
     table, model = of_kind(case)
     changed = (replace(model.parts[0], bias=0.1), *model.parts[1:])
     assert not verify(replace(model, parts=changed), table).ok
@@ -790,7 +790,7 @@ def test_a_bias_that_a_machine_without_one_has_been_given_is_found(case):
 @pytest.mark.parametrize(
     ("labels", "shown"), [(["ill", "worse"], "'ill' and 'worse'"), (["sick", "tired"], "'sick' and 'tired'")]
 )
-def test_verifying_names_labels_that_were_tampered_with(saved, labels, shown):
+def test_verify_names_changed_labels(saved, labels, shown):
     path, table, _ = saved
     rewritten(path, **deep(("outcome", "labels", "values"), labels))
     verification = verify(load_model(path), table)
@@ -812,7 +812,7 @@ ODD_LABELS = [
 ]
 
 
-def test_odd_labels_columns_and_levels_come_back(tmp_path):
+def test_unusual_labels_columns_and_levels_are_read_back(tmp_path):
     rng = np.random.default_rng(0)
     labels = np.array(sorted(ODD_LABELS) * 8, dtype=object)
     levels = np.array([f"{label}!" for label in rng.permutation(labels)], dtype=object)
@@ -825,7 +825,7 @@ def test_odd_labels_columns_and_levels_come_back(tmp_path):
     assert verify(loaded, table).findings == ()
 
 
-def test_a_machine_stopped_early_is_verified_as_what_it_is(tmp_path):
+def test_a_machine_stopped_early_is_verified_with_its_status(tmp_path):
     frame = three_classes(60)
     with pytest.warns(UserWarning, match="ended as"):
         model = fit_model(frame, "kind", SVC(C=1e4, max_iter=3))
@@ -1147,7 +1147,7 @@ def test_an_array_header_may_not_promise_more_than_there_is(saved):
             load_model(path)
 
 
-def test_not_model_files(tmp_path):
+def test_files_that_are_no_model_files_are_refused(tmp_path):
     with pytest.raises(ModelFileError, match="does not exist"):
         load_model(tmp_path / "none.mercer")
     (tmp_path / "heart.mercer").touch()
@@ -1193,7 +1193,7 @@ def zipped(members):
 @pytest.mark.full
 @settings(max_examples=400, deadline=None)
 @given(data=st.data())
-def test_damage_never_gets_through(whole, data):
+def test_damaged_files_are_refused_or_unchanged(whole, data):
     path, original, table, expected = whole
     kind = data.draw(st.sampled_from(["truncated", "bytes", "members swapped", "member twice", "member cut"]))
     names = st.sampled_from(sorted(members_of(original)))
@@ -1457,7 +1457,7 @@ def test_a_model_says_what_is_wrong_with_a_table(saved):
         model.predict(as_table(mixed_frame(3).assign(age="old")))
 
 
-def test_fitting_leaves_out_what_looks_like_identifiers_or_dates():
+def test_fitting_leaves_out_columns_of_identifiers_or_dates():
     frame = mixed_frame(40).assign(seen=pd.date_range("2020-01-01", periods=40))
     rows = np.arange(30)
     with pytest.warns(
@@ -1472,7 +1472,7 @@ def test_fitting_leaves_out_what_looks_like_identifiers_or_dates():
         fit_model(frame, "outcome", SVC(), keep=["rwo"])
 
 
-def test_fitting_refuses_what_it_cannot_use():
+def test_fitting_refuses_invalid_tables():
     frame = mixed_frame(40).drop(columns="row")
     with pytest.raises(TableError, match="the target 'unit' must have at least two classes, but is 'mg' in every row"):
         fit_model(frame, "unit", SVC())

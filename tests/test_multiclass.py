@@ -34,7 +34,7 @@ def gram(keep=CachePolicy.EXPENSIVE, **options):
     return Gram(KERNEL, as_data(X), keep=keep, **options)
 
 
-def test_tasks():
+def test_tasks_of_each_scheme():
     codes = np.array([2, 0, 1, 1, 0])
     (pair,) = make_tasks(np.array([0, 1, 1]), 2, "ovo")
     assert (pair.rows.tolist(), pair.signs.tolist(), pair.positive, pair.negative) == (
@@ -158,7 +158,7 @@ def test_each_machine_has_the_time_that_those_before_it_left(monkeypatch):
     assert left[2] == pytest.approx(left[1] - machines.solutions[1].seconds, abs=1e-2)
 
 
-def test_a_request_ends_the_machine_at_hand_and_all_after_it(monkeypatch):
+def test_a_stop_ends_the_current_machine_and_all_after_it(monkeypatch):
     monkeypatch.setattr(small_problems, "SMALL_AMONG_MANY", 0)
     interruption, tasks = Interruption(), []
 
@@ -181,7 +181,7 @@ def test_a_request_ends_the_machine_at_hand_and_all_after_it(monkeypatch):
 
 @pytest.mark.parametrize("n_classes", [2, 10, 26])
 @pytest.mark.parametrize("scheme", ["ovo", "ovr"])
-def test_machines_that_no_time_is_left_for_cost_no_kernel_values(n_classes, scheme):
+def test_machines_without_time_left_evaluate_no_kernel_values(n_classes, scheme):
     rng = np.random.default_rng(0)
     shared = Gram(Sigmoid(1.0, 1.0), as_data(rng.normal(size=(2600, 5))))
     machines = train(
@@ -192,7 +192,7 @@ def test_machines_that_no_time_is_left_for_cost_no_kernel_values(n_classes, sche
     assert machines.certificate.gap == sum(task.rows.size for task in machines.tasks)
 
 
-def test_a_matrix_is_looked_at_once_for_all_its_pairs():
+def test_definiteness_is_tested_once_for_all_pairs():
     K = KERNEL.block(as_data(X), as_data(X))
     shared = Gram(Precomputed(), GivenValues(K))
     train(shared, y, 3, 1.0, control=Control(Limits(max_iter=0)))

@@ -92,7 +92,7 @@ def test_more_neighbours_than_rows():
 @every_table
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 @pytest.mark.parametrize("weights", [None, "whole"])
-def test_every_row_speaks_for_its_class(table, class_weight, weights):
+def test_sums_over_all_rows_of_each_class(table, class_weight, weights):
     X, y = TABLES[table]
     s = None if weights is None else np.arange(len(y)) % 3
     machine = ParzenClassifier(gamma=0.1, class_weight=class_weight).fit(X[::2], y[::2], None if s is None else s[::2])

@@ -518,20 +518,20 @@ ON_BUNDLED = with_new_pairs(rows_of_the_table({name: tasks for name, (_, tasks) 
 
 
 @pytest.mark.parametrize(("case", "data", "kind", "kernel"), ON_BUNDLED)
-def test_the_objective_is_the_one_it_names_its_gap_is_true_and_peers_agree(case, data, kind, kernel):
+def test_objectives_and_gaps_are_true_and_peers_agree(case, data, kind, kernel):
     check(case, kernel, kind, *rows_of(*BUNDLED[data][0](return_X_y=True), case.task, 120))
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("MERCER_DATA"), reason="MERCER_DATA names the folder of data sets")
 @pytest.mark.parametrize(("case", "data", "kind", "kernel"), rows_of_the_table(FOLDER))
-def test_so_it_is_on_more_rows_of_more_tables(case, data, kind, kernel):
+def test_objectives_gaps_and_peers_agree_on_larger_tables(case, data, kind, kernel):
     with np.load(Path(os.environ["MERCER_DATA"]) / f"{data}.npz") as table:
         X, y = table["X"], table["y"]
     check(case, kernel, kind, *rows_of(X, y, case.task, 400))
 
 
-def test_the_table_is_whole():
+def test_the_table_contains_all_certified_machines():
     """The table has all machines that have a certificate of their own."""
     rows = np.arange(12.0)[:, None]
     claiming = set()

@@ -51,7 +51,7 @@ def test_the_classes_are_those_of_double_precision(kernel, scheme, n_classes, se
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
 @pytest.mark.parametrize("scheme", ["ovo", "ovr", "joint"])
-def test_a_row_whose_class_errors_could_change_is_open(n_classes, scheme):
+def test_rows_whose_class_depends_on_errors_are_recomputed(n_classes, scheme):
     """Errors move decision values independently: two close values can swap if both are off by half the difference."""
     rng = np.random.default_rng(0)
     n_machines = 1 if n_classes == 2 else n_classes * (n_classes - 1) // 2 if scheme == "ovo" else n_classes
@@ -70,7 +70,7 @@ def test_a_row_whose_class_errors_could_change_is_open(n_classes, scheme):
     assert not found.all()
 
 
-def test_a_vote_that_counts_for_nothing_leaves_no_row_open():
+def test_a_vote_without_effect_needs_no_recomputation():
     # Class 0 certainly beats 1 and 2, and the order of these does not matter. In the second row, class 1 may tie with
     # it.
     raw = np.array([[1.0, 1.0, 0.01], [1.0, 0.01, 1.0]])
@@ -229,7 +229,7 @@ def name_of(machine):
 @pytest.mark.filterwarnings("ignore:KernelPerceptron made mistakes to the end")
 @pytest.mark.parametrize("machine", CLASSIFIERS, ids=name_of)
 @pytest.mark.parametrize("stored", [np.float64, np.float32])
-def test_the_largest_score_is_what_is_predicted(machine, stored):
+def test_the_class_with_the_largest_score_is_predicted(machine, stored):
     """Random rows, and rows halfway between mirrored classes, where scores are equal up to rounding."""
     rng = np.random.default_rng(0)
     corners = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
@@ -255,7 +255,7 @@ def test_the_largest_score_is_what_is_predicted(machine, stored):
 
 @pytest.mark.parametrize("scheme", ["ovo", "ovr", "joint"])
 @given(seed=st.integers(0, 2**32 - 1), n_classes=st.integers(3, 5))
-def test_the_largest_score_is_what_is_predicted_of_repeats_too(scheme, seed, n_classes):
+def test_the_class_with_the_largest_score_is_predicted_for_duplicate_classes(scheme, seed, n_classes):
     """If classes have the same rows, all scores are equal up to rounding; both methods must break the tie alike."""
     rng = np.random.default_rng(seed)
     rows = np.round(rng.normal(size=(6, 2)), 1)

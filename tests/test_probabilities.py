@@ -107,7 +107,7 @@ def brute_force(machine, X, y, w):
         (3, {"multi_class": "ovr", "class_weight": "balanced"}),
     ],
 )
-def test_the_values_are_those_of_refits(n_classes, options):
+def test_leave_one_out_values_are_those_of_refits(n_classes, options):
     X, y = load_iris(return_X_y=True)
     chosen = np.arange(0, 150, 4)
     X, y = X[chosen, :2], np.minimum(y[chosen], n_classes - 1)
@@ -142,7 +142,7 @@ def test_nu_svc_is_calibrated_as_the_machine_that_it_is():
 
 
 @pytest.mark.filterwarnings("ignore:nu=")
-def test_nu_svc_that_leans_is_calibrated_as_it_predicts():
+def test_nu_svc_with_a_shifted_bias_is_calibrated_as_it_predicts():
     X, y = table("two")
     heavy = {"c": 1.0, "a": 4.0}
     machine = NuSVC(nu=0.7, class_weight=heavy, probability=True, tol=1e-8).fit(X[:200], y[:200])
@@ -173,7 +173,7 @@ def test_all_kinds_of_rows():
     np.testing.assert_array_equal(machine.classes_[found.argmax(axis=1)], machine.predict(texts))
 
 
-def test_nothing_is_drawn():
+def test_calibration_is_deterministic():
     X, y = table("three")
     first = SVC(probability=True, random_state=0).fit(X, y)
     for change in ({"random_state": 1}, {"n_jobs": 1}, {"n_jobs": 2}):
@@ -186,7 +186,7 @@ def test_nothing_is_drawn():
 
 
 @pytest.mark.parametrize("calibration", CALIBRATIONS)
-def test_balanced_weights_balance_what_is_bound_and_not_what_is_free(calibration):
+def test_balanced_weights_shift_bound_probabilities_but_not_free_ones(calibration):
     """Two normal distributions, one a tenth as frequent: bound probabilities are 1/2 at a decision value of 0."""
     rng = np.random.default_rng(0)
     y = np.arange(1100) < 100
@@ -262,7 +262,7 @@ def test_a_threshold_is_tuned_on_the_same_values():
     assert np.mean(moved[y == "c"]) >= 0.99
 
 
-def test_without_probability_there_are_none():
+def test_predict_proba_needs_probability():
     X, y = table("two")
     for probability in (False, "deprecated"):
         machine = SVC(probability=probability).fit(X[:50], y[:50])
@@ -276,7 +276,7 @@ def test_without_probability_there_are_none():
 
 
 @pytest.mark.parametrize("limit", [{"max_iter": 1}, {"max_seconds": 0.0}])
-def test_fits_without_an_end_have_none(limit):
+def test_unfinished_fits_have_no_probabilities(limit):
     X, y = table("two")
     machine = SVC(probability=True).fit(X, y)
     with pytest.warns(ConvergenceWarning, match=r"SVC ended as `(max_iter|time_limit)`"):
@@ -286,7 +286,7 @@ def test_fits_without_an_end_have_none(limit):
         machine.predict_proba(X)
 
 
-def test_a_pass_that_takes_too_long_is_left_out():
+def test_a_calibration_that_takes_too_long_is_skipped():
     X, y = table("two")
     machine = SVC(probability=True, tol=1e9, max_seconds=1e-6)  # with this tolerance, the fit itself ends at once
     with pytest.warns(
@@ -333,7 +333,7 @@ def asked_for(machine):
 @quiet
 @pytest.mark.parametrize("machine", ALL.values(), ids=ALL)
 @pytest.mark.parametrize("name", ["two", "three"])
-def test_all_classifiers_have_them(name, machine):
+def test_all_classifiers_have_probabilities(name, machine):
     X, y = table(name)
     machine = asked_for(machine).fit(X[:60], y[:60])
     p = machine.predict_proba(X)
@@ -349,7 +349,7 @@ def test_all_classifiers_have_them(name, machine):
         assert not hasattr(without, "predict_proba")
 
 
-def test_whoever_has_decision_values_can_have_probabilities():
+def test_any_estimator_with_decision_values_can_have_probabilities():
     n_kinds = 0
     for name in dir(estimators):
         kind = getattr(estimators, name)
@@ -373,7 +373,7 @@ def without_row(machine, i, X, y, w):
 
 @quiet
 @every_pair(name=[name for name in ALL if name != "network"], n_classes=[2, 3], weighted=[False, True])
-def test_the_values_of_all_are_those_of_refits(n_classes, weighted, name):
+def test_leave_one_out_values_of_all_classifiers_are_those_of_refits(n_classes, weighted, name):
     if weighted and "perceptron" in name:
         pytest.skip("has no weights")
     X, y = load_iris(return_X_y=True)
@@ -448,7 +448,7 @@ def pass_of(scheme, X, y):
     return lambda check: left_out(problems, starts, rows, gram, np.arange(120), check=check)[0]
 
 
-def test_weights_that_hide_the_end_of_a_machine_are_said_or_do_not_hide_it():
+def test_huge_weights_either_have_exact_values_or_are_reported():
     rng = np.random.default_rng(0)
     y = np.arange(30) % 3
     X = rng.standard_normal((60, 2))[30:] + y[:, None]
@@ -465,7 +465,7 @@ def test_weights_that_hide_the_end_of_a_machine_are_said_or_do_not_hide_it():
 
 
 @pytest.mark.filterwarnings("ignore:SVC ended as `stalled`")
-def test_rounding_that_leaves_no_exact_values_is_said():
+def test_rounding_that_prevents_exact_values_is_reported():
     rng = np.random.default_rng(0)
     X = 1e6 * rng.normal(size=(30, 3))
     y = X[:, 0] + 1e6 * rng.normal(size=30) > 0
@@ -473,7 +473,7 @@ def test_rounding_that_leaves_no_exact_values_is_said():
         SVC(C=1e6, kernel="linear", probability=True).fit(X, y)
 
 
-def test_what_cannot_be():
+def test_invalid_calibrations_are_refused():
     X, y = table("three")
     with pytest.raises(AttributeError) as raised:
         _ = RBFNetworkClassifier(machine=LinearSVC()).predict_proba
@@ -491,7 +491,7 @@ def test_what_cannot_be():
 
 
 @pytest.mark.parametrize("machine", [SVC(), GradientKernelSVC()], ids=str)
-def test_the_pass_gives_a_sign_of_life(machine, capsys):
+def test_calibration_reports_progress(machine, capsys):
     X, y = load_breast_cancer(return_X_y=True)
     for verbose, told in ((2, True), (0, False)):
         clone(machine).set_params(probability=True, verbose=verbose).fit(scale(X)[:40], y[:40])
@@ -578,7 +578,7 @@ def test_classes_of_one_row_are_left_out_too(C, scheme):
     ],
 )
 @pytest.mark.filterwarnings("ignore::mercer.IndefiniteKernelWarning")
-def test_which_values_are_taken_follows_from_sizes(n, n_classes, options, expected, why, capsys):
+def test_the_calibration_method_depends_on_sizes(n, n_classes, options, expected, why, capsys):
     rng = np.random.default_rng(0)
     y = np.arange(n) % n_classes
     X = rng.normal(size=(n_classes, 4))[y] + rng.normal(size=(n, 4))

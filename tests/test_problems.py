@@ -39,7 +39,7 @@ def test_the_start_is_feasible(case):
 
 
 @every_problem
-def test_problems_are_frozen_and_keep_no_hold_of_their_arguments(case):
+def test_problems_are_frozen_and_copy_their_arguments(case):
     y = labels()
     problem = case.problem(y)
     with pytest.raises(FrozenInstanceError):
@@ -114,7 +114,7 @@ def test_arrays_of_a_vertex_that_do_not_fit_are_refused():
 
 @pytest.mark.parametrize("case", [c for c in BOXED if c.name != "nearest points"], ids=lambda case: case.name)
 @pytest.mark.parametrize("step", [1, 3, 8])
-def test_a_thinned_problem_stands_for_the_whole(case, step):
+def test_a_thinned_problem_represents_the_whole(case, step):
     y = labels(n=40)
     problem = case.problem(y)
     part, chosen = problem.thinned(step)
@@ -218,7 +218,7 @@ def test_sums_are_0_however_wide_the_boxes(seed, n, log_C):
         ([0.0, 0.0], [1.0, 1.0], None),
     ],
 )
-def test_how_boxes_have_grown(last, now, expected):
+def test_growth_of_boxes(last, now, expected):
     found = growth(np.array(last), np.array(now))
     assert found == (expected if expected is None else pytest.approx(expected, rel=1e-15))
 
@@ -259,14 +259,14 @@ def test_wrong_arguments_of_nearest_points(y):
         nearest_points(y)
 
 
-def test_no_groups_no_totals():
+def test_without_groups_there_are_no_totals():
     free = Problem("free", np.ones(2), -np.ones(2), np.ones(2), np.zeros(2), None, None, c_svc([-1, 1], 1.0).loss)
     assert free.n_groups == 0
     assert free.group_totals(np.ones(2)).size == 0
     assert free.make_feasible(np.array([5.0, -0.5])).tolist() == [1.0, -0.5]
 
 
-def test_variables_that_only_rounding_keeps_from_bounds_are_put_there_where_no_others_are_free():
+def test_variables_within_rounding_of_bounds_are_set_to_them_if_no_others_are_free():
     problem = c_svc([1.0, 1.0, -1.0, -1.0], 1.0)
     beta = np.array([1.0 - 3e-16, 0.0, -1.0 + 3e-16, -1e-17])
     problem.balance(beta)
@@ -281,7 +281,7 @@ def test_variables_that_only_rounding_keeps_from_bounds_are_put_there_where_no_o
     assert beta[2] == 2.0 * EPS  # a variable is free even in a box as narrow as rounding
 
 
-def test_variables_that_only_drift_keeps_from_their_bounds_are_set_to_them():
+def test_variables_off_their_bounds_by_drift_are_set_to_them():
     """The variables at bounds use up the whole total, so the rest of the free ones is rounding error of any size."""
     problem = epsilon_svr([0.3, -0.2, 0.1], 100.0, 0.6)
     for left in ([1e-13], [0.0, 1e-13, 3e-13], [0.0, 0.0, 0.0, -2e-9]):
@@ -308,7 +308,7 @@ def test_bounds_that_sum_to_the_total_up_to_rounding_leave_no_variable_free():
     np.testing.assert_array_equal(beta, problem.upper + problem.lower)
 
 
-def test_sums_of_several_problems_are_put_right_as_those_of_each():
+def test_sums_of_several_problems_are_corrected_separately():
     rng = np.random.default_rng(0)
     sizes = rng.integers(2, 30, 40)
     edges = np.concatenate([[0], np.cumsum(sizes)])

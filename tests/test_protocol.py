@@ -129,7 +129,7 @@ def test_a_machine_for_other_classes_leaves_the_seal_alone(as_other):
     assert sealed.open(machine, loss=lambda truth, found: as_other(truth) != found).value < 0.2
 
 
-def test_a_look_that_fails_was_a_look():
+def test_a_failed_opening_counts():
     sealed = sealed_iris()
     with pytest.raises(ValueError, match=r"loss must give one finite number for each of the 38 rows, got shape \(\)"):
         sealed.open(fitted(sealed), loss=lambda truth, predicted: 1.0)
@@ -236,7 +236,7 @@ BAD_SPLITS = {
 
 
 @pytest.mark.parametrize("case", BAD_SPLITS)
-def test_what_cannot_be_sealed(case):
+def test_data_that_cannot_be_sealed_are_refused(case):
     options, message = BAD_SPLITS[case]
     with pytest.raises(ValueError, match=message):
         SealedSplit(**{"X": IRIS, "y": KINDS, **options})
@@ -270,7 +270,7 @@ BAD_FOLDS = {
 
 
 @pytest.mark.parametrize("case", BAD_FOLDS)
-def test_what_cannot_be_split(case):
+def test_data_that_cannot_be_split_are_refused(case):
     (cv, y, groups), message = BAD_FOLDS[case]
     with pytest.raises(ValueError, match=message):
         folds(cv, IRIS, y, groups, classifier=True)
@@ -346,7 +346,7 @@ def test_newcombes_interval_is_the_published_one():
 
 
 @pytest.mark.parametrize("table", [(20, 12, 2, 16), (14, 5, 0, 22), (0, 3, 40, 2), (50, 0, 0, 0), (0, 9, 0, 0)])
-def test_newcombes_interval_is_one(table):
+def test_newcombes_interval_is_consistent(table):
     found, other = (paired_difference(*pair) for pair in (counts(*table), counts(*table)[::-1]))
     assert -1 <= found.difference.low < found.difference.high <= 1
     assert (other.difference.low, other.difference.high) == (-found.difference.high, -found.difference.low)
@@ -529,7 +529,7 @@ def test_an_interval_of_a_share_with_binomial_variance_is_wilsons():
     assert share_interval(0.9, 0.02, 50, 3).high < 1.0
 
 
-def test_a_search_on_noise_promises_too_much_and_nesting_tells():
+def test_a_search_on_noise_is_optimistic_and_nesting_is_not():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 4)), np.arange(60) % 2
     grid = {"C": [0.1, 1.0, 10.0], "gamma": [0.01, 0.1, 1.0, 10.0]}
@@ -547,7 +547,7 @@ def test_groups_reach_the_search():
         nested_cross_validate(search, IRIS, y, groups=GROUPS[1:])
 
 
-def test_what_is_no_search():
+def test_objects_that_are_no_search_are_refused():
     with pytest.raises(TypeError, match=r"search must be a search such as KernelSearchCV or GridSearchCV, got SVC\(\)"):
         nested_cross_validate(SVC(), IRIS, KINDS)
     with pytest.raises(TypeError, match="search must refit its best setting, got refit=False"):
@@ -628,7 +628,7 @@ def test_a_search_hands_the_record_on():
     assert search.best_estimator_[-1].seal_ is search.seal_
 
 
-def test_a_look_that_fails_is_in_the_record_of_the_machine():
+def test_a_failed_opening_is_in_the_record_of_the_machine():
     X, y = load_breast_cancer(return_X_y=True)
     sealed = SealedSplit(X, y)
     machine = SVC().fit(sealed.X_rest, sealed.y_rest)
@@ -649,7 +649,7 @@ def test_a_look_that_fails_is_in_the_record_of_the_machine():
         {"n_test": 9, "sealed_at": "2026-01-01T00:00:00+00:00", "openings": [{"purpose": "a", "time": "x"}]},
     ],
 )
-def test_a_record_that_is_none_is_refused(entry):
+def test_an_invalid_record_is_refused(entry):
     with pytest.raises((ValueError, TypeError, KeyError)):
         read_seal(entry)
 
@@ -690,7 +690,7 @@ def test_kernel_values_are_cut_on_both_sides(name, form):
     assert np.array_equal(look.losses, plain.open(rows.fit(plain.X_rest, plain.y_rest)).losses)
 
 
-def test_a_seal_knows_kernel_values_from_features():
+def test_a_seal_distinguishes_kernel_values_from_features():
     X, y, K = _kernel_values(np.asarray)
     square = np.random.default_rng(0).normal(size=(60, 60))  # features
     assert SealedSplit(square, y).X_rest.shape == (45, 60)

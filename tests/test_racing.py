@@ -43,7 +43,7 @@ def test_looks_have_each_fold_once(n_folds):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_cannot_be_best_is_not_best_whatever_comes(seed):
+def test_excluded_settings_cannot_be_best(seed):
     rng = np.random.default_rng(seed)
     n_folds, n_seen = 5, int(rng.integers(1, 5))
     scores = rng.choice([0.5, 0.8, 0.9, 1.0], size=(30, n_folds))
@@ -60,7 +60,7 @@ def test_what_cannot_be_best_is_not_best_whatever_comes(seed):
 
 @pytest.mark.parametrize("n_constant", [0, 10, 75])
 @pytest.mark.parametrize("n_test", [10.0, 20.0])
-def test_equal_settings_are_rarely_left_and_hopeless_ones_are(n_constant, n_test):
+def test_equal_settings_are_rarely_dropped_and_poor_ones_are(n_constant, n_test):
     rng, wrong, right = np.random.default_rng(0), 0, []
     for _ in range(200):
         folds = rng.normal(0.8, 0.02, 2)
@@ -77,7 +77,7 @@ def test_equal_settings_are_rarely_left_and_hopeless_ones_are(n_constant, n_test
     assert np.mean(right) > 0.95
 
 
-def test_without_any_rest_nothing_is_left():
+def test_without_remaining_folds_nothing_is_dropped():
     scores = np.array([[0.9, 0.8], [0.8, 0.7], [0.5, 0.4]])
     assert not hardly_best(scores, scores[0], 80.0, 20.0, 0.05).any()
     assert not hardly_best(scores[:1], scores[0], 80.0, 20.0, 0.05).any()
@@ -148,21 +148,21 @@ def test_the_best_setting_is_that_of_the_whole_search(name, how):
             assert (values > 0.0).all()
 
 
-def test_nothing_that_is_left_by_a_bound_could_have_been_best():
+def test_settings_dropped_by_a_bound_are_never_best():
     X, y = _wine()
     whole = KernelSearchCV(SVC(), **GRID).fit(X, y).cv_results_["mean_test_score"]
     left = KernelSearchCV(SVC(), early_stopping="bound", **GRID).fit(X, y).cv_results_["left_early"]
     assert whole[left == "bound"].max() < whole.max()
 
 
-def test_threads_change_nothing_of_a_race():
+def test_threads_do_not_change_a_race():
     X, y = _wine()
     one, two = (KernelSearchCV(SVC(), early_stopping="statistics", n_jobs=n, **GRID).fit(X, y) for n in (1, 2))
     for column in ("mean_test_score", "left_early", "kkt_violation"):
         np.testing.assert_array_equal(one.cv_results_[column], two.cv_results_[column])
 
 
-def test_a_score_without_a_largest_value_is_left_to_statistics():
+def test_unbounded_scores_use_the_statistical_rule():
     X, y = _wine()
 
     def right(estimator, X, y):
@@ -173,7 +173,7 @@ def test_a_score_without_a_largest_value_is_left_to_statistics():
     assert found.best_params_ == KernelSearchCV(SVC(), **GRID).fit(X, y).best_params_
 
 
-def test_a_zoom_leaves_settings_too():
+def test_a_zoom_drops_settings_too():
     X, y = _wine()
     whole = KernelSearchCV(SVC(), C="zoom", gamma="zoom").fit(X, y)
     found = KernelSearchCV(SVC(), C="zoom", gamma="zoom", early_stopping="bound").fit(X, y)
@@ -182,7 +182,7 @@ def test_a_zoom_leaves_settings_too():
     assert found.cv_results_["stage"].shape == found.cv_results_["left_early"].shape
 
 
-def test_one_look_is_the_whole_search():
+def test_a_race_with_one_look_is_the_whole_search():
     X, y = _wine()
     found = KernelSearchCV(SVC(), early_stopping="bound", cv=2, **GRID).fit(X, y)
     assert set(found.cv_results_["left_early"]) == {""}
@@ -248,7 +248,7 @@ def test_a_race_without_time():
         KernelSearchCV(SVC(), C=[0.1, 1.0], early_stopping="bound", max_seconds=0.0).fit(X, y)
 
 
-def test_folds_that_all_fail_lose_nothing_that_is_finished():
+def test_failing_folds_keep_finished_results():
     X, y = _wine()
     order = np.argsort(y, kind="stable")
     good = list(StratifiedKFold(2).split(X, y))
@@ -280,7 +280,7 @@ def test_fits_that_fail_are_given_the_score_that_was_asked_for():
     assert found.best_params_ == whole.best_params_
 
 
-def test_no_setting_is_left_that_a_failure_would_make_best():
+def test_settings_that_error_score_could_make_best_are_kept():
     X, y = _wine()
     search = KernelSearchCV(SVC(), **GRID, early_stopping="bound")
     assert np.isnan(search.fit(X, y).cv_results_["split2_test_score"]).any()
@@ -288,7 +288,7 @@ def test_no_setting_is_left_that_a_failure_would_make_best():
     assert np.isfinite(found.cv_results_["split2_test_score"]).all()
 
 
-def test_the_reason_says_what_looks_have_shared():
+def test_the_reason_names_what_was_shared():
     X, y = _wine()
     found = KernelSearchCV(SVC(), early_stopping="bound", **GRID, cv=ShuffleSplit(5, random_state=0)).fit(X, y)
     assert found.reason_ == "folds and penalties share kernel values and solutions"

@@ -161,7 +161,7 @@ READINGS = {
 
 
 @pytest.mark.parametrize("case", READINGS)
-def test_what_a_target_is_taken_for_is_said(case):
+def test_the_kind_of_prediction_is_reported(case):
     values, task, words = READINGS[case]
     table = as_table(mixed_frame(60).assign(goal=values))
     truth = read_target(table, "goal")
@@ -198,7 +198,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_regression_refuses(case):
+def test_invalid_regression_targets_are_refused(case):
     options, message = REFUSED[case]
     frame = quantities(80).assign(same=7, endless=np.arange(80.0), huge=np.arange(80.0), gone=np.nan)
     frame = frame.assign(tiny=1e-200 * np.arange(80.0), alone=np.eye(80)[0])
@@ -208,7 +208,7 @@ def test_what_regression_refuses(case):
         study(frame[list(dict.fromkeys(columns))], **options)
 
 
-def test_one_row():
+def test_metrics_of_one_row():
     with pytest.raises(TableError, match=r"the target 'y' must vary for regression, but is 2\.5 in every row"):
         study(Table(("u", "y"), (np.array([1.0]), np.array([2.5]))), "y", task="regression")
 
@@ -233,7 +233,7 @@ def test_rows_with_missing_cells_may_leave_too_few():
 @pytest.mark.parametrize(
     ("others", "which"), [(1, "all 20 sealed rows, which"), (3, "all 20 sealed rows but one, which")]
 )
-def test_a_sealed_part_of_one_number_judges_nothing(others, which):
+def test_a_sealed_part_of_constant_targets_is_refused(others, which):
     frame = quantities(80)
     frame["pay"] = 7.0
     for place in range(others):  # the sealed part contains a quarter of them
@@ -260,7 +260,7 @@ def test_the_page_and_the_summary(found):
     assert "class" not in prose.summary(found)[0]
 
 
-def test_numbers_with_a_few_unusual_rows_are_a_caution(found):
+def test_a_few_unusual_rows_cause_a_caution(found):
     truth = np.concatenate([np.linspace(0.0, 1.0, 199), [50.0]])
     odd = Deviations(truth, np.linspace(0.1, 1.1, 200))
     changed = replace(found, contenders=(replace(found.svm, test=odd), *found.contenders[1:]))

@@ -212,7 +212,7 @@ def test_support_vectors_are_counted_once(mixed, three):
     assert f"support vectors of at least one of the 3 machines, which have {own[0]} to {own[-1]} each;" in text
 
 
-def test_rows_could_be_deleted_only_where_there_are_some_and_the_machine_is_optimal(mixed):
+def test_non_support_vectors_are_called_deletable_only_if_optimal(mixed):
     model = mixed.model
     whole = replace(model, support_rows=np.arange(len(model.training.rows)))
     assert prose.support(whole) == "120 of 120 training rows (100.0%) are support vectors."
@@ -243,7 +243,7 @@ WORTH = {
 
 
 @pytest.mark.parametrize("case", WORTH)
-def test_whether_it_was_worth_it(mixed, case):
+def test_the_report_says_if_the_machine_beats_simpler_models(mixed, case):
     counts, sentence = WORTH[case]
     contenders = [right_in(one, np.arange(40) < n) for one, n in zip(mixed.contenders, counts, strict=True)]
     usual = mixed.column_choice.truth.names[contenders[3].test.predicted[0]]
@@ -309,7 +309,7 @@ def test_rows_on_the_edge_of_the_margin_are_not_inside(mixed):
         ),
     ],
 )
-def test_gamma_is_told_as_a_number_and_in_words(mixed, kernel, choice, sentence):
+def test_gamma_is_reported_as_a_number_and_in_words(mixed, kernel, choice, sentence):
     best = replace(mixed.search.best, choice=choice, errors=(0.0,))
     found = replace(
         mixed,
@@ -373,7 +373,7 @@ def test_of_many_candidates_that_did_not_reach_the_optimum_some_are_named(mixed)
     assert any(caution.endswith(f"; and {len(cells) - prose.MAX_UNFINISHED} more.") for caution in note)
 
 
-def test_an_extended_grid_is_told(mixed):
+def test_an_extended_grid_is_reported(mixed):
     found = replace(mixed, search=replace(mixed.search, extended=("C", "gamma")))
     assert (
         "The best candidate lay at the end of the values planned for C and gamma, so one more value was tried there, "
@@ -441,7 +441,7 @@ def test_why_a_fit_stalled(mixed, case):
     assert sentence in text
 
 
-def test_a_gap_within_rounding_is_none(mixed):
+def test_a_gap_within_rounding_is_reported_as_0(mixed):
     none = certified(mixed.model, gap=-2.66e-15, relative_gap=-1e-16)
     assert "duality gap 0 (relative 0)," in prose.numbers(none)
     some = certified(mixed.model, gap=1e-3, relative_gap=1e-4)

@@ -214,7 +214,7 @@ def climb(program, X, stored, isa, rng, steps):
 
 
 @every_pair(isa=ISAS, stored=["dense", "CSR"], program=PROGRAMS)
-def test_no_climb_reaches_the_bound(isa, stored, program):
+def test_no_greedy_search_exceeds_the_bound(isa, stored, program):
     rng = np.random.default_rng(0)
     assert climb(PROGRAMS[program], rng.normal(size=(4, 3)) + 0.5, stored, isa, rng, 60) <= 1.0
 
@@ -257,7 +257,7 @@ def test_bounds_by_classes_are_those_of_the_rows():
         assert (found >= share / (1.0 - share) * magnitudes[:, 0]).all()
 
 
-def test_nothing_is_said_where_numbers_may_overflow():
+def test_the_bound_is_infinite_where_values_may_overflow():
     far = NormClasses(np.array([1e19, 1.0]))
     rounding = Rounding(RBF(gamma=1e-45).lower(), Sums.of_dense(4), far, far)
     none = np.zeros(1, dtype=np.int64)

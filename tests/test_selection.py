@@ -62,7 +62,7 @@ def test_folds_are_stratified_and_ask_every_row_once():
 
 
 @pytest.mark.parametrize("test_size", [0.0, 1.0, -0.2, 1.5])
-def test_a_test_size_that_is_no_share(test_size):
+def test_invalid_test_sizes_are_refused(test_size):
     with pytest.raises(ValueError, match=f"test_size must lie between 0 and 1, got {test_size}"):
         stratified_holdout(CODES, test_size, 0)
 
@@ -123,7 +123,7 @@ def test_the_seal_over_some_of_the_rows():
     assert [opening.purpose for opening in part.openings] == ["estimate", "compare"]
 
 
-def test_a_check_accepts_or_refuses_and_is_no_look():
+def test_a_check_does_not_count_as_an_opening():
     sealed = SealedTest(CODES)
     assert sealed.check(lambda rows: rows) is None
     with pytest.raises(ZeroDivisionError):
@@ -131,7 +131,7 @@ def test_a_check_accepts_or_refuses_and_is_no_look():
     assert sealed.openings == ()
 
 
-def test_a_look_that_fails_was_a_look():
+def test_a_failed_opening_counts():
     sealed = SealedTest(CODES)
     with pytest.raises(ZeroDivisionError):
         sealed.open(lambda rows: 1 / 0, "a mistake")
@@ -311,7 +311,7 @@ def test_costs_of_another_kind_do_not_count_where_there_are_some_of_the_same():
     assert estimate.seconds_left() == pytest.approx(3)
 
 
-def test_one_dear_path_says_little_of_the_next():
+def test_one_expensive_path_changes_the_next_estimate_little():
     estimate = CostEstimate(n_folds=1, kind=lambda cell: cell[0])
     estimate.plan([["a1"], ["b1"], ["c1"]])
     estimate.measured("a1", 1.0)
@@ -319,7 +319,7 @@ def test_one_dear_path_says_little_of_the_next():
     assert estimate.seconds_left() == pytest.approx(10.0)
 
 
-def test_the_time_left_never_stands_still():
+def test_the_estimate_of_time_left_always_changes():
     estimate = CostEstimate(n_folds=5)
     estimate.plan([["a"], ["b"]])
     for seconds in (1.0, 2.0, 1.0):

@@ -43,7 +43,7 @@ def alone(problem):
 
 
 @every_pair(C=[0.1, 10.0, 1e4], kernel=KERNELS, name=HOSTILE)
-def test_it_finds_what_the_other_solver_finds(name, kernel, C, monkeypatch):
+def test_solutions_agree_with_the_general_solver(name, kernel, C, monkeypatch):
     X, y = HOSTILE[name]
     ours = solve(c_svc(y, C), Gram(KERNELS[kernel], as_data(X)))
     monkeypatch.setattr(small, "SMALL_PROBLEM", 0)
@@ -103,7 +103,7 @@ def in_single(monkeypatch):
     st.booleans(),
     st.integers(0, 2**32 - 1),
 )
-def test_what_begins_in_single_precision_ends_with_a_true_certificate(in_single, n, C, tol, kernel, sparse, seed):
+def test_fits_begun_in_single_precision_end_with_true_certificates(in_single, n, C, tol, kernel, sparse, seed):
     X, y, weights = weighted_repeats(n, seed)
     problem = c_svc(y, C * weights)
     gram = Gram(KERNELS[kernel], as_data(sp.csr_array(X) if sparse else X))
@@ -119,7 +119,7 @@ def test_what_begins_in_single_precision_ends_with_a_true_certificate(in_single,
         assert getattr(said, name) == pytest.approx(getattr(found, name), rel=1e-9, abs=1e-9), name
 
 
-def test_threads_change_no_bit_of_what_begins_in_single_precision():
+def test_threads_change_no_bit_of_fits_begun_in_single_precision():
     X, y = blobs(900, distance=1.0)
     one, *others = (
         solve(c_svc(y, 30.0), Gram(RBF(gamma=0.5), as_data(np.hstack([X] * 20)), n_jobs=n_jobs)) for n_jobs in (1, 2, 7)
@@ -131,7 +131,7 @@ def test_threads_change_no_bit_of_what_begins_in_single_precision():
         assert (one.bias, one.certificate.kkt_violation) == (other.bias, other.certificate.kkt_violation)
 
 
-def test_where_steps_would_be_many_others_solve_it():
+def test_problems_with_many_steps_go_to_another_solver():
     X, y = blobs(700)
     gram = Gram(RBF(gamma=0.5), as_data(X))
     reasons = [solve(c_svc(y, C), gram).reason for C in (1.0, 100.0, 1e4)]
@@ -190,7 +190,7 @@ def test_a_fit_stopped_in_single_precision_does_not_continue_in_double():
         assert (chosen.solved.solution(0).certificate.kkt_violation < 1e-9) == is_exact
 
 
-def test_an_exact_problem_that_ran_out_of_work_goes_on_elsewhere():
+def test_an_exact_problem_beyond_its_work_limit_continues_in_another_solver():
     X, y = blobs(100)
     chosen = SmallProblems(Gram(RBF(gamma=0.5), as_data(X)), *alone(c_svc(y, 1.0)), Limits(), alone=True)
     assert chosen.solve() == 1
@@ -210,7 +210,7 @@ def test_reported_progress_equals_the_certificate():
     assert (told.n_iter, told.violation) == (certificate.n_iter, certificate.kkt_violation)
 
 
-def test_more_digits_cost_no_second_beginning(in_single):
+def test_a_smaller_tolerance_does_not_restart_the_fit(in_single):
     X, y = blobs(1500, 20, distance=0.1)
     at_first, in_the_end = (
         solve(c_svc(y, 100.0), Gram(RBF(gamma=0.05), as_data(X)), control=Control(Limits(tol=tol)))
@@ -223,7 +223,7 @@ def test_more_digits_cost_no_second_beginning(in_single):
     assert in_the_end.n_kernel_values < 3 * 1500**2  # no problem was solved twice
 
 
-def test_what_is_too_hard_for_it_begins_anew(in_single):
+def test_hard_problems_start_again_in_another_solver(in_single):
     X, y = blobs(2000, distance=0.1)
     problem, gram = c_svc(y, 300.0), Gram(RBF(gamma=2.0), as_data(X))
     chosen = SmallProblems(gram, *alone(problem), Limits(), alone=True)
@@ -235,14 +235,14 @@ def test_what_is_too_hard_for_it_begins_anew(in_single):
     assert solution.n_iter > chosen.solved.solution(0).n_iter > 0
 
 
-def test_what_is_alone_among_larger_ones_is_no_problem_alone():
+def test_one_small_pair_among_large_ones_is_solved_as_a_pair():
     labels = np.repeat([0, 1, 2], [30, 40, 2600])
     X = np.random.default_rng(0).normal(size=(labels.size, 3)) + labels[:, None]
     machines = train(Gram(RBF(gamma=0.5), as_data(X)), labels, 3, 100.0)
     assert machines.solutions[0].reason.startswith("n = 70 <= 2560: in native calls, all variables at once, exact")
 
 
-def test_what_the_question_raises_is_raised(in_single):
+def test_exceptions_of_the_stop_function_are_passed_on(in_single):
     X, y = blobs(60)
     chosen = SmallProblems(Gram(RBF(gamma=0.5), as_data(X)), *alone(c_svc(y, 1.0)), Limits(), alone=True)
     with pytest.raises(ZeroDivisionError):
@@ -305,7 +305,7 @@ def test_without_memory_for_shared_matrices_each_problem_evaluates_its_own():
     assert (shared.n_values, alone.n_values) == (6 * 30**2, 9 * 30**2)
 
 
-def test_memory_that_something_else_took_is_filled_anew():
+def test_reused_memory_is_filled_again():
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(120, 5)), rng.integers(0, 4, 120)
     gram = Gram(RBF(gamma=0.2), as_data(X))
@@ -347,7 +347,7 @@ def test_working_sets_end_at_the_same_optimum(p, scheme, n_jobs, monkeypatch):
         assert one.certificate.verify().primal == pytest.approx(one.certificate.primal, rel=1e-12)
 
 
-def test_max_iter_is_for_each_problem_and_a_start_goes_on():
+def test_max_iter_is_for_each_problem_and_a_start_continues():
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(150, 5)), rng.integers(0, 3, 150)
     gram = Gram(RBF(gamma=0.2), as_data(X))
@@ -359,7 +359,7 @@ def test_max_iter_is_for_each_problem_and_a_start_goes_on():
         assert ours.certificate.dual == pytest.approx(theirs.certificate.dual, rel=1e-12)
 
 
-def test_what_is_not_finished_goes_on_elsewhere():
+def test_unfinished_problems_continue_in_another_solver():
     """Only the exact solution has this small relative gap, and beyond 300 variables exact steps are not made."""
     X, y = blobs(400)
     limits = Limits(tol=1.0, tol_gap=1e-9)
@@ -383,7 +383,7 @@ def unfinished(monkeypatch, calls):
 
 
 @pytest.mark.parametrize("max_iter", [-1, 3, 20, 25, 40])
-def test_the_other_solver_goes_on_from_where_it_is(monkeypatch, max_iter):
+def test_the_other_solver_continues_from_the_current_point(monkeypatch, max_iter):
     X, y = blobs(200)
     whole = solve(c_svc(y, 10.0), Gram(RBF(gamma=0.5), as_data(X)))
     unfinished(monkeypatch, 20)
@@ -410,7 +410,7 @@ def test_no_limit_of_steps_is_passed():
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_matrices_of_another_fit_are_never_taken(n_classes):
+def test_matrices_of_another_fit_are_never_used(n_classes):
     rng = np.random.default_rng(0)
     gram = Gram(RBF(gamma=0.3), as_data(rng.normal(size=(150, 4))))
     for seed in range(3):
@@ -429,7 +429,7 @@ def test_threads_that_share_a_gram_matrix():
         assert one.certificate.verify().status is Status.OPTIMAL
 
 
-def test_the_number_of_threads_decides_nothing():
+def test_the_number_of_threads_changes_no_result():
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(1200, 4)), rng.integers(0, 3, 1200)
     for limit in (0, 13_000_000, 30_000_000, None):
@@ -444,7 +444,7 @@ def test_the_number_of_threads_decides_nothing():
             np.testing.assert_array_equal(found[0], other)
 
 
-def test_a_callback_that_says_stop_stops_all_that_come_after(monkeypatch):
+def test_a_stop_by_the_callback_ends_all_later_problems(monkeypatch):
     monkeypatch.setattr(small, "_WORK_LIMIT", 0.0)  # one problem in each call
     rng = np.random.default_rng(0)
     gram, labels = Gram(RBF(gamma=0.2), as_data(rng.normal(size=(150, 5))), n_jobs=1), rng.integers(0, 3, 150)
@@ -452,7 +452,7 @@ def test_a_callback_that_says_stop_stops_all_that_come_after(monkeypatch):
     assert [s.status for s in machines.solutions] == [Status.OPTIMAL, Status.INTERRUPTED, Status.INTERRUPTED]
 
 
-def test_each_says_why_it_is_solved_so():
+def test_each_solution_states_the_reason_for_its_solver():
     labels = np.repeat([0, 1, 2], [20, 200, 1100])
     X = np.random.default_rng(0).normal(size=(labels.size, 3)) + labels[:, None]
     machines = train(Gram(RBF(gamma=0.5), as_data(X)), labels, 3, 1.0)
@@ -467,7 +467,7 @@ def one(problem, kernel, X):
     return Problems(problem, [problem.n]), Gram(kernel, as_data(X))
 
 
-def test_long_rows_are_not_for_one_call():
+def test_problems_with_long_rows_are_not_small():
     _, y = blobs(600)
     assert not are_small(*one(c_svc(y, 1.0), Linear(), np.ones((600, 40_000), dtype=np.float32))).any()
 
@@ -478,7 +478,7 @@ def test_values_that_overflow_are_refused():
         solve(c_svc(y, 1.0), Gram(Linear(), as_data(X * 1e155)))
 
 
-def test_which_problems_it_takes():
+def test_which_problems_are_small():
     X, y = blobs(30)
     gaussian = RBF(gamma=0.5)
     assert are_small(*one(c_svc(y, 1.0), gaussian, X)).all()
@@ -597,7 +597,7 @@ def test_a_callback_stops_all_machines_after_it(machine):
     assert set(machine._solutions.statuses[1:]) == {Status.INTERRUPTED}
 
 
-def test_many_classes_are_left_in_no_time(monkeypatch):
+def test_a_time_limit_ends_a_fit_of_many_classes_at_once(monkeypatch):
     """Machines that were not begun must cost nothing: 19,900 of them would take seconds."""
     y = np.repeat(np.arange(200), 3)
     X = np.random.default_rng(0).normal(size=(600, 4))
@@ -629,7 +629,7 @@ def test_the_only_small_pair_of_several_has_evidence_about_its_own_rows():
 @pytest.mark.parametrize(
     ("seed", "C"), [(18, 1e8), (668, 1e8), (1113, 1e5), (495, 1e7), (728, 1e8), (1403, 1e7), (47, 5e6)]
 )
-def test_a_step_that_is_taken_many_times_keeps_the_sum(seed, C, isa, monkeypatch):
+def test_repeated_steps_keep_the_sum(seed, C, isa, monkeypatch):
     """A row of zeros does not change a linear kernel, so SMO could move along it without end and lose the sum."""
     monkeypatch.setenv("MERCER_ISA", isa)
     rng = np.random.default_rng(seed)

@@ -94,7 +94,7 @@ def test_every_problem_is_solved(case, kernel):
 
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_the_way_does_not_matter(C, n_jobs):
+def test_all_solver_paths_find_the_same_optimum(C, n_jobs):
     X, y = blobs(n=150)
     found = []
     for way in WAYS:
@@ -120,7 +120,7 @@ def _newton_steps(blocks):
     return sum(one.n_newton for one in blocks)
 
 
-def test_boxes_that_few_variables_fill_are_reached_from_smaller_ones(monkeypatch):
+def test_wide_boxes_are_reached_from_narrower_ones(monkeypatch):
     X, y = blobs(n=1000, p=8)
     kernel, C, limits = RBF(gamma=0.01), 1e4, Limits(tol=1e-3)
     by_smaller, on_two = (solved(X, y, C, kernel, limits, n_jobs=n) for n in (1, 2))
@@ -140,7 +140,7 @@ def test_boxes_that_few_variables_fill_are_reached_from_smaller_ones(monkeypatch
 
 
 @pytest.mark.parametrize(("room", "few", "late"), [(1e9, 2048, 6144), (5e6, 512, -1)])
-def test_newton_steps_on_many_variables_need_room_for_those_on_few(room, few, late, monkeypatch):
+def test_memory_for_newton_steps_on_many_variables_includes_steps_on_few(room, few, late, monkeypatch):
     X, y = blobs(900, distance=0.3)
     made, seen = block.BlockLimits, []
     monkeypatch.setattr(block, "BlockLimits", lambda **limits: seen.append(limits) or made(**limits))
@@ -192,7 +192,7 @@ def test_single_precision_goes_on_where_many_are_free_and_it_refines(monkeypatch
     assert ends == [(True,), (False,)]
 
 
-def test_boxes_that_are_still_too_wide_are_reached_from_yet_smaller_ones(monkeypatch):
+def test_very_wide_boxes_are_reached_in_several_stages(monkeypatch):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(1000, 4))
     y = np.where(X[:, 0] + 0.7 * rng.normal(size=1000) > 0.0, 1.0, -1.0)
@@ -208,7 +208,7 @@ def test_boxes_that_are_still_too_wide_are_reached_from_yet_smaller_ones(monkeyp
 
 
 @pytest.mark.full
-def test_no_factor_of_many_is_made_where_pair_steps_lead_astray(monkeypatch):
+def test_no_large_factor_is_made_if_smo_diverges(monkeypatch):
     rng = np.random.default_rng(0)
     y = np.where(np.arange(3000) % 2 == 1, 1.0, -1.0)
     X = rng.normal(size=(3000, 5))
@@ -328,7 +328,7 @@ def one_values(solution):
 
 
 @given(seed=st.integers(0, 2**32 - 1), C=st.sampled_from([0.1, 1.0, 100.0]), way=st.sampled_from(WAYS))
-def test_order_does_not_matter(seed, C, way):
+def test_the_order_of_rows_does_not_matter(seed, C, way):
     X, y = blobs(n=30)
     order = np.random.default_rng(seed).permutation(30)
     with going(way):
@@ -363,7 +363,7 @@ def test_scaling_the_kernel_scales_the_penalty():
     kernel=st.sampled_from([Linear(), Polynomial(2, 0.5), RBF(gamma=0.5)]),
     way=st.sampled_from(WAYS),
 )
-def test_ties_and_equal_rows_are_no_obstacle(seed, kernel, way):
+def test_ties_and_equal_rows_are_solved(seed, kernel, way):
     rng = np.random.default_rng(seed)
     X, y = np.round(rng.normal(size=(40, 2))), np.where(np.arange(40) < rng.integers(1, 40), 1.0, -1.0)
     for C in (0.1, 10.0):
@@ -456,7 +456,7 @@ def test_the_certificate_is_true_of_any_problem(n, C, kernel, weighted, one_poin
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
-def test_the_certificate_is_true_at_sizes_where_everything_is_as_it_is(seed):
+def test_the_certificate_is_true_on_large_tables_with_default_thresholds(seed):
     """The same with 300 to 4,500 rows and unchanged thresholds; weights may be 0, columns offset, rows duplicated."""
     rng = np.random.default_rng([seed, 7])
     n, p = int(np.exp(rng.uniform(np.log(300), np.log(4500)))), int(rng.choice([2, 5, 20, 60]))
@@ -514,7 +514,7 @@ def test_a_warm_start_at_the_optimum_takes_no_steps():
 
 @pytest.mark.parametrize("is_held", [False, True])
 @pytest.mark.usefixtures("way")
-def test_of_a_start_that_is_not_needed_nothing_is_left(is_held):
+def test_an_unnecessary_warm_start_leaves_no_coefficients(is_held):
     """Steps from coefficients above 100 can leave some of 1e-14; if one counted as free, it would define the bias."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -533,7 +533,7 @@ def test_of_a_start_that_is_not_needed_nothing_is_left(is_held):
 
 @pytest.mark.parametrize("seed", [5, 12, 19, 24, 69, 86])
 @pytest.mark.usefixtures("way")
-def test_where_all_are_at_bounds_no_drift_of_sums_settles_the_bias(seed):
+def test_if_all_variables_are_at_bounds_drift_does_not_define_the_bias(seed):
     rng = np.random.default_rng(seed)
     X, y = np.round(0.6 * rng.normal(size=(14, 1))), rng.normal(size=14)
     problem = epsilon_svr(y, 12345.6, 0.1 * np.ptp(y))
@@ -557,7 +557,7 @@ def test_where_all_are_at_bounds_no_drift_of_sums_settles_the_bias(seed):
     ],
     ids=["nu-SVR", "quantile", "nu-SVC", "one-class"],
 )
-def test_a_part_of_the_rows_says_where_to_begin(make, share):
+def test_a_fit_of_some_rows_gives_the_starting_point(make, share):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2500, 5))
     problem = make(np.sin(X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=2500))
@@ -612,7 +612,7 @@ def test_a_fit_stopped_while_a_part_is_solved_has_the_point_of_the_part(max_iter
     assert abs(found.beta.sum()) < 1e-9
 
 
-def test_a_part_that_is_no_smaller_is_not_asked():
+def test_a_part_that_is_not_smaller_is_not_fitted():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2400, 3))
     whole = one_class(np.ones(2400), 0.3)
@@ -697,7 +697,7 @@ def hard_problem(n=3000):
 
 
 @pytest.mark.parametrize("way", ["whole", "working sets"])
-def test_single_precision_steers_twice_and_no_more(way, monkeypatch):
+def test_single_precision_is_used_in_two_rounds_at_most(way, monkeypatch):
     X, y = blobs(600)
     if way == "working sets":
         monkeypatch.setattr(sizes, "WHOLE_PROBLEM", 16)
@@ -742,7 +742,7 @@ def sets_of(X, y, C, gamma, *, tol=1e-3, **of_gram):
     [(0.1, 0.02, 100), (1.0, 0.02, 100), (100.0, 0.02, 100), (1.0, 2.0, 10), (100.0, 2.0, 10)],
     ids=["expensive, at bounds", "expensive, soft", "expensive, hard", "cheap, soft", "cheap, hard"],
 )
-def test_where_most_will_move_everything_is_the_next_set(C, gamma, p, monkeypatch):
+def test_if_most_variables_move_the_next_set_has_all(C, gamma, p, monkeypatch):
     X, y = far_apart(p=p)
     sets, solution = sets_of(X, y, C, gamma)
     assert sets[:2] == [512, 2300]
@@ -763,7 +763,7 @@ def test_where_most_will_move_everything_is_the_next_set(C, gamma, p, monkeypatc
     ],
     ids=["many steps", "at bounds", "few move", "little memory"],
 )
-def test_where_everything_would_not_pay_sets_grow(C, gamma, p, of_gram):
+def test_otherwise_working_sets_grow_gradually(C, gamma, p, of_gram):
     X, y = far_apart(p=p)
     sets, solution = sets_of(X, y, C, gamma, **of_gram)
     assert sets[0] == 512
@@ -782,7 +782,7 @@ def test_two_variables_a_row_do_not_use_the_whole_matrix():
     assert [state.problem.name for state in found] == ["C-SVC"]
 
 
-def test_all_of_everything_is_solved(monkeypatch):
+def test_a_working_set_of_all_variables_is_solved_whole(monkeypatch):
     found, solving = [], working_set.solve_chosen
 
     def solve_chosen(state, chosen, matrix):
@@ -797,7 +797,7 @@ def test_all_of_everything_is_solved(monkeypatch):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("kernel", "C"), [(Linear(), 100.0), (Linear(), 1.0), (Polynomial(2, 0.5), 100.0)])
-def test_without_a_bias_few_columns_are_no_obstacle(kernel, C, seed):
+def test_few_columns_without_a_bias_are_solved(kernel, C, seed):
     """A few steps change all gradients, so a shrunken variable soon violates its condition."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(2500, 2))
@@ -808,7 +808,7 @@ def test_without_a_bias_few_columns_are_no_obstacle(kernel, C, seed):
     assert solution.certificate.verify().kkt_violation <= 1e-3
 
 
-def test_everything_ends_with_single_precision():
+def test_working_sets_of_all_variables_end_with_single_precision():
     X, y = far_apart()
     solver, gram = WorkingSetSolver(), Gram(RBF(gamma=0.02), as_data(X))
     state = solver.init(c_svc(y, 100.0), gram, 1e-3, None)
@@ -824,7 +824,7 @@ def test_everything_ends_with_single_precision():
 
 
 @pytest.mark.parametrize("stored", ["dense", "CSR"])
-def test_everything_is_the_same_for_any_number_of_threads(stored):
+def test_working_sets_of_all_variables_do_not_depend_on_threads(stored):
     X, y = far_apart(n=3300)  # from 2,000 variables on, two threads share an SMO step
     X = X * (np.random.default_rng(1).random(X.shape) < 0.4) if stored == "CSR" else X
     X = sp.csr_array(X) if stored == "CSR" else X
@@ -845,14 +845,14 @@ def test_a_fit_stopped_in_the_whole_matrix_has_a_true_certificate(max_iter):
     assert again.kkt_violation == pytest.approx(solution.certificate.kkt_violation, rel=1e-9)
 
 
-def test_single_precision_is_not_asked_where_its_rounding_outweighs_a_step():
+def test_single_precision_is_not_used_if_its_rounding_exceeds_a_step():
     X, y = blobs(600)
     for C, single in ((1.0, True), (1e8, False)):
         assert WorkingSetSolver().init(c_svc(y, C), Gram(RBF(gamma=0.5), as_data(X)), 1e-3, None).single is single
 
 
 @pytest.mark.parametrize(("C", "single"), [(1e-3, True), (1.0, True), (1e5, True), (1e8, False)])
-def test_single_precision_steers_squared_losses_whose_box_has_no_end(C, single):
+def test_single_precision_is_used_for_squared_losses_without_upper_bounds(C, single):
     X, y = blobs(600)
     problem, gram = c_svc(y, C, squared=True), Gram(RBF(gamma=0.5), as_data(X))
     state = WorkingSetSolver().init(problem, gram, 1e-3, None)
@@ -865,7 +865,7 @@ def test_single_precision_steers_squared_losses_whose_box_has_no_end(C, single):
 
 
 @pytest.mark.parametrize("weight", [1e-8, 1e-20])
-def test_a_row_of_next_to_no_weight_does_not_decide_on_squared_losses(weight):
+def test_a_row_of_tiny_weight_does_not_change_the_solver_of_squared_losses(weight):
     X, y = blobs(700)
     weights = np.ones(700)
     weights[7] = weight
@@ -887,7 +887,7 @@ def test_squared_losses_on_held_values_come_to_the_same_optimum(C):
     same_optimum(solve(problem, held), solve(problem, Gram(kernel, rows)))
 
 
-def test_squared_losses_have_no_boxes_to_make_smaller():
+def test_squared_losses_are_not_solved_in_stages():
     X, y = blobs(n=1000, p=8)
     problem, gram = c_svc(y, 1e4, squared=True), Gram(RBF(gamma=0.01), as_data(X))
     state = WorkingSetSolver().init(problem, gram, 1e-3, None)
@@ -940,7 +940,7 @@ def test_an_error_in_a_callback_is_passed_on_and_the_handler_is_restored():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_the_trace_tells_the_way():
+def test_the_trace_records_the_rounds():
     X, y = hard_problem(1500)
     solution = solved(X, y, 100.0, Linear(), limits=Limits(tol=1e-3, max_seconds=5.0))
     trace = solution.trace
@@ -1005,7 +1005,7 @@ def test_a_pickled_machine_without_certificate_says_that_it_can_have_none():
     assert pickle.loads(pickle.dumps(solution)).certificate == read
 
 
-def test_the_outermost_interruption_is_in_charge_and_gives_back():
+def test_the_outermost_interruption_handles_signals_and_restores_the_handler():
     before = signal.getsignal(signal.SIGINT)
     with Interruption() as outer:
         handler = signal.getsignal(signal.SIGINT)
@@ -1056,7 +1056,7 @@ class Liar(Solver):
         state.finished = False
 
 
-def test_a_solver_that_claims_to_have_finished_is_not_believed():
+def test_the_claim_of_a_solver_is_checked():
     X, y = blobs()
     gram = Gram(RBF(gamma=0.5), as_data(X))
     solution = drive(Liar(), "for a test", c_svc(y, 1.0), gram, control=Control(Limits()))
@@ -1276,7 +1276,7 @@ def test_sizes_must_agree():
 
 
 @pytest.mark.parametrize("name", hostile_tables())
-def test_hostile_tables_take_a_moment_at_most(name):
+def test_hostile_tables_are_solved_in_few_steps(name):
     """There is no limit: the test is that the fit ends. Solver steps are counted, not seconds."""
     X, y = hostile_tables()[name]
     for C in (1e-8, 1.0, 1e8):
@@ -1387,7 +1387,7 @@ def test_where_single_precision_does_not_suffice_the_matrix_becomes_double():
     assert solution.certificate.kkt_violation <= 1e-6
 
 
-def test_what_a_solver_claimed_is_not_of_an_earlier_point_that_was_better():
+def test_claims_of_a_solver_are_not_applied_to_an_earlier_better_point():
     X, y = blobs(n=20)
     problem, gram = c_svc(y, 1.0), Gram(RBF(gamma=0.5), as_data(X))
     good, last = solve(problem, gram, control=Control(TIGHT)).beta, problem.make_feasible(0.5 * y)

@@ -81,7 +81,7 @@ def test_the_form_and_the_shift_are_the_rows(n, p, dtype, strided, seed):
     np.testing.assert_allclose(form.sq_norms(), (form.matrix.toarray() ** 2).sum(axis=1), rtol=1e-14)
 
 
-def test_where_it_would_not_pay():
+def test_the_sparse_form_is_used_only_if_faster():
     program = RBF(gamma=0.1).lower()
     rng = np.random.default_rng(0)
     assert prevailing_values(program, as_data(one_hot()), None) is not None
@@ -95,7 +95,7 @@ def test_where_it_would_not_pay():
 
 
 @pytest.mark.parametrize("kernel", [Linear(), Polynomial(2, 0.1, 1.0), RBF(gamma=0.1) + Linear()], ids=str)
-def test_inner_products_know_no_shift_but_zero(kernel):
+def test_inner_products_allow_no_shift(kernel):
     assert prevailing_values(kernel.lower(), as_data(one_hot()), None) is None
     data = as_data(one_hot(standardised=False))
     assert not prevailing_values(kernel.lower(), data, None).any()
@@ -109,7 +109,7 @@ def values_by_numpy(kernel, data):
     return out
 
 
-def test_rows_far_from_what_prevails_are_kept_apart():
+def test_rows_far_from_the_prevailing_values_stay_dense():
     """If distances must be computed from differences, coordinate by coordinate, the rows stay dense."""
     X = one_hot(dtype=np.float64)
     X[0, 0] = 1e9

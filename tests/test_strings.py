@@ -250,7 +250,7 @@ def test_values_are_the_same_to_the_bit_for_any_number_of_threads(case):
 # Examples by hand.
 
 
-def test_car_and_cat():
+def test_subsequences_of_car_and_cat():
     X = as_structured(["car", "cat"])
     K = Subsequence(2, 0.5, normalized=False).block(X, X)
     assert K[0, 1] == 0.5**4  # "ca" alone
@@ -258,7 +258,7 @@ def test_car_and_cat():
     assert Subsequence(2, 0.5).block(X, X)[0, 1] == pytest.approx(1 / (2 + 0.5**2), rel=1e-15)
 
 
-def test_statistics_and_computation():
+def test_spectrum_of_statistics_and_computation():
     # Common words of three letters [Shawe-Taylor & Cristianini 2004, section 11.2]: "tat" and "ati".
     X = as_structured(["statistics", "computation"])
     assert Spectrum(3, normalized=False).block(X, X).tolist() == [[8.0, 2.0], [2.0, 9.0]]
@@ -339,7 +339,7 @@ def test_any_text_has_its_formula(A, B):
         np.testing.assert_allclose(K, [[case.formula(s, t) for t in B] for s in A], rtol=1e-12)
 
 
-def test_words_that_are_too_many_to_number_are_told_apart_all_the_same():
+def test_too_many_words_to_number_are_still_distinguished():
     rng = np.random.default_rng(0)
     letters = [chr(k) for k in range(0x4E00, 0x4E00 + 3000)]
     rows = ["".join(rng.choice(letters, size=60)) for _ in range(5)]
@@ -393,7 +393,7 @@ def test_counts_are_of_any_size():
     assert np.array_equal(Spectrum(1, normalized=False).block(X, X), K)
 
 
-def test_words_that_are_too_many_to_list_and_alike_in_their_low_digits_are_told_apart():
+def test_words_with_equal_low_digits_are_distinguished():
     # With 32 letters, there are 2^30 words of 6 letters. Words with equal ends whose first two letters differ, differ
     # by multiples of 2^20.
     letters = "".join(map(chr, range(ord("A"), ord("A") + 32)))
@@ -421,7 +421,7 @@ def test_sets_have_elements_and_no_order():
     ],
     ids=["small decay", "long subsequences", "large weight", "small weight"],
 )
-def test_cosines_are_right_as_far_as_numbers_reach(kernel, rows):
+def test_cosines_are_correct_over_the_range_of_float64(kernel, rows):
     X = as_structured(rows)
     K, plain = kernel.block(X, X), replace(kernel, normalized=False)
     assert np.array_equal(kernel.diag(X), np.ones(X.n))
@@ -465,7 +465,7 @@ def test_gamma_is_one_over_the_median_distance():
         EditDistance().block(X, X)
 
 
-def test_rows_of_different_tables_are_numbered_together_once():
+def test_tokens_of_different_tables_share_their_numbers():
     old, new = as_structured(["ab", "b"]), as_structured(["bc", "cab"])
     found = new.like(old)
     assert found.like(old) is found
@@ -506,7 +506,7 @@ def test_all_short_strings_refute_the_edit_distance_and_typical_ones_do_not():
     assert diagnose(EditDistance(gamma=1), typical).verdict == "not refuted"
 
 
-def test_a_search_that_finds_nothing_says_so():
+def test_a_search_without_a_witness_reports_it():
     found = refute(Subsequence(2), "01", 4)
     assert found.verdict == "proved"
     assert refute(EditDistance(gamma=1), "01", 3).verdict == "not refuted"
@@ -560,7 +560,7 @@ def test_a_machine_on_strings_is_certified(kernel):
     np.testing.assert_allclose(tight.decision_function(X), theirs.decision_function(G), atol=1e-4)
 
 
-def test_a_machine_with_an_edit_distance_says_what_it_does_not_know():
+def test_a_machine_with_an_edit_distance_is_stationary_at_best():
     X, y = dna(60)
     machine = SVC(kernel=EditDistance(gamma=1.0)).fit(X, y)  # on these rows, the kernel is not refuted
     assert machine.certificate_.status == "optimal"
@@ -616,7 +616,7 @@ def test_a_grid_search_over_kernels():
     assert search.predict(X[:3]).shape == (3,)
 
 
-def test_weights_and_what_is_left_out():
+def test_weights_and_leave_one_out():
     X, y = dna(40)
     weights = np.where(np.arange(40) < 30, 1.0, 0.0)
     weighted = SVC(kernel=Mismatch(3, 1), tol=1e-8).fit(X, y, sample_weight=weights)
@@ -729,7 +729,7 @@ def test_parameters_that_cannot_be_are_refused(make, message):
     ],
     ids=lambda document: document["type"],
 )
-def test_a_stranger_cannot_make_a_reader_count_forever(document):
+def test_an_untrusted_file_cannot_cause_endless_counting(document):
     before = time.process_time()
     with pytest.raises(ValueError, match=r"2\^62 words|1000 ways"):
         from_dict(document)
@@ -852,7 +852,7 @@ def test_ctrl_c_is_not_kept_waiting_by_other_threads():
     assert kernel.pieces < 10
 
 
-def test_what_all_rows_share_is_found_where_ctrl_c_is_heard(monkeypatch):
+def test_values_of_all_rows_are_computed_on_the_main_thread(monkeypatch):
     found = []
     squares = Subsequence._all_squares
 

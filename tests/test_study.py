@@ -250,7 +250,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_studied(case):
+def test_tables_that_cannot_be_studied_are_refused(case):
     options, message = REFUSED[case]
     options = {"missing": "impute", "target": "outcome", "n_folds": 3} | options
     with pytest.raises((TableError, ValueError)) as caught:
@@ -277,7 +277,7 @@ def interrupt_at(stage, done):
     return progress
 
 
-def test_ctrl_c_in_the_search_goes_on_with_the_best_so_far():
+def test_ctrl_c_in_the_search_continues_with_the_best_setting_so_far():
     found = study(three_classes(), "kind", n_folds=3, progress=interrupt_at("search", 10))
     assert found.search.stopped == "interrupted"
     assert 3 <= len(found.search.cells) < found.search.n_planned
@@ -301,7 +301,7 @@ def test_two_ctrl_c_in_the_search_end_the_study():
         study(three_classes(), "kind", n_folds=3, progress=progress)
 
 
-def test_a_time_limit_that_is_too_short_says_so():
+def test_a_time_limit_that_is_too_short_is_an_error():
     with pytest.raises(SearchStopped, match="time limit"):
         study(three_classes(), "kind", n_folds=3, max_seconds=1e-6)
 

@@ -294,7 +294,7 @@ def test_rows_without_weight_may_hold_any_number():
     np.testing.assert_allclose(with_it.decision_function(X[:40]), without.decision_function(X[:40]), atol=1e-6)
 
 
-def test_a_weight_for_all():
+def test_one_weight_for_all_rows():
     X, y = blobs()
     np.testing.assert_allclose(
         SVC(C=1.0).fit(X, y, sample_weight=2.0).decision_function(X),
@@ -380,7 +380,7 @@ def test_a_callable_makes_no_matrix_that_does_not_fit_the_memory_limit():
 
 
 @pytest.mark.full
-def test_of_many_rows_only_some_are_looked_at():
+def test_definiteness_of_many_rows_is_tested_on_some():
     X, y = blobs(n=2500, p=2, distance=6.0)
     with pytest.warns(IndefiniteKernelWarning, match="not refuted.* on a choice of 500 points"):
         machine = SVC(kernel=laplacian, memory_limit=40 << 20).fit(X, y)
@@ -450,7 +450,7 @@ def test_every_name_is_a_kernel(name):
         assert name in SVC(kernel=name).fit(given, y).kernel_.names
 
 
-def test_grids_reach_into_kernels():
+def test_grids_over_kernel_parameters():
     X, y = blobs(n=80, p=3)
     machine = SVC(kernel=2.0 * RBF(gamma=1.0) + Linear().on([0, 1]))
     names = machine.get_params()
@@ -715,7 +715,7 @@ def test_objects_that_are_no_numbers_are_named():
     ],
     ids=["text", "bytes", "three dimensions", "a mapping"],
 )
-def test_what_is_no_table_is_named(X, kind, found):
+def test_objects_that_are_no_table_are_named(X, kind, found):
     with pytest.raises(kind, match=rf"^X must be a table of numbers, one row an example, got {found}\."):
         SVC().fit(X, Y3)
 
@@ -808,7 +808,7 @@ def test_in_scikit_learn_searches():
         assert cross_val_score(SVC(), X, y, cv=3, n_jobs=2).min() > 0.9
 
 
-def test_fitting_again_forgets_the_last_fit():
+def test_a_second_fit_replaces_the_first():
     machine = SVC().fit(*IRIS)
     X, y = blobs()
     machine.fit(X, y)
@@ -943,7 +943,7 @@ def test_a_solution_is_shown_without_its_arrays():
     assert len(repr(machine.solution_)) < 500
 
 
-def test_silence(capfd):
+def test_fits_print_nothing_by_default(capfd):
     SVC().fit(*IRIS)
     assert capfd.readouterr() == ("", "")
 
@@ -959,7 +959,7 @@ def test_verbose_names_the_backend_the_solver_and_why(capsys):
     assert "violation" not in err.split("batch SMO")[0]
 
 
-def test_verbose_says_now_and_then_how_far_a_long_fit_is(capsys, monkeypatch):
+def test_verbose_reports_the_progress_of_a_long_fit(capsys, monkeypatch):
     SVC(verbose=1).fit(*IRIS)
     assert " step " not in capsys.readouterr().err  # the fit ended before the first report
     clock, seen = iter([0.0, 3.0, 6.0, 7.0]), []  # times at the start and at each of three machines
@@ -1012,7 +1012,7 @@ def refuses_empty_blocks(A, B):
 
 
 @pytest.mark.parametrize("limits", [{"max_iter": 0}, {"max_seconds": 0.0}, {"C": 1e6}])
-def test_functions_are_not_asked_about_no_rows(limits):
+def test_functions_are_not_called_with_empty_blocks(limits):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 3)) * [1.0, 100.0, 1.0], rng.integers(0, 2, 200)
     with warnings.catch_warnings():

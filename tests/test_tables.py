@@ -47,7 +47,7 @@ def test_the_same_table_in_every_delimited_form(tmp_path, name, data):
     assert table["y"].tolist() == ["a", "b"]
 
 
-def test_threads_that_read_hold_no_object_of_pythons(tmp_path, monkeypatch):
+def test_reading_threads_hold_no_python_objects(tmp_path, monkeypatch):
     # Reading threads must not hold Python objects: releasing one while Python ends aborts the process.
     read, sources = table_files.pacsv.read_csv, []
     monkeypatch.setattr(
@@ -110,7 +110,7 @@ def test_parquet(tmp_path):
 
 
 @pytest.mark.parametrize("compress", [False, True])
-def test_svmlight_numbers_its_columns_as_the_file_does(tmp_path, compress):
+def test_svmlight_columns_keep_the_numbers_of_the_file(tmp_path, compress):
     data = b"+1 1:2 3:4\n-1 2:1 # comment\n"
     path = written(tmp_path, "t.svm.gz" if compress else "t.svm", gzip.compress(data) if compress else data)
     table = read_table(path)
@@ -164,7 +164,7 @@ def test_a_bad_file_is_one_clear_line(tmp_path, case):
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_does_not_exist_offers_its_neighbours(tmp_path):
+def test_a_missing_file_suggests_similar_names(tmp_path):
     written(tmp_path, "heart.csv", b"a\n1\n")
     with pytest.raises(TableError, match="does not exist") as caught:
         read_table(tmp_path / "heart.parquet")
@@ -224,13 +224,13 @@ def test_matrices_become_tables_too():
         (pl.DataFrame({"x": [[1], [2]]}), "column 'x' must hold numbers or text"),
     ],
 )
-def test_what_is_no_table(frame, message):
+def test_objects_that_are_no_table_are_refused(frame, message):
     with pytest.raises(TableError, match=message) as caught:
         as_table(frame)
     assert (caught.value.hint == "call .collect() first") == isinstance(frame, pl.LazyFrame)
 
 
-def test_a_wrong_name_offers_the_nearest():
+def test_an_unknown_column_suggests_the_nearest():
     table = as_table(pd.DataFrame({"Diagnosis": [1], "Age": [2]}))
     with pytest.raises(TableError, match="there is no column 'diagnosys'") as caught:
         table["diagnosys"]
@@ -241,7 +241,7 @@ def test_a_wrong_name_offers_the_nearest():
     assert caught.value.hint == "the columns are 'Diagnosis' and 'Age'"
 
 
-def test_the_checksum_knows_cells_order_and_names():
+def test_the_checksum_depends_on_cells_order_and_names():
     def table(x=(1.0, np.nan, 0.0), t=("a", None, ""), names=("x", "t"), block=((1.0, 0.0), (0.0, 2.0), (0.0, 0.0))):
         columns = (np.array(x), np.array(t, dtype=object))
         return Table(names, columns, sparse.csr_array(np.array(block)))

@@ -233,7 +233,7 @@ def test_radius_and_margin_need_the_factor_of_four_where_there_is_a_bias():
     assert by_name(theory.report(machine), "radius and margin").value >= 1.0
 
 
-def test_norms_do_not_suffice_for_joachims_lemma():
+def test_norms_alone_do_not_imply_joachims_lemma():
     X, y = np.array([[1.0, -0.05], [-1, 0.5], [-1, -0.5]]), np.array([1, 1, 0])
     machine = SVC(kernel="linear", C=100.0, tol=1e-9).fit(X, y)
     examples = machine.certificate_.examples()
@@ -327,7 +327,7 @@ def test_a_machine_that_was_stopped_early_has_no_leave_one_out_bound():
     assert "ended as max_iter, not optimal" in str(by_name(theory.report(machine), "support vectors"))
 
 
-def test_a_kernel_that_is_none_has_no_ball():
+def test_an_indefinite_kernel_has_no_enclosing_ball():
     X, y = load_iris(return_X_y=True)
     with pytest.warns(UserWarning, match="not known to be positive semidefinite"):
         machine = SVC(kernel=Sigmoid(gamma=1.0, coef0=-1.0)).fit(scale(X)[50:], y[50:])
@@ -386,7 +386,7 @@ def test_groups_have_no_hoeffding_interval():
     assert bound.reason == "rows of one group are not independent"
 
 
-def test_machines_that_theory_report_is_not_about():
+def test_unsupported_machines_are_refused():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(TypeError, match=r"is of a fitted SVC with hinge loss, got SVR of the problem 'epsilon-SVR'"):
         theory.report(SVR().fit(X, y))
@@ -411,7 +411,7 @@ def test_machines_that_theory_report_is_not_about():
 
 
 @pytest.mark.parametrize("pipeline", [False, True])
-def test_training_rows_are_no_test(pipeline):
+def test_training_rows_are_refused_as_test_rows(pipeline):
     X, y = load_breast_cancer(return_X_y=True)
     X, y = X[:100, :4], y[:100]
     machine = (make_pipeline(StandardScaler(), SVC()) if pipeline else SVC()).fit(X[:60], y[:60])

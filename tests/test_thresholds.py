@@ -100,7 +100,7 @@ def test_ties_cannot_be_split():
     assert np.isnan(none_positive.precision)
 
 
-def test_the_threshold_is_0_where_that_serves_and_else_in_the_middle():
+def test_the_threshold_is_0_if_optimal_or_else_a_midpoint():
     values, positive = np.array([-3.0, -1.0, 2.0, 5.0]), np.array([False, False, True, True])
     assert tune_threshold(values, positive, costs=(1.0, 1.0)).value == 0.0
     assert tune_threshold(values + 4.0, positive, costs=(1.0, 1.0)).value == 4.5
@@ -110,7 +110,7 @@ def test_the_threshold_is_0_where_that_serves_and_else_in_the_middle():
     assert tune_threshold(values, positive, costs=(1.0, 1.0)).value == 0.75
 
 
-def test_neighbours_among_the_floats_are_told_apart():
+def test_adjacent_floats_are_distinguished():
     low = 1.0
     high = np.nextafter(low, 2.0)
     found = tune_threshold(np.array([low, high]), np.array([False, True]), costs=(1.0, 1.0))

@@ -298,7 +298,7 @@ def test_lowering_nu_is_continuous_and_independent_of_scale():
     np.testing.assert_allclose(scaled.decision_function(rows), above.decision_function(rows), atol=1e-6)
 
 
-def test_each_pair_is_lowered_for_itself():
+def test_nu_is_lowered_for_each_pair_separately():
     weights = {0: 50.0}
     with pytest.warns(UserWarning, match="2 of 3 machines took the largest feasible nu"):
         machine = NuSVC(nu=0.5, class_weight=weights).fit(X, LABELS)
@@ -352,14 +352,14 @@ def test_rows_must_be_finite(name, value):
     ],
     ids=["NaN", "infinity", "None in two rows", "another length", "none"],
 )
-def test_targets_must_be_what_they_are_taken_for(name, spoil, message):
+def test_targets_must_match_the_kind_of_estimator(name, spoil, message):
     rows, y = data_of(MACHINES[name])
     with pytest.raises(ValueError, match=message):
         clone(MACHINES[name]).fit(rows, spoil(y))
 
 
 @pytest.mark.parametrize("name", [name for name in WITH_TARGETS if name != "KernelRidge"])
-def test_several_targets_are_refused_where_there_is_one(name):
+def test_several_targets_are_refused_if_one_is_expected(name):
     rows, y = data_of(MACHINES[name])
     with pytest.raises(ValueError, match=r"y should be a 1d array, got .*\(\d+, 2\).* machine for each, as Multi"):
         clone(MACHINES[name]).fit(rows, np.column_stack([y, y]))
@@ -403,7 +403,7 @@ def test_one_class_is_not_enough(name):
     ],
     ids=["negative", "NaN", "another length", "all zero"],
 )
-def test_weights_must_be_weights(name, weights, message):
+def test_invalid_weights_are_refused(name, weights, message):
     rows, y = data_of(WEIGHTED[name])
     with pytest.raises(ValueError, match=message):
         fitted(WEIGHTED[name], rows, y, weights(np.ones(len(y))))

@@ -57,7 +57,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("what", TABLES)
-def test_tables_that_are_refused(what):
+def test_invalid_tables_are_refused(what):
     make, error, message = TABLES[what]
     with pytest.raises(error, match=message):
         make()
@@ -107,7 +107,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("what", PROGRAMS)
-def test_programs_that_are_refused(what):
+def test_invalid_programs_are_refused(what):
     ops, arguments = PROGRAMS[what]
     with pytest.raises(ValueError, match=r"program|power|operation"):
         _core.CompiledKernel([int(op) for op in ops], arguments)
@@ -199,7 +199,7 @@ BLOCKS = {
 
 
 @pytest.mark.parametrize("what", BLOCKS)
-def test_blocks_that_are_refused(what):
+def test_invalid_blocks_are_refused(what):
     with pytest.raises((TypeError, ValueError)):
         _core.block(**block_arguments(**{k: v() if callable(v) else v for k, v in BLOCKS[what].items()}))
     assert (READ_ONLY == 0.0).all()
@@ -221,7 +221,7 @@ MATVECS = {
 
 
 @pytest.mark.parametrize("what", MATVECS)
-def test_products_that_are_refused(what):
+def test_invalid_products_are_refused(what):
     arguments = block_arguments(vectors=np.ones((4, 1)), out=np.zeros((4, 1)))
     with pytest.raises((TypeError, ValueError)):
         _core.matvec(**arguments | MATVECS[what])
@@ -275,14 +275,14 @@ QPS = {
 
 @pytest.mark.parametrize("newton", [False, True])
 @pytest.mark.parametrize("what", QPS)
-def test_blocks_to_solve_that_are_refused(what, newton):
+def test_invalid_subproblems_are_refused(what, newton):
     with pytest.raises((TypeError, ValueError)):
         _core.solve_block(**qp_arguments(newton=newton) | QPS[what])
 
 
 @pytest.mark.parametrize("newton", [False, True])
 @pytest.mark.parametrize("isa", ISAS)
-def test_nothing_to_solve(isa, newton):
+def test_a_subproblem_without_variables(isa, newton):
     empty = np.zeros(0)
     for starts in ([0], [0, 0], [0, 0, 0]):
         arguments = qp_arguments(isa=isa, newton=newton, group_starts=np.array(starts))
@@ -292,7 +292,7 @@ def test_nothing_to_solve(isa, newton):
 
 
 @every_pair(newton=[False, True], isa=ISAS, bad=[np.nan, np.inf, -np.inf], where=["matrix", "beta", "gradient", "tol"])
-def test_numbers_that_are_none_end_the_work(isa, newton, bad, where):
+def test_nan_and_infinity_end_the_solver(isa, newton, bad, where):
     arguments = qp_arguments(isa=isa, newton=newton, max_iter=1000)
     if where == "tol":
         arguments["tol"] = bad
@@ -336,7 +336,7 @@ VARIABLES = {
 
 
 @pytest.mark.parametrize("what", VARIABLES)
-def test_variables_that_are_refused(what):
+def test_invalid_variables_are_refused(what):
     arguments = variables(**VARIABLES[what])
     with pytest.raises((TypeError, ValueError)):
         _core.Survey().look(**arguments)
@@ -349,13 +349,13 @@ def survey():
 
 
 @pytest.mark.parametrize("previous", [np.array([4]), np.array([-1]), np.array([0], dtype=np.int32), np.array([0.0])])
-def test_working_sets_before_that_are_refused(previous):
+def test_invalid_previous_working_sets_are_refused(previous):
     with pytest.raises((TypeError, ValueError)):
         survey().select(seen=UNSEEN, previous=previous, limit=2)
 
 
 @pytest.mark.parametrize("seen", [np.zeros(3, dtype=bool), np.zeros(4, dtype=np.int64)])
-def test_flags_that_are_refused(seen):
+def test_invalid_flags_are_refused(seen):
     with pytest.raises((TypeError, ValueError)):
         survey().select(seen=seen, previous=EMPTY, limit=2)
 
@@ -365,7 +365,7 @@ def test_a_limit_below_0_is_refused():
         survey().select(seen=UNSEEN, previous=EMPTY, limit=-1)
 
 
-def test_nothing_is_chosen_before_a_look():
+def test_a_selection_before_a_survey_is_refused():
     with pytest.raises(ValueError, match="seen"):
         _core.Survey().select(seen=UNSEEN, previous=EMPTY, limit=2)
 

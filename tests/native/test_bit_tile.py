@@ -34,7 +34,7 @@ def gaussian(scale):
 )
 @settings(max_examples=40, deadline=None)
 @pytest.mark.parametrize("isa", ISAS)
-def test_tiles_of_bits_are_those_of_their_definition(isa, n, p, seed):
+def test_tiles_of_bits_agree_with_their_definition(isa, n, p, seed):
     rng = np.random.default_rng(seed)
     X = rng.random((n, p)) < rng.random()
     step, scale = rng.choice([1.0, 0.1, 255.0]), -float(rng.choice([0.0, 1e-3, 0.7])) / p
@@ -75,7 +75,7 @@ def test_tiles_of_bits_are_those_of_their_definition(isa, n, p, seed):
         np.testing.assert_allclose(parts, sums, rtol=1e-12, atol=1e-12 * n)
 
 
-def test_native_code_refuses_what_it_cannot_do():
+def test_native_code_refuses_unsupported_input():
     X = categories(10)
     words = words_of(X)
     for n_features in (0, 64 + 1, 4096, 59):  # no column; one more word; too many columns; bits beyond the last column
@@ -172,7 +172,7 @@ def test_more_columns_than_are_packed_at_a_time():
     np.testing.assert_allclose(sums, out @ vector, rtol=1e-11, atol=1e-11)
 
 
-def test_symmetric_sums_beyond_the_columns_of_one_turn():
+def test_symmetric_sums_over_more_columns_than_are_packed_at_a_time():
     rng = np.random.default_rng(0)
     X = rng.random((33_000, 40)) < 0.3
     table, kernel, some = Table(words_of(X), 40, 1.0), gaussian(-0.05), np.array([0, 5, 20_000, 32_767, 32_768, 32_999])

@@ -140,7 +140,7 @@ def test_no_more_steps_than_allowed(dtype, most, seed):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_more_may_be_free_in_newton_steps_where_the_violation_is_small(dtype):
+def test_newton_steps_allow_more_free_variables_if_the_violation_is_small(dtype):
     whole = Whole(n=400, n_chosen=400, scale=4.0, dtype=dtype)
     how = {"most_free": 60, "most_close": 300, "drags": True, "tol": 1e-4, "newton_tol": 1e-4}
     near, far = (whole.finish(whole.begin(close=close, **how)) for close in (INFINITY, 0.0))
@@ -149,7 +149,7 @@ def test_more_may_be_free_in_newton_steps_where_the_violation_is_small(dtype):
     assert far.n_newton == 0
 
 
-def test_more_may_be_free_in_newton_steps_once_pair_steps_have_cost_several_times_as_much():
+def test_newton_steps_allow_more_free_variables_after_costly_smo_steps():
     whole = Whole(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
     how = {"tol": 1e-5, "newton_tol": 1e-5, "drags": True}
     soon, late, never = (
@@ -162,7 +162,7 @@ def test_more_may_be_free_in_newton_steps_once_pair_steps_have_cost_several_time
     assert pairs[0] < pairs[1] < pairs[2]
 
 
-def test_newton_steps_come_where_pair_steps_drag_on_and_are_remembered():
+def test_newton_steps_replace_slow_smo_steps_and_this_is_remembered():
     whole = Whole(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
     dragging = whole.finish(whole.begin())
     assert dragging.drags
@@ -174,7 +174,7 @@ def test_newton_steps_come_where_pair_steps_drag_on_and_are_remembered():
     assert not not_convex.drags
 
 
-def test_nothing_finer_than_rounding_is_asked_of_single_precision():
+def test_single_precision_stops_at_its_rounding_error():
     whole = Whole(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
     fine = whole.finish(whole.begin(tol=1e-9, newton_tol=1e-9))
     rough = whole.finish(whole.begin(tol=1e-9, newton_tol=1e-9, largest=10.0))
@@ -183,7 +183,7 @@ def test_nothing_finer_than_rounding_is_asked_of_single_precision():
     assert rough.n_iter < fine.n_iter
 
 
-def test_a_block_that_diverges_says_so_at_once_and_only_once():
+def test_divergence_is_reported_at_once_and_only_once():
     whole = Whole(n=300, n_chosen=300, scale=1e3, dtype=np.float32)
     block = whole.finish(whole.begin(diverged_above=1e-3))
     assert block.has_diverged
@@ -198,7 +198,7 @@ def test_a_block_that_diverges_says_so_at_once_and_only_once():
     assert whole.violation() < 1e-2
 
 
-def test_a_stop_is_heard_and_what_it_raises_arrives():
+def test_a_stop_request_is_obeyed_and_its_exception_is_passed_on():
     whole = Whole(n=1500, n_chosen=1500, scale=1e4, dtype=np.float32)
 
     def refuse():
@@ -217,7 +217,7 @@ def test_a_stop_is_heard_and_what_it_raises_arrives():
     assert whole.violation() < 1e-2 * whole.upper.max()
 
 
-def test_what_is_asked_is_not_kept():
+def test_the_stop_function_is_not_kept():
     block, asked = Whole().begin(), []
 
     def stop():
@@ -229,7 +229,7 @@ def test_what_is_asked_is_not_kept():
 
 
 @pytest.mark.parametrize("n_rounds", [0, -1])
-def test_no_rounds_are_refused(n_rounds):
+def test_zero_rounds_are_refused(n_rounds):
     with pytest.raises(ValueError, match="n_rounds"):
         limits(n_rounds=n_rounds)
 
@@ -237,7 +237,7 @@ def test_no_rounds_are_refused(n_rounds):
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("where", ["K", "gradient", "tol", "violation"])
-def test_nan_and_infinity_end_the_work(where, dtype, bad):
+def test_nan_and_infinity_end_the_solver(where, dtype, bad):
     whole = Whole(dtype=dtype)
     if where in ("K", "gradient"):
         getattr(whole, where).flat[0] = bad
@@ -263,7 +263,7 @@ def test_no_variable_moves_if_none_can_move_against_it(moves, dtype, tol, isa):
     assert block.moves()[0].size == 0
 
 
-def test_an_empty_choice():
+def test_an_empty_working_set():
     whole = Whole()
     whole.chosen = np.zeros(0, dtype=np.int64)
     block = whole.finish(whole.begin())

@@ -178,7 +178,7 @@ every_grouping = pytest.mark.parametrize("grouping", GROUPS)
 
 
 @every_pair(isa=ISAS, grouping=GROUPS, n=[1, 2, 5, 8, 9, 17, 40])
-def test_pair_steps_are_those_of_the_twin(isa, grouping, n):
+def test_smo_steps_agree_with_the_reference(isa, grouping, n):
     native = random_block(n, GROUPS[grouping](n), seed=n)
     twin = native.copy()
     for _ in range(25):
@@ -349,7 +349,7 @@ def test_hundreds_of_variables_change_sides_on_one_path(isa, grouping):
 
 
 @every_pair(isa=ISAS, grouping=["no groups", "two"], dtype=[np.float32, np.float64], gamma=[1.0, 0.1, 0.03])
-def test_newton_steps_where_most_of_many_variables_stay_free(isa, grouping, dtype, gamma):
+def test_newton_steps_with_most_variables_free(isa, grouping, dtype, gamma):
     """If rows are far apart, a float32 factor is accurate enough; if they are close, float64 is needed."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(700, 4))
@@ -370,7 +370,7 @@ def test_newton_steps_where_most_of_many_variables_stay_free(isa, grouping, dtyp
 
 @pytest.mark.full
 @every_isa
-def test_hundreds_of_variables_next_to_a_bound_end(isa):
+def test_newton_steps_with_hundreds_of_variables_next_to_a_bound(isa):
     """All variables start 5e-324 above a bound, so that a Newton step takes many of them beyond it."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(640, 700))
@@ -499,7 +499,7 @@ def test_newton_steps_without_bounds_solve_the_linear_system(isa):
 
 
 @every_isa
-def test_newton_steps_do_not_run_away_where_there_is_no_minimum(isa):
+def test_newton_steps_stay_finite_without_a_minimum(isa):
     # Equal rows of opposite classes without a bound: the objective has no minimum.
     block = Block([[1, 1], [1, 1]], [-1, 1], [0, -np.inf], [np.inf, 0], [0, 2], [1.0, -1.0])
     end, n_iter, _ = block.native(isa, True, 1e-9, 100)
@@ -510,7 +510,7 @@ def test_newton_steps_do_not_run_away_where_there_is_no_minimum(isa):
 
 @every_isa
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_variables_enter_that_violate_by_too_much_together_only(isa, dtype):
+def test_variables_whose_joint_violation_is_too_large_enter(isa, dtype):
     # The gradient of the free variable is 0; those at the bounds are 0.75 below and above it, 1.5 apart.
     block = Block(np.eye(3), [-0.5, -0.75, -0.25], 0.0, 1.0, [0, 3], [0.5, 0.0, 1.0])
     assert block.native(isa, True, 1.0, 10, dtype)[0] == SOLVED
@@ -519,7 +519,7 @@ def test_variables_enter_that_violate_by_too_much_together_only(isa, dtype):
 
 
 @every_isa
-def test_more_variables_become_free_than_one_call_has_room_for(isa):
+def test_more_variables_become_free_than_one_call_can_hold(isa):
     # All start at a bound and all end free.
     rng = np.random.default_rng(0)
     A = rng.normal(size=(200, 400))
@@ -531,7 +531,7 @@ def test_more_variables_become_free_than_one_call_has_room_for(isa):
 
 @every_isa
 @every_grouping
-def test_newton_steps_go_on_where_they_were_cut_off(isa, grouping):
+def test_newton_steps_continue_after_a_limit(isa, grouping):
     whole, pieces = (random_block(40, GROUPS[grouping](40), seed=2) for _ in range(2))
     newton(whole, isa, 1e-10)
     for _ in range(2000):
@@ -555,7 +555,7 @@ def many_free_block(starts, n=2300):
 
 @pytest.mark.full
 @first_on_every_isa(starts=[[0], [0, 2300], [0, 1000, 2300]])
-def test_newton_steps_where_many_variables_are_free(isa, starts):
+def test_newton_steps_with_many_free_variables(isa, starts):
     block = many_free_block(starts)
     other = block.copy()
     before = block.objective()
@@ -591,7 +591,7 @@ def test_long_newton_steps_can_be_stopped(n, patience):
     np.testing.assert_allclose(block.gradient, block.K @ block.beta + block.q, atol=1e-3)
 
 
-def test_what_is_raised_while_they_ask_arrives():
+def test_an_exception_of_the_stop_function_is_passed_on():
     def raising():
         raise KeyboardInterrupt
 

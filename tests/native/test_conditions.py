@@ -31,7 +31,7 @@ def conditions(beta, values, *, linear, lower=0.0, upper=1.0, start=0.0, ridge=N
     )
 
 
-def test_numbers_made_by_hand():
+def test_conditions_by_hand():
     # Gradients 1, 2, 4, 8. Only the second variable is free; the first can increase, the last two can decrease.
     multipliers, found = conditions(
         [0.0, 0.5, 1.0, 1.0], [0.0, 1.0, 3.0, 7.0], linear=1.0, start=[0.0, 0.5, 1.0, 0.75], n_groups=1
@@ -92,7 +92,7 @@ def test_a_sum_in_twice_the_precision(numbers):
     st.sampled_from([1.0, 0.5, 0.0]),
     st.integers(0, 2**32 - 1),
 )
-def test_sums_are_put_right_as_the_twin_does(sizes, drift, at_bounds, seed):
+def test_sums_are_corrected_as_in_the_reference(sizes, drift, at_bounds, seed):
     rng = np.random.default_rng(seed)
     edges = np.cumsum([0, *sizes])
     n = int(edges[-1])
@@ -109,7 +109,7 @@ def test_sums_are_put_right_as_the_twin_does(sizes, drift, at_bounds, seed):
     assert ((lower <= ours) & (ours <= upper)).all()
 
 
-def test_what_does_not_fit_is_refused():
+def test_wrong_shapes_are_refused():
     with pytest.raises(ValueError, match="beta, lower and upper must have the same length"):
         _core.balance(np.ones(2), np.zeros(2), np.ones(3), np.array([0, 2]), np.zeros(1))
     for edges in ([0, 1], [1, 2], [0, 2, 2], [0]):
@@ -132,7 +132,7 @@ def test_what_does_not_fit_is_refused():
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, 40), st.integers(0, 3), st.booleans(), st.integers(0, 2**32 - 1))
-def test_the_twin_says_the_same(n, n_groups, with_ridge, seed):
+def test_conditions_agree_with_the_reference(n, n_groups, with_ridge, seed):
     rng = np.random.default_rng(seed)
     lower, upper = -rng.uniform(0, 2, n), rng.uniform(0, 2, n)
     beta = np.where(rng.random(n) < 0.6, np.where(rng.random(n) < 0.5, lower, upper), rng.uniform(-0.1, 0.1, n))
@@ -162,7 +162,7 @@ def settled(beta, gradient, value_error, *, n_groups=1, groups=None, lower=0.0, 
     return of.find_settled(beta, *full, margin, groups, n_groups).tolist()
 
 
-def test_what_is_settled_by_hand():
+def test_screening_by_hand():
     # The multiplier of the free variable is between 1 and 3. A variable that can only increase must be above it, and
     # one that can only decrease below.
     beta, gradient = [0.5, 0.0, 0.0, 1.0, 1.0], [2.0, 4.5, 3.5, -0.5, 0.5]
@@ -189,7 +189,7 @@ def test_what_is_settled_by_hand():
     bad=st.sampled_from([None, np.nan, np.inf]),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_the_twin_settles_the_same(n, n_groups, free, bad, seed):
+def test_screening_agrees_with_the_reference(n, n_groups, free, bad, seed):
     rng = np.random.default_rng(seed)
     lower, upper = -rng.uniform(0, 2, n).round(1), rng.uniform(0, 2, n).round(1)
     beta = np.where(rng.random(n) < free, 0.5 * (lower + upper), np.where(rng.random(n) < 0.5, lower, upper))
@@ -209,7 +209,7 @@ def test_the_twin_settles_the_same(n, n_groups, free, bad, seed):
     share=st.sampled_from([0.0, 0.3, 0.77, 1.0, None]),
     seed=st.integers(0, 10**6),
 )
-def test_a_vertex_is_that_of_the_twin(n, digits, share, seed):
+def test_a_vertex_agrees_with_the_reference(n, digits, share, seed):
     rng = np.random.default_rng(seed)
     gradient = rng.normal(size=n).round(digits)  # with ties
     gradient[rng.random(n) < 0.1] = np.nan

@@ -114,7 +114,7 @@ PROBLEMS = {
 
 
 @every_pair(isa=ISAS, precise=[True, False], dtype=[np.float64, np.float32], name=PROBLEMS)
-def test_solves_what_its_twin_solves(name, dtype, precise, isa):
+def test_solutions_agree_with_the_reference(name, dtype, precise, isa):
     K, given = problem(**PROBLEMS[name])
     held = K.astype(dtype)
     beta, values, known, next_one = native(held, given, isa=isa, precise=precise)
@@ -140,7 +140,7 @@ def test_working_sets_smaller_than_the_problem():
     assert violation(exact, given, beta) <= 1e-4 + 1e-9
 
 
-def test_single_precision_gives_way_where_it_brings_nothing():
+def test_single_precision_is_given_up_if_it_makes_no_progress():
     K, given = problem(C=1e50)
     known = native(1e-50 * K, given, precise=False)[2]  # these values are 0 in single precision
     assert known["ends"] == SOLVED
@@ -155,7 +155,7 @@ def test_slow_smo_steps_are_reported(C, drags):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_steps_that_rounding_leads_nowhere_end(dtype):
+def test_steps_without_progress_beyond_rounding_end(dtype):
     rng = np.random.default_rng(5)
     X = 1e4 * rng.normal(size=(100, 20))
     sign = np.where(X[:, 0] + 5e3 * rng.normal(size=100) > 0, 1.0, -1.0)
@@ -165,7 +165,7 @@ def test_steps_that_rounding_leads_nowhere_end(dtype):
     assert known["ends"] == STALLED
 
 
-def test_goes_on_where_it_was_left():
+def test_a_stopped_solver_continues():
     K, given = problem()
     beta, values, known = np.zeros(40), np.zeros((1, 60)), states(1)
     for call in range(1, 1000):
@@ -177,7 +177,7 @@ def test_goes_on_where_it_was_left():
     assert violation(K, given, beta) <= TOL + 1e-12
 
 
-def test_both_variables_of_a_row_that_is_there_twice_can_move():
+def test_both_variables_of_a_duplicate_row_can_move():
     K, given = problem(C=0.2)
     once, values, *_ = native(K, given)
     twice = {name: np.tile(v, 2) if isinstance(v, np.ndarray) else v for name, v in given.items()}
@@ -219,7 +219,7 @@ def test_several_problems_are_solved_as_each_alone(work):
         assert known["seconds"][number] > 0.0
 
 
-def test_the_most_steps_are_those_of_each_problem():
+def test_the_limit_of_steps_is_for_each_problem():
     K, _, both, edges = several()
     known, next_one = native(K, both, edges=edges, max_iter=2)[2:]
     assert next_one == (3, 0)
@@ -227,7 +227,7 @@ def test_the_most_steps_are_those_of_each_problem():
     assert (known["ends"] == LIMIT).all()
 
 
-def test_asks_for_room_to_work_in():
+def test_the_solver_requests_workspace():
     K, given = problem()
     beta, _, known, (number, wanted) = native(K, given, room=8)
     assert (known["ends"], number) == (LIMIT, 0)
@@ -236,7 +236,7 @@ def test_asks_for_room_to_work_in():
     assert native(K, given, room=wanted // 8)[2]["ends"] == SOLVED
 
 
-def test_stops_when_asked():
+def test_the_solver_stops_on_request():
     K, _, both, edges = several()
     known, next_one = native(K, both, edges=edges, stop=lambda: True)[2:]
     assert next_one[0] == 0
@@ -244,7 +244,7 @@ def test_stops_when_asked():
     assert not known["n_iter"].any()
 
 
-def test_what_the_question_raises_ends_the_work():
+def test_an_exception_of_the_stop_function_ends_the_solver():
     K, _, both, edges = several()
 
     def fails():
@@ -254,7 +254,7 @@ def test_what_the_question_raises_ends_the_work():
         native(K, both, edges=edges, stop=fails)
 
 
-def test_numbers_that_are_none_end_the_work():
+def test_nan_and_infinity_end_the_solver():
     K, given = problem()
     K[3, 3] = np.nan
     assert native(K, given)[2]["ends"] in (SOLVED, LIMIT, STALLED)
@@ -274,7 +274,7 @@ EDGES = {"not from 0": [1, 40], "short of the end": [0, 39], "falling": [0, 41, 
 
 
 @pytest.mark.parametrize("name", EDGES)
-def test_edges_that_are_refused(name):
+def test_invalid_edges_are_refused(name):
     K, given = problem()
     edges = np.array(EDGES[name], dtype=np.int64)
     with pytest.raises(ValueError, match="edges must rise"):
@@ -282,14 +282,14 @@ def test_edges_that_are_refused(name):
 
 
 @pytest.mark.parametrize("first", [-1, 2])
-def test_a_first_problem_that_there_is_none_of_is_refused(first):
+def test_an_invalid_first_problem_is_refused(first):
     K, given = problem()
     with pytest.raises(ValueError, match="first"):
         native(K, given, first=first)
 
 
 @pytest.mark.parametrize("what", ["ends", "n_iter", "violations", "seconds", "precise", "drags"])
-def test_what_is_known_of_fewer_problems_is_refused(what):
+def test_states_of_too_few_problems_are_refused(what):
     K, given = problem()
     known = states(1)
     with pytest.raises(ValueError, match="known"):
@@ -297,7 +297,7 @@ def test_what_is_known_of_fewer_problems_is_refused(what):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_arguments_that_are_refused(name):
+def test_invalid_arguments_are_refused(name):
     K, given = problem()
     what, value = REFUSED[name]
     with pytest.raises((TypeError, ValueError)):

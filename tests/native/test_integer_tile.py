@@ -97,7 +97,7 @@ def test_the_longest_rows_of_bytes_overflow_nowhere():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("is_bytes", [True, False])
-def test_rows_are_made_like_those_of_their_definition(is_bytes, dtype):
+def test_integer_rows_agree_with_their_definition(is_bytes, dtype):
     rng = np.random.default_rng(3)
     for p in (1, 3, 64, 65, 130):
         X = (numbers(rng, 150, p, is_bytes, 200) / 255).astype(dtype)
@@ -117,7 +117,7 @@ def test_rows_are_made_like_those_of_their_definition(is_bytes, dtype):
         assert (reference.integer_rows(table, 1.0, is_bytes) is not None) == is_near
 
 
-def test_tables_of_other_steps_are_evaluated_as_numbers():
+def test_tables_with_other_steps_are_evaluated_in_floating_point():
     rng = np.random.default_rng(0)
     X, Z = rng.integers(0, 255, (50, 40)).astype(np.float32), rng.normal(size=(30, 40)).astype(np.float32)
     whole, other, plain = table_of(X, 1.0, True), table_of(X, 1.0, False), Table(Z)
@@ -148,7 +148,7 @@ def test_tables_of_other_steps_are_evaluated_as_numbers():
     np.testing.assert_allclose(precise, ((X[:, None] - X[None]).astype(float) ** 2).sum(axis=2), rtol=1e-9, atol=1e-6)
 
 
-def test_programs_that_need_more_than_one_sum_are_evaluated_as_numbers():
+def test_programs_with_more_than_one_sum_are_evaluated_in_floating_point():
     rng = np.random.default_rng(0)
     K = rng.integers(0, 255, (60, 40))
     X = K.astype(np.float32)

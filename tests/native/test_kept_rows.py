@@ -66,7 +66,7 @@ def test_scattered_rows_are_checked():
 
 
 @every_pair(sizes=SIZES, threads=[1, 2], dtype=[np.float64, np.float32], every=[False, True], isa=ISAS)
-def test_combine_rows_adds_to_what_is_there(sizes, threads, dtype, every, isa):
+def test_combine_rows_adds_to_the_output(sizes, threads, dtype, every, isa):
     values, slots, columns, weights = kept(*sizes)
     values, columns = values.astype(dtype), None if every else columns
     expected = 1.0 + reference.combine_rows(values.astype(float), slots, columns, weights)
@@ -76,7 +76,7 @@ def test_combine_rows_adds_to_what_is_there(sizes, threads, dtype, every, isa):
 
 
 @every_pair(sizes=SIZES, n_sums=[0, 1, 3, 4, 6], dtype=[np.float64, np.float32], every=[False, True], isa=ISAS)
-def test_several_sums_are_those_of_each_alone(sizes, n_sums, dtype, every, isa):
+def test_several_sums_agree_with_single_sums(sizes, n_sums, dtype, every, isa):
     values, slots, columns, _ = kept(*sizes)
     values, columns = values.astype(dtype), None if every else columns
     weights = np.random.default_rng(n_sums).standard_normal((n_sums, slots.size))

@@ -12,7 +12,7 @@ SOME = st.lists(st.integers(0, 19), max_size=30).map(lambda places: np.array(pla
 
 
 @given(SOME)
-def test_every_mention_of_a_place_counts(places):
+def test_add_at_counts_repeated_places(places):
     rng = np.random.default_rng(0)
     out, values = rng.integers(-9, 9, 20).astype(float), rng.integers(-9, 9, places.size).astype(float)
     expected = reference.add_at(out, places, values)
@@ -21,12 +21,12 @@ def test_every_mention_of_a_place_counts(places):
 
 
 @given(SOME, st.none() | SOME)
-def test_what_is_left_without_some(own, places):
+def test_without_returns_the_remaining_places(own, places):
     np.testing.assert_array_equal(_core.without(own, places, 20), reference.without(own, places, 20))
 
 
 @given(SOME)
-def test_each_number_once_and_where_each_is(idx):
+def test_fold_returns_unique_numbers_and_positions(idx):
     once, places = _core.fold(idx, 20)
     for found, expected in zip((once, places), reference.fold(idx, 20), strict=True):
         np.testing.assert_array_equal(found, expected, strict=True)
@@ -34,7 +34,7 @@ def test_each_number_once_and_where_each_is(idx):
 
 
 @pytest.mark.parametrize("bad", [-1, 3])
-def test_places_that_are_not_there_are_refused(bad):
+def test_places_out_of_range_are_refused(bad):
     places, three = np.array([bad]), np.zeros(3)
     for call in (
         lambda: _core.add_at(three, places, np.ones(1)),

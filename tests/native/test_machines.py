@@ -33,7 +33,7 @@ KERNELS = {"linear": Linear(), "cubic": Polynomial(3, 0.5, 1.0), "gaussian": RBF
     st.sampled_from(sorted(SIZES)),
     st.integers(0, 2**32 - 1),
 )
-def test_the_twins_find_the_same(sizes, name, sharing, sparse, grouped, way, seed):
+def test_small_machines_agree_with_the_reference(sizes, name, sharing, sparse, grouped, way, seed):
     rng = np.random.default_rng(seed)
     starts = np.cumsum([0, *sizes])
     X = rng.normal(size=(starts[-1] + 3, 4)).round(2)
@@ -183,13 +183,13 @@ def native(**changed):
         ({"double_size": 1025}, "double_size must be at most whole_size"),
     ],
 )
-def test_the_native_call_checks_what_it_is_given(changed, message):
+def test_invalid_arguments_are_refused(changed, message):
     assert len(native()) == 1
     with pytest.raises(ValueError, match=message):
         native(**changed)
 
 
-def test_no_machines_at_all():
+def test_a_call_without_machines():
     nothing = np.zeros(0)
     given = dict.fromkeys(("start", "linear", "lower", "upper", "beta", "values"), nothing)
     assert native(pairs=np.zeros((0, 2), dtype=np.int64), **given).shape == (0, 17)

@@ -47,7 +47,7 @@ def test_a_forked_process_has_helpers_of_its_own():
     assert done.returncode == 0, done.stderr
 
 
-def test_threads_at_once_share_helpers_and_have_their_own_results():
+def test_concurrent_calls_share_helper_threads_but_not_results():
     X = np.random.default_rng(0).normal(size=(1_200, 20))
     vectors = [np.random.default_rng(k).normal(size=(1_200, 1)) for k in range(8)]
     alone = Gram(RBF(gamma=0.1), as_data(X), n_jobs=1)
@@ -73,7 +73,7 @@ def test_helpers_sleep_between_calls():
 @pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"), reason="numbers of glibc's modes"
 )
-def test_helpers_round_as_their_caller_does():
+def test_helpers_use_the_rounding_mode_of_their_caller():
     X = np.random.default_rng(0).normal(size=(1_200, 20))
     vector = np.random.default_rng(1).normal(size=(1_200, 1))
     library, down = ctypes.CDLL("libm.so.6"), {"x86_64": 0x400, "aarch64": 0x800000}[platform.machine()]

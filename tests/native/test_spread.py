@@ -36,7 +36,7 @@ def test_norms_of_sparse_rows(sizes, pointer, dtype):
 
 
 @pytest.mark.parametrize("indptr", [[0, 2, 1], [0, 4], [-1, 2]], ids=str)
-def test_pointers_that_lead_astray_are_refused(indptr):
+def test_row_pointers_out_of_range_are_refused(indptr):
     with pytest.raises(ValueError, match="indptr must not decrease nor pass"):
         _core.sparse_sq_norms(np.ones(3), np.array(indptr))
 
@@ -61,7 +61,7 @@ def test_sparse_rows_are_checked():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
 @pytest.mark.parametrize("row", range(3))
-def test_what_is_not_finite_shows(bad, row):
+def test_nan_and_infinity_appear_in_norms(bad, row):
     table = np.ones((3, 9))
     table[row, 4] = bad
     for centre in (np.zeros(9), np.full(9, bad)):
@@ -81,7 +81,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_tables_that_are_refused(what):
+def test_invalid_tables_are_refused(what):
     ask, error, message = REFUSED[what]
     with pytest.raises(error, match=message):
         ask()

@@ -35,7 +35,7 @@ def subsequences(isa, strings, left, right, length, decay):
 
 @every_isa
 @pytest.mark.parametrize(("longest", "n_letters"), [(5, 1), (5, 2), (70, 3), (130, 4), (200, 500)])
-def test_edit_distances_are_those_of_the_twin(isa, longest, n_letters):
+def test_edit_distances_agree_with_the_reference(isa, longest, n_letters):
     lengths = np.random.default_rng(longest).integers(0, longest, size=37)
     lengths[:3] = 0, min(64, longest), min(65, longest)
     rows, strings = make(lengths, n_letters)
@@ -45,7 +45,7 @@ def test_edit_distances_are_those_of_the_twin(isa, longest, n_letters):
 
 
 @every_pair(isa=ISAS, length=[1, 2, 3, 5], decay=[1.0, 0.6, 1e-5, 1e-40])
-def test_subsequences_are_those_of_the_twin(isa, length, decay):
+def test_subsequences_agree_with_the_reference(isa, length, decay):
     rows, strings = make(np.random.default_rng(length).integers(0, 11, size=37), 3)
     left = [3, 0, 1, 2, 3]
     expected = reference.subsequences([rows[i] for i in left], rows, length, decay)
@@ -53,7 +53,7 @@ def test_subsequences_are_those_of_the_twin(isa, length, decay):
 
 
 @every_isa
-def test_long_gaps_neither_slow_down_nor_spoil_what_counts(isa):
+def test_long_gaps_lose_no_precision(isa):
     letters = np.concatenate([[0], np.full(2000, 1), [0], np.full(2000, 2), [0, 0]]).astype(np.int32)
     strings = _core.Strings(letters, np.array([0, 2002, letters.size]), 3)
     found = subsequences(isa, strings, [0, 1], [0, 1], 2, 0.5)
@@ -85,12 +85,12 @@ def test_a_value_does_not_depend_on_its_neighbours(isa, evaluate):
         ([0, -1], [0, 2], "below n_letters"),
     ],
 )
-def test_strings_that_cannot_be_are_refused(letters, starts, message):
+def test_invalid_strings_are_refused(letters, starts, message):
     with pytest.raises(ValueError, match=message):
         _core.Strings(np.array(letters, dtype=np.int32), np.array(starts, dtype=np.int64), 2)
 
 
-def test_requests_that_cannot_be_are_refused():
+def test_invalid_requests_are_refused():
     _, strings = make([3, 4], 2)
     rows, out = np.array([0, 1]), np.empty((2, 2))
     with pytest.raises(ValueError, match="row indices"):

@@ -238,7 +238,7 @@ def test_more_common_features_than_are_gone_through_at_a_time(isa, n_common, ker
 
 
 @every_isa
-def test_matvec_adds_to_what_is_there(isa):
+def test_matvec_adds_to_the_output(isa):
     X, v = rows(5, 2), np.ones((5, 1))
     out = np.full((5, 1), 100.0)
     _core.matvec(
@@ -402,7 +402,7 @@ def test_exponentials_of_a_gaussian_are_as_close_as_their_exponents_allow(isa, g
 
 
 @every_isa
-def test_the_gaussian_of_no_number_is_none(isa):
+def test_the_gaussian_of_nan_or_infinity_is_nan(isa):
     x = rows(40, 3)
     x[7, 1], x[19, 0] = np.nan, np.inf
     for evaluate in (block, block_single):
@@ -571,7 +571,7 @@ def test_the_same_rows_on_both_sides(isa, stored, n):
 
 
 @every_isa
-def test_sums_over_the_same_rows_leave_out_what_is_no_row(isa):
+def test_padding_of_the_same_rows_never_reaches_the_sums(isa):
     X = table(np.full((3, 1), 4.0))  # the kernel is infinite at zero rows
     out = np.zeros((3, 1))
     program = compiled(((Op.DOT, 0.0), (Op.SHIFT, -15.0), (Op.POWER, 400.0)))

@@ -56,7 +56,7 @@ def test_the_matrix_of_a_working_set(owners, rows, size):
 
 
 @every_pair(knows=[False, True], share=[None, 0.0, 0.6, 1.0], isa=ISAS, owners=OWNERS.values())
-def test_gradients_follow_what_moves(owners, isa, share, knows):
+def test_gradients_are_updated_after_moves(owners, isa, share, knows):
     rng = np.random.default_rng(4)
     own = np.arange(N_ROWS) if owners is None else owners
     chosen, K = rng.permutation(own.size)[:40], gaussian()
@@ -85,7 +85,7 @@ def test_threads_change_no_bit():
     np.testing.assert_array_equal(*squares)
 
 
-def test_what_it_reads_stays():
+def test_arrays_are_copied():
     rows, chosen, out, again = ROWS.copy(), np.arange(8), padded(8), padded(8)
     found = tiles(rows=rows)
     found.square(chosen, out)
@@ -120,7 +120,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_does_not_fit_is_refused(what):
+def test_wrong_shapes_are_refused(what):
     with pytest.raises(ValueError, match=r"indices|instruction set|matrix|length|gradient"):
         REFUSED[what]()
 

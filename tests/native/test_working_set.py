@@ -99,7 +99,7 @@ def test_largest_violation(given_, expected):
         (variables([0, 0, 1], [-1, 3, 1], upper=[1, 0, 1]), None, (1.0, 0, [0, 2])),
     ],
 )
-def test_what_is_left_out(given_, active, expected):
+def test_surveys_by_hand(given_, active, expected):
     active = None if active is None else np.array(active, dtype=np.int64)
     for violation, n_free, kept in (survey(given_, active), reference.survey(*given_, active)):
         assert (violation, n_free, kept.tolist()) == expected
@@ -195,7 +195,7 @@ def any_variables(draw):
 @given(
     any_variables(), st.randoms(use_true_random=False), st.lists(st.integers(0, 29), max_size=10), st.integers(0, 40)
 )
-def test_native_is_the_twin(given_, random, previous, limit):
+def test_native_code_agrees_with_the_reference(given_, random, previous, limit):
     n = given_[0].size
     previous = np.array([u for u in previous if u < n], dtype=np.int64)
     seen = np.array([random.random() < 0.5 for _ in range(n)], dtype=bool)
@@ -209,7 +209,7 @@ def test_native_is_the_twin(given_, random, previous, limit):
 
 
 @given(any_variables(), st.booleans(), st.integers(2, 40))
-def test_a_violation_is_never_left_out(given_, all_seen, limit):
+def test_the_largest_violation_is_always_selected(given_, all_seen, limit):
     """A working set of two or more variables contains a pair with the largest violation."""
     whole = survey(given_)[0]
     chosen = select(given_, None, np.full(given_[0].size, all_seen), NONE, limit)
@@ -224,7 +224,7 @@ def test_a_violation_is_never_left_out(given_, all_seen, limit):
 
 
 @every_pair(n_groups=[0, 1, 2], n_values=[5, 40, 100_000], limit=[3, 64, 511, 2000])
-def test_native_is_the_twin_on_many_variables(n_groups, n_values, limit):
+def test_native_code_agrees_with_the_reference_on_many_variables(n_groups, n_values, limit):
     """Sizes around SIMD vectors and blocks, and data for which the threshold is searched repeatedly."""
     rng = np.random.default_rng([n_groups, n_values, limit])
     found = _core.Survey()
@@ -246,7 +246,7 @@ def test_native_is_the_twin_on_many_variables(n_groups, n_values, limit):
         np.testing.assert_array_equal(found.kept(), reference.survey(*given_, active)[2])
 
 
-def test_a_survey_holds_after_the_list_becomes_shorter():
+def test_a_survey_is_valid_after_variables_are_dropped():
     """The shorter list gives the same working set, because the dropped variables would not be selected."""
     rng = np.random.default_rng(0)
     beta = rng.integers(0, 3, 3000) / 2
@@ -295,7 +295,7 @@ def test_partners_that_are_0_are_left_out(n_rows, seed, share):
         ([0], [0, 0, 0, 0], 0),
     ],
 )
-def test_partners_that_are_not_there_are_refused(chosen, rows, n_rows):
+def test_partners_out_of_range_are_refused(chosen, rows, n_rows):
     found = _core.Survey()
     found.look(*(np.zeros(4) for _ in range(4)), None, 0, None)
     with pytest.raises(ValueError, match="rows"):
