@@ -50,6 +50,17 @@ def twofold_sum(values: FloatArray) -> float:
     return math.fsum(values)
 
 
+def _rounded_as_native(terms: list[float]) -> float:
+    """Return the sum with the rounding of TwofoldSum (conditions.cpp); its last bit can decide what is at a bound."""
+    high = low = 0.0
+    for term in terms:
+        total = high + term
+        part = total - high
+        low += (high - (total - part)) + (term - part)
+        high = total
+    return high + low
+
+
 def balance(beta: FloatArray, lower: FloatArray, upper: FloatArray, edges: IndexArray, totals: FloatArray) -> None:
     """Correct the sum between each two edges, in place, by free variables and variables nearly at a bound."""
     for first, last, total in zip(edges[:-1], edges[1:], totals, strict=True):
@@ -57,7 +68,7 @@ def balance(beta: FloatArray, lower: FloatArray, upper: FloatArray, edges: Index
 
 
 def _balance(beta: FloatArray, lower: FloatArray, upper: FloatArray, total: float) -> None:
-    surplus, rounding = math.fsum([*beta, -total]), _ROUNDED * float(np.abs(beta).sum())
+    surplus, rounding = _rounded_as_native([*beta.tolist(), -total]), _ROUNDED * float(np.abs(beta).sum())
     free = np.flatnonzero((lower < beta) & (beta < upper))
     moved, ends = beta[free] - surplus, (lower if surplus > 0.0 else upper)[free]
     fits = free[(lower[free] <= moved) & (moved <= upper[free])]
