@@ -1,4 +1,4 @@
-"""A machine that forgets rows, or learns some besides, is the one that its rows train."""
+"""`forget` and `partial_fit`: the machine equals one that is trained on its current rows."""
 
 import gc
 import pickle
@@ -39,7 +39,7 @@ TIGHT = 1e-9
 def table(seed, n, kind="random"):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3))
-    if kind == "grid":  # many rows are equal
+    if kind == "grid":  # many equal rows
         X = np.round(X)
     score = X[:, 0] + 0.7 * rng.normal(size=n)
     y = np.where(score > (1.0 if kind == "unbalanced" else 0.0), 1, 0)
@@ -54,7 +54,7 @@ def values(machine, X):
 
 
 def assert_same(machine, other, X):
-    """That two machines are one, to a millionth of the largest decision value, and that the first is certified."""
+    """Check that two machines agree to 1e-6 of the largest decision value, and that the first is certified optimal."""
     found, wanted = values(machine, X), values(other, X)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6 * max(1.0, np.abs(wanted).max()))
     assert machine.certificate_.status is Status.OPTIMAL
@@ -72,7 +72,7 @@ def assert_same(machine, other, X):
     log_C=st.floats(-3.0, 3.0),
     kernel=st.sampled_from(["rbf", "linear", "poly", "laplacian"]),
 )
-def test_forgetting_is_training_without_and_learning_again_brings_it_back(name, seed, n, k, kind, log_C, kernel):
+def test_forget_equals_a_fit_without_the_rows_and_partial_fit_undoes_it(name, seed, n, k, kind, log_C, kernel):
     X, y, score, weights = table(seed, n, kind)
     y = score if name.startswith("SVR") else y
     machine = MACHINES[name](C=10.0**log_C, kernel=kernel, gamma=0.3, tol=TIGHT)
@@ -87,8 +87,8 @@ def test_forgetting_is_training_without_and_learning_again_brings_it_back(name, 
     assert machine.shape_fit_ == (n, 3)
 
 
-def test_rounding_does_not_settle_the_bias():
-    """Without a row no variable is free here, but one comes within 1e-16 of its bound."""
+def test_rounding_does_not_define_the_bias():
+    """After the row is removed no variable is free, but one is within 1e-16 of its bound."""
     X, _, score, _ = table(1, 12)
     machine = SVR(epsilon=0.2, C=10.0**-0.1796875, kernel="laplacian", gamma=0.3, tol=TIGHT)
     gone = np.random.default_rng(1).choice(np.arange(4, 12), 1)
@@ -98,7 +98,7 @@ def test_rounding_does_not_settle_the_bias():
 
 @pytest.mark.parametrize("name", MACHINES)
 @pytest.mark.parametrize("C", [0.05, 1.0, 300.0])
-def test_learning_row_by_row_is_fitting(name, C):
+def test_partial_fit_row_by_row_equals_fit(name, C):
     X, y, score, _ = table(1, 40)
     y = score if name.startswith("SVR") else y
     machine = MACHINES[name](C=C, gamma=0.3, tol=TIGHT)
@@ -120,9 +120,9 @@ def test_batches_of_any_size_are_certified_at_any_tolerance(tol):
 
 @pytest.mark.parametrize(
     ("C", "gamma", "solver"),
-    [(1.0, 0.05, "followed"), (100.0, 5.0, "batch SMO")],  # few free variables; most support vectors are free
+    [(1.0, 0.05, "followed"), (100.0, 5.0, "batch SMO")],  # few free variables; then most support vectors are free
 )
-def test_large_machines_go_either_way(C, gamma, solver):
+def test_large_machines_use_either_method(C, gamma, solver):
     X, y, _, _ = table(3, 2600)
     machine = SVC(C=C, gamma=gamma, tol=1e-6).fit(X[:2500], y[:2500])
     gone = machine.support_[::40][:30]
@@ -164,7 +164,7 @@ def test_several_classes(scheme):
     assert_same(machine, clone(machine).fit(np.delete(X, [3, 4], 0), np.delete(y, [3, 4])), X)
     machine.partial_fit(X[[3, 4]], y[[3, 4]])
     assert_same(machine, clone(machine).fit(X, y), X)
-    if scheme == "ovo":  # that of the classes b and c
+    if scheme == "ovo":  # the machine for the classes b and c does not change
         assert machine.machines_.solutions[2].beta is untouched.beta
         assert machine.machines_.solutions[0].solver == "followed"
 
@@ -210,7 +210,7 @@ def test_every_storage_and_kind_of_kernel():
     assert_same(machine, SVC(kernel=Spectrum(2), tol=TIGHT).fit(words, counts), words)
 
 
-def test_what_was_estimated_from_rows_stays_as_it_is():
+def test_estimated_parameters_do_not_change():
     X, y, _, _ = table(6, 60, "unbalanced")
     machine = SVC(class_weight="balanced", tol=TIGHT).fit(X, y)
     kernel, weight = machine.kernel_, machine.class_weight_
@@ -220,21 +220,21 @@ def test_what_was_estimated_from_rows_stays_as_it_is():
     assert machine.class_weight_ is weight
     refitted = SVC(class_weight="balanced", tol=TIGHT).fit(X[10:], y[10:])
     assert np.abs(refitted.decision_function(X) - machine.decision_function(X)).max() > 1e-3
-    assert machine.set_params(C=7.0).forget([0]).C_ == 1.0  # parameters of the problem are those of fit
+    assert machine.set_params(C=7.0).forget([0]).C_ == 1.0  # forget uses the parameters of the last fit
 
 
-def test_probabilities_are_calibrated_anew():
+def test_probabilities_are_calibrated_again():
     X, y, _, _ = table(7, 80)
     machine = SVC(gamma=0.3, tol=TIGHT, probability=True).fit(X, y).forget([5, 6, 7])
     other = clone(machine).fit(np.delete(X, [5, 6, 7], 0), np.delete(y, [5, 6, 7]))
     np.testing.assert_allclose(machine.predict_proba(X), other.predict_proba(X), atol=1e-6)
     with pytest.warns(ConvergenceWarning, match="ended as `time_limit`"):
         machine.set_params(max_seconds=0.0).forget([0])
-    with pytest.raises(NotFittedError):  # decision values without a row would be of another machine
+    with pytest.raises(NotFittedError):  # decision values of a machine without some of its rows would be wrong
         machine.predict_proba(X)
 
 
-def test_rows_of_no_weight_are_held_but_train_nothing():
+def test_rows_of_weight_0_are_kept_without_effect():
     X, y, _, _ = table(8, 40)
     weights = np.ones(40)
     weights[10:20] = 0.0
@@ -246,7 +246,7 @@ def test_rows_of_no_weight_are_held_but_train_nothing():
     assert_same(machine, SVC(gamma=0.3, tol=TIGHT).fit(X[left], y[left]), X)
 
 
-def test_a_pickle_holds_rows_once_they_are_needed():
+def test_a_pickle_contains_rows_once_they_are_needed():
     X, y, score, _ = table(9, 200)
     fitted = SVC(gamma=0.3, tol=TIGHT).fit(X, y)
     plain = len(pickle.dumps(fitted))
@@ -262,7 +262,7 @@ def test_a_pickle_holds_rows_once_they_are_needed():
     assert pickle.loads(pickle.dumps(learned)).forget([0]).certificate_.status is Status.OPTIMAL
 
 
-def test_nothing_of_forgotten_rows_stays():
+def test_forgotten_rows_leave_no_trace():
     X, y = load_iris(return_X_y=True)
     machine = SVC(gamma=0.3).fit(X.copy(), y).forget([0])
     held = weakref.ref(machine._held.data)
@@ -294,7 +294,7 @@ def test_results_do_not_depend_on_threads_or_memory():
     ("limit", "status"),
     [({"max_seconds": 0.0}, Status.TIME_LIMIT), ({"max_iter": 1}, Status.MAX_ITER)],
 )
-def test_limits_leave_a_machine_whose_certificate_is_true(limit, status):
+def test_certificates_are_true_after_a_limit(limit, status):
     X, y, _, _ = table(12, 300)
     machine = SVC(C=10.0, gamma=0.3).fit(X, y)
     gone = machine.support_[:20]
@@ -428,10 +428,10 @@ def first(**given):
         ),
     ],
 )
-def test_what_cannot_be_learned(act, message):
+def test_rows_that_cannot_be_learned(act, message):
     X, y, _, _ = table(16, 40)
     if not message:
-        act(X, y)  # its best machine holds rows of its own
+        act(X, y)  # its best machine has its own training rows
         return
     with pytest.raises(ValueError, match=re.escape(message)):
         act(X, y)
@@ -445,12 +445,12 @@ def test_a_machine_must_be_fitted_to_forget():
 
 
 @pytest.mark.parametrize("kind", [NuSVC, NuSVR, OneClassSVM])
-def test_machines_whose_margin_moves_with_every_row_have_neither(kind):
+def test_nu_machines_have_no_forget_and_partial_fit(kind):
     assert not hasattr(kind, "forget")
     assert not hasattr(kind, "partial_fit")
 
 
-def test_an_evaluation_is_carried_over_as_if_made_anew():
+def test_an_updated_evaluation_equals_a_new_one():
     X, y, _, _ = table(17, 900)
     signs = 2.0 * y - 1.0
     gram = Gram(RBF(gamma=0.3), as_data(X[:800]))
@@ -467,7 +467,7 @@ def test_an_evaluation_is_carried_over_as_if_made_anew():
     assert found.dual_infeasibility == pytest.approx(abs(point.sum()))
 
 
-def test_limits_that_have_changed_hold_for_machines_without_changed_rows_too():
+def test_changed_limits_hold_for_machines_without_changed_rows_too():
     X, y = load_iris(return_X_y=True)
     X = X + 0.5 * np.random.default_rng(0).normal(size=X.shape)
     with pytest.warns(ConvergenceWarning, match="ended as `max_iter`"):
@@ -477,7 +477,7 @@ def test_limits_that_have_changed_hold_for_machines_without_changed_rows_too():
     assert [part.tol for part in machine.certificate_.parts] == [TIGHT] * 3
 
 
-def test_rounding_of_many_evaluations_does_not_keep_a_machine_from_its_tolerance():
+def test_accumulated_rounding_does_not_prevent_the_tolerance():
     X, _, score, _ = table(18, 60)
     machine = SVR(C=100.0, kernel="poly", degree=2, epsilon=0.1, tol=TIGHT).fit(30.0 * X, score)
     left = np.arange(60)
@@ -498,7 +498,7 @@ def test_a_tube_that_holds_all_rows_that_are_left_has_no_free_variable():
     assert_same(machine, clone(machine).fit(np.delete(X, outside, 0), np.delete(score, outside)), X)
 
 
-def test_boxes_narrower_than_rounding_are_not_left_by_chance():
+def test_points_stay_in_boxes_narrower_than_rounding():
     X, y, _, _ = table(20, 40)
     weights = np.where(np.arange(40) % 3 == 0, 1e-17, 1.0)
     machine = SVC(C=1e3, gamma=0.3, tol=TIGHT).fit(X, y, sample_weight=weights).forget([1])
@@ -506,7 +506,7 @@ def test_boxes_narrower_than_rounding_are_not_left_by_chance():
 
 
 def test_ends_of_the_interval_of_biases_are_in_double_precision():
-    """As many rows are above the tube as below, all at their bound, and no variable is free."""
+    """Equally many rows are above and below the tube, all at their bound; no variable is free."""
     rng = np.random.default_rng(21)
     X, y = rng.normal(size=(1200, 4)), np.repeat(rng.normal(size=600), 2) * np.tile([1.0, -1.0], 600)
     rows = Gram(RBF(gamma=0.3), as_data(X))
@@ -519,7 +519,8 @@ def test_ends_of_the_interval_of_biases_are_in_double_precision():
     beta = solve(problem, rows, control=Control(Limits(tol=1e-6))).beta
     known = evaluate(problem, gram, beta)
     assert known.n_free == 0 < known.known.value_error.max()
-    left = np.flatnonzero((np.abs(y) < 0.6) | (np.abs(y) > 0.9))  # without all ends
+    # The rows that define the ends of the interval are removed.
+    left = np.flatnonzero((np.abs(y) < 0.6) | (np.abs(y) > 0.9))
     later, later_gram = part(left)
     origin = np.concatenate([left, 1200 + left])
     found = carry_over(known, problem, gram, later, later_gram, origin)

@@ -1,4 +1,4 @@
-"""Ctrl-C and threads: work ends soon after it is asked to, and what there is by then can be used."""
+"""Ctrl-C and threads: work ends soon after a request to stop, and the result so far is usable."""
 
 import json
 import os
@@ -58,9 +58,9 @@ from mercer.problems import c_svc, c_svc_each, joint, nu_svc, nu_svc_each
 from mercer.solvers import Control, Interruption, Limits, WorkingSetSolver, driver, solve
 from mercer.tables.table import as_table
 
-pytestmark = pytest.mark.full  # processes, memory and time: not in test-fast
+pytestmark = pytest.mark.full  # uses processes, much memory or much time: not in test-fast
 
-# A fit that would take minutes: labels that nothing explains, a large penalty, a tolerance beyond need.
+# This fit would take minutes: random labels, a large penalty and a very small tolerance.
 PROGRAM = """
     import json, signal, sys, threading, time, warnings
     import numpy as np
@@ -96,7 +96,7 @@ PROGRAM = """
 
 
 def interrupted(signals, between=0.0):
-    """Run the program, interrupt it once it works, and return what it says, with the seconds that it took to."""
+    """Start the program, interrupt it once it works, and return its output and the seconds until it ended."""
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(PROGRAM)],
         stdout=subprocess.PIPE,
@@ -138,7 +138,7 @@ def test_a_second_ctrl_c_skips_the_certificate_which_comes_on_first_use():
     said = interrupted(2, between=0.01)
     print(f"returned {said['latency']:.3f} s after the second Ctrl-C")
     assert said["latency"] < 1.5
-    # The system may make one of two signals, and the certificate may be quicker than the second.
+    # The system may merge both signals into one, and the certificate may be finished before the second.
     assert said["status"] in ("unverified", "interrupted")
     assert said["certified"] == "interrupted"
     assert said["gap"] > 0.0
@@ -148,7 +148,7 @@ def test_a_second_ctrl_c_skips_the_certificate_which_comes_on_first_use():
 @pytest.mark.parametrize(
     ("presses", "status"), [(1, Status.INTERRUPTED), (2, Status.UNVERIFIED), (5, Status.UNVERIFIED)]
 )
-def test_each_press_counts(presses, status):
+def test_each_ctrl_c_counts(presses, status):
     X, y = noise()
     handler = signal.getsignal(signal.SIGINT)
 
@@ -166,7 +166,7 @@ def test_each_press_counts(presses, status):
     assert certificate.status is Status.INTERRUPTED
     assert machine.solution_.status is status
     assert certificate.gap > 0.0
-    # Reading changes nothing: the machine is certified with the bias that it predicts with.
+    # Prediction is repeatable: the machine is certified with the bias that it predicts with.
     np.testing.assert_array_equal(machine.decision_function(X[:50]), before)
     assert certificate.verify().primal == pytest.approx(certificate.primal, rel=1e-9)
     found = plain.figures(
@@ -176,7 +176,7 @@ def test_each_press_counts(presses, status):
     assert certificate.dual == pytest.approx(found.dual, rel=1e-9)
     if status is Status.INTERRUPTED:
         assert machine.solution_.bias == pytest.approx(found.bias, rel=1e-6, abs=1e-6)
-    # What the certificate speaks of is what predicts.
+    # The certificate is about the machine that predicts.
     np.testing.assert_array_equal(machine.intercept_, [machine.solution_.bias])
 
 
@@ -247,7 +247,7 @@ def test_one_machine_predicts_in_several_threads():
         np.testing.assert_array_equal(found, expected)
 
 
-def test_a_handler_of_someone_else_is_put_back():
+def test_the_previous_signal_handler_is_restored():
     X, y = blobs()
 
     def own(number, frame):
@@ -264,7 +264,7 @@ def test_a_handler_of_someone_else_is_put_back():
         signal.signal(signal.SIGINT, before)
 
 
-def test_ctrl_c_that_is_ignored_stays_so():
+def test_an_ignored_ctrl_c_stays_ignored():
     X, y = noise()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -275,7 +275,7 @@ def test_ctrl_c_that_is_ignored_stays_so():
         signal.signal(signal.SIGINT, before)
 
 
-# Kernel, classes, scheme, features. The labels are noise: few fits come to their end soon.
+# Kernel, number of classes, scheme, number of features. The labels are random, so most fits take long.
 WATCHED = [
     (RBF(gamma=0.5), 2, "ovo", 2),
     (RBF(gamma=0.01), 2, "ovo", 300),
@@ -296,13 +296,13 @@ def watched_gram(kernel, n_classes, p, n=6000):
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(n, p)) / p**0.5, rng.integers(0, n_classes, n)
     keep = CachePolicy.NON_NATIVE if n_classes > 2 else CachePolicy.NONE
-    # A function whose matrix fits is called once, and that call ends when the function does.
+    # A function whose matrix fits into memory is called once, and Ctrl-C must wait for this call.
     memory_limit = 128 << 20 if kernel.calls_function else None
     return Gram(kernel, as_data(X), keep=keep, n_jobs=1, memory_limit=memory_limit), labels
 
 
 class ProgressMonitor:
-    """In the place of an interruption: notes processor time between two looks at it, and asks for a stop at last."""
+    """A replacement for `Interruption` that measures processor time between two checks, and finally requests a stop."""
 
     insisted = False
 
@@ -324,20 +324,20 @@ class ProgressMonitor:
 
 
 @every_watched
-def test_ctrl_c_and_the_clock_are_looked_at_often(kernel, n_classes, scheme, p):
-    """In processor time, for the clock on the wall says little beside other work."""
+def test_ctrl_c_and_the_time_limit_are_checked_often(kernel, n_classes, scheme, p):
+    """Measured in processor time, because other processes change the elapsed time."""
     gram, labels = watched_gram(kernel, n_classes, p)
     watch = ProgressMonitor(looks=10)
     machines = train(gram, labels, n_classes, 1e3, scheme=scheme, control=Control(interruption=watch))
     print(f"{max(watch.seconds[: watch.looks]):.3f} s at most between two looks")
     assert len(machines.solutions) == len(machines.tasks)
     assert watch.looks <= len(watch.seconds) or machines.certificate.status is not Status.INTERRUPTED
-    # Some 0.1 s; what this must notice are pieces of work that grow with the number of rows or classes.
+    # The usual time is about 0.1 s; the test must find parts of work that grow with the number of rows or classes.
     assert max(watch.seconds[: watch.looks]) < 1.0
 
 
 @pytest.mark.parametrize("keep", [CachePolicy.NONE, CachePolicy.FULL])
-def test_the_joint_machine_looks_often_too(keep):
+def test_the_joint_machine_checks_often_too(keep):
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(6000, 16)) / 4.0, rng.integers(0, 12, 6000)
     gram = Gram(RBF(gamma=1.0), as_data(X), keep=keep, n_jobs=1)
@@ -348,7 +348,7 @@ def test_the_joint_machine_looks_often_too(keep):
 
 
 @every_watched
-def test_a_piece_of_work_asks_for_a_bounded_number_of_kernel_values(kernel, n_classes, scheme, p):
+def test_one_step_evaluates_a_bounded_number_of_kernel_values(kernel, n_classes, scheme, p):
     gram, labels = watched_gram(kernel, n_classes, p)
     task = make_tasks(labels, n_classes, scheme)[0]
     gram = gram if task.rows.size == gram.n else gram.restrict(task.rows)
@@ -359,11 +359,11 @@ def test_a_piece_of_work_asks_for_a_bounded_number_of_kernel_values(kernel, n_cl
             break
         before = gram.n_values
         solver.advance(state, 0.0, -1)
-        # Kept rows are evaluated whole, for all the rows of the origin.
+        # Cached rows are evaluated for all rows of the original matrix.
         assert gram.n_values - before <= 2 * max(gram.values_per_call, 16 * gram.data.n)
 
 
-def test_so_is_what_follows_moves_where_values_are_cheap(monkeypatch):
+def test_gradient_updates_evaluate_a_bounded_number_of_cheap_values(monkeypatch):
     gram, labels = watched_gram(RBF(gamma=1.0), 2, 5, n=4000)
     few = 10 * gram.n
     monkeypatch.setattr(gram._store.backend, "values_per_call", few)
@@ -378,7 +378,7 @@ def test_so_is_what_follows_moves_where_values_are_cheap(monkeypatch):
 
 
 class Press:
-    """Presses Ctrl-C when so many lines of the library have run."""
+    """Raise Ctrl-C after `at` executed lines of the library."""
 
     def __init__(self, at):
         self.at, self.n_lines = at, 0
@@ -421,10 +421,10 @@ CHANGED = [
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # pressed while an object is collected
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Ctrl-C during garbage collection
 @pytest.mark.parametrize(("kind", "change"), CHANGED, ids=lambda given: str(given).partition("(")[0])
 def test_a_machine_is_changed_as_a_whole_or_not_at_all(kind, change):
-    """Ctrl-C, pressed at any line, stops the solver, or leaves what was there, or comes when all is stored."""
+    """Ctrl-C at any line either stops the solver, or leaves the old machine, or comes when the new one is stored."""
     rng, change = np.random.default_rng(0), CHANGES[change]
     whole = Press(at=-1)
     known = traced(lambda: change(clone(kind).fit(*FIRST)), whole)
@@ -451,7 +451,7 @@ def test_a_machine_is_changed_as_a_whole_or_not_at_all(kind, change):
     assert raised
 
 
-def test_what_a_callback_raises_leaves_the_machine_as_it_was():
+def test_an_exception_of_a_callback_leaves_the_machine_unchanged():
     machine = SVC(tol=1e-9, C=1e3).fit(*FIRST)
     before = vars(machine).copy()
 
@@ -486,7 +486,7 @@ def test_the_model_of_an_interrupted_fit_verifies(presses):
 
 
 def ends(fit):
-    """What `fit` returns where a callback stops it, at one moment or another, and where its steps are over; and how."""
+    """Yield results of `fit`, stopped by a callback or by max_iter at several moments, with the expected status."""
 
     def stopped_at(moment):
         seen = []
@@ -502,7 +502,7 @@ def ends(fit):
 
 
 def assert_true(solution, problem, K, ended):
-    """What the certificate says, in plain NumPy but for the primal's formula; returns its status."""
+    """Check the certificate against plain NumPy (the primal uses the problem's own formula); return its status."""
     said, beta = solution.certificate, solution.beta
     rows = np.arange(problem.n_rows) if problem.rows is None else problem.rows
     values = (K[np.ix_(rows, rows)] @ problem.by_output(beta)).ravel()
@@ -525,14 +525,14 @@ def assert_true(solution, problem, K, ended):
 
 @pytest.fixture
 def each_moment(way, monkeypatch):
-    """Each way, with a moment at which a callback may stop it after each piece of work."""
+    """Each solver path; a callback may stop it after each part of its work."""
     monkeypatch.setattr(driver, "SLICE_SECONDS", 0.0)
-    if way == "a set, then everything":  # only in single precision
+    if way == "a set, then everything":  # this path needs single precision
         monkeypatch.setattr("mercer.solvers.single_precision.EXACT_PROBLEM", 8)
 
 
 @pytest.mark.usefixtures("each_moment")
-def test_whenever_it_ends_the_certificate_is_true():
+def test_the_certificate_is_true_at_any_end():
     X, y = noise(n=60, p=3)
     signs, K = np.where(y > 0, 1.0, -1.0), plain.gaussian(X, X, 0.5)
     for solution, ended in ends(
@@ -550,7 +550,7 @@ HARD = ProblemCase("C-SVC, C = inf", lambda y: c_svc(y, np.inf))
 
 @pytest.mark.parametrize("case", [*PROBLEMS, HARD], ids=lambda case: case.name)
 @pytest.mark.usefixtures("each_moment")
-def test_whenever_any_problem_ends_its_certificate_is_true(case, way):
+def test_certificates_of_all_problems_are_true_at_any_end(case, way):
     X, y = blobs(n=60, distance=4.0 if case.name in ("nearest points", HARD.name) else 1.0)
     problem, K = case.problem(y), plain.gaussian(X, X, 0.5)
     fit = lambda control: solve(problem, Gram(RBF(gamma=0.5), as_data(X)), control=control)  # noqa: E731
@@ -565,8 +565,8 @@ def test_whenever_any_problem_ends_its_certificate_is_true(case, way):
     ids=["ovo", "ovr", "joint", "nu", "C = inf"],
 )
 @pytest.mark.usefixtures("each_moment")
-def test_whenever_several_classes_end_their_certificates_are_true(scheme, C, nu):
-    """Those of machines that have taken no step yet among them, and that of all together."""
+def test_certificates_of_several_classes_are_true_at_any_end(scheme, C, nu):
+    """This includes machines without a step so far, and the certificate of all machines together."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 4, 80)
     X = rng.normal(size=(80, 3)) + (4.0 if np.isinf(C) else 1.0) * np.eye(4, 3)[labels]
@@ -592,7 +592,7 @@ def test_whenever_several_classes_end_their_certificates_are_true(scheme, C, nu)
     assert seen == {Status.OPTIMAL, Status.INTERRUPTED, Status.MAX_ITER}
 
 
-# Machines that iterate in Python; of four classes, so that there are six machines where they are made by pairs.
+# Machines that iterate in Python. With four classes, machines for pairs of classes are six.
 ITERATING = {
     "perceptron": KernelPerceptron(20, kernel="rbf", gamma=0.001),
     "perceptron, primal": KernelPerceptron(20, form="primal"),
@@ -610,7 +610,7 @@ def four_classes(n=120):
     return rng.normal(size=(n, 5)), rng.integers(0, 4, n)
 
 
-def test_what_is_part_of_another_hears_of_it_and_not_the_other_way_round():
+def test_a_stop_reaches_inner_interruptions_but_not_outer_ones():
     whole = Interruption()
     part, other = Interruption(whole), Interruption(whole)
     part.request()
@@ -623,7 +623,7 @@ def test_what_is_part_of_another_hears_of_it_and_not_the_other_way_round():
 
 @every_iterating
 @pytest.mark.parametrize("how", ["Ctrl-C", "callback"])
-def test_one_request_stops_all_that_iterates(name, how):
+def test_one_request_stops_all_iterative_machines(name, how):
     X, y = four_classes()
     seen = []
 
@@ -638,7 +638,7 @@ def test_one_request_stops_all_that_iterates(name, how):
     machine = clone(ITERATING[name]).set_params(callback=callback)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         machine.fit(X, y)
-    assert len(seen) == 1  # the machines after the first took no step
+    assert len(seen) == 1  # the other machines made no step
     assert signal.getsignal(signal.SIGINT) is handler
     if hasattr(machine, "certificate_"):
         assert machine.certificate_.status is Status.INTERRUPTED
@@ -647,7 +647,7 @@ def test_one_request_stops_all_that_iterates(name, how):
 
 @pytest.mark.parametrize("memory_limit", [0, None], ids=["evaluated each time", "in memory"])
 def test_a_product_with_the_kernel_matrix_is_stopped_within(memory_limit, monkeypatch):
-    """One product takes seconds with many rows or outputs, so a limit is looked at between its parts."""
+    """A product can take seconds with many rows or outputs, so the limit is checked between its parts."""
     gram = Gram(RBF(gamma=0.1), as_data(noise(n=2000)[0]), memory_limit=memory_limit, n_jobs=1)
     monkeypatch.setattr(gram._store.backend, "values_per_call", 10**6)
     vectors, calls = np.random.default_rng(0).normal(size=(2000, 60)), []
@@ -660,7 +660,7 @@ def test_a_product_with_the_kernel_matrix_is_stopped_within(memory_limit, monkey
     assert len(calls) >= 3
 
 
-def test_what_stops_a_product_stops_the_algorithm():
+def test_a_stopped_product_stops_the_algorithm():
     control, began = Control(), time.perf_counter()
     check = raise_when_late(control, began)
 
@@ -683,19 +683,19 @@ def test_a_time_limit_is_that_of_all_machines(name):
     began = time.perf_counter()
     with pytest.warns(ConvergenceWarning, match="time_limit"):
         machine.fit(X, y)
-    assert time.perf_counter() - began < 5 * 0.2  # six machines, of which the first takes it all
+    assert time.perf_counter() - began < 5 * 0.2  # six machines; the first uses the whole time limit
     later = machine.n_iter_[1:] if name == "accelerated" else machine.n_mistakes_[1:]
     assert not later.any()
 
 
 def slow_system(n=2500):
-    """Rows whose linear system takes a second or more."""
+    """Rows with a linear system that takes a second or more."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 5))
     return X, (X[:, 0] > 0.0).astype(int)
 
 
-# A Cholesky factorisation, an eigendecomposition of many penalties, and one of a singular system.
+# A Cholesky factorisation, an eigendecomposition for many penalties, and one for a singular system.
 CLOSED_FORMS = {
     "one penalty": lambda **how: (KernelRidge(1.0, kernel="rbf", **how), lambda y: y),
     "two penalties": lambda **how: (KernelRidge([1.0, 2.0], kernel="rbf", **how), lambda y: np.column_stack([y, y])),
@@ -707,7 +707,7 @@ CLOSED_FORMS = {
 @pytest.mark.filterwarnings("ignore:the matrix K")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", CLOSED_FORMS)
-def test_closed_forms_obey_a_time_limit_and_stay_as_they_were(name):
+def test_closed_forms_obey_a_time_limit_and_stay_unchanged(name):
     X, y = slow_system()
     machine, targets = CLOSED_FORMS[name]()
     machine.fit(X[:40], targets(y)[:40])
@@ -729,7 +729,7 @@ def test_a_time_limit_is_obeyed_between_the_calls_of_a_function_of_two_rows():
         return float(x @ z)
 
     machine = KernelRidge(kernel=function).fit(X[:40], y[:40])
-    assert len(calls) == 40 * 41 // 2  # each pair once
+    assert len(calls) == 40 * 41 // 2  # each pair of rows once
     plain_values = X[:40] @ X[:40].T
     expected = np.linalg.solve(plain_values + np.eye(40), y[:40])
     np.testing.assert_allclose(machine.dual_coef_, expected, atol=1e-9)
@@ -740,14 +740,14 @@ def test_a_time_limit_is_obeyed_between_the_calls_of_a_function_of_two_rows():
 
 
 def fit_for_ever(machine, X, y):
-    while True:  # a fast processor may end the first fit before Ctrl-C is pressed
+    while True:  # on a fast processor, the first fit may end before Ctrl-C
         machine.fit(X, y)
 
 
 @pytest.mark.filterwarnings("ignore:the matrix K")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", CLOSED_FORMS)
-def test_closed_forms_hear_ctrl_c(name):
+def test_closed_forms_obey_ctrl_c(name):
     X, y = slow_system()
     machine, targets = CLOSED_FORMS[name]()
     timer, pressed = threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]), []
@@ -767,7 +767,7 @@ def test_closed_forms_hear_ctrl_c(name):
     assert time.perf_counter() - pressed[0] < 1.0
 
 
-def test_ctrl_c_in_a_pass_in_closed_form_costs_the_probabilities_alone(monkeypatch):
+def test_ctrl_c_in_closed_form_calibration_only_skips_probabilities(monkeypatch):
     X, y = slow_system(300)
     leave_one_out = ridge.leave_one_out
 
@@ -797,7 +797,7 @@ def test_closed_forms_say_how_many_bytes_they_need(machine, number_bytes):
         clone(machine).set_params(memory_limit=enough - 1).fit(X, y)
 
 
-def test_what_a_thread_computes_is_left_when_it_is_stopped():
+def test_a_stopped_computation_in_a_thread_is_abandoned():
     ready = threading.Event()
 
     def check():
@@ -818,7 +818,7 @@ def test_what_a_thread_computes_is_left_when_it_is_stopped():
     ready.set()
 
 
-def test_ctrl_c_within_an_inner_piece_of_work_ends_what_is_around_it():
+def test_ctrl_c_in_an_inner_step_ends_the_outer_one():
     with Interruption() as whole:
         with Interruption() as part:
             signal.raise_signal(signal.SIGINT)
@@ -844,11 +844,11 @@ def test_one_ctrl_c_ends_a_nested_cross_validation():
     search = KernelSearchCV(SVC(), C=[0.1, 1.0], gamma=[0.1, 1.0], cv=2, callback=callback)
     with pytest.raises(StoppedError, match="stopped by Ctrl-C after 0 of 5 splits"):
         nested_cross_validate(search, X, (y > 0).astype(int))
-    assert len(seen) <= 4  # no second search
+    assert len(seen) <= 4  # the second search did not begin
 
 
 def test_a_perceptron_ends_with_the_search_that_it_is_part_of():
-    X, y = np.random.default_rng(0).normal(size=(300, 3)), np.arange(300) % 2  # classes that nothing separates
+    X, y = np.random.default_rng(0).normal(size=(300, 3)), np.arange(300) % 2  # random classes
     machine = KernelPerceptron(kernel="rbf")
     machine._search = Interruption()
     machine._search.request()
