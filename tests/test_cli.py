@@ -838,9 +838,7 @@ def test_a_fit_without_time_for_probabilities_is_an_error_and_replaces_no_model(
     quantities(60).to_csv(tmp_path / "pay.csv", index=False)
     # Like Ctrl-C or the time limit.
     monkeypatch.setattr("mercer.estimators._probabilities.in_time", lambda *_, **__: None)
-    monkeypatch.setattr(
-        "mercer.study.cli.commands.time", SimpleNamespace(perf_counter=iter(range(0, 10**6, 61)).__next__)
-    )
+    monkeypatch.setattr("mercer.study.cli.fit.time", SimpleNamespace(perf_counter=iter(range(0, 10**6, 61)).__next__))
     command = "fit", "pay.csv", "--target", "site", "--probability", *options, "--out", "m"
     found, _, err = mercer(*command)
     assert found == (130 if status == 130 else 0)

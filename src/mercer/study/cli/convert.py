@@ -1,0 +1,71 @@
+"""`mercer convert`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mercer.study.cli.files import check_output, load, read_for, say_written
+from mercer.study.cli.imports import ended_by_ctrl_c
+from mercer.study.cli.messages import Failure, say
+
+
+@click.command("convert")
+@click.argument("source", metavar="SOURCE")
+@click.argument("out", metavar="OUT")
+@click.option("--model", metavar="MODEL", help="SOURCE is a table; write its rows as this model encodes them.")
+def convert_command(source: str, out: str, model: str | None) -> None:
+    """Write a model as a LIBSVM model file, or with --model a table as the LIBSVM data file that goes with it.
+
+    LIBSVM's svm-predict takes both and prints what `mercer predict` does, but for tied votes. Its labels are numbers:
+    classes that are text become 0, 1, ... in their order, and a row without a label that the model knows gets the
+    number after the last one. A LIBSVM model file cannot become a model file, which holds a certificate.
+    """
+    with ended_by_ctrl_c():
+        import numpy as np
+
+        from mercer import save_libsvm_data, save_libsvm_model
+        from mercer.persistence import class_labels
+        from mercer.tables import Classes, numbers
+
+    try:
+        loaded = load(source if model is None else model)
+    except ValueError as error:
+        if model is None and _is_libsvm_model(source):
+            raise Failure(
+                f"{source} is a LIBSVM model file, which holds no training rows and no certificate: no model file can "
+                "be made of it",
+                "mercer.load_libsvm_model reads it in Python",
+            ) from error
+        raise
+    inputs = (source,) if model is None else (source, model)
+    check_output(Path(out), inputs=inputs)
+    prediction_kind = loaded.prediction_kind
+    labels = class_labels(prediction_kind) if isinstance(prediction_kind, Classes) else np.zeros(0, dtype=np.int64)
+    if model is None:
+        if loaded.has_probabilities:
+            say("note", "the probabilities of this model are not written: LIBSVM fits its own")
+        save_libsvm_model(loaded, out)
+    else:
+        read = read_for(loaded, source)
+        column = loaded.target if loaded.target is not None and loaded.target in read else None
+        if isinstance(prediction_kind, Classes):
+            codes = np.full(read.n_rows, -1) if column is None else prediction_kind.truth(read)
+            targets = np.append(labels, int(labels.max()) + 1)[codes]  # the last one for a code of -1
+        else:
+            targets = np.zeros(read.n_rows) if column is None else np.nan_to_num(numbers(read, column))
+        save_libsvm_data(loaded.encoder.transform(read), targets.tolist(), out)
+    if isinstance(prediction_kind, Classes) and prediction_kind.is_text:
+        meant = ", ".join(
+            f"{number} is {name!r}" for number, name in zip(labels.tolist(), prediction_kind.names, strict=True)
+        )
+        say("note", f"labels are numbers in LIBSVM's files: {meant}")
+    say_written(Path(out))
+
+
+def _is_libsvm_model(path: str) -> bool:
+    if not Path(path).is_file():
+        return False
+    with open(path, "rb") as file:
+        return file.read(9) == b"svm_type "

@@ -1,0 +1,85 @@
+"""Files that commands read and write: checks before the work, and messages after it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from mercer.study.cli.imports import ended_by_ctrl_c
+from mercer.study.cli.messages import printable
+
+if TYPE_CHECKING:
+    from mercer.persistence import Model
+    from mercer.tables import Table
+
+
+@contextmanager
+def writable_folder(folder: Path) -> Iterator[Path]:
+    """The folder, made if need be; an error before the work if nothing can be written to it."""
+    made = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise OSError(f"{folder} is a file; name a folder that --out may make") from error
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    _check_writable(folder)
+    try:
+        yield folder
+    except BaseException:
+        if made and not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+
+
+def check_output(path: Path, inputs: tuple[str, ...], mode: Literal["w", "wb"] = "w") -> None:
+    """Raise OSError before the work starts if `path` cannot be written, or is also an input."""
+    from mercer.persistence import check_writable
+
+    if check_writable(path, mode) is None:
+        _check_writable(path.parent)
+    elif path.is_file():
+        if any(path.samefile(name) for name in inputs):
+            raise OSError(f"output {path} is also an input, which it would overwrite; name another file")
+        _check_writable(path.resolve().parent)
+
+
+def _check_writable(folder: Path) -> None:
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> OSError:
+    if isinstance(error, FileNotFoundError) and not folder.exists():
+        return OSError(f"folder {folder} does not exist; make it first")
+    return OSError(f"output folder {folder} cannot be written: {error.strerror}")
+
+
+def say_written(*paths: Path) -> None:
+    """Print the names of the files that were written, on stderr."""
+    for path in paths:
+        click.echo(printable(f"written: {path}"), err=True)
+
+
+def load(path: str) -> Model:
+    """Return the model of a file."""
+    with ended_by_ctrl_c():
+        from mercer.persistence import load_model
+
+    return load_model(path)
+
+
+def read_for(model: Model, path: str) -> Table:
+    """A table, with the columns that the model knows as text read as text."""
+    with ended_by_ctrl_c():
+        from mercer.persistence import read_table
+
+    text = {model.target} if model.target is not None and model.prediction_kind.is_text else set()
+    return read_table(path, text_columns=text | set(model.encoder.text_columns))

@@ -1,0 +1,80 @@
+"""Options and arguments that several commands have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mercer.study.cli.messages import say
+
+if TYPE_CHECKING:
+    from mercer.tables import Table, Truth
+
+
+class Integer(click.IntRange):
+    """Whole numbers, with a plain message for other text."""
+
+    name = "integer"  # "'abc' is not a valid integer", where click has "integer range"
+
+
+class Number(click.FloatRange):
+    """Numbers in a range, with a plain message for other text."""
+
+    name = "number"
+
+
+class AnyNumber(click.types.FloatParamType):
+    """Numbers, with a plain message for other text."""
+
+    name = "number"
+
+
+positive = Number(min=0, min_open=True)
+
+
+table_argument = click.argument("table", metavar="TABLE")
+
+
+target_option = click.option("--target", metavar="COLUMN", help="Column to predict (svmlight files: label).")
+
+
+drop_option = click.option("--drop", metavar="COLUMN", multiple=True, help="Column not to use; may be repeated.")
+
+
+keep_option = click.option(
+    "--keep", metavar="COLUMN", multiple=True, help="Column to use although it looks like a row identifier or dates."
+)
+
+
+missing_option = click.option(
+    "--missing", type=click.Choice(["impute", "drop"]), help="Fill missing cells in, or leave their rows out."
+)
+
+
+task_option = click.option(
+    "--task",
+    type=click.Choice(["auto", "classification", "regression"]),
+    default="auto",
+    show_default=True,
+    help="What the target is.",
+)
+
+
+seconds_option = click.option("--max-seconds", type=positive, help="Time limit of the search or the fit.")
+
+
+def target_of(table: Table, name: str | None) -> str:
+    """The target column, which need not be named where the table can have only one."""
+    if name is not None:
+        return name
+    if table.sparse is not None:
+        return table.names[0]
+    raise click.UsageError("--target COLUMN is missing, the column to predict", click.get_current_context())
+
+
+def say_reading(truth: Truth) -> None:
+    """Print how the target was read, if another reading is possible, and the option that changes it."""
+    if truth.reading:
+        other = "classification" if truth.task == "regression" else "regression"
+        say("note", f"{truth.reading.removesuffix('.')} with --task {other}.")

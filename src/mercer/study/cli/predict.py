@@ -1,0 +1,97 @@
+"""`mercer predict`."""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from mercer.study.cli.files import check_output, load, read_for
+from mercer.study.cli.imports import ended_by_ctrl_c
+from mercer.study.cli.messages import Failure, printable, say
+from mercer.study.cli.options import table_argument
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mercer.persistence import Model
+    from mercer.tables import Table
+
+
+@click.command("predict")
+@click.argument("model", metavar="MODEL")
+@table_argument
+@click.option("--out", metavar="FILE", help="CSV file to write  [default: stdout]")
+def predict_command(model: str, table: str, out: str | None) -> None:
+    """Predict the rows of a TABLE: a CSV line for each, with its label and its decision value(s), or its number.
+
+    For two classes there is one decision value, positive for the class that its column names; for more there is a
+    score for each. Where the model knows the probability of each class, these follow. Labels are written as the
+    training table had them, also those that a spreadsheet would take for a formula.
+    """
+    with ended_by_ctrl_c():
+        from mercer.tables import Classes
+
+    loaded = load(model)
+    if out is not None:
+        check_output(Path(out), inputs=(model, table))
+    read = read_for(loaded, table)
+    answers, scores = loaded.answer(read)
+    columns = loaded.prediction_kind.columns(scores, answers)
+    if isinstance(loaded.prediction_kind, Classes) and loaded.has_probabilities:
+        shares = loaded.probabilities(read).T.tolist()
+        columns |= {f"probability_{name}": one for name, one in zip(loaded.prediction_kind.names, shares, strict=True)}
+    with _output(out) as file:
+        # Data stay what they are in a file or a pipe, where a changed label would no longer match the table's. A
+        # terminal obeys control characters, so there they are spelt out.
+        shown = printable if file.isatty() else str
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([shown(name) for name in columns])
+        for row in zip(*columns.values(), strict=True):
+            writer.writerow([repr(cell) if isinstance(cell, float) else shown(str(cell)) for cell in row])
+    _compare_with_truth(loaded, read, answers)
+
+
+@contextmanager
+def _output(path: str | None) -> Iterator[IO[str]]:
+    """Stdout, or a file that appears under its name once it is complete."""
+    from mercer.persistence import open_atomically
+
+    if path is None:
+        if getattr(sys.stdout, "name", "") == os.devnull:
+            raise Failure("stdout is closed, so predictions have no place to go", "name a file with --out")
+        yield sys.stdout
+        return
+    with open_atomically(path, "w") as file:
+        yield file
+
+
+def _compare_with_truth(model: Model, table: Table, answers: np.ndarray) -> None:
+    """If the table holds the target as well, say how far the prediction agrees."""
+    import numpy as np
+
+    if model.target is None or model.target not in table:
+        return
+    known = ~table.missing(model.target)
+    if not known.any():
+        return
+    note = model.prediction_kind.agreement(table, answers, np.flatnonzero(known))
+    if _holds_training_rows(model, table):
+        known[model.training.rows] = False
+        n_trained = len(model.training.rows)
+        note += f"; the model was trained on {n_trained:,} of these rows, which says little about new ones"
+        if known.any():
+            note += f"; of the others, {model.prediction_kind.agreement(table, answers, np.flatnonzero(known))}"
+    say("note", note)
+
+
+def _holds_training_rows(model: Model, table: Table) -> bool:
+    """Whether this is the table that the model was trained on."""
+    training = model.training
+    return bool(training.rows.max() < table.n_rows) and model.training_part(table).checksum() == training.checksum

@@ -1,0 +1,30 @@
+"""`mercer verify`."""
+
+from __future__ import annotations
+
+import click
+
+from mercer.study.cli.files import load, read_for
+from mercer.study.cli.imports import ended_by_ctrl_c
+from mercer.study.cli.messages import say
+from mercer.study.cli.options import table_argument
+
+
+@click.command("verify")
+@click.argument("model", metavar="MODEL")
+@table_argument
+def verify_command(model: str, table: str) -> int:
+    """Recompute the certificate of a MODEL from the TABLE that it was trained on.
+
+    Exit status 1 if it is another table, or if a number does not agree.
+    """
+    with ended_by_ctrl_c():
+        from mercer.persistence import verify
+        from mercer.study.cli.output import print_verification
+
+    loaded = load(model)
+    verification = verify(loaded, read_for(loaded, table))
+    print_verification(loaded, verification)
+    for finding in verification.findings:
+        say("error", finding)
+    return 0 if verification.ok else 1
