@@ -12,13 +12,14 @@ from generated import mixed_frame, quantities, with_missing
 from mercer.model_selection.regression_metrics import Deviations
 from mercer.model_selection.splits import stratified_folds
 from mercer.persistence.verification import verify
+from mercer.study.candidates import KernelChoice
 from mercer.study.cli.output import print_study
 from mercer.study.contenders import encoded_folds
 from mercer.study.protocol import study
 from mercer.study.regression import PENALTIES, ToEstimate, choose_mean, choose_neighbours, choose_ridge
 from mercer.study.report import prose, regression
 from mercer.study.report.page import render
-from mercer.study.search import KernelChoice, search
+from mercer.study.search import search
 from mercer.tables.table import Table, TableError, as_table
 from mercer.tables.target import read_target
 

@@ -14,11 +14,11 @@ from mercer import RBF, SVR, Linear, Polynomial, plot
 from mercer.certificates.status import Status
 from mercer.model_selection.metrics import Interval
 from mercer.persistence import fit_model
+from mercer.study.candidates import KernelChoice
 from mercer.study.protocol import study
 from mercer.study.report import classification, numbers, prose
 from mercer.study.report.heat_map import search_heat_map
 from mercer.study.report.page import render, write_report
-from mercer.study.search import KernelChoice
 
 pytestmark = pytest.mark.full  # each test takes about a second
 

@@ -20,9 +20,10 @@ from mercer.model_selection.splits import (
 )
 from mercer.solvers import Interruption
 from mercer.solvers.progress import CostEstimate
+from mercer.study.candidates import Cell, KernelChoice
 from mercer.study.classification import LOGISTIC_C, ToClassify, choose_logistic, choose_majority, choose_neighbours
 from mercer.study.contenders import encoded_folds
-from mercer.study.search import Cell, KernelChoice, SearchStopped, search
+from mercer.study.search import SearchStopped, search
 from mercer.tables.table import TableError, as_table
 
 CODES = np.repeat([0, 1, 2], [60, 30, 12])

@@ -11,136 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from mercer.certificates import Status
-from mercer.data import as_data
 from mercer.gram import DEFAULT_MEMORY_LIMIT
-from mercer.kernels import RBF, Kernel, Linear, Polynomial
 from mercer.solvers import Control, CostEstimate, Interruption, Limits, StageProgress, most_steps
-from mercer.study.contenders import Fold, Matrix
+from mercer.study.candidates import C_GRID, KERNELS, STEP, Cell, KernelChoice
+from mercer.study.contenders import Fold
 from mercer.study.goal import FoldTraining, Goal
 
-C_GRID = tuple(10.0**exponent for exponent in range(-2, 4))
-"""C from 0.01 to 1000."""
-
-STEP = {"C": 10.0, "gamma_factor": 4.0, "epsilon": 3.0}
-"""Factors from one value of the grid to the next."""
-
 _SIGN_OF_LIFE_SECONDS = 0.25
-
-_SIMPLICITY = ("linear", "polynomial", "rbf")
-
-
-@dataclass(frozen=True)
-class KernelChoice:
-    """A kernel whose gamma is not a number yet: gamma will be `gamma_factor` / (p · variance of X)."""
-
-    family: str
-    gamma_factor: float = 1.0
-    degree: int = 1
-
-    @property
-    def name(self) -> str:
-        """Name of the kernel in messages."""
-        if self.family == "polynomial":
-            return f"polynomial kernel of degree {self.degree}"
-        return {"linear": "linear kernel", "rbf": "Gaussian kernel"}[self.family]
-
-    @property
-    def simplicity(self) -> tuple[int, int]:
-        """Sort key of the kernel's family, the simplest first."""
-        return (_SIMPLICITY.index(self.family), self.degree)
-
-    def kernel(self, X: Matrix) -> Kernel:
-        """The kernel with gamma as a number, from these training rows."""
-        if self.family == "linear":
-            return Linear()
-        scale = RBF(gamma="scale").resolve(as_data(X)).gamma
-        gamma = self.gamma_factor * float(scale)
-        return RBF(gamma=gamma) if self.family == "rbf" else Polynomial(degree=self.degree, gamma=gamma, coef0=1.0)
-
-
-def gamma_of(kernel: Kernel) -> float | None:
-    """Gamma of a kernel as `KernelChoice` makes them; None if the kernel has no gamma."""
-    return float(kernel.gamma) if isinstance(kernel, (RBF, Polynomial)) else None
-
-
-def multiple(factor: float) -> str:
-    """A power of two as people write it: 1/16, 4."""
-    return f"1/{1 / factor:g}" if factor < 1 else f"{factor:g}"
-
-
-def times_usual(factor: float) -> str:
-    """A multiple of the usual gamma in words."""
-    comparison = "" if factor == 1 else f"{multiple(factor)} {'of' if factor < 1 else 'times'} "
-    return f"{comparison}the usual value"
-
-
-KERNELS = (
-    KernelChoice("rbf"),
-    KernelChoice("linear"),
-    KernelChoice("polynomial", degree=2),
-    *(KernelChoice("rbf", gamma_factor=factor) for factor in (1 / 4, 4.0, 1 / 16)),
-)
-"""Gaussian with gamma from 1/16 to 4 times 1/(p · variance), linear, and (gamma xᵀz + 1)².
-
-The most promising first, for the sake of a search that is stopped.
-"""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell of the grid.
-
-    Attributes
-    ----------
-    choice : KernelChoice
-    C : float
-    errors : tuple of float
-        What the answers in each fold cost: wrong ones, or squared deviations.
-    figure : float
-        Figure of merit of all answers, larger is better: accuracy, or R².
-    seconds : float
-    unfinished : tuple of Status
-        How the machines in it ended that are not optimal.
-    epsilon : float or None
-        Half of the width of the tube, in standard deviations of the target; None for classes.
-    """
-
-    choice: KernelChoice
-    C: float
-    errors: tuple[float, ...]
-    figure: float
-    seconds: float
-    unfinished: tuple[Status, ...] = ()
-    epsilon: float | None = None
-
-    @property
-    def setting(self) -> str:
-        """Kernel, C and epsilon, as one calls them; gamma is a number only once there are rows to fit on."""
-        tube = "" if self.epsilon is None else f", epsilon\u00a0=\u00a0{self.epsilon:g}"
-        return f"{self.choice.name}, C\u00a0=\u00a0{self.C:g}{tube}"
-
-    @property
-    def place(self) -> str:
-        """Where the cell is in the grid: its kernel, C, and gamma as a multiple of the usual value."""
-        if self.choice.family == "linear":
-            return self.setting
-        return f"{self.setting}, gamma\u00a0=\u00a0{times_usual(self.choice.gamma_factor)}"
-
-    def setting_with(self, kernel: Kernel) -> str:
-        """The same with gamma's number in the kernel that it became, if that has one."""
-        gamma = gamma_of(kernel)
-        return self.setting if gamma is None else f"{self.setting}, gamma\u00a0=\u00a0{gamma:.3g}"
-
-    @property
-    def error(self) -> float:
-        """What all answers cost."""
-        return sum(self.errors)
-
-    @property
-    def rank(self) -> tuple[float, ...]:
-        """Smallest first: cheaper answers; among equals the simpler kernel, smaller C, smaller gamma, wider tube."""
-        return (self.error, *self.choice.simplicity, self.C, self.choice.gamma_factor, -(self.epsilon or 0.0))
 
 
 @dataclass(frozen=True)

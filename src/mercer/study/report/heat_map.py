@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from mercer.plot import INK, bare, house_style, new_figure, shaded_cells
-from mercer.study.search import Cell, KernelChoice, SearchResult, multiple
+from mercer.study.candidates import Cell, KernelChoice, multiple
+from mercer.study.search import SearchResult
 
 
 def search_heat_map(result: SearchResult, shown: Callable[[float], str]) -> Figure:

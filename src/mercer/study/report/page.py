@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from mercer.persistence import open_atomically
+from mercer.study.candidates import times_usual
 from mercer.study.protocol import Study
 from mercer.study.report import classification, numbers, prose, regression
 from mercer.study.report.numbers import quantity
-from mercer.study.search import times_usual
 from mercer.tables import CategoricalRule, Classes, NumericRule
 
 try:

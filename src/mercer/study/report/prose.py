@@ -9,6 +9,7 @@ from mercer.certificates import LARGE_GAP, Certificate, Status
 from mercer.data import listing
 from mercer.model_selection import Opening
 from mercer.persistence import Model
+from mercer.study.candidates import Cell, gamma_of
 from mercer.study.protocol import Contender, Study
 from mercer.study.report.classification import OfClasses
 from mercer.study.report.numbers import capitalised
@@ -19,7 +20,6 @@ from mercer.study.report.numbers import percent as percent
 from mercer.study.report.numbers import small as small
 from mercer.study.report.phrasing import TaskPhrasing
 from mercer.study.report.regression import OfNumbers
-from mercer.study.search import Cell, gamma_of
 from mercer.tables import DATES, ColumnChoice
 
 ROUNDING = 1e-12
