@@ -60,26 +60,33 @@ def table(tmp_path):
     return tmp_path / "patients.csv"
 
 
+IMPUTED = (
+    "There are missing values in 'age' (5), 'site' (5): they were filled in with the column's median or most frequent "
+    "value, learnt on training rows; --missing drop leaves out 10 of 120 rows instead, --missing error refuses them"
+)
+
+
 @pytest.fixture
 def model(mercer, table):
-    status, _, _ = mercer("fit", "patients.csv", "--target", "outcome", "--missing", "impute", "--out", "m.mercer")
+    status, _, err = mercer("fit", "patients.csv", "--target", "outcome", "--out", "m.mercer")
     assert status == 0
+    assert f"note: {IMPUTED}\n" in err
     return "m.mercer"
 
 
 def test_a_study_from_a_table_to_a_report(mercer, table, tmp_path):
-    status, out, err = mercer(
-        "study", "patients.csv", "--target", "outcome", "--missing", "impute", "--folds", "3", "--out", "results"
-    )
+    status, out, err = mercer("study", "patients.csv", "--target", "outcome", "--folds", "3", "--out", "results")
     assert status == 0
     assert sorted(os.listdir(tmp_path / "results")) == ["model.mercer", "report.html"]
     assert "predicted outcome correctly in" in " ".join(out.split())
     for words in ("support vector machine", "logistic regression", "nearest neighbours", "Certificate: optimal"):
         assert words in out
+    assert IMPUTED in " ".join(out.split())
     assert "Column 'row' was left out: looks like a row identifier" in out
     assert "written: results/report.html" in err
     report = (tmp_path / "results" / "report.html").read_text()
-    assert "mercer study patients.csv --target outcome --missing impute --folds 3 --out results" in report
+    assert "mercer study patients.csv --target outcome --folds 3 --out results" in report
+    assert IMPUTED.partition(";")[0] in html.unescape(report)
     status, out, _ = mercer("verify", "results/model.mercer", "patients.csv")
     assert "opened once (final estimate of the study, 20" in out
     assert status == 0
@@ -376,7 +383,7 @@ def test_python_runs_the_package(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "error: m does not exist\n")
 
 
-STUDY = ("study", "patients.csv", "--missing", "impute", "--target")
+STUDY = ("study", "patients.csv", "--target")
 ERRORS = {
     "no file": (("study", "patient.csv"), "file patient.csv does not exist", "nearby: 'patients.csv'"),
     "no target": (("study", "patients.csv"), "--target COLUMN is missing, the column to predict; see", "study --help"),
@@ -388,8 +395,8 @@ ERRORS = {
         "--task classification",
     ),
     "missing": (
-        ("study", "patients.csv", "--target", "outcome"),
-        "missing values in 'age' (5), 'site' (5), and it was not said what to do with them",
+        ("study", "patients.csv", "--target", "outcome", "--missing", "error"),
+        "missing values in 'age' (5), 'site' (5); --missing impute fills",
         "--missing impute fills them in",
     ),
     "drop": ((*STUDY, "outcome", "--drop", "dos"), "there is no column 'dos'", "did you mean 'dose'?"),

@@ -59,7 +59,7 @@ def fit_model(
 
     Parameters
     ----------
-    table, rows, missing
+    table, rows
         See `encode_training_rows`.
     target : str or None
         Column of classes for classifiers, of numbers for regressors; None for `OneClassSVM` and `SVDD`.
@@ -67,6 +67,8 @@ def fit_model(
         Its parameters are used; a copy of it is fitted.
     keep : iterable of str
         Columns that are used although they look like row identifiers or dates.
+    missing : {"error", "impute"}, default="error"
+        See `TableEncoder`.
 
     Raises
     ------
@@ -88,7 +90,7 @@ def fit_model(
         raise ValueError(f"{type(machine).__name__} needs {needs}, got target={target!r}")
     table = _without_doubtful(as_table(table), target, rows, keep)
     learn = Quantity.learnt if is_regressor(machine) else Classes.learnt
-    training = encode_training_rows(table, target, learn, rows=rows, missing=missing)
+    training = encode_training_rows(table, target, learn, rows=rows, encoder=TableEncoder(missing=missing))
     return _model_of(training, clone(machine).fit(training.X, training.prediction_kind.as_y(training.truth)))
 
 

@@ -40,7 +40,6 @@ from mercer.study.search import SearchResult, search
 from mercer.tables import (
     ColumnChoice,
     Labels,
-    Missing,
     MissingPolicy,
     Table,
     TableEncoder,
@@ -152,7 +151,7 @@ def study(
     task: Task = "auto",
     drop: Iterable[str] = (),
     keep: Iterable[str] = (),
-    missing: MissingPolicy | None = None,
+    missing: MissingPolicy = "impute",
     test_size: float = 0.25,
     n_folds: int = 5,
     seed: int = 0,
@@ -185,8 +184,8 @@ def study(
         Columns not to use.
     keep : iterable of str
         Columns to use although they look like row identifiers or dates.
-    missing : {"impute", "drop"}, optional
-        What to do about missing cells: fill them in, or leave these rows out. None (default) refuses them.
+    missing : {"impute", "error", "drop"}, default="impute"
+        What to do with missing cells: fill them in, refuse the table, or leave out their rows.
     test_size : float, default=0.25
         Share of the rows to seal.
     n_folds : int, default=5
@@ -231,15 +230,15 @@ def study(
     rest, known_rest = used.take(sealed.rest), column_choice.truth.of(table, rest_rows)
     truth = column_choice.truth.values[sealed.rest]
     goal = _goal(known_rest)
-    policy: Missing = "impute" if missing == "impute" else "error"
+    encoder = column_choice.encoder()
     training = encode_training_rows(
-        table.select([*column_choice.features, target]), target, goal.learn, rows=rest_rows, missing=policy
+        table.select([*column_choice.features, target]), target, goal.learn, rows=rest_rows, encoder=encoder
     )
     if not isinstance(known, Labels):
         sealed.check(lambda rows: check_judging_numbers(target, column_choice.truth.values[rows]))
     sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
     tell(StageProgress("comparison with simpler methods"))
-    folds = encoded_folds(rest, truth, stratified_folds(known_rest.strata(n_folds), n_folds, seed), policy)
+    folds = encoded_folds(rest, truth, stratified_folds(known_rest.strata(n_folds), n_folds, seed), encoder)
     others = [choose(folds, goal) for choose in goal.rivals]
     clock.lap("choosing the machines to compare with")
 

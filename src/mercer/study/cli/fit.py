@@ -141,6 +141,8 @@ def fit_command(
         why = "there was no time for probabilities" if out_of_time else "interrupted"
         raise Failure(why, f"{path} is as it was", 1 if out_of_time else INTERRUPTED)
     save_model(path, model)
+    for note in column_choice.notes:
+        say("note", str(note))
     for reason, columns in left_out(column_choice, model).items():
         if reason != DATES:  # of which there has been a warning
             say("note", why_left_out(reason, columns))

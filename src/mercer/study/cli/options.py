@@ -48,7 +48,11 @@ keep_option = click.option(
 
 
 missing_option = click.option(
-    "--missing", type=click.Choice(["impute", "drop"]), help="Fill missing cells in, or leave their rows out."
+    "--missing",
+    type=click.Choice(["impute", "error", "drop"]),
+    default="impute",
+    show_default=True,
+    help="Fill missing cells in, refuse the table, or leave their rows out.",
 )
 
 

@@ -56,7 +56,7 @@ def print_study(study: Study) -> None:
         *others,
         phrasing.details(study),
         prose.numbers(study.model),
-        *map(in_options, prose.cautions(study)),
+        *map(in_options, prose.cautions(study, with_remedies=True)),
     ):
         out.print(paragraph)
         if isinstance(paragraph, str):

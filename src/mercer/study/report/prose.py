@@ -201,12 +201,13 @@ def numbers(model: Model) -> str:
     )
 
 
-def cautions(study: Study) -> list[str]:
-    """What a careful reader should know before trusting the figures."""
+def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
+    """What a careful reader should know before trusting the figures; with the options that change it, if asked."""
     notes = []
     found, column_choice = study.search, study.column_choice
     if column_choice.truth.reading:
         notes.append(capitalised(column_choice.truth.reading))
+    notes += [f"{note if with_remedies else note.text}." for note in column_choice.notes]
     if found.stopped:
         why = {"interrupted": "interrupted", "time limit": "ended by its time limit"}[found.stopped]
         notes.append(
