@@ -453,7 +453,7 @@ def test_numbers_with_rare_values_may_be_no_classes(mercer, tmp_path, values, op
     frame.to_csv(tmp_path / "shells.csv", index=False)
     status, _, err = mercer("study", "shells.csv", "--target", "rings", *options)
     assert (status, err.count("\n")) == (1, 1)
-    assert f"every class needs 8 rows for a test part of 0.25 and 5 folds, but '{values[-1]}' (1) has fewer; " in err
+    assert f"every class needs 8 rows for a test part of 0.25 and 5 folds, but '{values[-1]}.0' (1) has fewer; " in err
     note = "; the numbers of the target were taken for classes: if they are a quantity, say --task regression; else le"
     assert (note in err) == (len(values) > 2)
     assert err.endswith("leave out or merge the rare classes, or change --folds or --test-size\n")

@@ -219,6 +219,8 @@ def study(
     check_number("tol", tol, above=0.0, finite=True)
     known = read_target(table, target, task)
     _check_enough(known, table.is_numeric(target), test_size, n_folds)
+    if isinstance(known, Labels):
+        table = table.as_written(target)
     sealed = SealedTest(known.strata(rows_enough(test_size, n_folds)), test_size=test_size, seed=seed)
     column_choice = choose_columns(
         table, known, open_rows=known.rows[sealed.rest], drop=drop, keep=keep, missing=missing
