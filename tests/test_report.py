@@ -16,7 +16,7 @@ from mercer.model_selection.metrics import Interval
 from mercer.persistence import fit_model
 from mercer.study.candidates import KernelChoice
 from mercer.study.protocol import study
-from mercer.study.report import classification, numbers, prose
+from mercer.study.report import classification, numbers, prose, search_prose
 from mercer.study.report.heat_map import search_heat_map
 from mercer.study.report.page import render, write_report
 
@@ -347,30 +347,34 @@ def test_ties(mixed, n_ties, sentence):
 @pytest.mark.parametrize(
     ("n_stopped", "note"),
     [
-        (1, "1 candidate ended before the optimum was reached and was judged as it stood: {0} ({1})."),
-        (2, "2 candidates ended before the optimum was reached and were judged as they stood: {0} ({1}); {2} ({1})."),
+        (1, "1 candidate was not trained to the end and was judged as it stood: {0} ({1})."),
+        (2, "2 candidates were not trained to the end and were judged as they stood: {0} ({1}); {2} ({1})."),
     ],
 )
 def test_candidates_that_did_not_reach_the_optimum(mixed, n_stopped, note):
     ended = (Status.MAX_ITER, Status.STALLED, Status.MAX_ITER)
     cells = tuple(replace(cell, unfinished=ended * (j < n_stopped)) for j, cell in enumerate(mixed.search.cells))
     found = replace(mixed, search=replace(mixed.search, cells=cells))
-    how = "2 machines ended as “max_iter”, 1 machine ended as “stalled”"
-    assert note.format(cells[0].place, how, cells[1].place) in prose.cautions(found)
+    how = "2 machines took too long, 1 machine could not be improved because of rounding errors"
+    (said,) = [caution for caution in prose.cautions(found) if caution.startswith(note[:20])]
+    chosen = found.search.best in cells[:n_stopped]
+    end = "One of them was chosen: a smaller C may be as good." if chosen else "None was chosen."
+    assert said == f"{note.format(cells[0].place, how, cells[1].place)} {end}"
+    assert "max_iter" not in said
     shown = [
         text.get_text()
         for axes in search_heat_map(found.search, prose.phrasing_of(found).short_figure).axes
         for text in axes.texts
     ]
     assert sum(text.endswith("*") for text in shown) == n_stopped
-    star = "a star those that ended before the optimum was reached"
+    star = "a star marks those that were not trained to the end"
     assert (star in Page(render(found)).text, star in Page(render(mixed)).text) == (True, False)
 
 
 def test_of_many_candidates_that_did_not_reach_the_optimum_some_are_named(mixed):
     cells = tuple(replace(cell, unfinished=(Status.STALLED,)) for cell in mixed.search.cells)
     note = prose.cautions(replace(mixed, search=replace(mixed.search, cells=cells)))
-    assert any(caution.endswith(f"; and {len(cells) - prose.MAX_UNFINISHED} more.") for caution in note)
+    assert any(f"; and {len(cells) - search_prose.MAX_UNFINISHED} more. One of them was chosen" in one for one in note)
 
 
 def test_an_extended_grid_is_reported(mixed):
@@ -401,7 +405,7 @@ def test_what_is_certified_and_what_is_not(mixed):
         "percent. A smaller C, or a "
         "tolerance for the gap (tol_gap of mercer.SVC, --tol-gap of mercer fit), makes it small, too."
     )
-    assert "is not certified optimal but ended as “time_limit”" in prose.certainty(
+    assert "is not certified optimal (relative duality gap" in prose.certainty(
         certified(mixed.model, status=Status.TIME_LIMIT)
     )
     page = Page(render(replace(mixed, model=model))).text
@@ -437,7 +441,7 @@ STALLED = {
 def test_why_a_fit_stalled(mixed, case):
     changes, sentence = STALLED[case]
     text = prose.certainty(certified(mixed.model, status=Status.STALLED, **changes))
-    assert text.startswith("The machine is not certified optimal but ended as “stalled”")
+    assert text.startswith("The machine is not certified optimal (relative")
     assert sentence in text
 
 

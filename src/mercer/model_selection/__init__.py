@@ -10,6 +10,7 @@ from mercer.model_selection.regression_metrics import Deviations as Deviations
 from mercer.model_selection.regression_metrics import r2_difference as r2_difference
 from mercer.model_selection.seal import Opening as Opening
 from mercer.model_selection.seal import SealedTest as SealedTest
+from mercer.model_selection.search.racing import hardly_best as hardly_best
 from mercer.model_selection.splits import MIN_ROWS_A_FOLD as MIN_ROWS_A_FOLD
 from mercer.model_selection.splits import MIN_TEST_ROWS as MIN_TEST_ROWS
 from mercer.model_selection.splits import check_class_counts as check_class_counts
