@@ -77,7 +77,7 @@ def model(mercer, table):
 def test_a_study_from_a_table_to_a_report(mercer, table, tmp_path):
     status, out, err = mercer("study", "patients.csv", "--target", "outcome", "--folds", "3", "--out", "results")
     assert status == 0
-    assert sorted(os.listdir(tmp_path / "results")) == ["model.mercer", "report.html"]
+    assert sorted(os.listdir(tmp_path / "results")) == ["mercer-looks.jsonl", "model.mercer", "report.html"]
     assert "predicted outcome correctly in" in " ".join(out.split())
     for words in ("support vector machine", "logistic regression", "nearest neighbours", "Certificate: optimal"):
         assert words in out
@@ -99,7 +99,7 @@ def test_the_folder_is_named_after_the_table(mercer, tmp_path):
     assert status == 0
     assert "mean over classes," in out
     assert "which has no interval" in out
-    assert sorted(os.listdir(tmp_path / "clouds-study")) == ["model.mercer", "report.html"]
+    assert sorted(os.listdir(tmp_path / "clouds-study")) == ["mercer-looks.jsonl", "model.mercer", "report.html"]
 
 
 def test_svmlight_needs_no_target(mercer, tmp_path):

@@ -35,6 +35,7 @@ from mercer.solvers import StageProgress, fit_progress
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Chosen, Fold, encoded_folds, fit_quietly
 from mercer.study.goal import Answer, Goal
+from mercer.study.ledger import Looks
 from mercer.study.regression import ToEstimate
 from mercer.study.search import SearchResult, search
 from mercer.tables import (
@@ -157,6 +158,7 @@ def study(
     seed: int = 0,
     tol: float = 1e-4,
     max_seconds: float | None = None,
+    looks: Looks | None = None,
     progress: Callable[[StageProgress], None] | None = None,
 ) -> Study:
     """Find, certify and honestly evaluate a support vector machine for a table.
@@ -196,6 +198,8 @@ def study(
         KKT violation to which the final machine is solved.
     max_seconds : float, optional
         The search ends then, and the study goes on with the best cell finished so far.
+    looks : Looks, optional
+        Earlier looks at these rows, and the ledger to which this one is added before the seal is opened.
     progress : callable, optional
         Called with a `StageProgress` now and then.
 
@@ -254,6 +258,8 @@ def study(
     trained = [_trained_svm(goal, found, model, clock.seconds["final fit and certificate"])]
     trained += [_trained_other(goal, chosen, model.encoder, rest, truth) for chosen in others]
     tell(StageProgress("sealed rows"))
+    if looks is not None:
+        looks.record(sealed, column_choice.rows, seed)
     contenders, test_rows, opening = _opened(sealed, column_choice, used, goal, trained)
     clock.lap("comparison and test")
     return Study(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from mercer.certificates import LARGE_GAP, Certificate, Status
@@ -12,7 +13,7 @@ from mercer.study.candidates import Cell, gamma_of
 from mercer.study.protocol import Contender, Study
 from mercer.study.report import search_prose
 from mercer.study.report.classification import OfClasses
-from mercer.study.report.numbers import capitalised
+from mercer.study.report.numbers import capitalised, ordinal
 from mercer.study.report.numbers import count as count
 from mercer.study.report.numbers import duration as duration
 from mercer.study.report.numbers import interval as interval
@@ -220,7 +221,11 @@ def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
         )
     notes += phrasing_of(study).cautions(study)
     if not study.opening.clean:
-        notes.append("The sealed rows had been looked at before, so the test figures may be too good.")
+        notes.append(
+            f"There were earlier looks at these rows: {_listed(study.sealed.openings[: study.opening.number - 1])}. "
+            "Another seed or split does not make rows new, and a choice that was made after a look makes the next "
+            "figures too good. A clean estimate needs rows that were never looked at."
+        )
     return notes
 
 
@@ -253,11 +258,40 @@ def looked_at(opening: Opening) -> str:
     )
 
 
+def before_the_look(earlier: Sequence[Opening]) -> str:
+    """A clause about earlier looks, for the start of a study."""
+    return (
+        f"this study will be the {ordinal(len(earlier) + 1)} look at these rows, so its test figures will be no clean "
+        f"estimate; earlier looks: {_listed(earlier)}"
+    )
+
+
+def which_look(study: Study) -> str:
+    """Which look at these rows this is, if it is not the first one; a sentence that follows the headline."""
+    if study.opening.clean:
+        return ""
+    return (
+        f"This was the {ordinal(study.opening.number)} look at these rows, so the figure is no clean estimate: it is "
+        "too good if anything was chosen after an earlier look."
+    )
+
+
+MAX_LOOKS = 4
+"""Earlier looks that are listed."""
+
+
+def _listed(looks: Sequence[Opening]) -> str:
+    """Earlier looks, the last ones if there are many."""
+    shown = "; ".join(f"{one.time:%Y-%m-%d %H:%M} UTC, {one.purpose}" for one in looks[-MAX_LOOKS:])
+    more = len(looks) - MAX_LOOKS
+    return shown if more <= 0 else f"{more} before, and {shown}"
+
+
 def summary(study: Study) -> list[str]:
     """The paragraphs at the top of the report."""
     phrasing = phrasing_of(study)
     return [
-        phrasing.headline(study),
+        f"{phrasing.headline(study)} {which_look(study)}".strip(),
         phrasing.comparison(study),
         worth(study),
         choice(study),
