@@ -376,6 +376,25 @@ def test_doctor_and_version_and_help(mercer):
     assert "None" not in out
 
 
+def test_the_doctor_examines_a_table(mercer, table, tmp_path):
+    frame = pd.read_csv(table)
+    frame = frame.assign(code=frame["outcome"].map({"ill": "i", "well": "w"}))
+    frame.loc[:2, ["outcome", "code"]] = ["dead", "d"]
+    frame.to_csv(tmp_path / "leak.csv", index=False)
+    status, out, err = mercer("doctor", "leak.csv", "--target", "outcome", "--missing", "impute")
+    assert (status, err) == (0, "")
+    words = " ".join(out.split())
+    assert "error mercer study refuses this table: every class needs 8 rows" in words
+    assert "Remedy: leave out or merge the rare classes, or change --folds or --test-size." in words
+    assert "doubt Column 'code' alone predicts the target in 100% of the rows" in words
+    assert "Leave it out with --drop code, unless it is known when a prediction is made." in words
+    assert [line.split()[0] for line in out.splitlines() if line[0] != " "][:3] == ["error", "doubt", "caution"]
+    status, out, _ = mercer("doctor", "patients.csv", "--target", "outcome", "--missing", "impute", "--nu", "0.99")
+    assert "doubt" not in out
+    assert "0.99 is infeasible" in " ".join(out.split())
+    assert mercer("doctor", "--target", "outcome")[0] == 2
+
+
 @pytest.mark.full
 def test_python_runs_the_package(tmp_path):
     command = [sys.executable, "-m", "mercer", "predict", "m", "t.csv"]
