@@ -1,17 +1,23 @@
 """The search of a study in rounds: all candidates on few rows, the better ones on more rows."""
 
+import io
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
+from generated import three_classes
 from mercer.model_selection.splits import stratified_folds
 from mercer.solvers import Interruption
 from mercer.study.candidates import KERNELS, Candidate, Cell, KernelChoice
 from mercer.study.classification import ToClassify
+from mercer.study.cli.progress import ConsoleProgress
 from mercer.study.contenders import Fold, encoded_folds
+from mercer.study.plan import SearchPlan, plan_search
+from mercer.study.protocol import study
 from mercer.study.refinement import neighbours
 from mercer.study.regression import ToEstimate
 from mercer.study.report import search_prose
@@ -181,3 +187,33 @@ def test_rounds_in_words(searched):
     )
     assert search_prose.ended_early(early).startswith("The search was ended by its time limit after all")
     assert search_prose.ended_early(found) == ""
+
+
+def test_the_plan_in_words():
+    plan = SearchPlan((1695, 6783, 27132), (36, 12, 4), 5, 300.0, None)
+    rounds = (
+        "36 candidates in 5 folds with 1,695 training rows each, then the best 12 with 6,783, then the best 4 with "
+    )
+    assert str(plan) == f"{rounds}27,132; about 5 min"
+    assert str(replace(plan, max_seconds=90.0)).endswith("; about 5 min to the end, and at most 90 s are allowed")
+    assert str(replace(plan, max_seconds=900.0)).endswith("; about 5 min")
+
+
+def test_the_plan_has_a_smaller_first_round_if_the_time_is_short(monkeypatch):
+    monkeypatch.setattr("mercer.study.plan.FEWEST_ROWS", 20)
+    monkeypatch.setattr("mercer.study.plan._probe", lambda *arguments: 1.0)
+    folds, goal = bent("numbers")
+    assert plan_search(folds, goal) == SearchPlan((300,), (48,), 3, 3.0 * 3 * 48, None)
+    assert plan_search(folds, goal, max_seconds=4 * 3.0 * 3 * 48).sizes == (300,)
+    for max_seconds in (400.0, 1.0):  # one step down would be too few rows for another one
+        plan = plan_search(folds, goal, max_seconds=max_seconds)
+        assert (plan.sizes, plan.n_candidates) == ((75, 300), (48, 12))
+    assert plan.seconds == pytest.approx(3.0 * 3 * (48 / 16 + 12))
+
+
+def test_the_plan_is_printed_before_the_search():
+    stream = io.StringIO()
+    with ConsoleProgress(Console(file=stream, width=300)) as progress:
+        study(three_classes(), "kind", n_folds=2, max_seconds=60.0, progress=progress)
+    first = stream.getvalue().splitlines()[0]
+    assert first.startswith("search: 36 candidates in 2 folds with 33 training rows each; about ")

@@ -36,6 +36,7 @@ from mercer.study.classification import ToClassify
 from mercer.study.contenders import Chosen, Fold, encoded_folds, fit_quietly
 from mercer.study.goal import Answer, Goal
 from mercer.study.ledger import Looks
+from mercer.study.plan import PLAN, SearchPlan, plan_search
 from mercer.study.regression import ToEstimate
 from mercer.study.search import SearchResult, search
 from mercer.tables import (
@@ -245,11 +246,13 @@ def study(
     sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
     tell(StageProgress("comparison with simpler methods"))
     folds = encoded_folds(rest, truth, stratified_folds(known_rest.strata(n_folds), n_folds, seed), encoder)
+    plan = plan_search(folds, goal, max_seconds=max_seconds)
+    tell(StageProgress(PLAN, note=str(plan)))
     others = [choose(folds, goal) for choose in goal.rivals]
     clock.lap("choosing the machines to compare with")
 
     left = None if max_seconds is None else max(0.0, max_seconds - (time.perf_counter() - began))
-    found = _searched(folds, goal, left, progress)
+    found = _searched(folds, goal, plan, left, progress)
     clock.lap("search")
 
     model = _refit(goal, training, found, tol, tell)
@@ -332,11 +335,15 @@ def versions() -> dict[str, str]:
 
 
 def _searched(
-    folds: list[Fold], goal: Goal, max_seconds: float | None, progress: Callable[[StageProgress], None] | None
+    folds: list[Fold],
+    goal: Goal,
+    plan: SearchPlan,
+    max_seconds: float | None,
+    progress: Callable[[StageProgress], None] | None,
 ) -> SearchResult:
     """The search. A first Ctrl-C ends it with what it has found, a second one the study."""
     interruption = solvers.Interruption()
-    found = search(folds, goal, max_seconds=max_seconds, interruption=interruption, progress=progress)
+    found = search(folds, goal, sizes=plan.sizes, max_seconds=max_seconds, interruption=interruption, progress=progress)
     if interruption.insisted:
         raise KeyboardInterrupt
     return found
