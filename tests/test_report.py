@@ -187,6 +187,33 @@ def test_the_file_is_written_whole_or_not_at_all(mixed, tmp_path, monkeypatch):
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
 
 
+def test_a_leak_stands_before_the_headline_and_the_table_is_pictured(mixed):
+    frame = mixed_frame(160).assign(code=lambda one: one["outcome"].str[:1])
+    found = study(frame, "outcome", n_folds=3)
+    page = Page(render(found)).text
+    words = "Column 'code' alone predicts the target in 100% of the rows"
+    assert page.index(words) < page.index("sealed away before anything was learnt")
+    assert [finding.columns for finding in prose.doubts(found)] == [("code",)]
+    assert prose.doubts(mixed) == []
+    assert "Before you read the figures" not in render(mixed)
+    box = page[page.index("What the table looks like") : page.index("The data")]
+    assert words in box
+    for name in ("age", "dose", "site", "smoker", "code"):
+        assert f" {name} " in box
+    assert "2 values, mostly “" in box
+
+
+def test_sealed_rows_have_no_part_in_the_examination():
+    frame = mixed_frame(160)
+    found = study(frame, "outcome", n_folds=3)
+    frame.loc[found.test_rows, "dose"] = 1e6
+    again = study(frame, "outcome", n_folds=3)
+    assert [str(finding) for finding in again.examination.findings] == [
+        str(finding) for finding in found.examination.findings
+    ]
+    assert [one.high for one in again.examination.histograms] == [one.high for one in found.examination.histograms]
+
+
 def test_cautions(mixed, three):
     notes = " ".join(prose.cautions(mixed))
     assert "The test part is small" in notes

@@ -34,6 +34,7 @@ from mercer.persistence import Model, TrainingSet, encode_training_rows
 from mercer.solvers import StageProgress, fit_progress
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Chosen, Fold, encoded_folds, fit_quietly
+from mercer.study.examination import Examination, examine
 from mercer.study.goal import Answer, Goal
 from mercer.study.ledger import Looks
 from mercer.study.plan import PLAN, SearchPlan, plan_search
@@ -84,6 +85,8 @@ class Study:
     target : str
     intake : Intake
         Which rows and columns were used, and why not the others.
+    examination : Examination
+        What the rows that are not sealed look like. No choice depends on it.
     n_folds, test_size, seed
         The protocol.
     search : SearchResult
@@ -110,6 +113,7 @@ class Study:
 
     target: str
     column_choice: ColumnChoice
+    examination: Examination
     n_folds: int
     test_size: float
     seed: int
@@ -237,6 +241,7 @@ def study(
     rest, known_rest = used.take(sealed.rest), column_choice.truth.of(table, rest_rows)
     truth = column_choice.truth.values[sealed.rest]
     goal = _goal(known_rest)
+    examination = examine(table, known_rest, column_choice.features)
     encoder = column_choice.encoder()
     training = encode_training_rows(
         table.select([*column_choice.features, target]), target, goal.learn, rows=rest_rows, encoder=encoder
@@ -268,6 +273,7 @@ def study(
     return Study(
         target=target,
         column_choice=column_choice,
+        examination=examination,
         n_folds=n_folds,
         test_size=test_size,
         seed=seed,

@@ -51,6 +51,7 @@ def print_study(study: Study) -> None:
         grid.add_row(Text(f"{one.name}\n{one.setting}"), *phrasing.cells(one))
     first, *others = prose.summary(study)
     for paragraph in (
+        *map(str, prose.doubts(study)),
         first,
         grid,
         *others,

@@ -9,7 +9,7 @@ from typing import Any
 from mercer.persistence import open_atomically
 from mercer.study.candidates import times_usual
 from mercer.study.protocol import Study
-from mercer.study.report import classification, numbers, prose, regression, search_prose
+from mercer.study.report import classification, examination, numbers, prose, regression, search_prose
 from mercer.study.report.numbers import quantity
 from mercer.tables import CategoricalRule, Classes, NumericRule
 
@@ -68,6 +68,8 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         search_prose=search_prose,
         in_rounds=search_prose.rounds(study.search),
         phrasing=phrasing,
+        look=examination,
+        doubts=prose.doubts(study),
         numbers=regression,
         margins=classification.margins,
         losses=classification.losses(study),

@@ -10,6 +10,7 @@ from mercer.data import listing
 from mercer.model_selection import Opening
 from mercer.persistence import Model
 from mercer.study.candidates import Cell, gamma_of
+from mercer.study.examination import Finding, Weight
 from mercer.study.protocol import Contender, Study
 from mercer.study.report import search_prose
 from mercer.study.report.classification import OfClasses
@@ -200,6 +201,11 @@ def numbers(model: Model) -> str:
     )
 
 
+def doubts(study: Study) -> list[Finding]:
+    """What makes the headline doubtful: it must be read before the headline."""
+    return study.examination.with_weight(Weight.DOUBT)
+
+
 def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
     """What a careful reader should know before trusting the figures; with the options that change it, if asked."""
     notes = []
@@ -220,6 +226,7 @@ def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
             "value was tried there, and none beyond it."
         )
     notes += phrasing_of(study).cautions(study)
+    notes += map(str, study.examination.with_weight(Weight.CAUTION))
     if not study.opening.clean:
         notes.append(
             f"There were earlier looks at these rows: {_listed(study.sealed.openings[: study.opening.number - 1])}. "
