@@ -15,6 +15,7 @@ DEMO = build/demo
 .SECONDARY: # keeps the stamps that only other stamps ask for
 
 demo: $(VENV)/.mercer
+	rm -rf $(DEMO)
 	$(BIN)/python examples/breast_cancer_table.py $(DEMO)/breast_cancer.csv
 	$(BIN)/mercer study $(DEMO)/breast_cancer.csv --target diagnosis --out $(DEMO)/study
 	@echo; echo "Open the report: $(DEMO)/study/report.html"

@@ -60,26 +60,33 @@ def table(tmp_path):
     return tmp_path / "patients.csv"
 
 
+IMPUTED = (
+    "There are missing values in 'age' (5), 'site' (5): they were filled in with the column's median or most frequent "
+    "value, learnt on training rows; --missing drop leaves out 10 of 120 rows instead, --missing error refuses them"
+)
+
+
 @pytest.fixture
 def model(mercer, table):
-    status, _, _ = mercer("fit", "patients.csv", "--target", "outcome", "--missing", "impute", "--out", "m.mercer")
+    status, _, err = mercer("fit", "patients.csv", "--target", "outcome", "--out", "m.mercer")
     assert status == 0
+    assert f"note: {IMPUTED}\n" in err
     return "m.mercer"
 
 
 def test_a_study_from_a_table_to_a_report(mercer, table, tmp_path):
-    status, out, err = mercer(
-        "study", "patients.csv", "--target", "outcome", "--missing", "impute", "--folds", "3", "--out", "results"
-    )
+    status, out, err = mercer("study", "patients.csv", "--target", "outcome", "--folds", "3", "--out", "results")
     assert status == 0
-    assert sorted(os.listdir(tmp_path / "results")) == ["model.mercer", "report.html"]
+    assert sorted(os.listdir(tmp_path / "results")) == ["mercer-looks.jsonl", "model.mercer", "report.html"]
     assert "predicted outcome correctly in" in " ".join(out.split())
     for words in ("support vector machine", "logistic regression", "nearest neighbours", "Certificate: optimal"):
         assert words in out
+    assert IMPUTED in " ".join(out.split())
     assert "Column 'row' was left out: looks like a row identifier" in out
     assert "written: results/report.html" in err
     report = (tmp_path / "results" / "report.html").read_text()
-    assert "mercer study patients.csv --target outcome --missing impute --folds 3 --out results" in report
+    assert "mercer study patients.csv --target outcome --folds 3 --out results" in report
+    assert IMPUTED.partition(";")[0] in html.unescape(report)
     status, out, _ = mercer("verify", "results/model.mercer", "patients.csv")
     assert "opened once (final estimate of the study, 20" in out
     assert status == 0
@@ -92,7 +99,7 @@ def test_the_folder_is_named_after_the_table(mercer, tmp_path):
     assert status == 0
     assert "mean over classes," in out
     assert "which has no interval" in out
-    assert sorted(os.listdir(tmp_path / "clouds-study")) == ["model.mercer", "report.html"]
+    assert sorted(os.listdir(tmp_path / "clouds-study")) == ["mercer-looks.jsonl", "model.mercer", "report.html"]
 
 
 def test_svmlight_needs_no_target(mercer, tmp_path):
@@ -369,6 +376,25 @@ def test_doctor_and_version_and_help(mercer):
     assert "None" not in out
 
 
+def test_the_doctor_examines_a_table(mercer, table, tmp_path):
+    frame = pd.read_csv(table)
+    frame = frame.assign(code=frame["outcome"].map({"ill": "i", "well": "w"}))
+    frame.loc[:2, ["outcome", "code"]] = ["dead", "d"]
+    frame.to_csv(tmp_path / "leak.csv", index=False)
+    status, out, err = mercer("doctor", "leak.csv", "--target", "outcome", "--missing", "impute")
+    assert (status, err) == (0, "")
+    words = " ".join(out.split())
+    assert "error mercer study refuses this table: every class needs 8 rows" in words
+    assert "Remedy: leave out or merge the rare classes, or change --folds or --test-size." in words
+    assert "doubt Column 'code' alone predicts the target in 100% of the rows" in words
+    assert "Leave it out with --drop code, unless it is known when a prediction is made." in words
+    assert [line.split()[0] for line in out.splitlines() if line[0] != " "][:3] == ["error", "doubt", "caution"]
+    status, out, _ = mercer("doctor", "patients.csv", "--target", "outcome", "--missing", "impute", "--nu", "0.99")
+    assert "doubt" not in out
+    assert "0.99 is infeasible" in " ".join(out.split())
+    assert mercer("doctor", "--target", "outcome")[0] == 2
+
+
 @pytest.mark.full
 def test_python_runs_the_package(tmp_path):
     command = [sys.executable, "-m", "mercer", "predict", "m", "t.csv"]
@@ -376,7 +402,7 @@ def test_python_runs_the_package(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "error: m does not exist\n")
 
 
-STUDY = ("study", "patients.csv", "--missing", "impute", "--target")
+STUDY = ("study", "patients.csv", "--target")
 ERRORS = {
     "no file": (("study", "patient.csv"), "file patient.csv does not exist", "nearby: 'patients.csv'"),
     "no target": (("study", "patients.csv"), "--target COLUMN is missing, the column to predict; see", "study --help"),
@@ -388,8 +414,8 @@ ERRORS = {
         "--task classification",
     ),
     "missing": (
-        ("study", "patients.csv", "--target", "outcome"),
-        "missing values in 'age' (5), 'site' (5), and it was not said what to do with them",
+        ("study", "patients.csv", "--target", "outcome", "--missing", "error"),
+        "missing values in 'age' (5), 'site' (5); --missing impute fills",
         "--missing impute fills them in",
     ),
     "drop": ((*STUDY, "outcome", "--drop", "dos"), "there is no column 'dos'", "did you mean 'dose'?"),
@@ -446,7 +472,7 @@ def test_numbers_with_rare_values_may_be_no_classes(mercer, tmp_path, values, op
     frame.to_csv(tmp_path / "shells.csv", index=False)
     status, _, err = mercer("study", "shells.csv", "--target", "rings", *options)
     assert (status, err.count("\n")) == (1, 1)
-    assert f"every class needs 8 rows for a test part of 0.25 and 5 folds, but '{values[-1]}' (1) has fewer; " in err
+    assert f"every class needs 8 rows for a test part of 0.25 and 5 folds, but '{values[-1]}.0' (1) has fewer; " in err
     note = "; the numbers of the target were taken for classes: if they are a quantity, say --task regression; else le"
     assert (note in err) == (len(values) > 2)
     assert err.endswith("leave out or merge the rare classes, or change --folds or --test-size\n")

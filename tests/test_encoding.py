@@ -308,14 +308,17 @@ def test_rows_with_missing_cells_can_be_dropped():
     assert column_choice.missing_cells == {"age": 5, "site": 5}
     assert len(column_choice.rows) == frame.dropna().shape[0]
     assert column_choice.rows_dropped == {"cells missing": 120 - len(column_choice.rows)}
-    assert taken_in(as_table(mixed_frame()), "outcome", missing="drop").missing == "none"
+    assert str(column_choice.notes[0]).startswith(
+        "Because of missing values in 'age' (5), 'site' (5), 10 of 120 rows were left out; missing=impute fills"
+    )
+    assert taken_in(as_table(mixed_frame()), "outcome", missing="drop").notes == []
 
 
 REFUSED = {
     "no such target": (dict(target="outcom"), "there is no column 'outcom'", "did you mean 'outcome'?"),
     "missing cells": (
-        dict(),
-        "missing values in 'age' (5), 'site' (5), and it was not said what to do with them",
+        dict(missing="error"),
+        "missing values in 'age' (5), 'site' (5)",
         "missing=impute fills them in",
     ),
     "regression of text": (
@@ -430,6 +433,16 @@ def test_unseen_categories_are_counted():
     many = TableEncoder(max_levels=2).fit(table_of(t=text("a", "b", "c")))
     # The unknown level might be one of the rare levels that were not stored.
     assert many.unseen(table_of(t=text("d"))) == {}
+
+
+def test_cells_that_are_missing_for_the_first_time_are_counted():
+    encoder = TableEncoder(missing="impute").fit(
+        table_of(x=[1.0, 2.0, 4.0], y=[1.0, np.nan, 2.0], t=text("a", "b", "a"))
+    )
+    assert encoder.describe_unseen(table_of(x=[np.nan, 2.0], y=[np.nan, 1.0], t=text(None, None))) == [
+        "column 'x' is empty in 1 of 2 rows, and was in none in training; the median 2 stands in",
+        "column 't' is empty in 2 of 2 rows, and was in none in training; the most frequent value 'a' stands in",
+    ]
 
 
 def test_empty_targets_and_only_targets():

@@ -20,6 +20,7 @@ from mercer.study.regression import PENALTIES, ToEstimate, choose_mean, choose_n
 from mercer.study.report import prose, regression
 from mercer.study.report.page import render
 from mercer.study.search import search
+from mercer.tables.encoding import TableEncoder
 from mercer.tables.table import Table, TableError, as_table
 from mercer.tables.target import read_target
 
@@ -43,7 +44,7 @@ def folds_of(frame, n_folds=3):
     table = as_table(frame)
     truth = read_target(table, "pay")
     splits = stratified_folds(truth.strata(n_folds), n_folds, 0)
-    return encoded_folds(table.without(["pay"]), truth.values, splits, "error"), ToEstimate("pay", truth.values)
+    return encoded_folds(table.without(["pay"]), truth.values, splits, TableEncoder()), ToEstimate("pay", truth.values)
 
 
 def test_a_study_of_numbers(found):

@@ -3,7 +3,6 @@
 import os
 import re
 from dataclasses import replace
-from functools import partial
 from html.parser import HTMLParser
 
 import numpy as np
@@ -17,7 +16,7 @@ from mercer.model_selection.metrics import Interval
 from mercer.persistence import fit_model
 from mercer.study.candidates import KernelChoice
 from mercer.study.protocol import study
-from mercer.study.report import classification, numbers, prose
+from mercer.study.report import classification, numbers, prose, search_prose
 from mercer.study.report.heat_map import search_heat_map
 from mercer.study.report.page import render, write_report
 
@@ -188,6 +187,33 @@ def test_the_file_is_written_whole_or_not_at_all(mixed, tmp_path, monkeypatch):
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
 
 
+def test_a_leak_stands_before_the_headline_and_the_table_is_pictured(mixed):
+    frame = mixed_frame(160).assign(code=lambda one: one["outcome"].str[:1])
+    found = study(frame, "outcome", n_folds=3)
+    page = Page(render(found)).text
+    words = "Column 'code' alone predicts the target in 100% of the rows"
+    assert page.index(words) < page.index("sealed away before anything was learnt")
+    assert [finding.columns for finding in prose.doubts(found)] == [("code",)]
+    assert prose.doubts(mixed) == []
+    assert "Before you read the figures" not in render(mixed)
+    box = page[page.index("What the table looks like") : page.index("The data")]
+    assert words in box
+    for name in ("age", "dose", "site", "smoker", "code"):
+        assert f" {name} " in box
+    assert "2 values, mostly “" in box
+
+
+def test_sealed_rows_have_no_part_in_the_examination():
+    frame = mixed_frame(160)
+    found = study(frame, "outcome", n_folds=3)
+    frame.loc[found.test_rows, "dose"] = 1e6
+    again = study(frame, "outcome", n_folds=3)
+    assert [str(finding) for finding in again.examination.findings] == [
+        str(finding) for finding in found.examination.findings
+    ]
+    assert [one.high for one in again.examination.histograms] == [one.high for one in found.examination.histograms]
+
+
 def test_cautions(mixed, three):
     notes = " ".join(prose.cautions(mixed))
     assert "The test part is small" in notes
@@ -348,30 +374,34 @@ def test_ties(mixed, n_ties, sentence):
 @pytest.mark.parametrize(
     ("n_stopped", "note"),
     [
-        (1, "1 candidate ended before the optimum was reached and was judged as it stood: {0} ({1})."),
-        (2, "2 candidates ended before the optimum was reached and were judged as they stood: {0} ({1}); {2} ({1})."),
+        (1, "1 candidate was not trained to the end and was judged as it stood: {0} ({1})."),
+        (2, "2 candidates were not trained to the end and were judged as they stood: {0} ({1}); {2} ({1})."),
     ],
 )
 def test_candidates_that_did_not_reach_the_optimum(mixed, n_stopped, note):
     ended = (Status.MAX_ITER, Status.STALLED, Status.MAX_ITER)
     cells = tuple(replace(cell, unfinished=ended * (j < n_stopped)) for j, cell in enumerate(mixed.search.cells))
     found = replace(mixed, search=replace(mixed.search, cells=cells))
-    how = "2 machines ended as “max_iter”, 1 machine ended as “stalled”"
-    assert note.format(cells[0].place, how, cells[1].place) in prose.cautions(found)
+    how = "2 machines took too long, 1 machine could not be improved because of rounding errors"
+    (said,) = [caution for caution in prose.cautions(found) if caution.startswith(note[:20])]
+    chosen = found.search.best in cells[:n_stopped]
+    end = "One of them was chosen: a smaller C may be as good." if chosen else "None was chosen."
+    assert said == f"{note.format(cells[0].place, how, cells[1].place)} {end}"
+    assert "max_iter" not in said
     shown = [
         text.get_text()
-        for axes in search_heat_map(found.search, partial(prose.phrasing_of(found).short_figure, found.goal)).axes
+        for axes in search_heat_map(found.search, prose.phrasing_of(found).short_figure).axes
         for text in axes.texts
     ]
     assert sum(text.endswith("*") for text in shown) == n_stopped
-    star = "a star those that ended before the optimum was reached"
+    star = "a star marks those that were not trained to the end"
     assert (star in Page(render(found)).text, star in Page(render(mixed)).text) == (True, False)
 
 
 def test_of_many_candidates_that_did_not_reach_the_optimum_some_are_named(mixed):
     cells = tuple(replace(cell, unfinished=(Status.STALLED,)) for cell in mixed.search.cells)
     note = prose.cautions(replace(mixed, search=replace(mixed.search, cells=cells)))
-    assert any(caution.endswith(f"; and {len(cells) - prose.MAX_UNFINISHED} more.") for caution in note)
+    assert any(f"; and {len(cells) - search_prose.MAX_UNFINISHED} more. One of them was chosen" in one for one in note)
 
 
 def test_an_extended_grid_is_reported(mixed):
@@ -402,7 +432,7 @@ def test_what_is_certified_and_what_is_not(mixed):
         "percent. A smaller C, or a "
         "tolerance for the gap (tol_gap of mercer.SVC, --tol-gap of mercer fit), makes it small, too."
     )
-    assert "is not certified optimal but ended as “time_limit”" in prose.certainty(
+    assert "is not certified optimal (relative duality gap" in prose.certainty(
         certified(mixed.model, status=Status.TIME_LIMIT)
     )
     page = Page(render(replace(mixed, model=model))).text
@@ -438,7 +468,7 @@ STALLED = {
 def test_why_a_fit_stalled(mixed, case):
     changes, sentence = STALLED[case]
     text = prose.certainty(certified(mixed.model, status=Status.STALLED, **changes))
-    assert text.startswith("The machine is not certified optimal but ended as “stalled”")
+    assert text.startswith("The machine is not certified optimal (relative")
     assert sentence in text
 
 
@@ -498,7 +528,7 @@ def test_numbers_in_words():
 def test_pictures_are_figures(three):
     figures = [
         plot.roc_curves(three.svm.test.curves),
-        search_heat_map(three.search, partial(prose.phrasing_of(three).short_figure, three.goal)),
+        search_heat_map(three.search, prose.phrasing_of(three).short_figure),
         plot.confusion_matrix(three.svm.test.confusion, three.column_choice.truth.names),
         plot.margin_distribution(three.svm.train.margins, three.svm.test.margins),
     ]

@@ -24,6 +24,7 @@ from mercer.study.candidates import Cell, KernelChoice
 from mercer.study.classification import LOGISTIC_C, ToClassify, choose_logistic, choose_majority, choose_neighbours
 from mercer.study.contenders import encoded_folds
 from mercer.study.search import SearchStopped, search
+from mercer.tables.encoding import TableEncoder
 from mercer.tables.table import TableError, as_table
 
 CODES = np.repeat([0, 1, 2], [60, 30, 12])
@@ -32,7 +33,7 @@ CODES = np.repeat([0, 1, 2], [60, 30, 12])
 def folds_of(frame, target, n_folds=3):
     table = as_table(frame)
     codes = np.unique(table[target], return_inverse=True)[1]
-    return encoded_folds(table.without([target]), codes, stratified_folds(codes, n_folds, 0), "error")
+    return encoded_folds(table.without([target]), codes, stratified_folds(codes, n_folds, 0), TableEncoder())
 
 
 def goal_of(folds):
@@ -151,7 +152,7 @@ def test_every_fold_has_an_encoding_of_its_own():
     table = as_table(frame)
     codes = np.unique(table["outcome"], return_inverse=True)[1]
     splits = stratified_folds(codes, 3, 0)
-    folds = encoded_folds(table.without(["outcome"]), codes, splits, "error")
+    folds = encoded_folds(table.without(["outcome"]), codes, splits, TableEncoder())
     for (train, _), fold in zip(splits, folds, strict=True):
         np.testing.assert_allclose(fold.X[train, 0].mean(), 0.0, atol=1e-12)
         np.testing.assert_allclose(fold.X[train, 0].std(), 1.0)

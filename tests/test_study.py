@@ -20,7 +20,7 @@ from mercer.tables.table import Table, TableError, as_table
 
 @pytest.fixture(scope="module")
 def mixed():
-    return study(with_missing(mixed_frame(160)), "outcome", missing="impute", n_folds=3)
+    return study(with_missing(mixed_frame(160)), "outcome", n_folds=3)
 
 
 def test_a_study_of_a_mixed_table(mixed):
@@ -143,7 +143,7 @@ REFUSED_CELLS = {
     "infinite": ("dose", np.inf, "infinite values in 'dose' (row {})"),
     "text": ("dose", "abc", "column 'dose' holds numbers in 119 of 120 cells, but row {} holds 'abc'"),
     "huge": ("dose", 1e308, "column 'dose' holds 1e+308 in row {}, which is too large to compute with"),
-    "missing": ("dose", None, "missing values in 'dose' (1), and it was not said what to do with them"),
+    "missing": ("dose", None, "missing values in 'dose' (1)"),
 }
 
 
@@ -156,7 +156,7 @@ def test_a_sealed_cell_that_cannot_be_used_is_refused_at_the_start(case, which):
     setting(**{name: value})(frame, [row])
     stages = []
     with pytest.raises(TableError) as caught:
-        study(frame, "outcome", n_folds=2, progress=lambda state: stages.append(state.stage))
+        study(frame, "outcome", missing="error", n_folds=2, progress=lambda state: stages.append(state.stage))
     assert message.format(row + 1) in str(caught.value)
     assert stages == []
 
@@ -240,7 +240,7 @@ def test_a_nonlinear_problem_is_won_against_logistic_regression():
 
 REFUSED = {
     "target": (dict(target="outcom"), "there is no column 'outcom'"),
-    "missing": (dict(missing=None), "missing values in 'age' (5), 'site' (5)"),
+    "missing": (dict(missing="error"), "missing values in 'age' (5), 'site' (5)"),
     "test size": (dict(test_size=1.2), "test_size must lie between 0 and 1, got 1.2"),
     "folds": (dict(n_folds=60), "every class needs 82 rows"),
     "task": (dict(task="regression"), "the target 'outcome' must hold numbers for regression, but row 1 holds '"),
@@ -252,7 +252,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_tables_that_cannot_be_studied_are_refused(case):
     options, message = REFUSED[case]
-    options = {"missing": "impute", "target": "outcome", "n_folds": 3} | options
+    options = {"target": "outcome", "n_folds": 3} | options
     with pytest.raises((TableError, ValueError)) as caught:
         study(with_missing(mixed_frame()), **options)
     assert message in str(caught.value)

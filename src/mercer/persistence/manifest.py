@@ -27,6 +27,7 @@ from mercer.persistence.seal_record import read_seal, seal_dict
 from mercer.specs import MachineSpec
 from mercer.specs import from_dict as from_recipe
 from mercer.tables.encoding import TableEncoder
+from mercer.tables.number_text import in_order
 from mercer.tables.prediction_kind import MAX_TARGET, Classes, Membership, PredictionKind, Quantity
 
 FORMAT = "mercer model"
@@ -231,9 +232,15 @@ def _check_kernel(kernel: Kernel, support: Vectors) -> None:
 def _labels(entry: dict[str, Any]) -> np.ndarray:
     wanted: type = {_TEXT: str, _INTEGER: int}[entry["kind"]]
     labels = entry["values"]
-    if not all(type(label) is wanted for label in labels) or len(labels) < 2 or labels != sorted(set(labels)):
+    if not all(type(label) is wanted for label in labels) or len(labels) < 2 or not _is_sorted(labels):
         refuse("its classes are not at least two different labels in order")
     return np.array(labels, dtype=object if wanted is str else np.int64)
+
+
+def _is_sorted(labels: list[Any]) -> bool:
+    """Return whether labels are different and sorted: by value, or alphabetically."""
+    different = set(labels)
+    return labels == sorted(different) or (type(labels[0]) is str and labels == in_order(different))
 
 
 def _encoder(entry: dict[str, Any]) -> TableEncoder:

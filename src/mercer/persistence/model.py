@@ -249,7 +249,10 @@ class Model:
 
     def training_part(self, table: Table) -> Table:
         """Return the training rows of the table, with the target and the columns that the model uses."""
-        return used_part(table, self.encoder, self.prediction_kind.column, self.training.rows)
+        target = self.prediction_kind.column
+        if target is not None and self.prediction_kind.is_text:
+            table = table.as_text(target)
+        return used_part(table, self.encoder, target, self.training.rows)
 
 
 def used_part(table: Table, encoder: TableEncoder, target: str | None, rows: npt.NDArray[np.int64]) -> Table:

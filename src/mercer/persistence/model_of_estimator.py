@@ -28,7 +28,7 @@ from mercer.problems import Problem, inner
 from mercer.specs import QuadraticSpec
 from mercer.tables.column_checks import suspicious_columns
 from mercer.tables.encoding import Missing, TableEncoder
-from mercer.tables.prediction_kind import Classes, Membership, PartTask, PredictionKind, Quantity
+from mercer.tables.prediction_kind import Classes, Membership, PartTask, PredictionKind, Quantity, class_codes
 from mercer.tables.table import Table, TableWarning, as_table, target_column
 
 Dual: TypeAlias = SVC | NuSVC | SVR | NuSVR | QuantileSVR | OneClassSVM | SVDD
@@ -59,7 +59,7 @@ def fit_model(
 
     Parameters
     ----------
-    table, rows, missing
+    table, rows
         See `encode_training_rows`.
     target : str or None
         Column of classes for classifiers, of numbers for regressors; None for `OneClassSVM` and `SVDD`.
@@ -67,6 +67,8 @@ def fit_model(
         Its parameters are used; a copy of it is fitted.
     keep : iterable of str
         Columns that are used although they look like row identifiers or dates.
+    missing : {"error", "impute"}, default="error"
+        See `TableEncoder`.
 
     Raises
     ------
@@ -88,8 +90,10 @@ def fit_model(
         raise ValueError(f"{type(machine).__name__} needs {needs}, got target={target!r}")
     table = _without_doubtful(as_table(table), target, rows, keep)
     learn = Quantity.learnt if is_regressor(machine) else Classes.learnt
-    training = encode_training_rows(table, target, learn, rows=rows, missing=missing)
-    return _model_of(training, clone(machine).fit(training.X, training.prediction_kind.as_y(training.truth)))
+    if target is not None and not is_regressor(machine):
+        table = table.as_written(target)
+    training = encode_training_rows(table, target, learn, rows=rows, encoder=TableEncoder(missing=missing))
+    return _model_of(training, _fitted(clone(machine), training))
 
 
 def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None) -> Model:
@@ -129,7 +133,7 @@ def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None)
     else:
         target = target_column(_one_target(y))
         table = Table((*table.names, "y"), (*table.columns, target), table.sparse)
-        prediction_kind = Quantity("y") if is_regressor(machine) else Classes.learnt("y", target)
+        prediction_kind = Quantity("y") if is_regressor(machine) else _classes_of(machine, target)
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     # A weight of 0 counts as absence: such a row is not a training row.
     rows = np.arange(table.n_rows) if weights is None else np.flatnonzero(weights)
@@ -139,6 +143,30 @@ def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None)
     )
     model = _model_of(training, machine, None if weights is None else weights[rows])
     return replace(model, seal=getattr(machine, "seal_", None))
+
+
+def _fitted(machine: Any, training: TrainingSet) -> Any:
+    """Return the machine, fitted on these rows so that its class numbers are those of the training set."""
+    kind, y = training.prediction_kind, training.prediction_kind.as_y(training.truth)
+    if isinstance(kind, Classes) and kind.labels.tolist() != sorted(kind.labels.tolist()):
+        # Estimators sort labels alphabetically; here "9" comes before "10". Class numbers have the same order in both.
+        y, weights = training.truth, getattr(machine, "class_weight", None)
+        if isinstance(weights, dict):
+            place = {label: code for code, label in enumerate(kind.labels.tolist())}
+            machine.set_params(class_weight={place.get(label, label): weight for label, weight in weights.items()})
+    return machine.fit(training.X, y)
+
+
+def _classes_of(machine: Any, target: npt.NDArray[Any]) -> Classes:
+    """Return the classes of a target, in the order of a fitted machine if it has the same ones."""
+    learnt = Classes.learnt("y", target)
+    own = Classes.learnt("y", target_column(machine.classes_))
+    if len(own.labels) != len(machine.classes_) or not np.array_equal(own.labels, learnt.labels):
+        if not isinstance(machine, Dual):  # for the others, the rows of each machine are compared later
+            raise ValueError(_OTHERS.format("labels"))
+        return learnt
+    order = class_codes(target_column(machine.classes_))[1]
+    return replace(learnt, labels=learnt.labels[order])
 
 
 def _check_machine(machine: object) -> None:
@@ -208,8 +236,6 @@ def _model_of_other(
     found, data = trained(machine), as_data(training.X)
     prediction_kind = training.prediction_kind
     if isinstance(prediction_kind, Classes):
-        if not np.array_equal(prediction_kind.labels, Classes.learnt("y", target_column(machine.classes_)).labels):
-            raise ValueError(_OTHERS.format("labels"))
         prediction_kind = replace(prediction_kind, scheme=found.scheme)
     tasks = prediction_kind.tasks(training.truth)
     beta, rows = found.point.beta, found.rows

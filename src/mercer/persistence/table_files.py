@@ -20,7 +20,7 @@ import numpy as np
 
 from mercer.persistence.libsvm_data import BYTE_ORDER_MARK, read_lines
 from mercer.persistence.refusals import nearby
-from mercer.tables.table import MAX_FEATURES, Table, TableError, as_table, text_cells
+from mercer.tables.table import MAX_FEATURES, Table, TableError, as_table, cell_text, text_cells
 
 try:
     import pyarrow as pa
@@ -34,6 +34,9 @@ except ImportError as error:
 
 MISSING = ("", "na", "nan", "null", "?", "n/a")
 """Cells that mean "missing" in a text file, in any letter case."""
+
+MAX_NAMES = 1000
+"""Number of different texts of a column of numbers up to which the text is kept, whatever the number of rows."""
 
 LABEL = "label"
 """Name of the target of an svmlight file, which has no column names."""
@@ -152,8 +155,17 @@ def _delimited(path: Path, raw: bytes, ending: str, text_columns: Collection[str
         raise text.fault(path, error) from error
     if arrow.num_rows == 0:
         raise TableError(f"{path} has column names only, and no rows")
-    columns = (_text_or_numbers(arrow[name], name in text_columns, text.delimiter == ";") for name in names)
-    return Table(tuple(names), tuple(columns))
+    cells = [_known_cells(arrow[name]) for name in names]
+    columns = [
+        _text_or_numbers(column, name in text_columns, text.delimiter == ";")
+        for name, column in zip(names, cells, strict=True)
+    ]
+    written = {
+        name: found
+        for name, column, numbers in zip(names, cells, columns, strict=True)
+        if numbers.dtype != object and (found := _written(column)) is not None
+    }
+    return Table(tuple(names), tuple(columns), written=written)
 
 
 @dataclass(frozen=True)
@@ -267,10 +279,36 @@ def _cells(count: int) -> str:
     return "1 cell" if count == 1 else f"{count} cells"
 
 
-def _text_or_numbers(column: pa.ChunkedArray, keep_text: bool, decimal_comma: bool) -> np.ndarray:
+def _known_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the cells without blanks around them; missing cells are null."""
     cells = pc.utf8_trim_whitespace(column)
     missing = pc.is_in(pc.utf8_lower(cells), value_set=pa.array(MISSING))
-    cells = pc.if_else(missing, pa.scalar(None, pa.string()), cells)
+    return pc.if_else(missing, pa.scalar(None, pa.string()), cells)
+
+
+def _written(cells: pa.ChunkedArray) -> np.ndarray | None:
+    """Return the text of numbers if it does not follow from the numbers ("01", "1.10"), otherwise None.
+
+    Columns with many different texts cannot be classes; their text is not kept.
+    """
+    different = pc.unique(cells).to_pylist()
+    if len(different) > max(MAX_NAMES, len(cells) // 2) or all(
+        cell is None or _follows_from_number(cell) for cell in different
+    ):
+        return None
+    coded = pc.dictionary_encode(cells.combine_chunks())
+    names = np.array([*coded.dictionary.to_pylist(), None], dtype=object)
+    return names[pc.fill_null(coded.indices, len(names) - 1).to_numpy(zero_copy_only=False)]
+
+
+def _follows_from_number(cell: str) -> bool:
+    try:
+        return cell_text(float(cell)) == cell
+    except (ValueError, OverflowError):  # a decimal comma; infinity
+        return False
+
+
+def _text_or_numbers(cells: pa.ChunkedArray, keep_text: bool, decimal_comma: bool) -> np.ndarray:
     if not keep_text:
         for text in (cells, pc.replace_substring(cells, ",", ".")) if decimal_comma else (cells,):
             try:

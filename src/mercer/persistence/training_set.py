@@ -15,7 +15,7 @@ from mercer.kernels import Kernel
 from mercer.persistence.model import Model, Part, Training, used_part
 from mercer.problems import half_width
 from mercer.specs import MachineSpec
-from mercer.tables.encoding import Missing, TableEncoder
+from mercer.tables.encoding import TableEncoder
 from mercer.tables.prediction_kind import Classes, Membership, PredictionKind
 from mercer.tables.table import TableError, as_table
 
@@ -120,7 +120,7 @@ def encode_training_rows(
     learn: Callable[[str, npt.NDArray[Any]], PredictionKind] = Classes.learnt,
     *,
     rows: npt.NDArray[np.int64] | None = None,
-    missing: Missing = "error",
+    encoder: TableEncoder | None = None,
 ) -> TrainingSet:
     """Fit the encoding of a table on its training rows, and encode these rows.
 
@@ -134,8 +134,8 @@ def encode_training_rows(
         Makes the prediction kind from the target's name and cells: `Classes.learnt` or `Quantity.learnt`.
     rows : ndarray of int, optional
         Training rows; by default all rows.
-    missing : {"error", "impute"}, default="error"
-        See `TableEncoder`.
+    encoder : TableEncoder, optional
+        An encoder that is not fitted yet; by default one that refuses missing cells.
 
     Raises
     ------
@@ -151,6 +151,8 @@ def encode_training_rows(
         if part.missing(target).any():
             raise TableError(f"the target {target!r} has missing values in the training rows", "leave these rows out")
         prediction_kind = learn(target, part[target])
-    encoder = TableEncoder(missing=missing).fit(part if target is None else part.without([target]))
+        if prediction_kind.is_text:
+            table, part = table.as_text(target), part.as_text(target)
+    encoder = (encoder or TableEncoder()).unfitted().fit(part if target is None else part.without([target]))
     checksum = used_part(table, encoder, target, chosen).checksum()
     return TrainingSet(encoder, prediction_kind, prediction_kind.truth(part), encoder.transform(part), chosen, checksum)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mercer.certificates import Status
-from mercer.data import as_data, check_choice, listing
+from mercer.data import as_data
 from mercer.kernels import RBF, Kernel, Linear, Polynomial
 from mercer.study.contenders import Matrix
 
@@ -41,11 +40,19 @@ class KernelChoice:
 
     def kernel(self, X: Matrix) -> Kernel:
         """The kernel with gamma as a number, from these training rows."""
+        return self.kernel_at(usual_gamma(X))
+
+    def kernel_at(self, usual: float) -> Kernel:
+        """The kernel with gamma as a number, from the usual value."""
         if self.family == "linear":
             return Linear()
-        scale = RBF(gamma="scale").resolve(as_data(X)).gamma
-        gamma = self.gamma_factor * float(scale)
+        gamma = self.gamma_factor * usual
         return RBF(gamma=gamma) if self.family == "rbf" else Polynomial(degree=self.degree, gamma=gamma, coef0=1.0)
+
+
+def usual_gamma(X: Matrix) -> float:
+    """Return 1 / (p · variance) of these rows."""
+    return float(RBF(gamma="scale").resolve(as_data(X)).gamma)
 
 
 def gamma_of(kernel: Kernel) -> float | None:
@@ -76,28 +83,23 @@ The most promising first, for the sake of a search that is stopped.
 """
 
 
-FAMILIES = {"linear": "linear", "poly": "polynomial", "rbf": "rbf"}
-"""Families of kernels by the names of the option --kernel."""
+@dataclass(frozen=True)
+class Candidate:
+    """A setting that the search may try: kernel, C, and for numbers epsilon."""
 
+    choice: KernelChoice
+    C: float
+    epsilon: float | None = None
 
-def kernels_named(names: str | Iterable[str]) -> tuple[KernelChoice, ...]:
-    """Return the kernels of some families, by the names "linear", "poly" and "rbf", in the order of `KERNELS`.
-
-    Raises
-    ------
-    ValueError
-        If there is no such name, or none is given.
-    """
-    asked = [names] if isinstance(names, str) else list(names)
-    families = {FAMILIES[check_choice("kernel", name, tuple(FAMILIES))] for name in asked}
-    if not families:
-        raise ValueError(f"kernel names no family of kernels: name some of {listing(list(FAMILIES), last='or')}")
-    return tuple(one for one in KERNELS if one.family in families)
+    @property
+    def path(self) -> tuple[KernelChoice, float | None]:
+        """What all candidates share that differ in C alone."""
+        return (self.choice, self.epsilon)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of the grid.
+    """A candidate that was judged.
 
     Attributes
     ----------
@@ -112,6 +114,8 @@ class Cell:
         How the machines in it ended that are not optimal.
     epsilon : float or None
         Half of the width of the tube, in standard deviations of the target; None for classes.
+    n_rows : int
+        Training rows of a fold; fewer than there are where the candidate was dropped early.
     """
 
     choice: KernelChoice
@@ -121,6 +125,12 @@ class Cell:
     seconds: float
     unfinished: tuple[Status, ...] = ()
     epsilon: float | None = None
+    n_rows: int = 0
+
+    @property
+    def candidate(self) -> Candidate:
+        """What was judged."""
+        return Candidate(self.choice, self.C, self.epsilon)
 
     @property
     def setting(self) -> str:
@@ -142,10 +152,14 @@ class Cell:
 
     @property
     def error(self) -> float:
-        """What all answers cost, to nine digits: rounding must not decide between equally good candidates."""
-        return float(f"{sum(self.errors):.9g}")
+        """What all answers cost."""
+        return sum(self.errors)
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """Smallest first: cheaper answers; among equals the simpler kernel, smaller C, smaller gamma, wider tube."""
-        return (self.error, *self.choice.simplicity, self.C, self.choice.gamma_factor, -(self.epsilon or 0.0))
+        """Smallest first: judged on more rows, since errors on fewer rows are larger; then the smaller error.
+
+        Among equals: the simpler kernel, smaller C, smaller gamma, wider tube.
+        """
+        simplicity = (*self.choice.simplicity, self.C, self.choice.gamma_factor, -(self.epsilon or 0.0))
+        return (-self.n_rows, self.error, *simplicity)

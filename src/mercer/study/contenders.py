@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from mercer.tables import Missing, Table, TableEncoder
+from mercer.tables import Table, TableEncoder
 
 Matrix: TypeAlias = Any
 """An encoded table: ndarray or csr_array."""
@@ -34,11 +34,11 @@ class Fold:
 
 
 def encoded_folds(
-    table: Table, truth: np.ndarray, splits: Sequence[tuple[np.ndarray, np.ndarray]], missing: Missing
+    table: Table, truth: np.ndarray, splits: Sequence[tuple[np.ndarray, np.ndarray]], encoder: TableEncoder
 ) -> list[Fold]:
-    """Encode the table again for each fold."""
+    """Encode the table again for each fold, with the parameters of the encoder."""
     return [
-        Fold(TableEncoder(missing=missing).fit(table.take(train)).transform(table), truth, train, validation)
+        Fold(encoder.unfitted().fit(table.take(train)).transform(table), truth, train, validation)
         for train, validation in splits
     ]
 

@@ -32,17 +32,17 @@ from mercer.model_selection import (
 )
 from mercer.persistence import Model, TrainingSet, encode_training_rows
 from mercer.solvers import StageProgress, fit_progress
-from mercer.study.candidates import KERNELS, KernelChoice, kernels_named
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Chosen, Fold, encoded_folds, fit_quietly
-from mercer.study.costs import ClassWeight
+from mercer.study.examination import Examination, examine
 from mercer.study.goal import Answer, Goal
+from mercer.study.ledger import Looks
+from mercer.study.plan import PLAN, SearchPlan, plan_search
 from mercer.study.regression import ToEstimate
 from mercer.study.search import SearchResult, search
 from mercer.tables import (
     ColumnChoice,
     Labels,
-    Missing,
     MissingPolicy,
     Table,
     TableEncoder,
@@ -85,6 +85,8 @@ class Study:
     target : str
     intake : Intake
         Which rows and columns were used, and why not the others.
+    examination : Examination
+        What the rows that are not sealed look like. No choice depends on it.
     n_folds, test_size, seed
         The protocol.
     search : SearchResult
@@ -111,6 +113,7 @@ class Study:
 
     target: str
     column_choice: ColumnChoice
+    examination: Examination
     n_folds: int
     test_size: float
     seed: int
@@ -154,15 +157,13 @@ def study(
     task: Task = "auto",
     drop: Iterable[str] = (),
     keep: Iterable[str] = (),
-    missing: MissingPolicy | None = None,
+    missing: MissingPolicy = "impute",
     test_size: float = 0.25,
     n_folds: int = 5,
     seed: int = 0,
-    kernel: str | Iterable[str] | None = None,
-    class_weight: ClassWeight | None = None,
-    scoring: str | None = None,
     tol: float = 1e-4,
     max_seconds: float | None = None,
+    looks: Looks | None = None,
     progress: Callable[[StageProgress], None] | None = None,
 ) -> Study:
     """Find, certify and honestly evaluate a support vector machine for a table.
@@ -190,28 +191,20 @@ def study(
         Columns not to use.
     keep : iterable of str
         Columns to use although they look like row identifiers or dates.
-    missing : {"impute", "drop"}, optional
-        What to do about missing cells: fill them in, or leave these rows out. None (default) refuses them.
+    missing : {"impute", "error", "drop"}, default="impute"
+        What to do with missing cells: fill them in, refuse the table, or leave out their rows.
     test_size : float, default=0.25
         Share of the rows to seal.
     n_folds : int, default=5
         Folds of the cross-validation.
     seed : int, default=0
         Of the splits; all else is deterministic.
-    kernel : {"linear", "poly", "rbf"} or iterable of these, optional
-        Families of kernels to try; default all.
-    class_weight : str or mapping, optional
-        What each row of a class counts in training: "balanced" for n / (K n_k), a mapping from labels to weights, or
-        text such as "sick=3,well=1". Without it rows count alike, but with the scores "balanced_accuracy" and "f1" the
-        weights are balanced; "none" prevents this.
-    scoring : str, optional
-        What settings are chosen by. For classes "accuracy", "balanced_accuracy", "roc_auc", "f1" (of the rarer of two
-        classes, or the mean over several) or "log_loss" (of calibrated probabilities); by default the accuracy, in
-        which rows count by their class weights. For numbers "r2" (default), "mae" or "rmse".
     tol : float, default=1e-4
         KKT violation to which the final machine is solved.
     max_seconds : float, optional
         The search ends then, and the study goes on with the best cell finished so far.
+    looks : Looks, optional
+        Earlier looks at these rows, and the ledger to which this one is added before the seal is opened.
     progress : callable, optional
         Called with a `StageProgress` now and then.
 
@@ -231,11 +224,12 @@ def study(
     began, started = time.perf_counter(), datetime.now(UTC)
     clock, tell = _Clock(), progress or (lambda _: None)
     table = as_table(table)
-    kernels = KERNELS if kernel is None else kernels_named(kernel)
     check_share(test_size)
     check_number("tol", tol, above=0.0, finite=True)
     known = read_target(table, target, task)
     _check_enough(known, table.is_numeric(target), test_size, n_folds)
+    if isinstance(known, Labels):
+        table = table.as_written(target)
     sealed = SealedTest(known.strata(rows_enough(test_size, n_folds)), test_size=test_size, seed=seed)
     column_choice = choose_columns(
         table, known, open_rows=known.rows[sealed.rest], drop=drop, keep=keep, missing=missing
@@ -246,21 +240,24 @@ def study(
     rest_rows = column_choice.rows[sealed.rest]
     rest, known_rest = used.take(sealed.rest), column_choice.truth.of(table, rest_rows)
     truth = column_choice.truth.values[sealed.rest]
-    goal = _goal(known_rest, class_weight, scoring)
-    policy: Missing = "impute" if missing == "impute" else "error"
+    goal = _goal(known_rest)
+    examination = examine(table, known_rest, column_choice.features)
+    encoder = column_choice.encoder()
     training = encode_training_rows(
-        table.select([*column_choice.features, target]), target, goal.learn, rows=rest_rows, missing=policy
+        table.select([*column_choice.features, target]), target, goal.learn, rows=rest_rows, encoder=encoder
     )
     if not isinstance(known, Labels):
         sealed.check(lambda rows: check_judging_numbers(target, column_choice.truth.values[rows]))
     sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
     tell(StageProgress("comparison with simpler methods"))
-    folds = encoded_folds(rest, truth, stratified_folds(known_rest.strata(n_folds), n_folds, seed), policy)
+    folds = encoded_folds(rest, truth, stratified_folds(known_rest.strata(n_folds), n_folds, seed), encoder)
+    plan = plan_search(folds, goal, max_seconds=max_seconds)
+    tell(StageProgress(PLAN, note=str(plan)))
     others = [choose(folds, goal) for choose in goal.rivals]
     clock.lap("choosing the machines to compare with")
 
     left = None if max_seconds is None else max(0.0, max_seconds - (time.perf_counter() - began))
-    found = _searched(folds, goal, kernels, left, progress)
+    found = _searched(folds, goal, plan, left, progress)
     clock.lap("search")
 
     model = _refit(goal, training, found, tol, tell)
@@ -269,11 +266,14 @@ def study(
     trained = [_trained_svm(goal, found, model, clock.seconds["final fit and certificate"])]
     trained += [_trained_other(goal, chosen, model.encoder, rest, truth) for chosen in others]
     tell(StageProgress("sealed rows"))
+    if looks is not None:
+        looks.record(sealed, column_choice.rows, seed)
     contenders, test_rows, opening = _opened(sealed, column_choice, used, goal, trained)
     clock.lap("comparison and test")
     return Study(
         target=target,
         column_choice=column_choice,
+        examination=examination,
         n_folds=n_folds,
         test_size=test_size,
         seed=seed,
@@ -290,13 +290,11 @@ def study(
     )
 
 
-def _goal(truth: Truth, class_weight: ClassWeight | None, scoring: str | None) -> Goal:
-    """What is to be learnt of rows that are not sealed, and how it is scored."""
+def _goal(truth: Truth) -> Goal:
+    """What is to be learnt of rows that are not sealed."""
     if isinstance(truth, Labels):
-        return ToClassify.asked(truth.names, truth.counts, class_weight=class_weight, scoring=scoring)
-    if class_weight is not None:
-        raise TableError("class_weight is for classification, and this is regression", "leave it out")
-    return ToEstimate(truth.target, truth.values, "r2" if scoring is None else scoring)
+        return ToClassify(truth.names, len(truth.rows))
+    return ToEstimate(truth.target, truth.values)
 
 
 def _check_enough(truth: Truth, are_numbers: bool, test_size: float, n_folds: int) -> None:
@@ -345,13 +343,13 @@ def versions() -> dict[str, str]:
 def _searched(
     folds: list[Fold],
     goal: Goal,
-    kernels: Sequence[KernelChoice],
+    plan: SearchPlan,
     max_seconds: float | None,
     progress: Callable[[StageProgress], None] | None,
 ) -> SearchResult:
     """The search. A first Ctrl-C ends it with what it has found, a second one the study."""
     interruption = solvers.Interruption()
-    found = search(folds, goal, kernels=kernels, max_seconds=max_seconds, interruption=interruption, progress=progress)
+    found = search(folds, goal, sizes=plan.sizes, max_seconds=max_seconds, interruption=interruption, progress=progress)
     if interruption.insisted:
         raise KeyboardInterrupt
     return found
@@ -372,7 +370,6 @@ def _refit(
         gram = Gram(kernel, as_data(training.X), keep=keep)
         solutions = goal.solve(gram, training.truth, machine_spec, control)
         model = training.model(machine_spec, kernel, solutions, goal.class_weight())
-        model = goal.finished(model, gram, training.truth, control)
     if interruption.insisted or (interruption.requested and found.stopped == "interrupted"):
         raise KeyboardInterrupt
     return model
@@ -397,7 +394,7 @@ class _Trained:
 
 def _trained_svm(goal: Goal, found: SearchResult, model: Model, fit_seconds: float) -> _Trained:
     def answer(part: Table) -> Answer:
-        return goal.answer(model, model.decision_values(part))
+        return goal.answer(model.prediction_kind, model.decision_values(part))
 
     best = found.best
     return _Trained(SVM, best.setting_with(model.kernel), best.errors, found.seconds, fit_seconds, answer)

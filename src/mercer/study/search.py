@@ -1,4 +1,4 @@
-"""The search of `mercer study`: kernel, gamma, C and epsilon by cross-validation, with warm starts along C.
+"""The search of `mercer study`: kernel, gamma, C and epsilon by cross-validation, in rounds of more and more rows.
 
 Each fold has its own preprocessing, so the folds cannot share kernel values. A fold keeps the rows of its Gram matrix
 that are used again. Whole matrices, as in :mod:`mercer.model_selection.search.kernel_search`, were slower here.
@@ -7,33 +7,60 @@ that are used again. Whole matrices, as in :mod:`mercer.model_selection.search.k
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from mercer.gram import DEFAULT_MEMORY_LIMIT
-from mercer.solvers import Control, CostEstimate, Interruption, Limits, StageProgress, most_steps
-from mercer.study.candidates import C_GRID, KERNELS, STEP, Cell, KernelChoice
+from mercer.solvers import Control, Interruption, Limits, StageProgress, most_steps
+from mercer.study.candidates import C_GRID, KERNELS, Candidate, Cell, KernelChoice, usual_gamma
 from mercer.study.contenders import Fold
 from mercer.study.goal import FoldTraining, Goal
+from mercer.study.refinement import beyond_edges, neighbours
+from mercer.study.round_clock import RoundClock
+from mercer.study.rounds import n_kept, round_sizes, rows_in_time, survivors, thinned
 
 _SIGN_OF_LIFE_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
+class Round:
+    """Candidates that were judged on the same rows.
+
+    Attributes
+    ----------
+    n_rows : int
+        Training rows of a fold.
+    n_planned : int
+        Candidates to judge.
+    n_judged : int
+        Candidates that were judged; fewer than planned if the search was stopped.
+    """
+
+    n_rows: int
+    n_planned: int
+    n_judged: int
+
+
+@dataclass(frozen=True)
 class SearchResult:
-    """All finished cells.
+    """All candidates that were judged.
 
     Attributes
     ----------
     cells : tuple of Cell
+        Each candidate as it was judged last, on the most rows.
     n_planned : int
-        How many there were to be.
+        Number of candidates to judge.
     stopped : str
-        Why some are missing: "interrupted", "time limit" or "".
+        Why the search ended early: "interrupted", "time limit" or "".
     extended : tuple of str
         Parameters whose best value lay on the edge of the grid, which was then extended by one value.
     seconds : float
+    rounds : tuple of Round
+        The first round has all candidates; a small table has this round alone.
+    n_rows : int
+        Training rows of a fold, of the smallest one.
     """
 
     cells: tuple[Cell, ...]
@@ -41,30 +68,17 @@ class SearchResult:
     stopped: str
     extended: tuple[str, ...]
     seconds: float
+    rounds: tuple[Round, ...]
+    n_rows: int
 
     @property
     def best(self) -> Cell:
-        """The cell with the best answers; among equals the simplest machine."""
+        """The best cell of the last round; among equals the simplest machine."""
         return min(self.cells, key=lambda cell: cell.rank)
 
 
 class SearchStopped(Exception):  # noqa: N818 - it is a request that was followed, not an error
     """The search was stopped before even one cell was finished; its text says by what."""
-
-
-@dataclass(frozen=True)
-class _Path:
-    """One kernel and epsilon along ascending C."""
-
-    choice: KernelChoice
-    values_of_C: tuple[float, ...]
-    epsilon: float | None
-
-    def key(self, C: float) -> tuple[KernelChoice, float | None, float]:
-        return (self.choice, self.epsilon, C)
-
-    def keys(self) -> list[tuple[KernelChoice, float | None, float]]:
-        return [self.key(C) for C in self.values_of_C]
 
 
 def search(
@@ -74,18 +88,24 @@ def search(
     kernels: Sequence[KernelChoice] = KERNELS,
     C_grid: Sequence[float] = C_GRID,
     extend: bool = True,
+    sizes: Sequence[int] | None = None,
     tol: float = 1e-3,
     memory_limit: int | None = None,
     max_seconds: float | None = None,
     interruption: Interruption | None = None,
     progress: Callable[[StageProgress], None] | None = None,
 ) -> SearchResult:
-    """Cross-validate every cell of a grid of kernels and values of C.
+    """Cross-validate a grid of kernels and values of C.
 
-    All values of C of one fold and kernel share one Gram matrix, and each starts from the solution of the one before.
+    A small table has one round, in which every candidate is judged on all rows. On a large table the first round has
+    all candidates on a part of the training rows, and each further round has fewer candidates on more rows; see
+    :mod:`mercer.study.rounds`. Candidates of a first round take turns: all kernels with the smallest C, then all with
+    the next one. In further rounds the best candidate comes first.
+
+    All values of C of one fold and kernel share one Gram matrix, and each fit starts from the solution before it.
     A machine that takes very many steps (C far too large for data that cannot be separated) is judged unfinished.
-    Values of epsilon but the first are tried with the best kernel alone. Where the best cell lies on an edge of the
-    grid, one more value beyond that edge is tried, once.
+    Values of epsilon but the first are tried with the best kernel of the first round alone. If the best candidate of a
+    round lies on an edge of the grid, one more value beyond that edge is tried, once for each parameter.
 
     Parameters
     ----------
@@ -97,12 +117,15 @@ def search(
         The grid.
     extend : bool, default=True
         Whether to look beyond an edge.
+    sizes : sequence of int, optional
+        Training rows of a fold in each round, ascending; default `round_sizes`.
     tol : float, default=1e-3
         KKT violation to which each machine is solved.
     memory_limit : int, optional
-        Bytes of kernel values to keep between values of C, over all folds; default 1 GiB.
+        Bytes of kernel values to keep between values of C, over all folds and kernels; default 1 GiB.
     max_seconds : float, optional
-        The search stops then, with the cells finished so far. Cells count as finished when all folds are.
+        The search stops then, with the candidates judged so far: those for which all folds are finished. If time is
+        short, rounds grow by a smaller factor.
     interruption : Interruption, optional
         A request stops the search in the same way.
     progress : callable, optional
@@ -111,51 +134,62 @@ def search(
     Returns
     -------
     SearchResult
-        The same for the same folds, unless it was stopped.
+        The same for the same folds, unless there is a time limit or a request to stop.
 
     Raises
     ------
     SearchStopped
-        If no cell was finished.
+        If no candidate was judged.
     """
     began = time.perf_counter()
-    per_fold = (DEFAULT_MEMORY_LIMIT if memory_limit is None else memory_limit) // len(folds)
-    run = _Run(folds, goal, tol, per_fold, max_seconds, interruption or Interruption(), progress)
+    if sizes is None:
+        sizes = round_sizes(min(len(fold.train) for fold in folds))
+    memory = DEFAULT_MEMORY_LIMIT if memory_limit is None else memory_limit
+    run = _Run(folds, goal, sizes, tol, memory, max_seconds, interruption or Interruption(), progress)
     with run.interruption:
-        usual, *others = goal.epsilons
-        paths = [_Path(choice, tuple(sorted(C_grid)), usual) for choice in kernels]
-        run.walk(paths)
-        if others and run.cells and not run.stopped:
-            best = min(run.cells, key=lambda cell: cell.rank).choice
-            paths += [_Path(best, paths[0].values_of_C, epsilon) for epsilon in others]
-            run.walk(paths[-len(others) :])
-        beyond, extended = _beyond_edges(run.cells, paths) if extend and run.cells and not run.stopped else ([], ())
-        run.walk(beyond)
+        run.walk([Candidate(choice, C, goal.epsilons[0]) for C in sorted(C_grid) for choice in kernels], extend=extend)
         run.tell_of_stop()
     if not run.cells:
         raise SearchStopped(run.stopped)
-    return SearchResult(tuple(run.cells), run.estimate.n_cells, run.stopped, extended, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    cells, rounds = tuple(run.cells.values()), tuple(run.rounds)
+    return SearchResult(cells, len(run.planned), run.stopped, tuple(run.extended), seconds, rounds, sizes[-1])
 
 
 class _Run:
-    """One search under way."""
+    """One search under way.
+
+    Attributes
+    ----------
+    planned : dict of Candidate to None
+        All candidates, in the order in which they were planned.
+    cells : dict of Candidate to Cell
+        Each candidate as it was judged last.
+    extended : list of str
+    rounds : list of Round
+        The finished rounds, and the one that was stopped.
+    """
 
     def __init__(
         self,
         folds: Sequence[Fold],
         goal: Goal,
+        sizes: Sequence[int],
         tol: float,
         memory_limit: int,
         max_seconds: float | None,
         interruption: Interruption,
         progress: Callable[[StageProgress], None] | None,
     ) -> None:
-        self.folds, self.goal, self.tol, self.memory_limit = folds, goal, tol, memory_limit
+        self.folds, self.goal, self.sizes, self.tol, self.memory_limit = folds, goal, sizes, tol, memory_limit
         self.ends_at = None if max_seconds is None else time.perf_counter() + max_seconds
         self.interruption, self.progress = interruption, progress
-        self.estimate = CostEstimate(len(folds), kind=lambda cell: cell[0].family)
-        self.cells: list[Cell] = []
-        self.next_sign = 0.0
+        self.usual_gammas = [usual_gamma(fold.X[fold.train]) for fold in folds]
+        self.planned: dict[Candidate, None] = {}
+        self.cells: dict[Candidate, Cell] = {}
+        self.extended: list[str] = []
+        self.rounds: list[Round] = []
+        self.clock = RoundClock(len(folds))
 
     @property
     def stopped(self) -> str:
@@ -164,85 +198,113 @@ class _Run:
             return "interrupted"
         return "time limit" if self.ends_at is not None and time.perf_counter() >= self.ends_at else ""
 
-    def walk(self, paths: Sequence[_Path]) -> None:
-        """Go along each path, all folds side by side, so that a search that is stopped leaves finished cells behind."""
-        self.estimate.plan([path.keys() for path in paths])
-        for path in paths:
+    def walk(self, grid: Sequence[Candidate], *, extend: bool) -> None:
+        """Judge the grid in rounds."""
+        candidates, n_rows = grid, self.sizes[0]
+        while True:
+            place = len(self.rounds)
+            larger = [size for size in self.sizes if size > n_rows]
+            self.clock.next_round(n_rows, {size: n_kept(len(grid), place + k + 1) for k, size in enumerate(larger)})
+            cells = self._round(n_rows, candidates, extend=extend)
+            if self.stopped or not larger:
+                return
+            most = n_kept(len(grid), place + 1)
+            kept = survivors(cells, self.folds, most, every_kernel=len(larger) > 1)
+            candidates, n_next = [cell.candidate for cell in kept], larger[0]
+            if self.ends_at is not None:
+                needed = sum(cell.seconds for cell in kept)
+                n_next = rows_in_time(n_rows, n_next, needed, max(0.0, self.ends_at - time.perf_counter()))
+            n_rows = n_next
+
+    def _round(self, n_rows: int, candidates: Sequence[Candidate], *, extend: bool) -> list[Cell]:
+        """Judge candidates, then those next to the best one; return the cells of the round."""
+        folds = self.folds if n_rows >= self.sizes[-1] else [thinned(fold, n_rows) for fold in self.folds]
+        judged: dict[Candidate, Cell] = {}
+        n_planned = 0
+
+        def judge(some: Sequence[Candidate]) -> None:
+            nonlocal n_planned
+            n_planned += len(some)
+            self.planned |= dict.fromkeys(some)
+            for cell in self._judged(some, folds, n_rows):
+                judged[cell.candidate] = self.cells[cell.candidate] = cell
+
+        def best() -> Candidate:
+            return min(judged.values(), key=lambda cell: cell.rank).candidate
+
+        def judge_neighbours() -> None:
+            while judged and not self.stopped and (near := neighbours(best(), self.planned, judged)):
+                judge(near)
+
+        judge(candidates)
+        if not self.rounds and judged and not self.stopped:
+            of_best = [one for one in candidates if one.path == best().path]
+            judge([Candidate(one.choice, one.C, epsilon) for epsilon in self.goal.epsilons[1:] for one in of_best])
+        judge_neighbours()
+        if extend and judged and not self.stopped:
+            found = beyond_edges(best(), self.planned, judged)
+            new = [name for name in found if name not in self.extended]
+            self.extended += new
+            judge([one for name in new for one in found[name]])
+            judge_neighbours()
+        self.rounds.append(Round(n_rows, n_planned, len(judged)))
+        return list(judged.values())
+
+    def _judged(self, candidates: Sequence[Candidate], folds: Sequence[Fold], n_rows: int) -> Iterator[Cell]:
+        """Judge candidates one by one, each on all folds, so that a search that is stopped leaves judged ones."""
+        self.clock.plan(candidates)
+        paths = {one.path for one in candidates}
+        trainings: dict[tuple[KernelChoice, float | None], list[FoldTraining]] = {}
+        for candidate in candidates:
             if self.stopped:
                 return
-            trainings = [
-                self.goal.training(path.choice.kernel(fold.X[fold.train]), path.epsilon, fold, self.memory_limit)
-                for fold in self.folds
-            ]
-            for C in path.values_of_C:
-                began = time.perf_counter()
-                for training in trainings:
-                    self._train(training, path, C)
-                    if self.stopped:
-                        return
-                errors = self.goal.errors(trainings)
-                figure = self.goal.figure(sum(errors))
-                unfinished = tuple(status for training in trainings for status in training.unfinished())
-                seconds = time.perf_counter() - began
-                self.cells.append(Cell(path.choice, C, errors, figure, seconds, unfinished, path.epsilon))
+            began = time.perf_counter()
+            if candidate.path not in trainings:
+                memory = self.memory_limit // (len(folds) * len(paths))
+                trainings[candidate.path] = [
+                    self.goal.training(candidate.choice.kernel_at(usual), candidate.epsilon, fold, memory)
+                    for fold, usual in zip(folds, self.usual_gammas, strict=True)
+                ]
+            of_folds = trainings[candidate.path]
+            for training in of_folds:
+                self._train(training, candidate)
+                if self.stopped:
+                    return
+            errors = tuple(training.error() for training in of_folds)
+            figure = self.goal.figure(sum(errors))
+            unfinished = tuple(status for training in of_folds for status in training.unfinished())
+            seconds = time.perf_counter() - began
+            yield Cell(candidate.choice, candidate.C, errors, figure, seconds, unfinished, candidate.epsilon, n_rows)
 
-    def _train(self, training: FoldTraining, path: _Path, C: float) -> None:
+    def _train(self, training: FoldTraining, candidate: Candidate) -> None:
         began = time.perf_counter()
         left = None if self.ends_at is None else max(0.0, self.ends_at - began)
         limits = Limits(tol=self.tol, max_iter=most_steps(len(training.fold.train)), max_seconds=left)
-        training.train(C, Control(limits, partial(self._sign_of_life, path, C, began), self.interruption))
-        self.estimate.measured(path.key(C), time.perf_counter() - began)
-        self._report(path, C)
+        training.train(candidate.C, Control(limits, partial(self._sign_of_life, candidate, began), self.interruption))
+        self.clock.measured(candidate, time.perf_counter() - began)
+        self._report(candidate)
 
-    def _sign_of_life(self, path: _Path, C: float, began: float, _: object) -> None:
+    def _sign_of_life(self, candidate: Candidate, began: float, _: object) -> None:
         """Report while a machine is being trained, at most a few times a second."""
         now = time.perf_counter()
-        if now >= self.next_sign:
-            self._report(path, C, now - began)
+        if now >= self.clock.next_sign:
+            self._report(candidate, now - began)
 
-    def _report(self, path: _Path, C: float, spent: float = 0.0) -> None:
-        """Tell how far the search is, `spent` seconds into the cell at hand."""
+    def _report(self, candidate: Candidate, spent: float = 0.0) -> None:
+        """Tell how far the search is, `spent` seconds into the candidate."""
         if self.progress is None:
             return
         now = time.perf_counter()
-        self.next_sign = now + _SIGN_OF_LIFE_SECONDS
-        left = self.estimate.seconds_left(path.key(C), spent)
+        self.clock.next_sign = now + _SIGN_OF_LIFE_SECONDS
+        left = self.clock.seconds_left(candidate, spent)
         if self.ends_at is not None:
             left = min(left, max(0.0, self.ends_at - now))
-        note = f"{path.choice.name}, C = {C:g}"
-        self.progress(StageProgress("search", self.estimate.n_done, self.estimate.n_total, left, note))
+        note = f"{candidate.choice.name}, C = {candidate.C:g}"
+        if self.clock.n_rows < self.sizes[-1]:
+            note += f", {self.clock.n_rows:,} rows"
+        self.progress(StageProgress("search", self.clock.n_done, self.clock.n_total, left, note))
 
     def tell_of_stop(self) -> None:
         """Tell that the search goes no further, and that there is something to go on with."""
         if self.progress is not None and self.stopped and self.cells:
-            self.progress(StageProgress("search", self.estimate.n_done, self.estimate.n_total, stopped=self.stopped))
-
-
-def _beyond_edges(cells: Sequence[Cell], paths: Sequence[_Path]) -> tuple[list[_Path], tuple[str, ...]]:
-    """Paths beyond the edges that the best cell lies on, and which parameters they are for."""
-    best = min(cells, key=lambda cell: cell.rank)
-    grid = paths[0].values_of_C
-    gammas = sorted({path.choice.gamma_factor for path in paths if path.choice.family == best.choice.family})
-    epsilons = sorted({path.epsilon for path in paths if path.epsilon is not None})
-    beyond, extended = [], []
-    C_values, more = grid, _next_value(grid, best.C, STEP["C"])
-    if more is not None:
-        extended.append("C")
-        C_values = tuple(sorted((*grid, more)))
-        beyond.append(_Path(best.choice, (more,), best.epsilon))
-    more = _next_value(gammas, best.choice.gamma_factor, STEP["gamma_factor"])
-    if best.choice.family == "rbf" and more is not None:
-        extended.append("gamma")
-        beyond.append(_Path(replace(best.choice, gamma_factor=more), C_values, best.epsilon))
-    more = None if best.epsilon is None else _next_value(epsilons, best.epsilon, STEP["epsilon"])
-    if more is not None:
-        extended.append("epsilon")
-        beyond.append(_Path(best.choice, C_values, more))
-    return beyond, tuple(extended)
-
-
-def _next_value(values: Sequence[float], best: float, step: float) -> float | None:
-    """The value beyond the edge that `best` lies on, None if it lies on none."""
-    if len(values) < 2 or best not in (values[0], values[-1]):
-        return None
-    return best * step if best == values[-1] else best / step
+            self.progress(StageProgress("search", self.clock.n_done, self.clock.n_total, stopped=self.stopped))

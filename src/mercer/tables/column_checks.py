@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 
 from mercer.tables.encoding import MAX_LEVELS
+from mercer.tables.number_text import NUMBER, NUMBER_WITH_COMMA
 from mercer.tables.table import Table, TableError, TableWarning, cell_text
 
 STRAY_SHARE = 0.05
@@ -36,10 +37,6 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 
-NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
-_NUMBER_WITH_COMMA = re.compile(NUMBER.pattern.replace(r"\.", "[.,]"))
-"""Patterns of numbers: with a decimal point, and with a decimal comma."""
-
 _LIKE_A_NUMBER = re.compile(r"[<>~$€£]?\s*[-+]?\s*[$€£]?\d[\d.,'\s]*([eE][-+]?\d+)?\s*[%‰$€£]?")
 """A number, possibly with thousands separators, a decimal comma, a percent sign or a currency."""
 
@@ -53,7 +50,7 @@ def examine_text(table: Table, deciding: Table, name: str) -> None:
     if table.is_numeric(name):
         return
     column, known = table[name], np.flatnonzero(~table.missing(name))
-    for pattern in (NUMBER, _NUMBER_WITH_COMMA):
+    for pattern in (NUMBER, NUMBER_WITH_COMMA):
         stray = _other_cells(table, name, pattern)
         n_deciding = np.count_nonzero(~deciding.missing(name))
         if len(stray) and n_deciding and len(_other_cells(deciding, name, pattern)) <= STRAY_SHARE * n_deciding:

@@ -5,17 +5,30 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
+from mercer.data.arguments import check_choice
 from mercer.tables.column_checks import DATES, IDENTIFIER, examine_text, holds_dates, suspicious_columns
-from mercer.tables.missing import complete_rows, missing_counts, name_missing, name_rows, refuse_infinite
+from mercer.tables.encoding import TableEncoder
+from mercer.tables.missing import complete_rows, missing_counts, name_missing, name_rows, refuse_infinite, rows_of
 from mercer.tables.table import Table, TableError, TableWarning
 from mercer.tables.target import Truth
 
-MissingPolicy = Literal["impute", "drop"]
-"""What is done about missing cells: impute them, or leave out the rows that have them."""
+MissingPolicy = Literal["impute", "error", "drop"]
+"""What is done about missing cells: impute them, refuse the table, or leave out the rows that have them."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that was assumed about a table: a clause that says it, and a clause with the option that changes it."""
+
+    text: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.text}; {self.remedy}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +47,12 @@ class ColumnChoice:
         Columns that are not used, each with the reason.
     rows_dropped : dict
         Reasons why rows are not used, with the number of rows.
-    missing : {"none", "impute", "drop"}
+    missing : {"impute", "error", "drop"}
         What is done with missing cells.
     missing_cells : dict
-        Number of missing cells of each used column that has any, in the whole table.
+        Number of missing cells of each used column that has any, in the rows whose target is known.
+    n_incomplete : int
+        Number of these rows that have a missing cell.
     truth : Labels or Quantities
         The target of each used row.
     """
@@ -47,9 +62,30 @@ class ColumnChoice:
     features: tuple[str, ...]
     left_out: dict[str, str]
     rows_dropped: dict[str, int]
-    missing: Literal["none", "impute", "drop"]
+    missing: MissingPolicy
     missing_cells: dict[str, int]
+    n_incomplete: int
     truth: Truth
+
+    def encoder(self) -> TableEncoder:
+        """Return an encoder of these columns, which is not fitted yet."""
+        return TableEncoder(missing="impute" if self.missing == "impute" else "error")
+
+    @property
+    def notes(self) -> list[Note]:
+        """What was assumed about the table."""
+        return [self._missing_note()] if self.missing_cells else []
+
+    def _missing_note(self) -> Note:
+        cells = name_missing(self.missing_cells)
+        if self.missing == "drop":
+            count = rows_of(self.n_incomplete, len(self.rows) + self.n_incomplete)
+            return Note(f"Because of {cells}, {count} were left out", "missing=impute fills them in")
+        return Note(
+            f"There are {cells}: they were filled in with the column's median or most frequent value, learnt on "
+            "training rows",
+            f"missing=drop leaves out {rows_of(self.n_incomplete, len(self.rows))} instead, missing=error refuses them",
+        )
 
 
 def choose_columns(
@@ -59,12 +95,12 @@ def choose_columns(
     open_rows: np.ndarray | None = None,
     drop: Iterable[str] = (),
     keep: Iterable[str] = (),
-    missing: MissingPolicy | None = None,
+    missing: MissingPolicy = "impute",
 ) -> ColumnChoice:
     """Choose the rows and columns of a table that are used.
 
     Only the open rows decide which columns are used and which of them hold numbers. In the sealed rows, cells are only
-    checked: cells that cannot be used (infinite, text among numbers, or missing without a `missing` policy) are refused
+    checked: cells that cannot be used (infinite, text among numbers, or missing if `missing` is "error") are refused
     with their row number now, so that the error does not come when the seal is opened. This check accepts or refuses
     the table, but makes no choice.
 
@@ -77,14 +113,14 @@ def choose_columns(
         Indices of the rows that decide; by default all of `truth.rows`.
     drop, keep : iterable of str
         Columns that are not used; columns that are used although they look like row identifiers or dates.
-    missing : {"impute", "drop"}, optional
-        What to do with missing cells; None refuses them.
+    missing : {"impute", "error", "drop"}, default="impute"
+        What to do with missing cells: fill them in, refuse the table, or leave out their rows.
 
     Raises
     ------
     TableError
         If a column does not exist, no column remains, cells are infinite or text among numbers, or cells are missing
-        and `missing` is None.
+        and `missing` is "error".
 
     Warns
     -----
@@ -92,6 +128,7 @@ def choose_columns(
         If rows are not used because their target is missing, a text column looks like numbers, or a column of dates is
         not used.
     """
+    check_choice("missing", missing, get_args(MissingPolicy))
     drop, keep, target = list(drop), list(keep), truth.target
     deciding = table.take(truth.rows if open_rows is None else open_rows)
     left_out = _excluded(deciding, target, drop, keep)
@@ -109,10 +146,15 @@ def choose_columns(
         _warn_of_missing_target(table, target)
     used = table.select(features).take(rows)
     cells, complete = missing_counts(used), rows[complete_rows(used)]
-    if cells and missing is None:
-        raise _undecided(cells, len(rows) - len(complete), len(rows))
+    n_incomplete = len(rows) - len(complete)
+    if cells and missing == "error":
+        raise TableError(
+            name_missing(cells),
+            "missing=impute fills them in (median or most frequent value, learnt on training rows only); missing=drop "
+            f"leaves out {rows_of(n_incomplete, len(rows))}",
+        )
     if cells and missing == "drop":
-        dropped["cells missing"] = len(rows) - len(complete)
+        dropped["cells missing"] = n_incomplete
         rows = complete
     if not len(rows):
         raise TableError("no row is left: every row has a missing cell", "fill them in with missing=impute")
@@ -122,8 +164,9 @@ def choose_columns(
         features=features,
         left_out=left_out,
         rows_dropped=dropped,
-        missing=missing if cells and missing is not None else "none",
+        missing=missing,
         missing_cells=cells,
+        n_incomplete=n_incomplete,
         truth=truth.of(table, rows),
     )
 
@@ -159,14 +202,6 @@ def _excluded(table: Table, target: str, drop: list[str], keep: list[str]) -> di
     left_out |= suspicious_columns(candidates)
     empty = [name for name in table.names if name not in left_out and table.missing(name).all()]
     return left_out | dict.fromkeys(empty, "every cell is missing")
-
-
-def _undecided(cells: dict[str, int], n_incomplete: int, n_rows: int) -> TableError:
-    return TableError(
-        f"{name_missing(cells)}, and it was not said what to do with them",
-        hint=f"missing=impute fills them in (median or most frequent value, learnt on training rows only); "
-        f"missing=drop leaves out {n_incomplete} of {n_rows} rows",
-    )
 
 
 def _nothing_left(left_out: dict[str, str]) -> TableError:

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from mercer.data.arguments import check_choice
 from mercer.data.phrasing import listing, nearest_names
-from mercer.tables.missing import refuse_infinite, refuse_missing, rows_of_entries
+from mercer.tables.missing import refuse_infinite, refuse_missing, rows_of, rows_of_entries
 from mercer.tables.table import MAX_FEATURES, Table, TableError, as_table, text_cells
 
 Missing = Literal["error", "impute"]
@@ -53,6 +53,11 @@ class NumericRule:
         """Names of the encoded columns."""
         return [self.name]
 
+    @property
+    def substitute(self) -> str:
+        """What stands in for a missing cell, in words."""
+        return f"the median {self.fill:.6g}"
+
     def apply(self, table: Table) -> np.ndarray:
         """Return a matrix (n, 1): missing cells filled in, mean subtracted, divided by the standard deviation."""
         column = _numbers(table, self.name)
@@ -82,6 +87,11 @@ class CategoricalRule:
     def features(self) -> list[str]:
         """Names of the encoded columns."""
         return [f"{self.name}={level}" for level in self.levels]
+
+    @property
+    def substitute(self) -> str:
+        """What stands in for a missing cell, in words."""
+        return f"the most frequent value {self.levels[0]!r}"
 
     def apply(self, table: Table) -> np.ndarray:
         """Return a 0/1 matrix (n, n_levels); a missing cell counts as the first level, an unknown level as zeros."""
@@ -166,6 +176,10 @@ class TableEncoder:
         self.missing = missing
         self.max_levels = max_levels
 
+    def unfitted(self) -> Self:
+        """Return an encoder with the same parameters that is not fitted."""
+        return type(self)(missing=self.missing, max_levels=self.max_levels)
+
     def fit(self, table: Any) -> Self:
         """Compute the rules from all columns of a table or data frame.
 
@@ -231,7 +245,11 @@ class TableEncoder:
         return {rule.name: counts for rule in rules if (counts := rule.unseen(table))}
 
     def describe_unseen(self, table: Any) -> list[str]:
-        """Return a sentence for each column with values that no training row has, and so have no encoding."""
+        """Return a sentence for each column whose cells are unlike those of the training rows.
+
+        These columns have values that no training row has, and that have no encoding, or missing cells although no cell
+        was missing in training.
+        """
         table = as_table(table)
         sentences = []
         for column, counts in self.unseen(table).items():
@@ -240,6 +258,12 @@ class TableEncoder:
                 f"column {column!r} holds {examples} in {counts.total()} of {table.n_rows} rows, which the model does "
                 "not know from training; they count as none of the values that it knows"
             )
+        sentences += [
+            f"column {rule.name!r} is empty in {rows_of(count, table.n_rows)}, and was in none in training; "
+            f"{rule.substitute} stands in"
+            for rule in self.rules_
+            if not rule.n_missing and rule.name in table and (count := int(table.missing(rule.name).sum()))
+        ]
         width = self.dense_block_ if self.sparse_ is None else self.sparse_.n_columns
         if width is not None and _used_width(table) > width:
             assert table.sparse is not None

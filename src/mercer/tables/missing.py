@@ -68,6 +68,11 @@ def name_rows(table: Table, rows: np.ndarray) -> str:
     return f"row{'' if len(rows) == 1 else 's'} {shown}"
 
 
+def rows_of(count: int, n_rows: int) -> str:
+    """Return a phrase such as "2 of 80 rows"."""
+    return f"{count} of {n_rows} row{'' if n_rows == 1 else 's'}"
+
+
 def rows_of_entries(block: sparse.csr_array, entries: np.ndarray) -> np.ndarray:
     """Return the row indices of stored elements of a sparse block."""
     return np.searchsorted(block.indptr, entries, side="right") - 1

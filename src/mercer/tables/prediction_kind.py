@@ -22,6 +22,7 @@ from mercer.kernels import Kernel
 from mercer.multiclass import training
 from mercer.multiclass.coefficients import Coefficients, Entries, PairCoefficients
 from mercer.multiclass.prediction import predicted_classes
+from mercer.tables.number_text import in_order
 from mercer.tables.table import Table, TableError, cell_text, text_cells
 
 Answers: TypeAlias = npt.NDArray[Any]
@@ -148,7 +149,8 @@ class Classes(PredictionKind):
     def truth(self, table: Table) -> IndexArray:
         """Return the class number of each row; -1 for a label that the model does not know."""
         known = {label: code for code, label in enumerate(self.names)}
-        cells, gone = table[self.column], table.missing(self.column)
+        cells = (table.as_written(self.column) if self.is_text else table)[self.column]
+        gone = table.missing(self.column)
         codes = [-1 if g else known.get(cell_text(cell), -1) for cell, g in zip(cells, gone, strict=True)]
         return np.array(codes, dtype=np.int64)
 
@@ -248,14 +250,18 @@ def class_codes(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Returns
     -------
     classes : ndarray of shape (n_classes,)
-        Sorted labels: int64 if all cells are whole numbers, otherwise text.
+        Sorted labels: int64 if all cells are whole numbers, otherwise text (by value if all of them are numbers).
     codes : ndarray of shape (n,), int64
         Index of each row's label in `classes`.
     """
     whole = column.dtype != object and bool((column == np.round(column)).all()) and float(np.abs(column).max()) < 2**53
-    labels = column.astype(np.int64) if whole else text_cells(column)
-    classes, codes = np.unique(labels, return_inverse=True)
-    return classes, codes.astype(np.int64)
+    if whole:
+        classes, codes = np.unique(column.astype(np.int64), return_inverse=True)
+        return classes, codes.astype(np.int64)
+    cells = text_cells(column).tolist()
+    names = in_order(set(cells))
+    place = {name: code for code, name in enumerate(names)}
+    return np.array(names, dtype=object), np.array([place[cell] for cell in cells], dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import numbers
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals as nw
@@ -20,6 +21,10 @@ from mercer.data.phrasing import listing, nearest_names
 
 MAX_FEATURES = 10**8
 """Largest number of columns of a sparse block; the encoding stores a few bytes for each, even for empty ones."""
+
+
+MAX_EXACT = 2**53
+"""Largest size of an integer up to which float64 holds all integers exactly."""
 
 
 class TableError(ValueError):
@@ -73,12 +78,16 @@ class Table:
         Further numeric columns, named "0", "1", ... by their position.
     origin : ndarray of shape (n,), int64, optional
         Positions of the rows in the original table; messages name rows by these.
+    written : mapping of str to ndarray of shape (n,), optional
+        The cells of numeric columns as text, as they stand in a file, for columns whose text does not follow from the
+        numbers: "01", "1.10". Names of classes are taken from here.
     """
 
     names: tuple[str, ...]
     columns: tuple[np.ndarray, ...]
     sparse: sp.csr_array | None = None
     origin: np.ndarray | None = None
+    written: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         repeated = sorted({name for name in self.names if self.names.count(name) > 1})
@@ -121,7 +130,19 @@ class Table:
     def take(self, rows: np.ndarray) -> Table:
         """Return the given rows, in the given order."""
         sparse = None if self.sparse is None else self.sparse[rows]
-        return Table(self.names, tuple(column[rows] for column in self.columns), sparse, self._positions(rows))
+        columns = tuple(column[rows] for column in self.columns)
+        written = {name: cells[rows] for name, cells in self.written.items()}
+        return replace(self, columns=columns, sparse=sparse, origin=self._positions(rows), written=written)
+
+    def as_written(self, name: str) -> Table:
+        """Return the table with the cells of this column as they stand in the file: as text if numbers lose it."""
+        return self.as_text(name) if name in self.written else self
+
+    def as_text(self, name: str) -> Table:
+        """Return the table with this column as text: as it stands in the file, if that is known."""
+        column = self.written[name] if name in self.written else text_cells(self[name])
+        place = self.names.index(name)
+        return replace(self, columns=(*self.columns[:place], column, *self.columns[place + 1 :]))
 
     def row_numbers(self, rows: np.ndarray | Sequence[int]) -> list[int]:
         """Return the row numbers for messages: positions in the original table, counted from 1."""
@@ -147,7 +168,7 @@ class Table:
         dense = np.zeros((self.n_rows, p))
         dense[:, : min(p, self.sparse.shape[1])] = self.sparse[:, :p].toarray()
         names = (*self.names, *(str(j) for j in range(p)))
-        return Table(names, (*self.columns, *dense.T), origin=self.origin)
+        return replace(self, names=names, columns=(*self.columns, *dense.T), sparse=None)
 
     def checksum(self) -> str:
         """Return the SHA-256 of all names and cells; it depends on every cell and on the order of rows and columns.
@@ -180,7 +201,7 @@ class Table:
 def target_column(labels: Any) -> np.ndarray:
     """Return a list or array of labels as a column: numbers as float64, everything else as text."""
     values = np.asarray(labels)
-    if values.dtype.kind in "iuf":
+    if values.dtype.kind == "f" or (values.dtype.kind in "iu" and _is_exact(values)):
         return values.astype(np.float64)
     return _text_column(values.tolist())
 
@@ -201,7 +222,12 @@ def as_table(frame: Any) -> Table:
     if sp.issparse(frame):
         return Table((), (), sp.csr_array(frame, dtype=np.float64))
     if isinstance(frame, np.ndarray) and frame.ndim == 2 and frame.dtype.kind in "biuf":
-        return Table(tuple(map(str, range(frame.shape[1]))), tuple(np.asarray(frame, dtype=np.float64).T))
+        names = list(map(str, range(frame.shape[1])))
+        if frame.dtype.kind not in "iu" or _is_exact(frame):
+            return Table(tuple(names), tuple(np.asarray(frame, dtype=np.float64).T))
+        return Table(
+            tuple(names), tuple(_whole(name, part.tolist()) for name, part in zip(names, frame.T, strict=True))
+        )
     try:
         native = nw.from_native(frame, eager_only=True)
         names = [str(name) for name in native.columns]
@@ -226,6 +252,11 @@ def _column(series: Any) -> np.ndarray:
         raise TableError(f"column {series.name!r} must hold numbers or text, got {dtype}", "drop or unpack it")
     if dtype.is_numeric():
         missing = series.is_null().to_numpy()
+        largest = max((abs(end) for end in (series.min(), series.max()) if end is not None), default=0)
+        if largest > MAX_EXACT and (dtype.is_integer() or dtype == nw.Decimal):
+            cells = [None if gone else cell for cell, gone in zip(series.to_list(), missing, strict=True)]
+            if all(cell is None or cell == int(cell) for cell in cells):
+                return _whole(series.name, cells)
         values = series.cast(nw.Float64).fill_null(0.0).to_numpy().astype(np.float64, copy=True)
         values[missing] = np.nan
         return values
@@ -234,9 +265,40 @@ def _column(series: Any) -> np.ndarray:
         None if gone or (isinstance(cell, float) and np.isnan(cell)) else cell
         for cell, gone in zip(series.to_list(), missing, strict=True)
     ]
+    if dtype == nw.Object and all(cell is None or isinstance(cell, numbers.Integral) for cell in cells):
+        return _whole(series.name, cells)
     if dtype == nw.Object and all(cell is None or _is_number(cell) for cell in cells):
         return np.array([np.nan if cell is None else float(cell) for cell in cells])
     return _text_column(cells)
+
+
+def _is_exact(values: np.ndarray) -> bool:
+    """Return whether float64 holds all these integers exactly."""
+    as_float = values.astype(np.float64)
+    if float(np.abs(as_float).max(initial=0.0)) < MAX_EXACT:
+        return True
+    return bool(
+        (as_float < float(np.iinfo(values.dtype).max)).all() and (as_float.astype(values.dtype) == values).all()
+    )
+
+
+def _whole(name: str, cells: Sequence[Any]) -> np.ndarray:
+    """Return a column of integers or None: numbers if float64 holds all exactly, otherwise text, with a warning."""
+    inexact = next((cell for cell in cells if cell is not None and int(float(cell)) != cell), None)
+    if inexact is None:
+        return np.array([np.nan if cell is None else float(cell) for cell in cells])
+    warn_of_whole_numbers(name, int(inexact))
+    return _text_column([None if cell is None else int(cell) for cell in cells])
+
+
+def warn_of_whole_numbers(name: str, example: int) -> None:
+    """Warn that a column of whole numbers is text, because float64 would merge some of them."""
+    warnings.warn(
+        f"column {name!r} holds whole numbers beyond 2**53, such as {example}, which float64 would round: it is read "
+        "as text; if it is a quantity, not a name, write it in a larger unit",
+        TableWarning,
+        stacklevel=2,
+    )
 
 
 def _is_number(cell: object) -> bool:

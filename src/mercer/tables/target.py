@@ -9,8 +9,9 @@ import numpy as np
 
 from mercer.data.arguments import check_choice
 from mercer.data.phrasing import listing
-from mercer.tables.column_checks import MIN_ROWS, NUMBER
+from mercer.tables.column_checks import MIN_ROWS
 from mercer.tables.missing import refuse_infinite
+from mercer.tables.number_text import NUMBER, in_order
 from mercer.tables.prediction_kind import check_numbers, class_codes
 from mercer.tables.table import Table, TableError, cell_text
 
@@ -128,7 +129,7 @@ def read_target(table: Table, target: str, task: Task = "auto") -> Truth:
     known = _known(table, target, task)
     refuse_infinite(Table((target,), (table[target],)))
     rows = np.flatnonzero(~table.missing(target))
-    chosen, reading = (task, "") if task != "auto" else _task_of(target, known)
+    chosen, reading = (task, "") if task != "auto" else _task_of(table, target, known)
     if chosen == "classification":
         return Labels(target, rows, *_classes(table, target, rows), reading)
     if known.dtype == object:
@@ -143,7 +144,7 @@ def read_target(table: Table, target: str, task: Task = "auto") -> Truth:
 
 
 def _classes(table: Table, target: str, rows: np.ndarray) -> tuple[list[str], np.ndarray]:
-    classes, codes = class_codes(table[target][rows])
+    classes, codes = class_codes(table.as_written(target)[target][rows])
     if len(classes) < 2:
         raise TableError(
             f"the target {target!r} must have at least two classes, but is {cell_text(classes[0])!r} in every row"
@@ -162,15 +163,18 @@ def _known(table: Table, target: str, task: Task) -> np.ndarray:
     return known
 
 
-def _task_of(target: str, known: np.ndarray) -> tuple[str, str]:
+def _task_of(table: Table, target: str, known: np.ndarray) -> tuple[str, str]:
     """Return the task for a target if the user did not name one, and a sentence if another task is possible."""
     is_text = known.dtype == object
     values = sorted(set(known)) if is_text else np.unique(known).tolist()
     whole = is_text or bool((known == np.round(known)).all())
     many = len(values) > (MAX_CLASSES if whole else MAX_FRACTIONAL_CLASSES)
     many = many or (len(values) == len(known) >= MIN_ROWS)
-    shown = listing([cell_text(value) for value in values[:3]], last="or")
-    held = f"the target {target!r} holds {len(values)} different {'texts' if is_text else 'numbers'}"
+    names = in_order({cell for cell in table.written.get(target, ()) if cell is not None}) or list(
+        map(cell_text, values)
+    )
+    shown = listing(names[:3], last="or")
+    held = f"the target {target!r} holds {len(names)} different {'texts' if is_text else 'numbers'}"
     if is_text and many:
         raise TableError(
             f"{held} in {len(known)} rows, such as {shown}, so it looks like free text, dates or row identifiers, not "
@@ -180,7 +184,7 @@ def _task_of(target: str, known: np.ndarray) -> tuple[str, str]:
     if many:
         reading = f"{held}, such as {shown}, and was taken for a quantity: this is regression. If these numbers are "
         return "regression", reading + "names of classes, ask for classification."
-    if is_text or len(values) <= 2:
+    if is_text or len(names) <= 2:
         return "classification", ""
-    reading = f"{held}, such as {shown}, and was taken for {len(values)} classes: this is classification. If these "
+    reading = f"{held}, such as {shown}, and was taken for {len(names)} classes: this is classification. If these "
     return "classification", reading + "numbers are a quantity, ask for regression."

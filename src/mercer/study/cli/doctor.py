@@ -2,14 +2,82 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from mercer.study.cli.imports import ended_by_ctrl_c
+from mercer.study.cli.messages import in_options, printable
+from mercer.study.cli.options import (
+    Number,
+    drop_option,
+    keep_option,
+    missing_option,
+    positive,
+    say_reading,
+    target_of,
+    target_option,
+    task_option,
+)
+
+if TYPE_CHECKING:
+    from mercer.study.examination import Finding
 
 
 @click.command("doctor")
-def doctor_command() -> None:
-    """Print versions, instruction set and threads."""
+@click.argument("table", metavar="[TABLE]", required=False)
+@target_option
+@task_option
+@drop_option
+@keep_option
+@missing_option
+@click.option("--gamma", type=positive, help="Gamma of a Gaussian kernel to examine  [default: scale]")
+@click.option("--nu", type=Number(0, 1, min_open=True), help="Nu of a nu-machine to examine  [default: 0.5]")
+def doctor_command(table: str | None, target: str | None, **options: Any) -> None:
+    """Examine a TABLE before any time is spent on it: what will go wrong, and the remedy.
+
+    Each finding is an error (a command refuses the table), a doubt (a test score may be worthless), a caution or a
+    remark. Without a TABLE, print versions, instruction set and threads.
+    """
+    if table is None:
+        if target is not None:
+            raise click.UsageError("--target COLUMN needs a TABLE", click.get_current_context())
+        _print_installation()
+    else:
+        _examine(table, target, **options)
+
+
+def _examine(
+    path: str, target: str | None, task: Any, drop: Any, keep: Any, missing: Any, gamma: float | None, nu: float | None
+) -> None:
+    with ended_by_ctrl_c():
+        from mercer.persistence import read_table
+        from mercer.study.examination import diagnose
+        from mercer.tables import read_target
+
+    read = read_table(path)
+    truth = read_target(read, target_of(read, target), task)
+    say_reading(truth)
+    found = diagnose(read, truth, drop=drop, keep=keep, missing=missing, gamma=gamma or "scale", nu=nu)
+    for finding in found:
+        click.echo(_in_lines(finding))
+    if not found:
+        click.echo("Nothing suspicious was found.")
+
+
+def _in_lines(finding: Finding) -> str:
+    width = max(60, shutil.get_terminal_size((100, 24)).columns)
+    lines = [
+        textwrap.fill(in_options(printable(text)), width, initial_indent=head.ljust(9), subsequent_indent=" " * 9)
+        for head, text in ((finding.weight, finding.sentence), ("", finding.remedy))
+        if text
+    ]
+    return "\n".join(lines)
+
+
+def _print_installation() -> None:
     with ended_by_ctrl_c():
         import platform
 

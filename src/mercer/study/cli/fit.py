@@ -16,7 +16,6 @@ from mercer.study.cli.options import (
     AnyNumber,
     Integer,
     Number,
-    class_weight_option,
     drop_option,
     keep_option,
     missing_option,
@@ -31,7 +30,6 @@ from mercer.study.cli.options import (
 
 if TYPE_CHECKING:
     from mercer import InseparableError
-    from mercer.tables import ColumnChoice, Table
 
 
 @click.command("fit")
@@ -66,7 +64,6 @@ if TYPE_CHECKING:
     show_default=True,
     help="Of several classes: a machine for each pair, one for each against the rest, or one for all.",
 )
-@class_weight_option
 @click.option("--probability", is_flag=True, help="Classification: know the probability of each class, too.")
 @click.option("--tol", type=positive, default=1e-3, show_default=True, help="Largest KKT violation.")
 @click.option("--tol-gap", type=positive, help="Largest relative duality gap  [default: whatever --tol leaves]")
@@ -82,7 +79,6 @@ def fit_command(
     gamma: str,
     epsilon: float,
     multi_class: str,
-    class_weight: str | None,
     probability: bool,
     task: Any,
     drop: tuple[str, ...],
@@ -115,8 +111,7 @@ def fit_command(
         raise click.UsageError("--probability is for --multi-class ovo and ovr", click.get_current_context())
     say_reading(truth)
     column_choice = choose_columns(read, truth, drop=drop, keep=keep, missing=missing)
-    weights = None if class_weight is None else _class_weight(class_weight, name, read, column_choice)
-    of_classes: dict[str, Any] = {"multi_class": multi_class, "probability": probability, "class_weight": weights}
+    of_classes: dict[str, Any] = {"multi_class": multi_class, "probability": probability}
     own = {"epsilon": epsilon} if truth.task == "regression" else of_classes
     kind = SVR if truth.task == "regression" else SVC
     with ConsoleProgress() as progress:
@@ -146,6 +141,8 @@ def fit_command(
         why = "there was no time for probabilities" if out_of_time else "interrupted"
         raise Failure(why, f"{path} is as it was", 1 if out_of_time else INTERRUPTED)
     save_model(path, model)
+    for note in column_choice.notes:
+        say("note", str(note))
     for reason, columns in left_out(column_choice, model).items():
         if reason != DATES:  # of which there has been a warning
             say("note", why_left_out(reason, columns))
@@ -165,7 +162,6 @@ _OWN_OPTIONS = {
     "coef0": ("--kernel poly and sigmoid", {"poly", "sigmoid"}),
     "epsilon": ("regression", {"regression"}),
     "multi_class": ("classification", {"classification"}),
-    "class_weight": ("classification", {"classification"}),
     "probability": ("classification", {"classification"}),
 }
 """Options that not all kernels or tasks have: what they are for, in words and as `--kernel` or the task."""
@@ -179,19 +175,6 @@ def _check_options(kernel: str, task: str) -> None:
         if given and whose.isdisjoint({kernel, task}):
             here = f"--kernel {kernel}" if wanted.startswith("--kernel") else task
             raise click.UsageError(f"--{option.replace('_', '-')} is for {wanted}, and this is {here}", context)
-
-
-def _class_weight(asked: str, target: str, table: Table, column_choice: ColumnChoice) -> dict[Any, float]:
-    """Return the weight of each class, by its label."""
-    import numpy as np
-
-    from mercer.study.costs import class_weights
-    from mercer.tables import Classes
-
-    part = table.take(column_choice.rows)
-    classes = Classes.learnt(target, part[target])
-    counts = np.bincount(classes.truth(part), minlength=len(classes.names))
-    return dict(zip(classes.labels.tolist(), class_weights(asked, classes.names, counts).tolist(), strict=True))
 
 
 _WHAT_NEXT = {

@@ -48,7 +48,11 @@ keep_option = click.option(
 
 
 missing_option = click.option(
-    "--missing", type=click.Choice(["impute", "drop"]), help="Fill missing cells in, or leave their rows out."
+    "--missing",
+    type=click.Choice(["impute", "error", "drop"]),
+    default="impute",
+    show_default=True,
+    help="Fill missing cells in, refuse the table, or leave their rows out.",
 )
 
 
@@ -58,13 +62,6 @@ task_option = click.option(
     default="auto",
     show_default=True,
     help="What the target is.",
-)
-
-
-class_weight_option = click.option(
-    "--class-weight",
-    metavar="WEIGHTS",
-    help="Classes: what a row counts in training; balanced (rare classes count more), none, or LABEL=WEIGHT,...",
 )
 
 

@@ -48,15 +48,16 @@ def print_study(study: Study) -> None:
     for heading in phrasing.headings:
         grid.add_column(heading, justify="right", no_wrap=True)
     for one in study.contenders:
-        grid.add_row(Text(f"{one.name}\n{one.setting}"), *phrasing.cells(study.goal, one))
+        grid.add_row(Text(f"{one.name}\n{one.setting}"), *phrasing.cells(one))
     first, *others = prose.summary(study)
     for paragraph in (
+        *map(str, prose.doubts(study)),
         first,
         grid,
         *others,
         phrasing.details(study),
         prose.numbers(study.model),
-        *map(in_options, prose.cautions(study)),
+        *map(in_options, prose.cautions(study, with_remedies=True)),
     ):
         out.print(paragraph)
         if isinstance(paragraph, str):

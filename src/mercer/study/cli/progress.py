@@ -11,6 +11,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from mercer.solvers import StageProgress
+from mercer.study.plan import PLAN
 from mercer.study.report.prose import duration
 
 FIRST_LINE_SECONDS = 2.0
@@ -68,6 +69,8 @@ class ConsoleProgress:
         """Show where the work stands."""
         if progress.stopped == "interrupted":
             self._console.print(STOPPING, soft_wrap=True)
+        elif progress.stage == PLAN:
+            self._console.print(f"search: {progress.note}", soft_wrap=True)
         elif self._bar is not None:
             self._show(self._bar, progress)
         elif time.monotonic() >= self._next_line:

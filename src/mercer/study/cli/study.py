@@ -10,11 +10,10 @@ import click
 
 from mercer.study.cli.files import say_written, writable_folder
 from mercer.study.cli.imports import INTERRUPTED, ended_by_ctrl_c
-from mercer.study.cli.messages import Failure
+from mercer.study.cli.messages import Failure, say
 from mercer.study.cli.options import (
     Integer,
     Number,
-    class_weight_option,
     drop_option,
     keep_option,
     missing_option,
@@ -26,14 +25,14 @@ from mercer.study.cli.options import (
     task_option,
 )
 
-_CLASS_SCORES = ("accuracy", "balanced_accuracy", "roc_auc", "f1", "log_loss")
-_NUMBER_SCORES = ("r2", "mae", "rmse")
-
 
 @click.command("study")
 @table_argument
 @target_option
 @click.option("--out", metavar="DIR", help="Folder for report and model  [default: TABLE's name with -study]")
+@click.option(
+    "--force", is_flag=True, help="Write over a study in this folder  [default: use a folder DIR-2, DIR-3, ...]"
+)
 @task_option
 @drop_option
 @keep_option
@@ -46,30 +45,11 @@ _NUMBER_SCORES = ("r2", "mae", "rmse")
     show_default=True,
     help="Share of the rows to seal away.",
 )
-@click.option(
-    "--kernel",
-    type=click.Choice(["linear", "poly", "rbf"]),
-    multiple=True,
-    help="Kernel to try; may be repeated  [default: all]",
-)
-@class_weight_option
-@click.option(
-    "--scoring",
-    type=click.Choice([*_CLASS_SCORES, *_NUMBER_SCORES]),
-    help="What settings are chosen by  [default: accuracy, by the class weights if there are any; r2 for numbers]",
-)
 @click.option("--folds", type=Integer(min=2), default=5, show_default=True, help="Of the cross-validation.")
 @seconds_option
 @click.pass_obj
 def study_command(
-    arguments: list[str],
-    /,
-    table: str,
-    target: str | None,
-    out: str | None,
-    kernel: tuple[str, ...],
-    folds: int,
-    **options: Any,
+    arguments: list[str], /, table: str, target: str | None, out: str | None, force: bool, folds: int, **options: Any
 ) -> None:
     """Find, certify and honestly evaluate a machine for a TABLE (CSV, Parquet or svmlight).
 
@@ -77,35 +57,53 @@ def study_command(
     cross-validation; the seal is opened once. Logistic regression (for numbers ridge regression) and nearest neighbours
     go through the same protocol. Ctrl-C ends the search and goes on with the best candidate so far; before the search
     has begun, and a second time, it ends everything.
+
+    Looks at sealed rows are counted across runs. Each look is a line of the ledger mercer-looks.jsonl in the folder and
+    of the one beside it. A study finds earlier looks there and beside the table, also those with another seed.
     """
     with ended_by_ctrl_c():
         from mercer.persistence import read_table, save_model
         from mercer.study.cli.output import print_study
         from mercer.study.cli.progress import ConsoleProgress
+        from mercer.study.ledger import MODEL, REPORT, Looks, earlier_folders, free_folder, holds_study
         from mercer.study.protocol import study
         from mercer.study.report.page import write_report
+        from mercer.study.report.prose import before_the_look
         from mercer.study.search import SearchStopped
 
     if out == "":
         raise click.UsageError("--out names no folder", click.get_current_context())
     read = read_table(table)
-    name = Path(table).name
-    with writable_folder(Path(out if out is not None else f"{_stem(name)}-study")) as folder:
+    name, wanted = Path(table).name, target_of(read, target)
+    asked = Path(out if out is not None else f"{_stem(name)}-study")
+    with writable_folder(asked if force else free_folder(asked)) as folder:
+        if folder != asked:
+            say(
+                "note",
+                f"{asked} holds a study, which is left alone: this one goes to {folder} (--force writes over it)",
+            )
+        elif holds_study(folder):
+            say("note", f"the study in {folder} is written over, as --force asks")
+        others = [*earlier_folders(asked), Path(table).parent, Path.cwd()]
+        looks = Looks(read, wanted, source=name, folder=folder, others=others)
+        if looks.earlier:
+            say("note", before_the_look(looks.earlier))
         try:
             with ConsoleProgress() as progress:
-                found = study(
-                    read, target_of(read, target), kernel=kernel or None, n_folds=folds, progress=progress, **options
-                )
+                found = study(read, wanted, n_folds=folds, progress=progress, looks=looks, **options)
         except SearchStopped as stopped:
             raise Failure(
                 f"the search ended ({stopped}) before one candidate was finished; nothing was written",
                 *((None, INTERRUPTED) if str(stopped) == "interrupted" else ("give it more time with --max-seconds",)),
             ) from stopped
         say_reading(found.column_choice.truth)
-        save_model(folder / "model.mercer", found.model)
-        write_report(folder / "report.html", found, source=name, command=shlex.join(["mercer", *arguments]))
+        if not force and holds_study(folder):  # another study has written there in the meantime
+            folder = free_folder(asked)
+            folder.mkdir()
+        save_model(folder / MODEL, found.model)
+        write_report(folder / REPORT, found, source=name, command=shlex.join(["mercer", *arguments]))
     print_study(found)
-    say_written(folder / "report.html", folder / "model.mercer")
+    say_written(folder / REPORT, folder / MODEL)
 
 
 def _stem(name: str) -> str:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from mercer.plot import INK, bare, house_style, new_figure, shaded_cells
+from mercer.plot import INK, MUTED, bare, house_style, new_figure, shaded_cells
 from mercer.study.candidates import Cell, KernelChoice, multiple
 from mercer.study.search import SearchResult
 
@@ -20,7 +20,8 @@ def search_heat_map(result: SearchResult, shown: Callable[[float], str]) -> Figu
     Of cells that differ in epsilon alone the best one is shown.
 
     Rows are gamma, as a multiple of its usual value 1/(p · variance); columns are C.
-    The shade runs from the worst to the best cell. A star marks cells with machines that ended before the optimum.
+    The shade runs from the worst to the best cell. A star marks cells with machines that were not trained to the end;
+    cells that were judged on fewer rows than the best one are in grey.
 
     Parameters
     ----------
@@ -38,9 +39,7 @@ def search_heat_map(result: SearchResult, shown: Callable[[float], str]) -> Figu
     panels = [[cell for cell in cells if cell.choice.simplicity == family] for family in families]
     heights = [len({cell.choice.gamma_factor for cell in panel}) for panel in panels]
     figures = [cell.figure for cell in cells]
-    best, worst = max(figures), min(figures)
-    if best > 0.0:  # R² can be far below 0 for the worst cells
-        worst = max(0.0, worst)
+    worst, best = max(0.0, min(figures)), max(0.0, *figures)
     with house_style():
         figure, axes = new_figure(
             1.5 + 0.62 * len(values_of_C),
@@ -51,7 +50,7 @@ def search_heat_map(result: SearchResult, shown: Callable[[float], str]) -> Figu
             height_ratios=heights,
         )
         for panel, cells in zip(axes, panels, strict=True):
-            _panel(panel, cells, values_of_C, worst, max(best - worst, 1e-12), shown)
+            _panel(panel, cells, values_of_C, worst, max(best - worst, 1e-12), shown, result.best.n_rows)
             _frame_best(panel, cells, values_of_C, result.best)
         axes[-1].set_xticks(range(len(values_of_C)), [f"{C:g}" for C in values_of_C])
         axes[-1].set_xlabel("C")
@@ -70,14 +69,22 @@ def _gammas(cells: list[Cell]) -> list[float]:
 
 
 def _panel(
-    axes: Axes, cells: list[Cell], values_of_C: list[float], worst: float, span: float, shown: Callable[[float], str]
+    axes: Axes,
+    cells: list[Cell],
+    values_of_C: list[float],
+    worst: float,
+    span: float,
+    shown: Callable[[float], str],
+    most_rows: int,
 ) -> None:
     gammas = _gammas(cells)
     shares = np.zeros((len(gammas), len(values_of_C)))
     for cell in cells:
         i, j = gammas.index(cell.choice.gamma_factor), values_of_C.index(cell.C)
         shares[i, j] = max(0.0, (cell.figure - worst) / span) ** 2  # squared, to tell the good cells apart
-        axes.text(j, i, f"{shown(cell.figure)}{'*' if cell.unfinished else ''}", ha="center", va="center", color=INK)
+        colour = INK if cell.n_rows == most_rows else MUTED
+        text = f"{shown(cell.figure)}{'*' if cell.unfinished else ''}"
+        axes.text(j, i, text, ha="center", va="center", color=colour)
     shaded_cells(axes, shares)
     bare(axes)
     axes.set_title(cells[0].choice.name + (", by gamma (1: the usual value)" if len(gammas) > 1 else ""))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mercer.persistence import open_atomically
 from mercer.study.candidates import times_usual
 from mercer.study.protocol import Study
-from mercer.study.report import classification, numbers, prose, regression
+from mercer.study.report import classification, examination, numbers, prose, regression, search_prose
 from mercer.study.report.numbers import quantity
 from mercer.tables import CategoricalRule, Classes, NumericRule
 
@@ -66,7 +65,11 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         source=_utf8(source),
         command=_utf8(command),
         prose=prose,
+        search_prose=search_prose,
+        in_rounds=search_prose.rounds(study.search),
         phrasing=phrasing,
+        look=examination,
+        doubts=prose.doubts(study),
         numbers=regression,
         margins=classification.margins,
         losses=classification.losses(study),
@@ -95,10 +98,10 @@ def write_report(path: str | Path, study: Study, *, source: str = "", command: s
 
 def _figures(study: Study) -> dict[str, Markup]:
     phrasing = prose.phrasing_of(study)
-    best = phrasing.figure(study.goal, study.search.best.figure)
+    best = phrasing.figure(study.search.best.figure)
     pictures = {
         "search": (
-            search_heat_map(study.search, partial(phrasing.short_figure, study.goal)),
+            search_heat_map(study.search, phrasing.short_figure),
             f"Table of cross-validated {study.goal.figure_name} by kernel, gamma and C; the best is "
             f"{study.svm.setting} with {best}.",
         )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from functools import partial
+from collections.abc import Sequence
 from itertools import groupby
 
 from mercer.certificates import LARGE_GAP, Certificate, Status
@@ -11,9 +10,11 @@ from mercer.data import listing
 from mercer.model_selection import Opening
 from mercer.persistence import Model
 from mercer.study.candidates import Cell, gamma_of
+from mercer.study.examination import Finding, Weight
 from mercer.study.protocol import Contender, Study
+from mercer.study.report import search_prose
 from mercer.study.report.classification import OfClasses
-from mercer.study.report.numbers import capitalised
+from mercer.study.report.numbers import capitalised, ordinal
 from mercer.study.report.numbers import count as count
 from mercer.study.report.numbers import duration as duration
 from mercer.study.report.numbers import interval as interval
@@ -25,10 +26,6 @@ from mercer.tables import DATES, ColumnChoice
 
 ROUNDING = 1e-12
 """Relative duality gaps below are what rounding leaves of none."""
-
-MAX_UNFINISHED = 6
-"""Candidates that are named where they ended before the optimum was reached."""
-
 
 VOICES: dict[str, TaskPhrasing] = {"classification": OfClasses(), "regression": OfNumbers()}
 """What there is to say of each task."""
@@ -74,15 +71,16 @@ def worth(study: Study) -> str:
     compared = {rival.name: study.against(rival) for rival in rivals}
     if study.svm.name not in useful:
         compared = {usual: study.against(constant)} | compared
-    return f"Was a support vector machine worth it? {verdict}. ({phrasing.compared(goal, compared)})"
+    return f"Was a support vector machine worth it? {verdict}. ({phrasing.compared(compared)})"
 
 
 def choice(study: Study) -> str:
     """Which machine was chosen, and why."""
-    found, best, shown = study.search, study.search.best, partial(phrasing_of(study).figure, study.goal)
-    ties = sum(cell.error == best.error for cell in found.cells) - 1
+    found, best, shown = study.search, study.search.best, phrasing_of(study).figure
+    ties = sum((cell.n_rows, cell.error) == (best.n_rows, best.error) for cell in found.cells) - 1
     others = [
         f"the best {cell.choice.name} {shown(cell.figure)}"
+        + ("" if cell.n_rows == best.n_rows else f" with {cell.n_rows:,} training rows a fold")
         for cell in best_by_family(study)
         if cell.choice.family != best.choice.family
     ]
@@ -91,8 +89,7 @@ def choice(study: Study) -> str:
     setting += [] if value is None else [f"gamma = {value:.3g}"]
     setting += [] if best.epsilon is None else [f"epsilon = {best.epsilon:g}"]
     sentence = (
-        f"The {best.choice.name} with {_and(setting)} had the {'lowest' if study.goal.is_loss else 'highest'} "
-        f"cross-validated {study.goal.figure_name} of "
+        f"The {best.choice.name} with {_and(setting)} had the highest cross-validated {study.goal.figure_name} of "
         f"{count(len(found.cells), 'candidate')}: {shown(best.figure)} over {study.n_folds} folds of the "
         f"{count(len(study.model.training.rows), 'row')} that were not sealed"
     )
@@ -101,7 +98,8 @@ def choice(study: Study) -> str:
         sentence += " Another candidate did equally well; the simpler of the two was taken."
     elif ties:
         sentence += f" {ties} others did equally well; the simplest of them all was taken."
-    return sentence
+    in_rounds = search_prose.rounds(found)
+    return f"{sentence} {in_rounds}" if in_rounds else sentence
 
 
 def _and(parts: list[str]) -> str:
@@ -161,7 +159,7 @@ def certainty(model: Model) -> str:
         )
     advice = _stalled(certificate) if certificate.status is Status.STALLED else certificate.status.advice
     return (
-        f"The machine is not certified optimal but ended as “{certificate.status}” (relative duality gap "
+        f"The machine is not certified optimal (relative duality gap "
         f"{small(beyond_rounding(certificate, certificate.relative_gap))}, violation "
         f"{small(certificate.kkt_violation)}). {advice}"
     )
@@ -203,25 +201,19 @@ def numbers(model: Model) -> str:
     )
 
 
-def cautions(study: Study) -> list[str]:
-    """What a careful reader should know before trusting the figures."""
+def doubts(study: Study) -> list[Finding]:
+    """What makes the headline doubtful: it must be read before the headline."""
+    return study.examination.with_weight(Weight.DOUBT)
+
+
+def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
+    """What a careful reader should know before trusting the figures; with the options that change it, if asked."""
     notes = []
     found, column_choice = study.search, study.column_choice
     if column_choice.truth.reading:
         notes.append(capitalised(column_choice.truth.reading))
-    if found.stopped:
-        why = {"interrupted": "interrupted", "time limit": "ended by its time limit"}[found.stopped]
-        notes.append(
-            f"The search was {why} after {len(found.cells)} of {count(found.n_planned, 'candidate')}; "
-            "a full one may find a better machine."
-        )
-    unfinished = [cell for cell in found.cells if cell.unfinished]
-    if unfinished:
-        judged = "was judged as it stood" if len(unfinished) == 1 else "were judged as they stood"
-        notes.append(
-            f"{count(len(unfinished), 'candidate')} ended before the optimum was reached and {judged}: "
-            f"{_unfinished(unfinished)}."
-        )
+    notes += [f"{note if with_remedies else note.text}." for note in column_choice.notes]
+    notes += filter(None, [search_prose.ended_early(found), search_prose.unfinished(found)])
     dates = [name for name, reason in column_choice.left_out.items() if reason == DATES]
     if dates:
         notes.append(
@@ -234,20 +226,14 @@ def cautions(study: Study) -> list[str]:
             "value was tried there, and none beyond it."
         )
     notes += phrasing_of(study).cautions(study)
+    notes += map(str, study.examination.with_weight(Weight.CAUTION))
     if not study.opening.clean:
-        notes.append("The sealed rows had been looked at before, so the test figures may be too good.")
+        notes.append(
+            f"There were earlier looks at these rows: {_listed(study.sealed.openings[: study.opening.number - 1])}. "
+            "Another seed or split does not make rows new, and a choice that was made after a look makes the next "
+            "figures too good. A clean estimate needs rows that were never looked at."
+        )
     return notes
-
-
-def _unfinished(cells: list[Cell]) -> str:
-    """Which candidates did not reach the optimum, and why: how many of their machines, and how these ended."""
-    shown = []
-    for cell in cells[:MAX_UNFINISHED]:
-        kinds = Counter(cell.unfinished).most_common()
-        machines = ", ".join(f"{count(number, 'machine')} ended as “{status}”" for status, number in kinds)
-        shown.append(f"{cell.place} ({machines})")
-    more = len(cells) - MAX_UNFINISHED
-    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
 def left_out(column_choice: ColumnChoice, model: Model) -> dict[str, list[str]]:
@@ -279,14 +265,42 @@ def looked_at(opening: Opening) -> str:
     )
 
 
+def before_the_look(earlier: Sequence[Opening]) -> str:
+    """A clause about earlier looks, for the start of a study."""
+    return (
+        f"this study will be the {ordinal(len(earlier) + 1)} look at these rows, so its test figures will be no clean "
+        f"estimate; earlier looks: {_listed(earlier)}"
+    )
+
+
+def which_look(study: Study) -> str:
+    """Which look at these rows this is, if it is not the first one; a sentence that follows the headline."""
+    if study.opening.clean:
+        return ""
+    return (
+        f"This was the {ordinal(study.opening.number)} look at these rows, so the figure is no clean estimate: it is "
+        "too good if anything was chosen after an earlier look."
+    )
+
+
+MAX_LOOKS = 4
+"""Earlier looks that are listed."""
+
+
+def _listed(looks: Sequence[Opening]) -> str:
+    """Earlier looks, the last ones if there are many."""
+    shown = "; ".join(f"{one.time:%Y-%m-%d %H:%M} UTC, {one.purpose}" for one in looks[-MAX_LOOKS:])
+    more = len(looks) - MAX_LOOKS
+    return shown if more <= 0 else f"{more} before, and {shown}"
+
+
 def summary(study: Study) -> list[str]:
     """The paragraphs at the top of the report."""
     phrasing = phrasing_of(study)
     return [
-        phrasing.headline(study),
+        f"{phrasing.headline(study)} {which_look(study)}".strip(),
         phrasing.comparison(study),
         worth(study),
         choice(study),
-        *filter(None, [phrasing.settings(study)]),
         certainty(study.model),
     ]

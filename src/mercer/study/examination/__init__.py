@@ -1,0 +1,13 @@
+"""What a table looks like before anything is learnt from it: findings as values, and histograms.
+
+A finding says what will make a test score doubtful, what its reader should know, or what is good to know.
+"""
+
+from mercer.study.examination.diagnosis import diagnose as diagnose
+from mercer.study.examination.examination import Examination as Examination
+from mercer.study.examination.examination import examine as examine
+from mercer.study.examination.examination import ranked as ranked
+from mercer.study.examination.finding import Finding as Finding
+from mercer.study.examination.finding import Kind as Kind
+from mercer.study.examination.finding import Weight as Weight
+from mercer.study.examination.histograms import Histogram as Histogram

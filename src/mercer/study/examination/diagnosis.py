@@ -1,0 +1,55 @@
+"""All that can be said about a table before anything is learnt: its examination, refusals, and trouble of machines."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from mercer.kernels import Gamma
+from mercer.study.examination.examination import examine, ranked
+from mercer.study.examination.finding import Finding
+from mercer.study.examination.machines import collapsed_gamma, infeasible_nu, unscaled
+from mercer.study.examination.refusals import choose_or_refuse, too_few_rows
+from mercer.tables import MissingPolicy, Table, Truth
+
+TEST_SIZE, N_FOLDS = 0.25, 5
+"""The protocol of a study if nothing is said."""
+
+
+def diagnose(
+    table: Table,
+    truth: Truth,
+    *,
+    drop: Collection[str] = (),
+    keep: Collection[str] = (),
+    missing: MissingPolicy = "impute",
+    gamma: Gamma = "scale",
+    nu: float | None = None,
+) -> tuple[Finding, ...]:
+    """Return what there is to say about a table and about machines on it, the most important first.
+
+    Takes a few seconds for 100,000 rows.
+
+    Parameters
+    ----------
+    table : Table
+    truth : Labels or Quantities
+    drop, keep, missing
+        See `mercer.tables.choose_columns`.
+    gamma : float or str, default="scale"
+        Of a Gaussian kernel on the encoded rows.
+    nu : float, optional
+        Of a nu-machine; None for its default.
+    """
+    choice, findings = choose_or_refuse(table, truth, drop=drop, keep=keep, missing=missing)
+    if choice is None:
+        features = tuple(name for name in table.names if name != truth.target and name not in drop)
+    else:
+        features, truth = choice.features, choice.truth
+    examination = examine(table, truth, features)
+    findings += too_few_rows(table, truth, TEST_SIZE, N_FOLDS)
+    findings += examination.findings
+    findings += infeasible_nu(truth, nu)
+    findings += unscaled(examination.columns)
+    if choice is not None:
+        findings += collapsed_gamma(table.select(features).take(truth.rows), gamma)
+    return ranked(findings)

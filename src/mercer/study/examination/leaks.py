@@ -1,0 +1,138 @@
+"""Columns that alone predict the target: copies, monotone maps, levels with one class, identifiers that sort it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.data import listing
+from mercer.study.examination.errors_alone import Rule, class_rules, number_rules
+from mercer.study.examination.finding import Finding, Kind, Weight, option
+from mercer.study.examination.rows import Column, Sample
+from mercer.tables import Labels, Truth, cell_text
+
+ALONE = 0.02
+"""Largest error, as a share of that of a constant prediction, at which a column is said to predict the target alone."""
+
+MOSTLY = 0.1
+"""The same for a remark. One column of iris has 0.06 and odor has 0.03 in the mushroom table, where nothing leaks."""
+
+MISSING_ALONE = 0.1
+"""The same for the pattern of missing cells, which hardly ever predicts a target unless it was made by it."""
+
+MAX_NAMED = 5
+"""Largest number of columns that have a sentence each."""
+
+
+def leaks(sample: Sample, truth: Truth) -> list[Finding]:
+    """Return what there is to say about columns that predict the target alone.
+
+    Columns that are not used cannot spoil a score, so they only get a remark.
+    """
+    alone: list[tuple[Column, Rule]] = []
+    mostly: list[tuple[Column, Rule]] = []
+    for column in sample.columns:
+        best = _best(_rules(column, sample, truth))
+        if best is not None and best.error <= MOSTLY:
+            (alone if best.how == "missing" or best.error <= ALONE else mostly).append((column, best))
+    alone.sort(key=lambda one: one[1].error)
+    used = [one for one in alone if one[0].name in sample.features]
+    unused = [one for one in alone if one[0].name not in sample.features]
+    found = [_alone(column, rule, sample, truth) for column, rule in used[:MAX_NAMED]]
+    if len(used) > MAX_NAMED:
+        found.append(_more(used[MAX_NAMED:], truth))
+    found += [_unused(column, rule, truth) for column, rule in unused]
+    mostly = [one for one in mostly if one[0].name in sample.features]
+    return found + ([_mostly(mostly, truth)] if mostly else [])
+
+
+def _rules(column: Column, sample: Sample, truth: Truth) -> list[Rule]:
+    if isinstance(truth, Labels):
+        return class_rules(column, sample.target, sample.n_columns)
+    return number_rules(column, sample.target)
+
+
+def _best(rules: list[Rule]) -> Rule | None:
+    """Return the rule to report: the best one, unless the pattern of missing cells is the stronger sign of a leak."""
+    missing = [rule for rule in rules if rule.how == "missing" and rule.error <= MISSING_ALONE]
+    if missing and rules[0].error > ALONE:
+        return missing[0]
+    return rules[0] if rules else None
+
+
+_HOW = {
+    "intervals": "each class has a range of its own",
+    "missing": "its cells are missing in rows of one class and present in the others",
+    "rising": "it rises with the target from row to row",
+    "falling": "it falls from row to row as the target rises",
+    "near": "rows with close values have close targets",
+}
+
+
+def _how(column: Column, rule: Rule, truth: Truth) -> str:
+    if rule.how != "levels":
+        return _HOW[rule.how]
+    target = "class" if isinstance(truth, Labels) else "target"
+    return f"rows with one of its {column.n_levels:,} values have the same {target}"
+
+
+def _rate(rule: Rule, truth: Truth) -> str:
+    """How good a rule is, in words; percentages are rounded down, so that 100% is perfect."""
+    share = f"{np.floor(1000 * rule.right) / 10:.1f}%".replace(".0%", "%")
+    return f"in {share} of the rows" if isinstance(truth, Labels) else f"to {share} of its variance, by ranks"
+
+
+def _alone(column: Column, rule: Rule, sample: Sample, truth: Truth) -> Finding:
+    numbers = {"error": rule.error, "right": rule.right, "rows": sample.n_rows}
+    remedy = f"Leave it out with {option('--drop', column.name)}, unless it is known when a prediction is made."
+    if _is_copy(column, sample, truth):
+        sentence = f"Column {column.name!r} is a copy of the target {truth.target!r}."
+        return Finding(Kind.COPY, Weight.DOUBT, (column.name,), sentence, remedy, numbers)
+    kind = Kind.MISSING_PREDICTS if rule.how == "missing" else Kind.PREDICTS_ALONE
+    sentence = f"Column {column.name!r} alone predicts the target {_rate(rule, truth)}: {_how(column, rule, truth)}."
+    return Finding(kind, Weight.DOUBT, (column.name,), sentence, remedy, numbers)
+
+
+def _more(found: list[tuple[Column, Rule]], truth: Truth) -> Finding:
+    names = tuple(column.name for column, _ in found)
+    return Finding(
+        Kind.PREDICTS_ALONE,
+        Weight.DOUBT,
+        names,
+        f"So does each of {len(names)} more columns: {listing(names)}.",
+        "Leave out with --drop those that are not known when a prediction is made.",
+        {"error": max(rule.error for _, rule in found)},
+    )
+
+
+def _unused(column: Column, rule: Rule, truth: Truth) -> Finding:
+    return Finding(
+        Kind.PREDICTS_ALONE,
+        Weight.REMARK,
+        (column.name,),
+        f"Column {column.name!r} would predict the target {_rate(rule, truth)}: {_how(column, rule, truth)}.",
+        "It is not used; do not ask for it with --keep.",
+        {"error": rule.error, "right": rule.right},
+    )
+
+
+def _mostly(found: list[tuple[Column, Rule]], truth: Truth) -> Finding:
+    found = sorted(found, key=lambda one: one[1].error)
+    names = tuple(column.name for column, _ in found)
+    rates = [f"{column.name!r} ({_rate(rule, truth)})" for column, rule in found[:MAX_NAMED]]
+    more = f"; {len(found) - MAX_NAMED} more columns" if len(found) > MAX_NAMED else ""
+    one = "One column alone predicts" if len(found) == 1 else f"Each of {len(found)} columns alone predicts"
+    return Finding(
+        Kind.STRONG,
+        Weight.REMARK,
+        names,
+        f"{one} the target well: {', '.join(rates)}{more}.",
+        "Good news if they are known when a prediction is made; otherwise leave them out with --drop.",
+        {"error": found[0][1].error, "right": found[0][1].right},
+    )
+
+
+def _is_copy(column: Column, sample: Sample, truth: Truth) -> bool:
+    return all(
+        cell is not None and cell_text(cell) == cell_text(other)
+        for cell, other in zip(sample.table[column.name], sample.table[truth.target], strict=True)
+    )

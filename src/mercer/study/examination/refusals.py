@@ -1,0 +1,37 @@
+"""What the commands refuse about a table: cells that cannot be used, and too few rows for a study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mercer.model_selection import check_class_counts, check_row_count
+from mercer.study.examination.finding import Finding, Kind, Weight
+from mercer.tables import ColumnChoice, Labels, MissingPolicy, Table, TableError, Truth, choose_columns
+
+
+def choose_or_refuse(
+    table: Table, truth: Truth, *, drop: Iterable[str], keep: Iterable[str], missing: MissingPolicy
+) -> tuple[ColumnChoice | None, list[Finding]]:
+    """Return the choice of columns, and no finding; or None, and the refusal as a finding. See `choose_columns`."""
+    try:
+        return choose_columns(table, truth, drop=drop, keep=keep, missing=missing), []
+    except TableError as error:
+        return None, [_refusal("mercer study and mercer fit refuse", error)]
+
+
+def too_few_rows(table: Table, truth: Truth, test_size: float, n_folds: int) -> list[Finding]:
+    """Return what there is to say if a study with this test part and these folds would have too few rows."""
+    try:
+        if isinstance(truth, Labels):
+            are_numbers = table.is_numeric(truth.target)
+            check_class_counts(truth.names, truth.counts, test_size, n_folds, are_numbers=are_numbers)
+        else:
+            check_row_count(len(truth.rows), test_size, n_folds)
+    except TableError as error:
+        return [_refusal("mercer study refuses", error)]
+    return []
+
+
+def _refusal(who: str, error: TableError) -> Finding:
+    hint = "" if error.hint is None else f"Remedy: {error.hint}."
+    return Finding(Kind.REFUSED, Weight.ERROR, (), f"{who} this table: {error}.", hint)

@@ -1,0 +1,93 @@
+"""What the target looks like: a ceiling or a floor, skewed numbers, small classes."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.study.examination.finding import Finding, Kind, Weight
+from mercer.study.examination.skewness import skewness_on_log_scale
+from mercer.tables import Labels, Truth, cell_text
+
+MIN_AT_LIMIT = 5  # rows
+MIN_SHARE_AT_LIMIT = 0.01  # of the rows
+NEXT_VALUES = 5  # different values beside the limit that it is compared with
+TIMES_NEXT = 3  # the limit is this many times as frequent as each of them
+MIN_VALUES = 8  # different numbers; a scale of fewer steps has ends in any case
+
+SMALL_CLASS = 20
+"""Rows; a class with fewer has about five sealed rows or fewer, by which its recall cannot be judged."""
+
+
+def examine_target(truth: Truth) -> list[Finding]:
+    """Return what there is to say about the classes or numbers of a target."""
+    if isinstance(truth, Labels):
+        return _small_classes(truth)
+    return [*_limits(truth.target, truth.values), *_skewed(truth.target, truth.values)]
+
+
+def _small_classes(truth: Labels) -> list[Finding]:
+    small = [(name, int(count)) for name, count in zip(truth.names, truth.counts, strict=True) if count < SMALL_CLASS]
+    if not small:
+        return []
+    named = ", ".join(f"{name!r} ({count})" for name, count in small[:8])
+    more = f" and {len(small) - 8} more classes" if len(small) > 8 else ""
+    number = "; if these are no names but a quantity, say --task regression" if truth.reading else ""
+    have = "Class {} has" if len(small) == 1 else "Classes {} have"
+    return [
+        Finding(
+            Kind.SMALL_CLASS,
+            Weight.CAUTION,
+            (),
+            f"{have.format(named + more)} fewer than {SMALL_CLASS} rows (in brackets), too few to learn from or to "
+            "judge by.",
+            f"Merge rare classes, leave them out, or get more rows of them{number}.",
+            {"classes": len(small), "rows": min(count for _, count in small)},
+        )
+    ]
+
+
+def _limits(target: str, numbers: npt.NDArray[np.float64]) -> list[Finding]:
+    values, counts = np.unique(numbers, return_counts=True)
+    if len(values) < MIN_VALUES:
+        return []
+    n = len(numbers)
+    found = []
+    for kind, value, count, beside, beyond in (
+        (Kind.CEILING, values[-1], int(counts[-1]), counts[-1 - NEXT_VALUES : -1], "larger"),
+        (Kind.FLOOR, values[0], int(counts[0]), counts[1 : 1 + NEXT_VALUES], "smaller"),
+    ):
+        if count < max(MIN_AT_LIMIT, MIN_SHARE_AT_LIMIT * n, TIMES_NEXT * beside.max()):
+            continue
+        end = "largest" if kind is Kind.CEILING else "smallest"
+        found.append(
+            Finding(
+                kind,
+                Weight.CAUTION,
+                (target,),
+                f"{count:,} of {n:,} rows ({100 * count / n:.1f}%) have exactly the {end} target, {cell_text(value)}. "
+                f"If {beyond} numbers were cut off there, their errors are not known, and predictions near it are too "
+                f"{'low' if kind is Kind.CEILING else 'high'}.",
+                "Find out what the number stands for; leave such rows out, or predict first whether a row has it.",
+                {"value": float(value), "rows": count, "share": count / n},
+            )
+        )
+    return found
+
+
+def _skewed(target: str, numbers: npt.NDArray[np.float64]) -> list[Finding]:
+    found = skewness_on_log_scale(numbers)
+    if found is None:
+        return []
+    plain, on_log = found
+    return [
+        Finding(
+            Kind.SKEWED,
+            Weight.REMARK,
+            (target,),
+            f"The target is very skewed (skewness {plain:.1f}; {on_log:.1f} on a logarithmic scale): a few large "
+            "numbers dominate the squared errors.",
+            f"Predict its logarithm: replace {target!r} by log({target}) in the table.",
+            {"skewness": plain, "skewness_of_logarithm": on_log},
+        )
+    ]

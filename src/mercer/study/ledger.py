@@ -1,0 +1,248 @@
+"""Looks at the rows of a table, counted across runs: each study adds a line to a file before it opens the seal."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import chain, count, takewhile
+from pathlib import Path
+
+import numpy as np
+
+from mercer.model_selection import Opening, SealedTest
+from mercer.persistence import load_model
+from mercer.study.fingerprint import Fingerprint, RowHashes
+from mercer.tables import Table, TableError
+
+LEDGER = "mercer-looks.jsonl"
+"""Name of the ledger in the folder of a study, and of the one beside this folder."""
+
+MODEL = "model.mercer"
+REPORT = "report.html"
+
+_ONE_LOOK = timedelta(seconds=1)  # a model file records the opening of the seal right after the ledger does
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """One look at sealed rows, as the ledger has it.
+
+    Attributes
+    ----------
+    time : datetime
+    source : str
+        Name of the table's file.
+    target : str
+    seed : int
+        Of the split.
+    split : str
+        Hash of the sealed rows.
+    answers : int
+        Hash of the target's cells.
+    fingerprint : Fingerprint
+        Of the table.
+    """
+
+    time: datetime
+    source: str
+    target: str
+    seed: int
+    split: str
+    answers: int
+    fingerprint: Fingerprint
+
+    def line(self) -> str:
+        """Return the look as a line of a ledger."""
+        kept = {name: getattr(self, name) for name in ("source", "target", "seed", "split", "answers")}
+        return json.dumps({"time": self.time.isoformat()} | kept | {"table": self.fingerprint.to_dict()})
+
+    @classmethod
+    def read(cls, line: str) -> Look:
+        """Return the look of a line; ValueError, TypeError or KeyError for a line that holds none."""
+        entry = json.loads(line)
+        time = datetime.fromisoformat(entry["time"]).astimezone(UTC)
+        source, target, split = str(entry["source"]), str(entry["target"]), str(entry["split"])
+        table = Fingerprint.from_dict(entry["table"])
+        return cls(time, source, target, int(entry["seed"]), split, int(entry["answers"]), table)
+
+
+class Looks:
+    """The looks at the rows of a table so far, and the record of the next one.
+
+    A look is found again if most of its rows are in the table, whatever their order and the names of the columns, or if
+    most columns hold the same cells. The split plays no part: another seed does not make rows new. A look that asked
+    for another column of the table does not count.
+
+    Parameters
+    ----------
+    table : Table
+        The table as it was read, with all columns.
+    target : str
+    source : str
+        Name of the table's file.
+    folder : Path
+        Where the study is written. Its ledger, and the one beside it, get the line of the next look.
+    others : iterable of Path
+        Folders whose ledgers are read as well. Model files in them count as looks, where the ledger is gone.
+
+    Attributes
+    ----------
+    earlier : tuple of Opening
+        The earlier looks, the first one first.
+    """
+
+    def __init__(self, table: Table, target: str, *, source: str, folder: Path, others: Iterable[Path] = ()) -> None:
+        table[target]  # raises a TableError if there is no such column
+        self._source, self._target, self._folder = source, target, folder
+        self._hashes = RowHashes.of(table)
+        self._fingerprint = self._hashes.fingerprint()
+        folders = _distinct([folder, *others])
+        found = _read(_distinct([*(one / LEDGER for one in folders), folder.resolve().parent / LEDGER]))
+        self._looks = [look for look in found if self._concerns(look, table)]
+        self._of_models = _openings_of_models(folders, table, target)
+
+    @property
+    def earlier(self) -> tuple[Opening, ...]:
+        """The earlier looks, the first one first."""
+        return self._openings(None)
+
+    def record(self, sealed: SealedTest, rows: np.ndarray, seed: int) -> None:
+        """Add a line to the ledger, and the earlier looks to the record of the seal, which is about to be opened.
+
+        Parameters
+        ----------
+        sealed : SealedTest
+        rows : ndarray of int64
+            The rows of the table that are sealed or free, in the order in which the seal counts them.
+        seed : int
+            Of the split.
+
+        Raises
+        ------
+        OSError
+            If the ledger in the folder of the study cannot be written.
+
+        Warns
+        -----
+        UserWarning
+            If the one beside this folder cannot be written.
+        """
+        splits: list[str] = []
+        sealed.check(lambda test: splits.append(self._hashes.of_rows(rows[test])))
+        answers = self._hashes.columns[self._target]
+        look = Look(datetime.now(UTC), self._source, self._target, seed, splits[0], answers, self._fingerprint)
+        sealed.seal.openings = self._openings(look.split)
+        _append(self._folder / LEDGER, look)
+        beside = self._folder.resolve().parent / LEDGER
+        if beside.parent != self._folder.resolve():
+            try:
+                _append(beside, look)
+            except OSError as error:
+                warnings.warn(
+                    f"{beside} cannot be written ({error.strerror}), so a study of these rows into another folder will "
+                    "not know of this look",
+                    UserWarning,
+                    stacklevel=2,
+                )
+
+    def _concerns(self, look: Look, table: Table) -> bool:
+        another_column = look.target != self._target and look.target in table
+        if another_column and look.answers != self._hashes.columns[self._target]:
+            return False
+        return self._fingerprint.is_of_same_rows(look.fingerprint)
+
+    def _openings(self, split: str | None) -> tuple[Opening, ...]:
+        known = {}
+        for look in self._looks:
+            other = "" if split in (None, look.split) else ", another split"
+            known[look.time] = f"study of {look.source}, seed {look.seed}{other}"
+        for opening in self._of_models:
+            if all(abs(opening.time - time) > _ONE_LOOK for time in known):
+                known[opening.time] = opening.purpose
+        return tuple(Opening(known[time], time, number) for number, time in enumerate(sorted(known), start=1))
+
+
+def free_folder(folder: Path) -> Path:
+    """Return the folder if no study lies there, else the first of name-2, name-3, ... without one."""
+    return next(one for one in chain([folder], _numbered(folder)) if not holds_study(one))
+
+
+def earlier_folders(folder: Path) -> list[Path]:
+    """Return the folder and name-2, name-3, ..., as far as studies lie there."""
+    return list(takewhile(holds_study, chain([folder], _numbered(folder))))
+
+
+def _numbered(folder: Path) -> Iterator[Path]:
+    named = folder if folder.name not in ("", "..") else folder.resolve()
+    return (named.with_name(f"{named.name}-{number}") for number in count(2))
+
+
+def holds_study(folder: Path) -> bool:
+    """Whether a folder has a report or a model, which another study would overwrite."""
+    return any((folder / name).exists() for name in (REPORT, MODEL))
+
+
+def _append(path: Path, look: Look) -> None:
+    """Add a line in one write, so that the lines of studies that run at the same time do not mix."""
+    with open(path, "ab+", buffering=0) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        torn = file.read() not in (b"", b"\n")  # a line that a full disk or a power failure cut short
+        line = b"\n" * torn + look.line().encode() + b"\n"
+        if file.write(line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
+def _read(paths: Iterable[Path]) -> list[Look]:
+    """Return the looks of ledgers, each once."""
+    looks: dict[str, Look] = {}
+    for path in paths:
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            _warn_of_ledger(f"{path} cannot be read ({error})")
+            continue
+        n_damaged = 0
+        for line in filter(None, lines):
+            try:
+                looks[line] = Look.read(line)
+            except (ValueError, TypeError, KeyError, OverflowError):
+                n_damaged += 1
+        if n_damaged:
+            _warn_of_ledger(f"{path} has {n_damaged} damaged {'line' if n_damaged == 1 else 'lines'}")
+    return list(looks.values())
+
+
+def _warn_of_ledger(why: str) -> None:
+    warnings.warn(f"the ledger {why}, so earlier looks may be missing from the count", UserWarning, stacklevel=4)
+
+
+def _openings_of_models(folders: Iterable[Path], table: Table, target: str) -> list[Opening]:
+    """Return the openings that model files of the same table and target record."""
+    found: list[Opening] = []
+    for folder in folders:
+        if (folder / LEDGER).exists():
+            continue
+        try:
+            model = load_model(folder / MODEL)
+        except (OSError, ValueError):
+            continue
+        if model.seal is None or model.target != target or model.training.rows.max() >= table.n_rows:
+            continue
+        try:
+            same = model.training_part(table).checksum() == model.training.checksum
+        except TableError:
+            continue
+        found += model.seal.openings if same else ()
+    return found
+
+
+def _distinct(paths: Iterable[Path]) -> list[Path]:
+    return list({path.resolve(): path for path in paths}.values())

@@ -1,0 +1,80 @@
+"""What a search did, in sentences: its rounds, why it ended early, and candidates that were not trained to the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from mercer.certificates import Status
+from mercer.study.candidates import Cell
+from mercer.study.report.numbers import count
+from mercer.study.search import SearchResult
+
+MAX_UNFINISHED = 6
+"""Candidates not trained to the end that are named."""
+
+_HOW = {Status.MAX_ITER: "took too long", Status.STALLED: "could not be improved because of rounding errors"}
+
+
+def candidates(found: SearchResult) -> str:
+    """How many candidates were judged: 36 candidates, or 20 of 36 candidates."""
+    judged = len(found.cells)
+    return f"{judged:,} of {count(found.n_planned, 'candidate')}" if judged < found.n_planned else f"{_all(found)}"
+
+
+def _all(found: SearchResult) -> str:
+    return count(found.n_planned, "candidate")
+
+
+def rounds(found: SearchResult) -> str:
+    """On how many rows the candidates were judged, as a sentence; "" if all of them were judged on all rows."""
+    if len(found.rounds) == 1 and found.rounds[0].n_rows == found.n_rows:
+        return ""
+    parts = [
+        f"{'all ' if not place and one.n_judged == one.n_planned else ''}{_judged(one.n_judged, one.n_planned)} with "
+        f"{'all ' if one.n_rows == found.n_rows else ''}{one.n_rows:,}"
+        for place, one in enumerate(found.rounds)
+        if one.n_judged
+    ]
+    first, *others = parts
+    listed = f"{first} training rows a fold" + (f", {_listed(others)}" if others else "")
+    return f"To save time, candidates were judged in rounds, and the better ones went on to more rows: {listed}."
+
+
+def _judged(n_judged: int, n_planned: int) -> str:
+    return f"{n_judged:,}" if n_judged == n_planned else f"{n_judged:,} of {n_planned:,}"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def ended_early(found: SearchResult) -> str:
+    """Why a search was stopped, and how far it was; "" if it was not."""
+    if not found.stopped:
+        return ""
+    why = {"interrupted": "interrupted", "time limit": "ended by its time limit"}[found.stopped]
+    after = f"after {candidates(found)}"
+    if len(found.cells) == found.n_planned:
+        after = f"after all {_all(found)} had been judged, but before the best ones were judged on all rows"
+    return f"The search was {why} {after}; a full one may find a better machine."
+
+
+def unfinished(found: SearchResult) -> str:
+    """Which candidates were not trained to the end, and why; "" if all were."""
+    cells = [cell for cell in found.cells if cell.unfinished]
+    if not cells:
+        return ""
+    verb = "was not trained to the end and was judged as it stood"
+    if len(cells) > 1:
+        verb = "were not trained to the end and were judged as they stood"
+    more = len(cells) - MAX_UNFINISHED
+    named = "; ".join(map(_place_and_reason, cells[:MAX_UNFINISHED])) + (f"; and {more} more" if more > 0 else "")
+    chosen = "One of them was chosen: a smaller C may be as good." if found.best in cells else "None was chosen."
+    return f"{count(len(cells), 'candidate')} {verb}: {named}. {chosen}"
+
+
+def _place_and_reason(cell: Cell) -> str:
+    kinds = Counter(_HOW.get(status, "ended early") for status in cell.unfinished).most_common()
+    reasons = ", ".join(f"{count(number, 'machine')} {how}" for how, number in kinds)
+    return f"{cell.place} ({reasons})"

@@ -1,0 +1,258 @@
+"""The examination of a table: what is found, and that ordinary tables raise no alarm."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from generated import mixed_frame, quantities, three_classes, with_missing
+from mercer.study.examination import Kind, Weight, examine
+from mercer.study.examination.errors_alone import class_rules, number_rules
+from mercer.study.examination.rows import column_of, row_keys
+from mercer.tables import Table, as_table, read_target
+
+N = 200
+
+
+def examined(frame, target="y", task="auto", features=None):
+    table = as_table(frame)
+    truth = read_target(table, target, task)
+    return examine(table, truth, features or [name for name in table.names if name != target])
+
+
+def kinds(examination, weight=None):
+    return {finding.kind for finding in examination.findings if weight in (None, finding.weight)}
+
+
+def plain(n=N, seed=0, classes=2):
+    """Two columns of noise, and a target that has nothing to do with them."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {"a": rng.normal(size=n), "b": rng.choice(list("uvw"), n), "y": rng.permutation(np.arange(n) % classes)}
+    )
+
+
+def classes(frame):
+    return frame.assign(y=np.array(["no", "yes", "maybe"])[frame["y"]])
+
+
+def numbers(frame, seed=1):
+    return frame.assign(y=np.random.default_rng(seed).lognormal(size=len(frame)))
+
+
+def code(y):
+    return pd.factorize(y)[0]
+
+
+LEAKS_OF_CLASSES = {
+    "copy": lambda y, rng: (y, Kind.COPY),
+    "other names": lambda y, rng: (np.char.add("is ", y.to_numpy(str)), Kind.PREDICTS_ALONE),
+    "several levels a class": lambda y, rng: (y + rng.choice(list("pqrst"), len(y)), Kind.PREDICTS_ALONE),
+    "codes": lambda y, rng: (np.array([7, 3, 5])[code(y)], Kind.PREDICTS_ALONE),
+    "many codes": lambda y, rng: (3 * rng.integers(0, 12, len(y)) + code(y), Kind.PREDICTS_ALONE),
+    "a range each": lambda y, rng: (code(y) + 0.9 * rng.random(len(y)), Kind.PREDICTS_ALONE),
+    "identifier": lambda y, rng: (np.argsort(np.argsort(y, kind="stable")) * 3 + 17, Kind.PREDICTS_ALONE),
+    "missing": lambda y, rng: (
+        np.where((y == "no") != (rng.random(len(y)) < 0.02), np.nan, rng.normal(size=len(y))),
+        Kind.MISSING_PREDICTS,
+    ),
+    "a few errors": lambda y, rng: (np.where(np.arange(len(y)) % 150 == 0, "no", y), Kind.PREDICTS_ALONE),
+}
+
+
+@pytest.mark.parametrize(
+    ("disguise", "n_classes"),
+    [(name, k) for name in LEAKS_OF_CLASSES for k in (2, 3) if (name, k) != ("missing", 3)],
+)
+def test_a_column_that_alone_predicts_the_class_is_found(disguise, n_classes):
+    frame = classes(plain(classes=n_classes))
+    leak, kind = LEAKS_OF_CLASSES[disguise](frame["y"], np.random.default_rng(3))
+    (finding,) = examined(frame.assign(leak=leak)).with_weight(Weight.DOUBT)
+    assert (finding.kind, finding.columns) == (kind, ("leak",))
+    assert "--drop leak" in finding.remedy
+
+
+LEAKS_OF_NUMBERS = {
+    "copy": lambda y, rng: (y, Kind.COPY),
+    "other unit": lambda y, rng: ((1.1 * y).round(3), Kind.PREDICTS_ALONE),
+    "monotone": lambda y, rng: (-np.log(y), Kind.PREDICTS_ALONE),
+    "parabola": lambda y, rng: (np.where(rng.random(len(y)) < 0.5, -1, 1) * y, Kind.PREDICTS_ALONE),
+    "nearly": lambda y, rng: (y * (1 + 0.01 * rng.normal(size=len(y))), Kind.PREDICTS_ALONE),
+    "rank": lambda y, rng: (np.argsort(np.argsort(y)), Kind.PREDICTS_ALONE),
+    "some missing": lambda y, rng: (np.where(y == y.max(), np.nan, y), Kind.PREDICTS_ALONE),
+}
+
+
+@pytest.mark.parametrize("disguise", LEAKS_OF_NUMBERS)
+def test_a_column_that_alone_predicts_the_number_is_found(disguise):
+    frame = numbers(plain())
+    leak, kind = LEAKS_OF_NUMBERS[disguise](frame["y"].to_numpy(), np.random.default_rng(3))
+    (finding,) = examined(frame.assign(leak=leak)).with_weight(Weight.DOUBT)
+    assert (finding.kind, finding.columns) == (kind, ("leak",))
+
+
+def test_a_text_with_one_number_each_is_found():
+    rng = np.random.default_rng(0)
+    level = rng.integers(0, 20, N)
+    frame = plain().assign(y=rng.normal(size=20)[level] + 0.001 * rng.normal(size=N), leak=level.astype(str))
+    (finding,) = examined(frame).with_weight(Weight.DOUBT)
+    assert finding.columns == ("leak",)
+
+
+@pytest.mark.parametrize("n", [24, 60, 400])
+@pytest.mark.parametrize("make", [classes, numbers])
+def test_noise_predicts_nothing(make, n):
+    frame = make(plain(n))
+    rng = np.random.default_rng(n)
+    noise = {f"x{j}": rng.normal(size=n) for j in range(60)}
+    noise |= {f"t{j}": rng.integers(0, n // 3, n).astype(str) for j in range(20)}
+    found = examined(pd.concat([frame, pd.DataFrame(noise)], axis=1))
+    assert kinds(found, Weight.DOUBT) == set()
+    assert Kind.STRONG not in kinds(found)
+
+
+@pytest.mark.parametrize(
+    ("frame", "target"),
+    [
+        (with_missing(mixed_frame(160)).drop(columns="row"), "outcome"),
+        (three_classes(120), "kind"),
+        (quantities(), "pay"),
+    ],
+)
+def test_ordinary_tables_raise_no_alarm(frame, target):
+    found = examined(frame, target)
+    assert kinds(found) <= {Kind.CONSTANT, Kind.SKEWED}
+    assert kinds(found, Weight.REMARK) == kinds(found)
+
+
+def test_copies_of_rows_do_not_look_like_leaks():
+    frame = classes(plain(12))
+    found = examined(pd.concat([frame] * 10, ignore_index=True))
+    assert found.n_examined == 12
+    assert kinds(found, Weight.DOUBT) == set()
+
+
+def test_a_column_that_is_not_used_gets_a_remark_only():
+    frame = classes(plain())
+    found = examined(frame.assign(leak=frame["y"]), features=["a", "b"])
+    assert kinds(found, Weight.DOUBT) == set()
+    (finding,) = (one for one in found.findings if one.kind is Kind.PREDICTS_ALONE)
+    assert "not used" in finding.remedy
+
+
+def test_findings_do_not_depend_on_names_labels_or_the_order_of_rows():
+    frame = classes(plain(classes=3)).assign(c=lambda one: code(one["y"]) + np.linspace(0, 0.99, N))
+    other = frame.sample(frac=1, random_state=0).rename(columns={"a": "z", "c": "q q"}).replace({"y": {"no": "zz"}})
+    one, two = (examined(this) for this in (frame, other))
+    assert [finding.numbers for finding in one.findings] == [finding.numbers for finding in two.findings]
+    assert "--drop 'q q'" in two.findings[0].remedy
+
+
+@pytest.mark.parametrize("end", [Kind.CEILING, Kind.FLOOR])
+def test_a_target_that_was_cut_off_is_found(end):
+    frame = plain()
+    y = np.random.default_rng(2).normal(size=N).round(3)
+    y = np.minimum(y, np.quantile(y, 0.95)) if end is Kind.CEILING else np.maximum(y, np.quantile(y, 0.05))
+    (finding,) = (one for one in examined(frame.assign(y=y)).findings if one.weight is Weight.CAUTION)
+    assert finding.kind is end
+    assert finding.numbers["rows"] == 10
+    assert f"10 of {N} rows (5.0%)" in finding.sentence
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.arange(N) % 7 + 0.0,
+        np.random.default_rng(0).normal(size=N).round(1),
+        np.random.default_rng(0).random(N).round(2),
+        np.random.default_rng(0).poisson(20, N) + 0.0,
+    ],
+    ids=["scale", "normal", "uniform", "counts"],
+)
+def test_ordinary_numbers_have_no_ceiling(y):
+    assert kinds(examined(plain().assign(y=y), task="regression"), Weight.CAUTION) == set()
+
+
+def test_equal_rows_with_other_targets():
+    frame = pd.DataFrame({"a": [1.0, 1.0, 1.0, 2.0, 2.0] * 20, "b": ["u"] * 3 * 20 + ["v"] * 2 * 20})
+    frame["y"] = np.where(np.arange(100) % 2, "no", "yes")
+    (finding,) = (one for one in examined(frame).findings if one.kind is Kind.CONTRADICTION)
+    _, group = np.unique(frame[["a", "b"]].astype(str).agg(" ".join, axis=1), return_inverse=True)
+    best = sum(max(np.bincount(code(frame["y"])[group == g])) for g in range(group.max() + 1))
+    assert finding.weight is Weight.CAUTION
+    assert finding.numbers == {"rows": 100, "share_right": best / 100}
+    found = examined(frame.assign(y=np.random.default_rng(0).normal(size=100)))
+    (finding,) = (one for one in found.findings if one.kind is Kind.CONTRADICTION)
+    assert 0.0 < finding.numbers["largest_r2"] < 0.3
+
+
+def test_shapes_of_columns():
+    rng = np.random.default_rng(9)
+    frame = classes(plain()).assign(
+        same=1.0,
+        money=rng.lognormal(0, 2, N),
+        typo=np.where(np.arange(N) == 7, 1e6, rng.normal(size=N)),
+        place=[f"place {j}" for j in rng.permutation(N) % 150],
+        account=rng.permutation(10**9 + 997 * np.arange(N)) + 0.0,
+        double=lambda one: 2 * one["a"] + 1e-3 * rng.normal(size=N),
+        letter=lambda one: one["b"].str.upper(),
+    )
+    found = {finding.kind: finding for finding in examined(frame).findings}
+    assert found[Kind.CONSTANT].columns == ("same",)
+    assert found[Kind.SKEWED].columns == ("money",)
+    assert found[Kind.OUTLYING].columns[0] == "typo"
+    assert found[Kind.IDENTIFYING].columns == ("place", "account")
+    assert set(found[Kind.CORRELATED].columns) == {"a", "double", "b", "letter"}
+    assert found[Kind.CORRELATED].numbers["pairs"] == 2
+
+
+def test_small_classes_are_named():
+    frame = classes(plain())
+    frame.loc[:3, "y"] = "rare"
+    (finding,) = (one for one in examined(frame).findings if one.kind is Kind.SMALL_CLASS)
+    assert "Class 'rare' (4) has fewer than 20 rows" in finding.sentence
+
+
+def test_a_sparse_block_is_examined():
+    import scipy.sparse as sp
+
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 2
+    block = sp.random(300, 2000, 0.01, format="lil", random_state=0)
+    block[:, 1234] = y[:, None] * rng.random((300, 1))
+    table = Table(("label",), (y + 0.0,), sp.csr_array(block))
+    found = examine(table, read_target(table, "label"), [])
+    (finding,) = found.with_weight(Weight.DOUBT)
+    assert finding.columns == ("1234",)
+
+
+def test_histograms_count_every_examined_row():
+    frame = with_missing(mixed_frame(160)).drop(columns="row")
+    found = examined(frame, "outcome")
+    assert [one.name for one in found.histograms] == ["age", "dose", "site", "smoker", "unit"]
+    for one in found.histograms:
+        assert one.counts.sum() + one.n_missing == found.n_examined == 160
+    site = found.histograms[2]
+    assert site.levels == tuple(frame["site"].value_counts().index)
+    assert examined(quantities(), "pay").histograms[0].name == "pay"
+
+
+def test_keys_of_rows_are_equal_for_equal_rows_only():
+    table = as_table(pd.DataFrame({"a": [0.0, -0.0, 1.0, None, None], "b": ["u", "u", "u", None, "u"]}))
+    _, group = np.unique(row_keys(table), return_inverse=True)
+    assert [np.flatnonzero(group == g).tolist() for g in group] == [[0, 1], [0, 1], [2], [3], [4]]
+
+
+def test_rules_are_as_good_as_the_best_by_trying_all():
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 12, 60) + 0.0, rng.integers(0, 2, 60)
+    y[x > 6] = 1
+    y[x < 5] = 0
+    cuts = [min(np.sum(y != side), np.sum(y == side)) for side in ((x > c).astype(int) for c in range(12))]
+    rules = {rule.how: rule for rule in class_rules(column_of("x", x), y, 1)}
+    assert round(60 * (1 - rules["intervals"].right)) == min(cuts)
+    right = 0
+    for i in range(60):
+        others = y[(x == x[i]) & (np.arange(60) != i)]
+        right += 0 < np.sum(others == y[i]) >= np.sum(others != y[i])
+    assert round(60 * rules["levels"].right) == right
+    assert number_rules(column_of("x", np.arange(20.0)), np.arange(20.0) ** 3)[0].error == pytest.approx(0.0)

@@ -1,0 +1,185 @@
+"""Looks at sealed rows are counted across runs, and a study writes over no other."""
+
+import os
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from generated import quantities, three_classes
+from mercer import SVC
+from mercer.model_selection import SealedTest
+from mercer.persistence import fit_model
+from mercer.persistence.model_file import load_model, save_model
+from mercer.study import cli, protocol
+from mercer.study.fingerprint import RowHashes, RowSample
+from mercer.study.ledger import LEDGER, Looks
+from mercer.study.report.numbers import ordinal
+from mercer.tables import Table, as_table
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch, capsys):
+    """Run a study in an empty folder; its words on stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, status=0):
+        assert cli.run(["study", "t.csv", "--target", "kind", "--folds", "2", *arguments]) == status
+        return [" ".join(stream.split()) for stream in capsys.readouterr()]
+
+    return run
+
+
+@pytest.mark.full
+def test_a_second_study_writes_over_nothing_and_is_the_second_look(study, tmp_path, monkeypatch):
+    three_classes(60).to_csv("t.csv", index=False)
+    study("--max-seconds", "1e-9", status=1)
+    out, err = study()
+    assert "look at these rows" not in out + err
+    before = {name: (tmp_path / "t-study" / name).read_bytes() for name in ("report.html", "model.mercer")}
+    out, err = study("--out", "t-study")
+    assert (
+        "note: t-study holds a study, which is left alone: this one goes to t-study-2 (--force writes over it)" in err
+    )
+    assert "note: this study will be the second look at these rows" in err
+    assert "This was the second look at these rows, so the figure is no clean estimate" in out
+    assert "There were earlier looks at these rows: 20" in out
+    assert {name: (tmp_path / "t-study" / name).read_bytes() for name in before} == before
+    page = " ".join((tmp_path / "t-study-2" / "report.html").read_text().split())
+    assert "This was the second look at these rows" in page
+    assert "an earlier look at these rows (study of t.csv, seed 0)" in page
+    assert "for look number 2 (final estimate of the study)" in page
+    assert len(load_model("t-study-2/model.mercer").seal.openings) == 2
+
+    with monkeypatch.context() as patched:
+        patched.setattr(protocol, "_opened", lambda *_: 1 / 0)  # like a run that is killed before it says anything
+        study("--out", "elsewhere", status=1)
+    out, err = study("--force", "--seed", "3")
+    assert "note: the study in t-study is written over, as --force asks" in err
+    assert "This was the fourth look at these rows" in out
+    assert out.count("study of t.csv, seed 0, another split") == 3
+    assert (tmp_path / "t-study" / "model.mercer").read_bytes() != before["model.mercer"]
+    assert sorted(os.listdir(tmp_path)) == ["elsewhere", LEDGER, "t-study", "t-study-2", "t.csv"]
+    assert os.listdir(tmp_path / "elsewhere") == [LEDGER]
+
+
+CHANGES = {
+    "rows and columns in another order": lambda frame: frame.sample(frac=1.0, random_state=0)[frame.columns[::-1]],
+    "other names": lambda frame: frame.rename(columns={"u": "first", "v": "second"}),
+    "other labels": lambda frame: frame.assign(kind=frame["kind"].map({"a": "x", "b": "y", "c": "z"})),
+    "more rows": lambda frame: pd.concat([frame, three_classes(12, seed=9)]),
+    "fewer rows": lambda frame: frame.iloc[9:],
+    "one more column": lambda frame: frame.assign(sum=frame["u"] + frame["v"]),
+    "text": lambda frame: frame.assign(u=frame["u"].map(repr)),
+    "copies": lambda frame: pd.concat([frame, frame]),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_the_rows_of_a_changed_table_are_recognised(case):
+    frame, fresh = three_classes(60), three_classes(60, seed=1)
+    known, changed, other = (
+        RowHashes.of(as_table(one)).fingerprint() for one in (frame, CHANGES[case](frame), CHANGES[case](fresh))
+    )
+    assert changed.is_of_same_rows(known)
+    assert not other.is_of_same_rows(known)
+
+
+def test_the_rows_of_a_sparse_table_are_recognised():
+    rng = np.random.default_rng(0)
+    blocks = [sparse.csr_array((rng.random((300, 40)) < 0.1).astype(float)) for _ in range(2)]
+    target = rng.integers(0, 2, 300).astype(float)
+    known, other = (RowHashes.of(Table(("label",), (target,), block)).fingerprint() for block in blocks)
+    again = RowHashes.of(Table(("label",), (target,), blocks[0]).take(rng.permutation(300)[:280])).fingerprint()
+    assert again.is_of_same_rows(known)
+    assert not other.is_of_same_rows(known)
+
+
+def test_new_rows_that_are_often_equal_by_chance_are_not_taken_for_the_same():
+    rng = np.random.default_rng(0)
+    known, fresh = (
+        RowHashes.of(as_table(pd.DataFrame(rng.integers(0, 2, (400, 5)), columns=list("abcde")))).fingerprint()
+        for _ in range(2)
+    )
+    assert fresh.named.share_in(known.named) > 0.7
+    assert not fresh.is_of_same_rows(known)
+    assert known.is_of_same_rows(known)
+
+
+def test_the_share_of_common_rows_is_estimated_from_a_sample():
+    rows = np.random.default_rng(0).integers(0, 2**64, 20_000, dtype=np.uint64)
+    one, other, small = (RowSample.of(part) for part in (rows[:15_000], rows[9_000:], rows[9_000:9_100]))
+    assert one.hashes.size == 512
+    assert abs(one.share_in(other) - 0.4) < 0.06
+    assert abs(other.share_in(one) - 6 / 11) < 0.06
+    assert small.share_in(one) == 1.0
+
+
+def looks_at(frame, folder, target="kind", **options):
+    folder.mkdir(exist_ok=True, parents=True)
+    return Looks(as_table(frame), target, source="t.csv", folder=folder, **options)
+
+
+def record(looks, n, seed=0):
+    sealed = SealedTest(np.arange(n) % 3, seed=seed)
+    looks.record(sealed, np.arange(n), seed)
+    return sealed
+
+
+def test_looks_are_found_again_in_the_folder_beside_it_and_where_one_says(tmp_path):
+    frame = three_classes(60)
+    record(looks_at(frame, tmp_path / "a" / "first"), 60)
+    assert [one.purpose for one in looks_at(frame, tmp_path / "a" / "second").earlier] == ["study of t.csv, seed 0"]
+    assert looks_at(frame, tmp_path / "b").earlier == ()
+    found = looks_at(frame, tmp_path / "b", others=[tmp_path / "a", tmp_path / "a" / "first"])
+    assert len(found.earlier) == 1
+    assert [one.number for one in record(found, 60, seed=1).openings] == [1]
+    (tmp_path / "a" / LEDGER).unlink()
+    (tmp_path / "a" / "first").rename(tmp_path / "moved")
+    assert len(looks_at(frame, tmp_path / "moved").earlier) == 2
+    assert looks_at(three_classes(60, seed=1), tmp_path / "moved").earlier == ()
+
+
+def test_a_look_for_another_column_does_not_count(tmp_path):
+    frame = quantities(60)
+    record(looks_at(frame, tmp_path / "s", target="pay"), 60)
+    assert looks_at(frame, tmp_path / "s", target="site").earlier == ()
+    assert len(looks_at(frame, tmp_path / "s", target="pay").earlier) == 1
+    assert len(looks_at(frame.rename(columns={"pay": "wage"}), tmp_path / "s", target="wage").earlier) == 1
+    assert len(looks_at(frame.assign(copy=frame["pay"]), tmp_path / "s", target="copy").earlier) == 1
+
+
+def test_a_model_file_counts_where_the_ledger_is_gone(tmp_path):
+    frame = three_classes(60)
+    folder = tmp_path / "s"
+    sealed = record(looks_at(frame, folder), 60)
+    opening = sealed.open(len, "final estimate of the study").opening
+    model = fit_model(frame, "kind", SVC(), rows=sealed.rest)
+    save_model(folder / "model.mercer", replace(model, seal=sealed.seal))
+    assert len(looks_at(frame, folder).earlier) == 1
+    for ledger in (folder / LEDGER, tmp_path / LEDGER):
+        ledger.unlink()
+    (earlier,) = looks_at(frame, folder).earlier
+    assert (earlier.time, earlier.purpose) == (opening.time, "final estimate of the study")
+    assert looks_at(frame.assign(u=frame["u"] + 1.0), folder).earlier == ()
+
+
+def test_a_damaged_ledger_is_told_and_never_written_over(tmp_path):
+    frame = three_classes(60)
+    record(looks_at(frame, tmp_path / "s"), 60)
+    path = tmp_path / LEDGER
+    path.write_bytes(path.read_bytes() + b'{"time": "2026')
+    with pytest.warns(UserWarning, match=f"{LEDGER} has 1 damaged line, so earlier looks may be missing"):
+        looks = looks_at(frame, tmp_path / "s")
+    assert len(looks.earlier) == 1
+    record(looks, 60)
+    assert path.read_bytes().count(b"\n") == 3
+    with pytest.warns(UserWarning, match="1 damaged line"):
+        assert len(looks_at(frame, tmp_path / "other").earlier) == 2
+
+
+def test_ordinals():
+    shown = [ordinal(number) for number in (1, 3, 10, 11, 12, 21, 22, 103, 111, 1002)]
+    assert shown == ["first", "third", "tenth", "11th", "12th", "21st", "22nd", "103rd", "111th", "1,002nd"]

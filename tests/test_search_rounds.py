@@ -1,0 +1,219 @@
+"""The search of a study in rounds: all candidates on few rows, the better ones on more rows."""
+
+import io
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from generated import three_classes
+from mercer.model_selection.splits import stratified_folds
+from mercer.solvers import Interruption
+from mercer.study.candidates import KERNELS, Candidate, Cell, KernelChoice
+from mercer.study.classification import ToClassify
+from mercer.study.cli.progress import ConsoleProgress
+from mercer.study.contenders import Fold, encoded_folds
+from mercer.study.plan import SearchPlan, plan_search
+from mercer.study.protocol import study
+from mercer.study.refinement import neighbours
+from mercer.study.regression import ToEstimate
+from mercer.study.report import search_prose
+from mercer.study.rounds import n_kept, round_sizes, rows_in_time, survivors, thinned
+from mercer.study.search import Round, search
+from mercer.tables.encoding import TableEncoder
+from mercer.tables.table import as_table
+
+SIZES = (40, 120, 300)
+
+
+@cache
+def bent(target):
+    """Folds and goal of 450 rows whose classes or numbers depend on three columns in a curved way."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((450, 3))
+    score = np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.4 * rng.standard_normal(450)
+    codes = (score > 0).astype(np.int64)
+    table, splits = as_table(pd.DataFrame(X, columns=list("abc"))), stratified_folds(codes, 3, 0)
+    if target == "classes":
+        return encoded_folds(table, codes, splits, TableEncoder()), ToClassify(["no", "yes"], 450)
+    return encoded_folds(table, score, splits, TableEncoder()), ToEstimate("score", score)
+
+
+@cache
+def bent_in_rounds(target):
+    return search(*bent(target), sizes=SIZES)
+
+
+@pytest.fixture(params=["classes", "numbers"])
+def searched(request):
+    return *bent(request.param), bent_in_rounds(request.param)
+
+
+def test_every_candidate_has_its_turn_and_the_best_ones_see_all_rows(searched):
+    found = searched[2]
+    assert [one.n_rows for one in found.rounds] == list(SIZES)
+    assert all(one.n_judged == one.n_planned for one in found.rounds)
+    assert {(cell.choice, cell.C) for cell in found.cells} >= {
+        (choice, 10.0**power) for choice in KERNELS for power in range(-2, 4)
+    }
+    assert len(found.cells) == found.n_planned == found.rounds[0].n_judged
+    assert found.rounds[0].n_judged > 2 * found.rounds[1].n_judged > 2 * found.rounds[2].n_judged
+    assert found.best.n_rows == SIZES[-1]
+    assert sum(cell.n_rows == SIZES[-1] for cell in found.cells) == found.rounds[-1].n_judged
+
+
+def test_rounds_choose_as_well_as_a_search_on_all_rows(searched):
+    folds, goal, found = searched
+    whole = search(folds, goal)
+    assert len(whole.rounds) == 1
+    assert found.best.figure >= whole.best.figure - 0.005
+    same = [cell for cell in whole.cells if cell.candidate == found.best.candidate]
+    assert [cell.figure for cell in same] == [pytest.approx(found.best.figure, abs=0.005)]
+
+
+def test_a_search_in_rounds_is_deterministic(searched):
+    folds, goal, found = searched
+    again = search(folds, goal, sizes=SIZES)
+    assert [replace(cell, seconds=0.0) for cell in again.cells] == [replace(cell, seconds=0.0) for cell in found.cells]
+    assert (again.rounds, again.extended) == (found.rounds, found.extended)
+
+
+@pytest.mark.parametrize("n_pieces", [20, 130, 160])
+def test_a_stop_leaves_the_best_candidate_of_the_rounds_so_far(n_pieces):
+    whole, interruption = bent_in_rounds("classes"), Interruption()
+
+    def stop(progress):
+        if progress.done == n_pieces:
+            interruption.request()
+
+    found = search(*bent("classes"), sizes=SIZES, interruption=interruption, progress=stop)
+    assert found.stopped == "interrupted"
+    assert {cell.choice.family for cell in found.cells} == {"linear", "polynomial", "rbf"}
+    n_rounds = len(found.rounds)
+    assert [one.n_judged for one in found.rounds[:-1]] == [one.n_judged for one in whole.rounds[: n_rounds - 1]]
+    assert found.rounds[-1].n_judged < whole.rounds[n_rounds - 1].n_planned
+    # The leader is judged first in the next round, so that others are compared with it.
+    last = [cell for cell in found.cells if cell.n_rows == found.best.n_rows]
+    assert found.best.errors == min(last, key=lambda cell: cell.rank).errors
+    said = search_prose.ended_early(found)
+    of_all = "after 6 of 36 candidates;" if n_rounds == 1 else "had been judged, but before the best ones were"
+    assert of_all in said
+
+
+def fold_of(truth):
+    rows = np.arange(len(truth))
+    return Fold(np.zeros((len(truth), 1)), truth, rows[rows % 4 != 0], rows[rows % 4 == 0])
+
+
+def test_a_part_of_the_rows_has_every_class_in_its_share():
+    codes = np.random.default_rng(1).permutation(np.repeat([0, 1, 2, 3], [3000, 960, 32, 8]))
+    fold = fold_of(codes)
+    part = thinned(fold, 500)
+    assert np.isin(part.train, fold.train).all()
+    assert len(np.unique(part.train)) == len(part.train) <= 500 + 8
+    np.testing.assert_array_equal(part.validation, fold.validation)
+    np.testing.assert_array_equal(part.train, thinned(fold, 500).train)
+    counts = np.bincount(codes[part.train])
+    of_all = np.bincount(codes[fold.train])
+    np.testing.assert_allclose(counts[:2], 500 * of_all[:2] / of_all.sum(), atol=1)
+    assert (counts[2:] >= np.minimum(4, of_all[2:])).all()
+    assert thinned(fold, len(fold.train)) is fold
+
+
+def test_a_part_of_the_rows_covers_the_numbers():
+    numbers = np.random.default_rng(2).standard_normal(4000)
+    part = thinned(fold_of(numbers), 200)
+    assert len(part.train) == 200
+    shares = np.linspace(0.05, 0.95, 19)
+    np.testing.assert_allclose(np.quantile(numbers[part.train], shares), np.quantile(numbers, shares), atol=0.05)
+
+
+def cell(family, C, errors, n_rows=100):
+    choice = KernelChoice(family, degree=2 if family == "polynomial" else 1)
+    return Cell(choice, C, errors, 1.0 - sum(errors) / 400, 0.0, n_rows=n_rows)
+
+
+def test_candidates_that_are_clearly_worse_are_dropped_and_each_kernel_stays():
+    folds = [fold_of(np.zeros(400))] * 4
+    good = [cell("rbf", C, errors) for C, errors in [(1.0, (10, 12, 9, 11)), (10.0, (11, 11, 10, 11))]]
+    good += [cell("rbf", 100.0, (12, 11, 11, 10))]
+    poor = [cell("linear", C, (40 + k, 42 - k, 39, 41 + k)) for k, C in enumerate([1.0, 10.0])]
+    poor += [cell("polynomial", 1.0, (60, 61, 62, 60))]
+    assert survivors([*poor, *good], folds, 6, every_kernel=False) == good
+    assert survivors([*poor, *good], folds, 2, every_kernel=False) == good[:2]
+    assert survivors([*poor, *good], folds, 2, every_kernel=True) == [*good[:2], poor[0], poor[2]]
+
+
+def test_the_sizes_of_rounds():
+    assert round_sizes(2000) == (2000,)
+    assert round_sizes(2001) == (500, 2001)
+    assert round_sizes(400_000) == (1562, 6250, 25_000, 100_000, 400_000)
+    assert [n_kept(36, place) for place in range(5)] == [36, 12, 4, 3, 3]
+    assert n_kept(2, 3) == 2
+
+
+@pytest.mark.parametrize(
+    ("needed", "left", "rows"),
+    [(1.0, 16.0, 4000), (1.0, 99.0, 4000), (4.0, 36.0, 3000), (4.0, 1.0, 2000), (0.0, 0.0, 4000)],
+)
+def test_a_round_has_fewer_rows_if_time_is_short(needed, left, rows):
+    assert rows_in_time(1000, 4000, needed, left) == rows
+    assert rows_in_time(1000, 1500, needed, left) == 1500
+
+
+def test_neighbours_differ_by_one_step_of_one_parameter():
+    grid = [Candidate(choice, C) for choice in KERNELS for C in (0.1, 1.0, 10.0)]
+    best = Candidate(KernelChoice("rbf", 4.0), 1.0)
+    expected = {
+        Candidate(KernelChoice("rbf", 4.0), 0.1),
+        Candidate(KernelChoice("rbf", 4.0), 10.0),
+        Candidate(KernelChoice("rbf", 1.0), 1.0),
+    }
+    assert set(neighbours(best, grid, [best])) == expected
+    assert set(neighbours(best, grid, [best, *expected])) == set()
+    assert {one.C for one in neighbours(Candidate(KernelChoice("linear"), 0.1), grid, [])} == {0.1, 1.0}
+
+
+def test_rounds_in_words(searched):
+    found = searched[2]
+    assert search_prose.rounds(replace(found, rounds=(Round(300, 36, 36),))) == ""
+    early = replace(found, rounds=(Round(40, 36, 36), Round(120, 12, 12), Round(300, 7, 2)), stopped="time limit")
+    assert search_prose.rounds(early) == (
+        "To save time, candidates were judged in rounds, and the better ones went on to more rows: all 36 with 40 "
+        "training rows a fold, 12 with 120 and 2 of 7 with all 300."
+    )
+    assert search_prose.ended_early(early).startswith("The search was ended by its time limit after all")
+    assert search_prose.ended_early(found) == ""
+
+
+def test_the_plan_in_words():
+    plan = SearchPlan((1695, 6783, 27132), (36, 12, 4), 5, 300.0, None)
+    rounds = (
+        "36 candidates in 5 folds with 1,695 training rows each, then the best 12 with 6,783, then the best 4 with "
+    )
+    assert str(plan) == f"{rounds}27,132; about 5 min"
+    assert str(replace(plan, max_seconds=90.0)).endswith("; about 5 min to the end, and at most 90 s are allowed")
+    assert str(replace(plan, max_seconds=900.0)).endswith("; about 5 min")
+
+
+def test_the_plan_has_a_smaller_first_round_if_the_time_is_short(monkeypatch):
+    monkeypatch.setattr("mercer.study.plan.FEWEST_ROWS", 20)
+    monkeypatch.setattr("mercer.study.plan._probe", lambda *arguments: 1.0)
+    folds, goal = bent("numbers")
+    assert plan_search(folds, goal) == SearchPlan((300,), (48,), 3, 3.0 * 3 * 48, None)
+    assert plan_search(folds, goal, max_seconds=4 * 3.0 * 3 * 48).sizes == (300,)
+    for max_seconds in (400.0, 1.0):  # one step down would be too few rows for another one
+        plan = plan_search(folds, goal, max_seconds=max_seconds)
+        assert (plan.sizes, plan.n_candidates) == ((75, 300), (48, 12))
+    assert plan.seconds == pytest.approx(3.0 * 3 * (48 / 16 + 12))
+
+
+def test_the_plan_is_printed_before_the_search():
+    stream = io.StringIO()
+    with ConsoleProgress(Console(file=stream, width=300)) as progress:
+        study(three_classes(), "kind", n_folds=2, max_seconds=60.0, progress=progress)
+    first = stream.getvalue().splitlines()[0]
+    assert first.startswith("search: 36 candidates in 2 folds with 33 training rows each; about ")
