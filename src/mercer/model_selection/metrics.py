@@ -267,7 +267,7 @@ class Evaluation:
     `codes` and `predicted` are class numbers; `curves` holds one ROC curve for two classes (that of the second class)
     and one against the rest for each of more classes; it is empty if the classifier gives no scores. `margins` are
     those of a support vector machine: y f(x), for several classes the smallest over the pairs that the true class is
-    in. `scores` and `probabilities` are those of `evaluate`.
+    in.
     """
 
     codes: np.ndarray
@@ -278,8 +278,6 @@ class Evaluation:
     confusion: np.ndarray
     curves: tuple[Roc, ...]
     margins: np.ndarray | None = None
-    scores: np.ndarray | None = None
-    probabilities: np.ndarray | None = None
 
     @property
     def n(self) -> int:
@@ -313,7 +311,6 @@ def evaluate(
     scores: np.ndarray | None,
     labels: list[str],
     margins: np.ndarray | None = None,
-    probabilities: np.ndarray | None = None,
 ) -> Evaluation:
     """Measure predictions against the truth.
 
@@ -327,8 +324,6 @@ def evaluate(
         Names of the classes.
     margins : ndarray of shape (n,), optional
         See `Evaluation`.
-    probabilities : ndarray of shape (n, n_classes), optional
-        Probability of each class.
     """
     curves: tuple[Roc, ...] = ()
     if scores is not None and len(labels) == 2:
@@ -345,6 +340,4 @@ def evaluate(
         confusion(codes, predicted, len(labels)),
         curves,
         margins,
-        scores,
-        probabilities,
     )
