@@ -7,6 +7,7 @@ import pytest
 from generated import mixed_frame, quantities, three_classes, with_missing
 from mercer.study.examination import Kind, Weight, examine
 from mercer.study.examination.errors_alone import class_rules, number_rules
+from mercer.study.examination.histograms import histogram
 from mercer.study.examination.rows import column_of, row_keys
 from mercer.tables import Table, as_table, read_target
 
@@ -51,6 +52,11 @@ LEAKS_OF_CLASSES = {
     "many codes": lambda y, rng: (3 * rng.integers(0, 12, len(y)) + code(y), Kind.PREDICTS_ALONE),
     "a range each": lambda y, rng: (code(y) + 0.9 * rng.random(len(y)), Kind.PREDICTS_ALONE),
     "identifier": lambda y, rng: (np.argsort(np.argsort(y, kind="stable")) * 3 + 17, Kind.PREDICTS_ALONE),
+    "name of a file": lambda y, rng: ([f"{c}_{j}.jpg" for j, c in enumerate(y)], Kind.PREDICTS_ALONE),
+    "text that sorts it": lambda y, rng: (
+        [f"case {j + 5}" for j in np.argsort(np.argsort(y, kind="stable"))],
+        Kind.PREDICTS_ALONE,
+    ),
     "missing": lambda y, rng: (
         np.where((y == "no") != (rng.random(len(y)) < 0.02), np.nan, rng.normal(size=len(y))),
         Kind.MISSING_PREDICTS,
@@ -77,6 +83,10 @@ LEAKS_OF_NUMBERS = {
     "monotone": lambda y, rng: (-np.log(y), Kind.PREDICTS_ALONE),
     "parabola": lambda y, rng: (np.where(rng.random(len(y)) < 0.5, -1, 1) * y, Kind.PREDICTS_ALONE),
     "nearly": lambda y, rng: (y * (1 + 0.01 * rng.normal(size=len(y))), Kind.PREDICTS_ALONE),
+    "date": lambda y, rng: (
+        (pd.Timestamp("2001-01-01") + pd.to_timedelta(np.argsort(np.argsort(y)), "D")).strftime("%Y-%m-%d"),
+        Kind.PREDICTS_ALONE,
+    ),
     "rank": lambda y, rng: (np.argsort(np.argsort(y)), Kind.PREDICTS_ALONE),
     "some missing": lambda y, rng: (np.where(y == y.max(), np.nan, y), Kind.PREDICTS_ALONE),
 }
@@ -231,9 +241,18 @@ def test_histograms_count_every_examined_row():
     assert [one.name for one in found.histograms] == ["age", "dose", "site", "smoker", "unit"]
     for one in found.histograms:
         assert one.counts.sum() + one.n_missing == found.n_examined == 160
-    site = found.histograms[2]
-    assert site.levels == tuple(frame["site"].value_counts().index)
-    assert examined(quantities(), "pay").histograms[0].name == "pay"
+    site, counted = found.histograms[2], pd.crosstab(frame["outcome"], frame["site"])
+    assert set(site.levels) == set(counted.columns)
+    assert found.classes == tuple(counted.index)
+    assert (site.counts == counted[list(site.levels)].to_numpy()).all()
+    pay = examined(quantities(), "pay").histograms[0]
+    assert (pay.name, pay.counts.shape) == ("pay", (1, 8))
+    cells = np.array([str(j) for j in range(30)] * 2 + [None, "7"], dtype=object)
+    many = histogram(column_of("t", cells), cells, np.zeros(62, dtype=np.int64), 1)
+    assert many.counts.tolist() == [[3, *[2] * 10, 38]]
+    assert (many.levels[0], many.n_levels, many.n_missing) == ("7", 30, 1)
+    huge = column_of("x", np.array([-1.5e308, 0.0, 1.5e308]))
+    assert histogram(huge, huge.numbers, np.zeros(3, dtype=np.int64), 1).counts.tolist() == [[1, 0, 1, 0, 1]]
 
 
 def test_keys_of_rows_are_equal_for_equal_rows_only():
