@@ -141,6 +141,37 @@ def test_copies_of_rows_do_not_look_like_leaks():
     assert kinds(found, Weight.DOUBT) == set()
 
 
+def near_copies(n_groups, size, columns=3, seed=0):
+    """Groups of nearly equal rows, each with a class of its own, and a column that names the group."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(rng.permutation(n_groups), size)
+    centres = rng.normal(size=(n_groups, columns))
+    points = centres[group] + 0.01 * rng.normal(size=(len(group), columns))
+    frame = pd.DataFrame(points, columns=[f"x{j}" for j in range(columns)])
+    return frame.assign(who=[f"p{g}" for g in group], y=np.array(["no", "yes"])[rng.integers(0, 2, n_groups)][group])
+
+
+@pytest.mark.parametrize(("n_groups", "size"), [(30, 10), (20, 4), (150, 2)])
+def test_groups_of_nearly_equal_rows_are_found(n_groups, size):
+    frame = near_copies(n_groups, size)
+    found = {finding.kind: finding for finding in examined(frame).with_weight(Weight.DOUBT)}
+    assert found[Kind.GROUPS].columns == ("who",)
+    assert "--groups who" in found[Kind.GROUPS].remedy
+    assert "--groups who" in found[Kind.PREDICTS_ALONE].remedy
+    assert found[Kind.GROUPS].numbers["size"] == size
+    (finding,) = examined(frame.drop(columns="who")).with_weight(Weight.DOUBT)
+    assert (finding.kind, finding.columns) == (Kind.GROUPS, ())
+
+
+@pytest.mark.parametrize("columns", [1, 2, 5])
+@pytest.mark.parametrize("values", [3, 40, 10**6])
+def test_independent_columns_have_no_groups(columns, values):
+    rng = np.random.default_rng(columns)
+    frame = pd.DataFrame({f"x{j}": rng.integers(0, values, 300) for j in range(columns)})
+    frame = frame.assign(t=rng.choice(list("abc"), 300), y=rng.choice(["no", "yes"], 300))
+    assert Kind.GROUPS not in kinds(examined(frame))
+
+
 def test_a_column_that_is_not_used_gets_a_remark_only():
     frame = classes(plain())
     found = examined(frame.assign(leak=frame["y"]), features=["a", "b"])

@@ -10,6 +10,7 @@ import numpy as np
 from mercer.study.examination.contradictions import contradictions
 from mercer.study.examination.correlations import correlations
 from mercer.study.examination.finding import Finding, Weight
+from mercer.study.examination.groups import groups
 from mercer.study.examination.histograms import MAX_GROUPS, Histogram, histogram
 from mercer.study.examination.leaks import leaks
 from mercer.study.examination.rows import Column, Sample, column_of, sample_of
@@ -67,6 +68,7 @@ def examine(table: Table, truth: Truth, features: Sequence[str]) -> Examination:
     """
     sample = sample_of(table, truth, features)
     findings = [
+        *groups(sample),
         *leaks(sample, truth),
         *contradictions(table.select(features).take(truth.rows), truth),
         *examine_target(truth),

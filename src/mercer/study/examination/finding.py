@@ -15,6 +15,7 @@ class Kind(StrEnum):
     PREDICTS_ALONE = "predicts the target alone"
     MISSING_PREDICTS = "missing cells predict the target"
     STRONG = "predicts most of the target alone"
+    GROUPS = "rows that belong together"
     CEILING = "ceiling of the target"
     FLOOR = "floor of the target"
     SMALL_CLASS = "small class"

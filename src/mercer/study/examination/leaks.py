@@ -21,6 +21,9 @@ MISSING_ALONE = 0.1
 
 EXACT = 1e-9  # error up to which a rule has no exception but for rounding
 
+MANY_LEVELS = 10
+"""Different values from which a column that predicts the target may rather name groups of rows, such as patients."""
+
 MAX_NAMED = 5
 """Largest number of columns that have a sentence each."""
 
@@ -91,6 +94,9 @@ def _alone(column: Column, rule: Rule, sample: Sample, truth: Truth) -> Finding:
         "If it is not known when a prediction is made, a test score with it is worthless: leave it out with "
         f"{option('--drop', column.name)}."
     )
+    if rule.how == "levels" and column.n_levels >= MANY_LEVELS:
+        groups = option("--groups", column.name)
+        remedy += f" If rows with the same value belong together, keep them on one side of every split with {groups}."
     if _is_copy(column, sample, truth):
         sentence = f"Column {column.name!r} is a copy of the target {truth.target!r}."
         return Finding(Kind.COPY, Weight.DOUBT, (column.name,), sentence, remedy, numbers)
