@@ -5,9 +5,11 @@ import pandas as pd
 import pytest
 
 from generated import mixed_frame, quantities, three_classes, with_missing
-from mercer.study.examination import Kind, Weight, examine
+from mercer import NuSVC
+from mercer.study.examination import Kind, Weight, diagnose, examine
 from mercer.study.examination.errors_alone import class_rules, number_rules
 from mercer.study.examination.histograms import histogram
+from mercer.study.examination.machines import infeasible_nu
 from mercer.study.examination.rows import column_of, row_keys
 from mercer.tables import Table, as_table, read_target
 
@@ -306,3 +308,48 @@ def test_rules_are_as_good_as_the_best_by_trying_all():
         right += 0 < np.sum(others == y[i]) >= np.sum(others != y[i])
     assert round(60 * rules["levels"].right) == right
     assert number_rules(column_of("x", np.arange(20.0)), np.arange(20.0) ** 3)[0].error == pytest.approx(0.0)
+
+
+def outliers(n=N):
+    """Columns in which one cell is so far outside that all other rows look alike once they are standardised."""
+    frame = plain(n).drop(columns="b").assign(c=np.random.default_rng(5).normal(size=n))
+    frame.loc[0, ["a", "c"]] = 1e6
+    return classes(frame)
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "kind", "words"),
+    [
+        (outliers(), {}, Kind.GAMMA, "nearly all rows look alike"),
+        (classes(plain()), {"gamma": 1e4}, Kind.GAMMA, "nearly every row is like itself only"),
+        (classes(plain()), {"nu": 0.4}, None, ""),
+        (classes(plain()), {"gamma": 0.3}, None, ""),
+        (classes(plain()).loc[lambda one: (one["y"] == "no") | (one.index < 60)], {}, Kind.NU, "the default 0.5 is"),
+        (classes(plain()).assign(c=lambda one: 1e5 * one["a"] ** 3), {}, Kind.UNSCALED, "standard deviation of 'c'"),
+        (classes(plain()).assign(id=np.arange(N)), {}, Kind.ASSUMED, "Column 'id' is not used"),
+        (classes(plain()).assign(a=lambda one: one["a"].where(one.index != 3)), {}, Kind.ASSUMED, "'a' (1)"),
+        (classes(plain()).assign(a=np.inf), {}, Kind.REFUSED, "infinite values in 'a'"),
+        (classes(plain(12)).assign(y=["no"] * 9 + ["yes"] * 3), {}, Kind.REFUSED, "mercer study refuses"),
+        (numbers(plain(15)), {}, Kind.REFUSED, "regression needs more than"),
+    ],
+)  # fmt: skip
+def test_trouble_of_machines_is_foreseen(frame, options, kind, words):
+    table = as_table(frame)
+    found = diagnose(table, read_target(table, "y", "auto"), **options)
+    assert words in " ".join(finding.sentence for finding in found if finding.kind is kind)
+    if kind is None:
+        assert {finding.kind for finding in found} <= {Kind.CONSTANT}
+
+
+@pytest.mark.parametrize("nu", [0.2, 0.39, 0.41])
+def test_the_largest_nu_is_that_of_the_machine(nu):
+    y = np.repeat(["a", "b", "c"], [40, 20, 160])
+    X = np.random.default_rng(0).normal(size=(220, 2))
+    truth = read_target(Table(("y",), (y.astype(object),)), "y")
+    foreseen = infeasible_nu(truth, nu)
+    if foreseen:
+        with pytest.raises(ValueError, match="nu is infeasible"):
+            NuSVC(nu=nu).fit(X, y)
+    else:
+        NuSVC(nu=nu, max_seconds=1).fit(X, y)
+    assert bool(foreseen) == (nu > 2 * 20 / 180)

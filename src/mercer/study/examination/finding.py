@@ -29,6 +29,7 @@ class Kind(StrEnum):
     GAMMA = "collapsed kernel"
     NU = "infeasible nu"
     REFUSED = "refused"
+    ASSUMED = "assumed"
 
 
 class Weight(StrEnum):
