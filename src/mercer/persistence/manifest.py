@@ -69,6 +69,7 @@ def arrays_of(model: Model) -> dict[str, np.ndarray]:
 
 def manifest_of(model: Model) -> dict[str, Any]:
     """Return the content of a model file except the arrays, as JSON values."""
+    column = model.training.weight_column
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -88,7 +89,7 @@ def manifest_of(model: Model) -> dict[str, Any]:
         ],
         "calibration": None if model.calibration is None else calibration_dict(model.calibration),
         "seal": None if model.seal is None else seal_dict(model.seal),
-    }
+    } | ({} if column is None else {"weight_column": column})
 
 
 def _outcome_dict(prediction_kind: PredictionKind) -> dict[str, Any]:
@@ -381,4 +382,13 @@ def _training(
         largest *= 1.0 if weights is None else float(weights.max())
     if not math.isfinite(2.0 * n * largest):
         refuse("C times the weights, of all rows together, is beyond what float64 can hold")
-    return Training(arrays["training_rows"], text(manifest["checksum"], "checksum"), class_weight, sample_weight)
+    column = manifest.get("weight_column")  # only there if there is one
+    if column is not None and sample_weight is None:
+        refuse(f"its column of weights is {column!r}, which cannot be")
+    return Training(
+        arrays["training_rows"],
+        text(manifest["checksum"], "checksum"),
+        class_weight,
+        sample_weight,
+        None if column is None else text(column, "weight_column"),
+    )

@@ -77,12 +77,15 @@ class Training:
         One weight for each class; None without classes.
     sample_weight : ndarray of float64, or None
         One weight for each training row; None if all are 1.
+    weight_column : str or None
+        The column of the table that these weights are from, if they are from one.
     """
 
     rows: npt.NDArray[np.int64]
     checksum: str
     class_weight: npt.NDArray[np.float64] | None = None
     sample_weight: npt.NDArray[np.float64] | None = None
+    weight_column: str | None = None
 
     def penalties(self, C: float, truth: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Return C_i of each training row; `truth` has its class number."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import clone, is_regressor
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from mercer.certificates.certificate import Evidence
 from mercer.certificates.solution import Solution
@@ -28,8 +28,16 @@ from mercer.problems import Problem, inner
 from mercer.specs import QuadraticSpec
 from mercer.tables.column_checks import suspicious_columns
 from mercer.tables.encoding import Missing, TableEncoder
-from mercer.tables.prediction_kind import Classes, Membership, PartTask, PredictionKind, Quantity, class_codes
-from mercer.tables.table import Table, TableWarning, as_table, target_column
+from mercer.tables.prediction_kind import (
+    Classes,
+    Membership,
+    PartTask,
+    PredictionKind,
+    Quantity,
+    class_codes,
+    numbers,
+)
+from mercer.tables.table import Table, TableError, TableWarning, as_table, target_column
 
 Dual: TypeAlias = SVC | NuSVC | SVR | NuSVR | QuantileSVR | OneClassSVM | SVDD
 """Machines that solve and certify a box-constrained problem."""
@@ -48,6 +56,7 @@ def fit_model(
     machine: Machine,
     *,
     rows: npt.NDArray[np.int64] | None = None,
+    sample_weight: Any = None,
     keep: Iterable[str] = (),
     missing: Missing = "error",
 ) -> Model:
@@ -65,6 +74,9 @@ def fit_model(
         Column of classes for classifiers, of numbers for regressors; None for `OneClassSVM` and `SVDD`.
     machine : any machine of mercer
         Its parameters are used; a copy of it is fitted.
+    sample_weight : str or array-like of shape (n_rows,), optional
+        How often each row of the table counts, >= 0: a column of the table, which is not a feature then, or numbers. A
+        row of weight 0 is not used, as if it were not in the table. The model remembers the name of the column.
     keep : iterable of str
         Columns that are used although they look like row identifiers or dates.
     missing : {"error", "impute"}, default="error"
@@ -88,12 +100,24 @@ def fit_model(
     if (target is None) is not isinstance(machine, _NOVELTY):
         needs = "no target: target must be None" if target is not None else "a target"
         raise ValueError(f"{type(machine).__name__} needs {needs}, got target={target!r}")
-    table = _without_doubtful(as_table(table), target, rows, keep)
+    table, weights = as_table(table), None
+    if sample_weight is not None:
+        weights = _weights_of(machine, sample_weight, table, target)
+        rows = np.arange(table.n_rows) if rows is None else np.asarray(rows, dtype=np.int64)
+        rows = rows[weights[rows] > 0.0]
+        if not rows.size:
+            raise TableError("no row is left: every row that could be used has a weight of 0")
+    column = sample_weight if isinstance(sample_weight, str) else None
+    if column is not None:
+        table = table.without([column])
+    table = _without_doubtful(table, target, rows, keep)
     learn = Quantity.learnt if is_regressor(machine) else Classes.learnt
     if target is not None and not is_regressor(machine):
         table = table.as_written(target)
     training = encode_training_rows(table, target, learn, rows=rows, encoder=TableEncoder(missing=missing))
-    return _model_of(training, _fitted(clone(machine), training))
+    own = None if weights is None else weights[training.rows]
+    model = _model_of(training, _fitted(clone(machine), training, own), own)
+    return replace(model, training=replace(model.training, weight_column=column))
 
 
 def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None) -> Model:
@@ -145,7 +169,34 @@ def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None)
     return replace(model, seal=getattr(machine, "seal_", None))
 
 
-def _fitted(machine: Any, training: TrainingSet) -> Any:
+def _weights_of(machine: Any, sample_weight: Any, table: Table, target: str | None) -> npt.NDArray[np.float64]:
+    """Return one weight for each row of a table."""
+    if not has_fit_parameter(machine, "sample_weight"):
+        raise ValueError(f"{type(machine).__name__} takes no weights of rows, got sample_weight={sample_weight!r}")
+    if isinstance(sample_weight, str):
+        if sample_weight == target:
+            raise TableError(f"the target {target!r} cannot be the column of weights as well")
+        weights = numbers(table, sample_weight)
+        named = f"the column {sample_weight!r} of weights"
+    else:
+        weights, named = np.asarray(sample_weight, dtype=np.float64), "sample_weight"
+    if weights.shape != (table.n_rows,):
+        raise ValueError(f"sample_weight must have shape ({table.n_rows},), one weight a row, got {weights.shape}")
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
+    if bad.size:
+        held = f"{weights[bad[0]]:g}"
+        if isinstance(sample_weight, str) and np.isnan(weights[bad[0]]):
+            held = "nothing" if table.missing(sample_weight)[bad[0]] else repr(table[sample_weight][bad[0]])
+        more = f", and {bad.size - 1:,} more do not" if bad.size > 1 else ""
+        raise TableError(
+            f"{named} must hold a finite number >= 0 in every row, but row {table.row_numbers(bad[:1])[0]} holds "
+            f"{held}{more}",
+            "mend these cells; a weight of 0 leaves a row out",
+        )
+    return weights
+
+
+def _fitted(machine: Any, training: TrainingSet, sample_weight: npt.NDArray[np.float64] | None) -> Any:
     """Return the machine, fitted on these rows so that its class numbers are those of the training set."""
     kind, y = training.prediction_kind, training.prediction_kind.as_y(training.truth)
     if isinstance(kind, Classes) and kind.labels.tolist() != sorted(kind.labels.tolist()):
@@ -154,7 +205,7 @@ def _fitted(machine: Any, training: TrainingSet) -> Any:
         if isinstance(weights, dict):
             place = {label: code for code, label in enumerate(kind.labels.tolist())}
             machine.set_params(class_weight={place.get(label, label): weight for label, weight in weights.items()})
-    return machine.fit(training.X, y)
+    return machine.fit(training.X, y) if sample_weight is None else machine.fit(training.X, y, sample_weight)
 
 
 def _classes_of(machine: Any, target: npt.NDArray[Any]) -> Classes:

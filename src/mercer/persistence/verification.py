@@ -30,7 +30,7 @@ from mercer.problems import Problems, c_svc_each, half_width
 from mercer.solvers import Control, Limits
 from mercer.solvers.interruption import in_time
 from mercer.specs import ForOneClassSVM, ForSVC, QuadraticSpec
-from mercer.tables.prediction_kind import Classes, Membership
+from mercer.tables.prediction_kind import Classes, Membership, numbers
 from mercer.tables.table import Table, TableError, as_table
 
 ALIKE = 1e-6
@@ -317,6 +317,13 @@ def _another_table(model: Model, table: Table) -> str:
         return f"{_ANOTHER}: {error}"
     if checksum != model.training.checksum:
         return f"{_ANOTHER}: the cells of its training rows differ"
+    column, weights = model.training.weight_column, model.training.sample_weight
+    if column is None or weights is None:
+        return ""
+    if column not in table:
+        return f"{_ANOTHER}: there is no column {column!r}, which held the weights of its rows"
+    if not np.array_equal(numbers(table, column)[rows], weights):
+        return f"{_ANOTHER}: the weights of its training rows in the column {column!r} differ"
     return ""
 
 

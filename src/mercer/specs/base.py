@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from mercer._typing import FloatArray
 from mercer.data import Vectors
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, Linear
 from mercer.multiclass.coefficients import Coefficients
 from mercer.multiclass.decision import decision_values
 
@@ -100,6 +100,16 @@ class MachineSpec(ABC):
     def own_vectors(self) -> type[Kernel] | None:
         """The kernel type of a machine with vectors of its own; None if the vectors are training rows."""
         return None
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Parameters that are stored but play no part."""
+        return ()
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the machine is a weighted sum of the features themselves, without a choice of kernel."""
+        return self.own_vectors is Linear
 
     def values(
         self, kernel: Kernel, data: Vectors, vectors: Vectors, coefficients: Coefficients, biases: FloatArray

@@ -75,6 +75,11 @@ class ForNuSVC(QuadraticSpec):
     is_scaled = True
     nu: float
 
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Parameters that are stored but play no part."""
+        return ("C",)
+
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
         """Return the dual problem; see :class:`QuadraticSpec`."""
         return problems.nu_svc_each(targets, penalties, [targets.size], self.nu)[0]
@@ -141,6 +146,11 @@ class ForOneClassSVM(QuadraticSpec):
     answers = "membership"
     nu: float
     contamination: float = 0.0
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Parameters that are stored but play no part."""
+        return ("C",) if self.contamination > 0.0 else ("C", "contamination")
 
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
         """Return the dual problem; see :class:`QuadraticSpec`."""

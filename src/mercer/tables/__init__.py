@@ -3,7 +3,9 @@
 from mercer.tables.column_checks import DATES as DATES
 from mercer.tables.columns import ColumnChoice as ColumnChoice
 from mercer.tables.columns import MissingPolicy as MissingPolicy
+from mercer.tables.columns import TableChoice as TableChoice
 from mercer.tables.columns import choose_columns as choose_columns
+from mercer.tables.columns import choose_without_target as choose_without_target
 from mercer.tables.encoding import CategoricalRule as CategoricalRule
 from mercer.tables.encoding import Missing as Missing
 from mercer.tables.encoding import NumericRule as NumericRule

@@ -32,7 +32,7 @@ class Note:
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnChoice:
+class TableChoice:
     """The rows and columns of a table that are used, and the reasons why others are not.
 
     Attributes
@@ -53,8 +53,6 @@ class ColumnChoice:
         Number of missing cells of each used column that has any, in the rows whose target is known.
     n_incomplete : int
         Number of these rows that have a missing cell.
-    truth : Labels or Quantities
-        The target of each used row.
     """
 
     n_rows: int
@@ -65,7 +63,6 @@ class ColumnChoice:
     missing: MissingPolicy
     missing_cells: dict[str, int]
     n_incomplete: int
-    truth: Truth
 
     def encoder(self) -> TableEncoder:
         """Return an encoder of these columns, which is not fitted yet."""
@@ -86,6 +83,19 @@ class ColumnChoice:
             "training rows",
             f"missing=drop leaves out {rows_of(self.n_incomplete, len(self.rows))} instead, missing=error refuses them",
         )
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnChoice(TableChoice):
+    """The rows and columns of a table with a target.
+
+    Attributes
+    ----------
+    truth : Labels or Quantities
+        The target of each used row.
+    """
+
+    truth: Truth
 
 
 def choose_columns(
@@ -128,9 +138,30 @@ def choose_columns(
         If rows are not used because their target is missing, a text column looks like numbers, or a column of dates is
         not used.
     """
+    deciding = truth.rows if open_rows is None else open_rows
+    chosen = _chosen(table, truth.rows, truth.target, deciding, list(drop), list(keep), missing)
+    return ColumnChoice(**vars(chosen), truth=truth.of(table, chosen.rows))
+
+
+def choose_without_target(
+    table: Table, *, drop: Iterable[str] = (), keep: Iterable[str] = (), missing: MissingPolicy = "impute"
+) -> TableChoice:
+    """Choose the rows and columns of a table without a target; see `choose_columns`."""
+    every = np.arange(table.n_rows)
+    return _chosen(table, every, None, every, list(drop), list(keep), missing)
+
+
+def _chosen(
+    table: Table,
+    rows: np.ndarray,
+    target: str | None,
+    deciding_rows: np.ndarray,
+    drop: list[str],
+    keep: list[str],
+    missing: MissingPolicy,
+) -> TableChoice:
     check_choice("missing", missing, get_args(MissingPolicy))
-    drop, keep, target = list(drop), list(keep), truth.target
-    deciding = table.take(truth.rows if open_rows is None else open_rows)
+    deciding = table.take(deciding_rows)
     left_out = _excluded(deciding, target, drop, keep)
     _warn_of_dates(left_out)
     for name in table.names:
@@ -138,10 +169,10 @@ def choose_columns(
             examine_text(table, deciding, name)
     features = tuple(name for name in table.names if name != target and name not in left_out)
     if not features and table.sparse is None:
-        raise _nothing_left(left_out)
+        raise _nothing_left(left_out, target)
     refuse_infinite(table.select(features))
-    rows, dropped = truth.rows, {}
-    if len(rows) < table.n_rows:
+    dropped = {}
+    if target is not None and len(rows) < table.n_rows:
         dropped[f"target {target!r} missing"] = table.n_rows - len(rows)
         _warn_of_missing_target(table, target)
     used = table.select(features).take(rows)
@@ -158,7 +189,7 @@ def choose_columns(
         rows = complete
     if not len(rows):
         raise TableError("no row is left: every row has a missing cell", "fill them in with missing=impute")
-    return ColumnChoice(
+    return TableChoice(
         n_rows=table.n_rows,
         rows=rows,
         features=features,
@@ -167,7 +198,6 @@ def choose_columns(
         missing=missing,
         missing_cells=cells,
         n_incomplete=n_incomplete,
-        truth=truth.of(table, rows),
     )
 
 
@@ -192,21 +222,21 @@ def _warn_of_missing_target(table: Table, target: str) -> None:
     )
 
 
-def _excluded(table: Table, target: str, drop: list[str], keep: list[str]) -> dict[str, str]:
+def _excluded(table: Table, target: str | None, drop: list[str], keep: list[str]) -> dict[str, str]:
     for name in (*drop, *keep):
         table[name]  # raises a TableError if there is no such column
     if target in drop:
         raise TableError(f"the target {target!r} cannot be dropped")
     left_out = dict.fromkeys(drop, "as asked")
-    candidates = table.without({target, *drop, *keep})
+    candidates = table.without({*([] if target is None else [target]), *drop, *keep})
     left_out |= suspicious_columns(candidates)
     empty = [name for name in table.names if name not in left_out and table.missing(name).all()]
     return left_out | dict.fromkeys(empty, "every cell is missing")
 
 
-def _nothing_left(left_out: dict[str, str]) -> TableError:
+def _nothing_left(left_out: dict[str, str], target: str | None) -> TableError:
     if not left_out:
-        return TableError("the target is the only column")
+        return TableError("there is no column to learn from" if target is None else "the target is the only column")
     kept = next((name for name, reason in left_out.items() if reason.startswith((IDENTIFIER, DATES))), None)
     return TableError(
         f"no column is left to learn from: {_reasons(left_out)}",

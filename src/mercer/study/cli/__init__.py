@@ -54,7 +54,7 @@ def run(arguments: list[str]) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)  # what is meant for users; deprecations are not
-            warnings.filterwarnings("ignore", "SV[CR] (ended as|has no probabilities)")  # told in words of the options
+            warnings.filterwarnings("ignore", r"\w+ (ended as|has no probabilities)")  # told in words of the options
             warnings.showwarning = lambda message, *_, **__: say("warning", str(message))
             result = cli.main(arguments or ["--help"], prog_name="mercer", standalone_mode=False, obj=arguments)
             sys.stdout.flush()

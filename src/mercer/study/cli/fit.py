@@ -11,6 +11,7 @@ import click
 
 from mercer.study.cli.files import check_output, say_written
 from mercer.study.cli.imports import INTERRUPTED, ended_by_ctrl_c
+from mercer.study.cli.machines import KERNELS, MACHINES, USUAL, against_rounding, check_options
 from mercer.study.cli.messages import Failure, say
 from mercer.study.cli.options import (
     AnyNumber,
@@ -30,13 +31,19 @@ from mercer.study.cli.options import (
 
 if TYPE_CHECKING:
     from mercer import InseparableError
+    from mercer.tables import Table, TableChoice, Truth
 
 
 @click.command("fit")
 @table_argument
 @target_option
 @click.option("--out", metavar="MODEL", required=True, help="Model file to write.")
-@click.option("--kernel", type=click.Choice(["linear", "poly", "rbf", "sigmoid"]), default="rbf", show_default=True)
+@click.option(
+    "--machine",
+    type=click.Choice(list(MACHINES)),
+    help="What to train  [default: svc for classes, svr for numbers]. one-class and svdd need no --target.",
+)
+@click.option("--kernel", type=click.Choice(KERNELS), default="rbf", show_default=True)
 @click.option(
     "--C",
     "C",
@@ -46,12 +53,39 @@ if TYPE_CHECKING:
     help="Penalty; inf is the maximal margin.",
 )
 @click.option(
+    "--nu",
+    type=Number(0, 1, min_open=True),
+    default=0.5,
+    show_default=True,
+    help="Of the nu machines and one-class: about the share of support vectors.",
+)
+@click.option(
     "--epsilon",
     type=Number(min=0),
     default=0.1,
     show_default=True,
     help="Regression: half of the tube's width, in standard deviations of the target, as is the unit of --C.",
 )
+@click.option(
+    "--quantile",
+    type=Number(0, 1, min_open=True, max_open=True),
+    default=0.5,
+    show_default=True,
+    help="The share of rows below the predicted number.",
+)
+@click.option(
+    "--contamination",
+    type=Number(0, 0.5, min_open=True),
+    help="One-class: the share of training rows to leave outside, instead of --nu.",
+)
+@click.option("--alpha", type=Number(min=0), help="Penalty of ridge [default: 1] and least-squares [default: 0].")
+@click.option(
+    "--prior-variance", type=positive, default=1.0, show_default=True, help="Of the logistic machines: larger is freer."
+)
+@click.option("--penalty", type=positive, default=1.0, show_default=True, help="Of gradient-svc.")
+@click.option("--neighbors", type=Integer(min=1), default=5, show_default=True, help="How many rows vote.")
+@click.option("--components", type=Integer(min=1), default=100, show_default=True, help="Centres of rbf-network.")
+@click.option("--passes", type=Integer(min=1), default=1000, show_default=True, help="Most passes of the perceptron.")
 @click.option("--gamma", default="scale", show_default=True, help="A number, scale or auto; for rbf, median or sigest.")
 @click.option("--degree", type=Integer(min=1), default=3, show_default=True, help="Of the polynomial kernel.")
 @click.option(
@@ -62,10 +96,11 @@ if TYPE_CHECKING:
     type=click.Choice(["ovo", "ovr", "joint"]),
     default="ovo",
     show_default=True,
-    help="Of several classes: a machine for each pair, one for each against the rest, or one for all.",
+    help="Of several classes: a machine for each pair, one for each against the rest, or one for all (svc).",
 )
 @click.option("--probability", is_flag=True, help="Classification: know the probability of each class, too.")
-@click.option("--tol", type=positive, default=1e-3, show_default=True, help="Largest KKT violation.")
+@click.option("--weights", metavar="COLUMN", help="Column that says how often each row counts; 0 leaves a row out.")
+@click.option("--tol", type=positive, help="Largest KKT violation  [default: 0.001, less for the logistic machines]")
 @click.option("--tol-gap", type=positive, help="Largest relative duality gap  [default: whatever --tol leaves]")
 @task_option
 @drop_option
@@ -76,68 +111,89 @@ def fit_command(
     table: str,
     target: str | None,
     out: str,
-    gamma: str,
-    epsilon: float,
-    multi_class: str,
-    probability: bool,
+    machine: str | None,
+    weights: str | None,
     task: Any,
     drop: tuple[str, ...],
     keep: tuple[str, ...],
     missing: Any,
-    **parameters: Any,
+    **options: Any,
 ) -> int:
     """Train one machine on all rows of a TABLE, certify it, and write it to a file.
 
     With --probability it is calibrated on rows that were left out, and `mercer predict` adds a column for each class.
+    The machines one-class and svdd learn what the rows have in common; `mercer predict` then says for each row whether
+    it is inside (1) or outside (-1).
 
     Ctrl-C ends the training early: the machine so far is written, unless there is a file of that name already.
     """
     with ended_by_ctrl_c():
-        from mercer import SVC, SVR, InseparableError
+        from mercer import InseparableError, StoppedError
         from mercer.persistence import fit_model, read_table, save_model
         from mercer.solvers import StageProgress, fit_progress
         from mercer.study.cli.output import print_fit
         from mercer.study.cli.progress import ConsoleProgress
         from mercer.study.report.prose import left_out, why_left_out
-        from mercer.tables import DATES, choose_columns, read_target
+        from mercer.tables import DATES, choose_columns, choose_without_target
 
     read = read_table(table)
-    name = target_of(read, target)
     path = Path(out)
     check_output(path, inputs=(table,), mode="wb")
-    truth = read_target(read, name, task)
-    _check_options(parameters["kernel"], truth.task)
-    if probability and multi_class == "joint":
-        raise click.UsageError("--probability is for --multi-class ovo and ovr", click.get_current_context())
-    say_reading(truth)
-    column_choice = choose_columns(read, truth, drop=drop, keep=keep, missing=missing)
-    of_classes: dict[str, Any] = {"multi_class": multi_class, "probability": probability}
-    own = {"epsilon": epsilon} if truth.task == "regression" else of_classes
-    kind = SVR if truth.task == "regression" else SVC
+    if weights is not None and weights in (target, *keep):
+        raise click.UsageError(
+            f"--weights {weights} cannot also be a column to {'predict' if weights == target else 'learn from'}",
+            click.get_current_context(),
+        )
+    drop = tuple(name for name in drop if name != weights)
+    used = read if weights is None else read.without([weights])
+    truth = None
+    if machine is not None and not MACHINES[machine].needs_target:
+        _refuse_target(machine, target, task)
+        name, used = machine, _without_labels(used)
+    else:
+        truth = _truth(used, target_of(used, target), machine, task)
+        name = machine or USUAL[truth.task]
+    check_options(name, options["kernel"], named=machine is not None)
+    if options["multi_class"] == "joint" and (options["probability"] or name != "svc"):
+        what = (
+            "--probability is for --multi-class ovo and ovr"
+            if name == "svc"
+            else "--multi-class joint is for --machine svc"
+        )
+        raise click.UsageError(what, click.get_current_context())
+    choice: dict[str, Any] = {"drop": drop, "keep": keep, "missing": missing}
+    column_choice: TableChoice
+    if truth is None:
+        column_choice = choose_without_target(used, **choice)
+    else:
+        say_reading(truth)
+        column_choice = choose_columns(used, truth, **choice)
     with ConsoleProgress() as progress:
         progress(StageProgress("fit"))
-        machine = kind(
-            gamma=_number_or_rule(gamma),
-            callback=lambda state: progress(fit_progress("fit", state)),
-            **own,
-            **parameters,
+        estimator = MACHINES[name].made(
+            options | {"gamma": _number_or_rule(options["gamma"])},
+            lambda state: progress(fit_progress("fit", state)),
         )
+        kept = {*column_choice.features, weights, None if truth is None else truth.target}
         began = time.perf_counter()
         try:
             model = fit_model(
-                read.select([*column_choice.features, name]),
-                name,
-                machine,
+                read.select([name for name in read.names if name in kept]),
+                None if truth is None else truth.target,
+                estimator,
                 rows=column_choice.rows,
+                sample_weight=weights,
                 keep=column_choice.features,
                 missing="impute" if missing == "impute" else "error",
             )
         except InseparableError as error:
             raise _inseparable(error) from error
-    took, interrupted = time.perf_counter() - began, model.certificate.status == "interrupted"
-    lacks = probability and not model.has_probabilities
-    out_of_time = lacks and not interrupted and took >= (parameters["max_seconds"] or math.inf)
-    if (interrupted or lacks) and path.exists():
+        except StoppedError as error:
+            raise Failure(str(error)) from error
+    took, status = time.perf_counter() - began, getattr(model.certificate, "status", None)
+    lacks = options["probability"] and not model.has_probabilities
+    out_of_time = lacks and status != "interrupted" and took >= (options["max_seconds"] or math.inf)
+    if (status == "interrupted" or lacks) and path.exists():
         why = "there was no time for probabilities" if out_of_time else "interrupted"
         raise Failure(why, f"{path} is as it was", 1 if out_of_time else INTERRUPTED)
     save_model(path, model)
@@ -146,49 +202,65 @@ def fit_command(
     for reason, columns in left_out(column_choice, model).items():
         if reason != DATES:  # of which there has been a warning
             say("note", why_left_out(reason, columns))
-    print_fit(model)
+    print_fit(model, used)
     if lacks:
         say("warning", "the model knows no probabilities: these come from a pass after the fit, which did not end")
-    status = "time_limit" if out_of_time else "interrupted" if lacks else model.certificate.status
+        status = "time_limit" if out_of_time else "interrupted"
     if status in _WHAT_NEXT:
-        say("hint", _WHAT_NEXT[status].format(or_lower=_what_to_lower(parameters["kernel"])))
+        say("hint", _WHAT_NEXT[status])
+    elif status == "stalled":
+        say("hint", ", or ".join(against_rounding(name, options["kernel"])))
     say_written(path)
     return INTERRUPTED if status == "interrupted" else 0
 
 
-_OWN_OPTIONS = {
-    "gamma": ("--kernel poly, rbf and sigmoid", {"poly", "rbf", "sigmoid"}),
-    "degree": ("--kernel poly", {"poly"}),
-    "coef0": ("--kernel poly and sigmoid", {"poly", "sigmoid"}),
-    "epsilon": ("regression", {"regression"}),
-    "multi_class": ("classification", {"classification"}),
-    "probability": ("classification", {"classification"}),
-}
-"""Options that not all kernels or tasks have: what they are for, in words and as `--kernel` or the task."""
+def _truth(table: Table, target: str, machine: str | None, task: Any) -> Truth:
+    """Return the target as the machine takes it; an error for a target or a task that it does not take."""
+    from mercer.tables import TableError, read_target
+
+    if machine is None:
+        return read_target(table, target, task)
+    wanted: Any = MACHINES[machine].task
+    if task not in ("auto", wanted):
+        context = click.get_current_context()
+        raise click.UsageError(f"--machine {machine} is for {wanted}, but --task is {task}", context)
+    others = ", ".join(name for name, one in MACHINES.items() if one.needs_target and one.task != wanted)
+    try:
+        truth = read_target(table, target, wanted if wanted == "regression" else task)
+    except TableError as error:
+        if wanted != "regression" or target not in table or table.is_numeric(target):
+            raise
+        raise Failure(str(error), f"mend or empty these cells; for classes there are --machine {others}") from error
+    if truth.task != wanted:
+        raise Failure(
+            f"--machine {machine} is for classes, but the target {target!r} holds many different numbers",
+            f"for numbers there are --machine {others}; if these are names of classes, say --task {wanted}",
+        )
+    return truth
 
 
-def _check_options(kernel: str, task: str) -> None:
-    """An error for an option that means nothing for the kernel or the task."""
-    context = click.get_current_context()
-    for option, (wanted, whose) in _OWN_OPTIONS.items():
-        given = context.get_parameter_source(option) is not click.core.ParameterSource.DEFAULT
-        if given and whose.isdisjoint({kernel, task}):
-            here = f"--kernel {kernel}" if wanted.startswith("--kernel") else task
-            raise click.UsageError(f"--{option.replace('_', '-')} is for {wanted}, and this is {here}", context)
+def _refuse_target(machine: str, target: str | None, task: str) -> None:
+    given = "--target" if target is not None else "--task" if task != "auto" else None
+    if given is not None:
+        raise click.UsageError(
+            f"--machine {machine} learns without a target, so {given} means nothing; --drop leaves a column out",
+            click.get_current_context(),
+        )
+
+
+def _without_labels(table: Table) -> Table:
+    """Return a table without the labels that every svmlight file has."""
+    if table.sparse is None or not table.names:
+        return table
+    say("note", f"the column {table.names[0]!r} of the file is not used, because this machine learns without a target")
+    return table.without(table.names[:1])
 
 
 _WHAT_NEXT = {
     "time_limit": "give it more time with --max-seconds",
     "interrupted": "run the command again and let it finish",
-    "stalled": "ask for less with a larger --tol, or lower {or_lower}",
 }
 """What to do about a machine that is not optimal, by its status."""
-
-
-def _what_to_lower(kernel: str) -> str:
-    """The options of this kernel that leave less to rounding where they are smaller."""
-    options = ["--C", *(f"--{option}" for option in ("gamma", "degree") if kernel in _OWN_OPTIONS[option][1])]
-    return " or ".join(filter(None, (", ".join(options[:-1]), options[-1])))
 
 
 def _inseparable(error: InseparableError) -> Failure:

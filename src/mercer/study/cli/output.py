@@ -13,8 +13,9 @@ from mercer.persistence import Model, Verification
 from mercer.specs import InstanceBasedSpec
 from mercer.study.cli.messages import in_options, printable
 from mercer.study.protocol import Study
+from mercer.study.report import fit, prose
 from mercer.study.report import numbers as words
-from mercer.study.report import prose
+from mercer.tables import Table
 
 _COMPARED = (
     ("primal objective", "primal", ".10g"),
@@ -66,15 +67,13 @@ def print_study(study: Study) -> None:
         out.print(f"{words.capitalised(prose.why_left_out(reason, columns))}.")
 
 
-def print_fit(model: Model) -> None:
-    """Print the machine and its certificate."""
+def print_fit(model: Model, table: Table) -> None:
+    """Print the machine and its certificate; `table` holds the training rows."""
     out = _data()
-    numbers = {name: value for name, value in model.machine_spec.to_dict().items() if isinstance(value, float)}
-    setting = ", ".join(f"{name} = {value:g}" for name, value in numbers.items())
-    out.print(f"{model.kernel!r}, {setting}, {prose.count(len(model.training.rows), 'row')}", soft_wrap=True)
+    out.print(fit.setting(model), soft_wrap=True)
     for reason in model.kernel.reasons:
         out.print(reason, soft_wrap=True)
-    for paragraph in (prose.support(model), prose.certainty(model), prose.numbers(model)):
+    for paragraph in fit.paragraphs(model, table):
         out.print()
         out.print(paragraph)
 

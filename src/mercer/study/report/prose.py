@@ -9,6 +9,7 @@ from mercer.certificates import LARGE_GAP, Certificate, Status
 from mercer.data import listing
 from mercer.model_selection import Opening
 from mercer.persistence import Model
+from mercer.specs import MachineSpec
 from mercer.study.candidates import Cell, gamma_of
 from mercer.study.examination import Finding, Weight
 from mercer.study.protocol import Contender, Study
@@ -22,7 +23,7 @@ from mercer.study.report.numbers import percent as percent
 from mercer.study.report.numbers import small as small
 from mercer.study.report.phrasing import TaskPhrasing
 from mercer.study.report.regression import OfNumbers
-from mercer.tables import DATES, ColumnChoice
+from mercer.tables import DATES, TableChoice
 
 ROUNDING = 1e-12
 """Relative duality gaps below are what rounding leaves of none."""
@@ -135,26 +136,37 @@ def best_by_family(study: Study) -> list[Cell]:
     return [min(group, key=lambda cell: cell.rank) for _, group in groups]
 
 
+def parameters(machine_spec: MachineSpec) -> dict[str, float]:
+    """The numbers that a machine was trained with, by their names."""
+    found = machine_spec.to_dict().items()
+    numbers = {name: one for name, one in found if isinstance(one, (int, float)) and not isinstance(one, bool)}
+    return {name: one for name, one in numbers.items() if name not in machine_spec.unused}
+
+
+def fixed(model: Model) -> str:
+    """What machines have in common with which a certificate compares this one."""
+    kernel = [] if model.machine_spec.is_linear else ["this kernel"]
+    return _and([*kernel, *(f"this {name.replace('_', ' ')}" for name in parameters(model.machine_spec))])
+
+
 def certainty(model: Model) -> str:
     """What a model's certificate says, and what it does not."""
     certificate, machine_spec = model.certificate, model.machine_spec
-    fixed = _and(
-        ["this kernel", *(f"this {name}" for name, one in machine_spec.to_dict().items() if isinstance(one, float))]
-    )
     gap = abs(certificate.relative_gap)
     if certificate.status is Status.OPTIMAL and gap > LARGE_GAP:
+        smaller = "A smaller C, or a" if "C" in parameters(machine_spec) else "A"
         return (
             "The machine is certified to meet the optimality conditions: no training row breaks them by more than "
             f"{small(certificate.kkt_violation)}, and {small(certificate.tol)} was allowed. That its training "
             f"objective is the lowest is not certified: the relative duality gap is {small(gap)}, so another "
-            f"machine with {fixed} may have one that is lower by up to {small(100 * gap)} percent. A smaller C, or a "
+            f"machine with {fixed(model)} may have one that is lower by up to {small(100 * gap)} percent. {smaller} "
             f"tolerance for the gap (tol_gap of mercer.{machine_spec.machine}, --tol-gap of mercer fit), makes it "
             "small, too."
         )
     if certificate.status is Status.OPTIMAL:
         how_much = "at all, to within rounding" if gap < ROUNDING else f"by more than {small(100 * gap)} percent"
         return (
-            f"The machine is certified optimal: no other machine with {fixed} can lower its training objective "
+            f"The machine is certified optimal: no other machine with {fixed(model)} can lower its training objective "
             f"{how_much}."
         )
     advice = _stalled(certificate) if certificate.status is Status.STALLED else certificate.status.advice
@@ -236,7 +248,7 @@ def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
     return notes
 
 
-def left_out(column_choice: ColumnChoice, model: Model) -> dict[str, list[str]]:
+def left_out(column_choice: TableChoice, model: Model) -> dict[str, list[str]]:
     """Columns that are not used, by reason; of pictures there are hundreds."""
     constant = dict.fromkeys(model.encoder.constant_, "one value only in the training rows")
     columns: dict[str, list[str]] = {}
