@@ -80,9 +80,9 @@ def test_the_first_look_is_clean_and_every_later_one_is_not():
 
 
 def test_the_sealed_rows_are_those_of_the_seal_and_the_estimate_is_theirs():
-    sealed = sealed_iris(test_size=0.3, seed=5)
+    sealed = sealed_iris(test_size=0.3, seed=5, copies="apart")
     machine = fitted(sealed)
-    rows = SealedTest(KINDS, test_size=0.3, seed=5).open(lambda rows: rows, "peek").value
+    rows = SealedTest.stratified(KINDS, test_size=0.3, seed=5).open(lambda rows: rows, "peek").value
     np.testing.assert_array_equal(np.sort([*rows, *sealed.rest]), np.arange(150))
     np.testing.assert_array_equal(sealed.X_rest, IRIS[sealed.rest])
     found = sealed.open(machine)
@@ -226,7 +226,7 @@ BAD_SPLITS = {
     "both": ({"groups": KINDS, "stratify": True}, "stratify must be False or None where there are groups, got True"),
     "share": ({"test_size": 1.0}, r"test_size must lie between 0 and 1, got 1\.0"),
     "number": ({"test_size": 50}, r"test_size .* got 50: it is the share of rows to seal, not their number"),
-    "no class": ({"test_size": 0.01}, "a test part of 0.01 has 2 rows, fewer than there are classes"),
+    "no class": ({"test_size": 0.01}, "a test part of 0.01 has 1 rows, fewer than there are classes"),
     "rare": ({"y": np.r_[KINDS[:-1], 3]}, "every class must have 2 rows at least, one for either side, but 3 has 1"),
     "one row": (
         {"y": IRIS[:, 0], "test_size": 0.005},
@@ -635,7 +635,7 @@ def test_a_failed_opening_is_in_the_record_of_the_machine():
     with pytest.raises(ValueError, match="loss must give one finite number"):
         sealed.open(machine, loss=lambda truth, predicted: np.nan)
     assert len(machine.seal_.openings) == 1
-    assert "never opened" in str(SealedTest(y).seal)
+    assert "never opened" in str(SealedTest.stratified(y).seal)
 
 
 @pytest.mark.parametrize(

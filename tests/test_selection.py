@@ -103,7 +103,7 @@ def test_the_number_of_rows_that_is_asked_for_is_enough_in_any_table(test_size, 
 
 
 def test_the_seal_gives_one_clean_look():
-    sealed = SealedTest(CODES, test_size=0.25, seed=0)
+    sealed = SealedTest.stratified(CODES, test_size=0.25, seed=0)
     assert sealed.openings == ()
     first = sealed.open(lambda rows: rows, "estimate")
     assert first.opening.clean
@@ -115,7 +115,7 @@ def test_the_seal_gives_one_clean_look():
 
 
 def test_the_seal_over_some_of_the_rows():
-    sealed = SealedTest(CODES, test_size=0.25, seed=0)
+    sealed = SealedTest.stratified(CODES, test_size=0.25, seed=0)
     sealed.open(len, "estimate")
     kept = np.arange(1, len(CODES), 2)
     part = sealed.restrict(kept)
@@ -126,7 +126,7 @@ def test_the_seal_over_some_of_the_rows():
 
 
 def test_a_check_does_not_count_as_an_opening():
-    sealed = SealedTest(CODES)
+    sealed = SealedTest.stratified(CODES)
     assert sealed.check(lambda rows: rows) is None
     with pytest.raises(ZeroDivisionError):
         sealed.check(lambda rows: 1 / 0)
@@ -134,14 +134,14 @@ def test_a_check_does_not_count_as_an_opening():
 
 
 def test_a_failed_opening_counts():
-    sealed = SealedTest(CODES)
+    sealed = SealedTest.stratified(CODES)
     with pytest.raises(ZeroDivisionError):
         sealed.open(lambda rows: 1 / 0, "a mistake")
     assert not sealed.open(len, "estimate").opening.clean
 
 
 def test_the_sealed_rows_cannot_be_changed_from_outside():
-    sealed = SealedTest(CODES)
+    sealed = SealedTest.stratified(CODES)
     rows = sealed.open(lambda rows: rows, "take them").value
     rows[:] = 0
     assert sealed.open(lambda rows: rows, "again").value.max() > 0

@@ -1,5 +1,12 @@
 """Choosing a machine honestly: splits, search, contenders, and the seal on the test part."""
 
+from mercer.model_selection.arrangement import Arrangement as Arrangement
+from mercer.model_selection.arrangement import InTime as InTime
+from mercer.model_selection.arrangement import Split as Split
+from mercer.model_selection.arrangement import Together as Together
+from mercer.model_selection.copies import CopiesWarning as CopiesWarning
+from mercer.model_selection.copies import EqualRows as EqualRows
+from mercer.model_selection.copies import equal_rows as equal_rows
 from mercer.model_selection.metrics import Evaluation as Evaluation
 from mercer.model_selection.metrics import Interval as Interval
 from mercer.model_selection.metrics import PairedTest as PairedTest
@@ -18,4 +25,3 @@ from mercer.model_selection.splits import check_judging_numbers as check_judging
 from mercer.model_selection.splits import check_row_count as check_row_count
 from mercer.model_selection.splits import check_share as check_share
 from mercer.model_selection.splits import rows_enough as rows_enough
-from mercer.model_selection.splits import stratified_folds as stratified_folds

@@ -23,6 +23,7 @@ from mercer.loo.bounds import Radius, joachims_terms
 from mercer.loo.decision_values import left_out
 from mercer.loo.monitor import ProgressMonitor
 from mercer.loo.path_following import Full
+from mercer.model_selection.copies import warn_of_copies
 from mercer.multiclass.training import Machines, class_scores, winners
 from mercer.problems import Hinge
 from mercer.solvers import Interruption
@@ -180,6 +181,8 @@ def leave_one_out(
     -----
     ConvergenceWarning
         If rounding leaves a larger violation than the claim allows; if the pass was stopped before all was known.
+    CopiesWarning
+        If rows are judged by machines that have learnt from equal rows, and it is not by chance.
 
     Notes
     -----
@@ -221,6 +224,7 @@ def leave_one_out(
     check_choice("what", what, ("values", "errors"))
     check_seconds(max_seconds)
     check_callback(callback)
+    warn_of_copies(X)
     began = time.perf_counter()
     given = {} if sample_weight is None else {"sample_weight": sample_weight}
     grams: list[Gram] = []

@@ -89,6 +89,33 @@ def share_interval(share: float, variance: float, n: float, degrees: int, level:
     return Interval(share, min(share, max(0.0, centre - width)), max(share, min(1.0, centre + width)), level)
 
 
+def grouped_share(hits: np.ndarray, groups: np.ndarray, level: float = 0.95) -> Interval:
+    """Share of rows, with an interval that counts rows of one group as dependent.
+
+    Parameters
+    ----------
+    hits : ndarray of shape (n,)
+        1 or True where the row counts, else 0.
+    groups : ndarray of shape (n,)
+        Group of each row; two groups or more.
+    level : float, default=0.95
+        Confidence.
+
+    Notes
+    -----
+    The variance is that of a ratio of means over groups. Where it is 0 (no row counts, or all do), there are as many
+    trials as groups.
+
+    References
+    ----------
+    Cochran (1977), Sampling Techniques, section 9A.
+    """
+    share = float(np.mean(hits))
+    off = np.bincount(np.unique(groups, return_inverse=True)[1], weights=hits - share)
+    variance = off.size / max(1, off.size - 1) * float(off @ off) / hits.size**2
+    return share_interval(share, variance, hits.size if variance > 0.0 else off.size, max(1, off.size - 1), level)
+
+
 @dataclass(frozen=True)
 class ClassMetrics:
     """Figures for one class: `support` is its number of rows, `predicted` how often it was predicted."""
@@ -205,14 +232,26 @@ class Roc:
     area: Interval
 
 
-def roc(positive: np.ndarray, scores: np.ndarray, label: str = "", level: float = 0.95) -> Roc:
-    """ROC curve of real scores against a boolean truth, which must hold both values."""
+def roc(
+    positive: np.ndarray,
+    scores: np.ndarray,
+    label: str = "",
+    level: float = 0.95,
+    groups: np.ndarray | None = None,
+) -> Roc:
+    """ROC curve of real scores against a boolean truth, which must hold both values.
+
+    Where rows come in groups, the interval is that of as many rows as there are groups with rows of either kind.
+    """
     n_positive, n = int(positive.sum()), len(positive)
     if not 0 < n_positive < n:
         raise ValueError(f"a ROC curve needs rows of both kinds, got {n_positive} positive ones among {n}")
     false_rate, true_rate, _ = roc_curve(positive, scores, drop_intermediate=True)
     area = float(np.trapezoid(true_rate, false_rate))
-    return Roc(label, false_rate, true_rate, auc_interval(area, n_positive, n - n_positive, level))
+    counts = n_positive, n - n_positive
+    if groups is not None:
+        counts = len(np.unique(groups[positive])), len(np.unique(groups[~positive]))
+    return Roc(label, false_rate, true_rate, auc_interval(area, *counts, level))
 
 
 def auc_interval(area: float, n_positive: int, n_negative: int, level: float = 0.95) -> Interval:
@@ -251,13 +290,35 @@ class PairedTest:
     p_value: float
 
 
-def mcnemar(first_right: np.ndarray, second_right: np.ndarray) -> PairedTest:
-    """McNemar's exact test that two classifiers err equally often, from boolean arrays over the same rows."""
+def mcnemar(first_right: np.ndarray, second_right: np.ndarray, groups: np.ndarray | None = None) -> PairedTest:
+    """McNemar's exact test that two classifiers err equally often, from boolean arrays over the same rows.
+
+    Where rows come in groups, the p-value is that of the exact test in which each group's difference may have either
+    sign; for groups of one row it is McNemar's.
+    """
     only_first = int(np.sum(first_right & ~second_right))
     only_second = int(np.sum(second_right & ~first_right))
+    if groups is not None:
+        codes = np.unique(groups, return_inverse=True)[1]
+        differences = np.bincount(codes, weights=first_right.astype(np.float64) - second_right).astype(np.int64)
+        return PairedTest(only_first, only_second, _sign_flip_p_value(np.abs(differences), only_first - only_second))
     differing = only_first + only_second
     p_value = float(binomtest(only_first, differing).pvalue) if differing else 1.0
     return PairedTest(only_first, only_second, p_value)
+
+
+def _sign_flip_p_value(sizes: np.ndarray, total: int) -> float:
+    """Probability that numbers of these sizes and random signs have a sum at least as far from 0 as `total`."""
+    sizes = sizes[sizes > 0]
+    span = int(sizes.sum())
+    chance = np.zeros(2 * span + 1)
+    chance[span] = 1.0  # the distribution of the sum, shifted by `span`
+    for size in sizes:
+        up, down = np.zeros_like(chance), np.zeros_like(chance)
+        up[size:], down[:-size] = chance[:-size], chance[size:]
+        chance = 0.5 * (up + down)
+    far = np.abs(np.arange(-span, span + 1)) >= abs(total)
+    return float(min(1.0, chance[far].sum()))
 
 
 @dataclass(frozen=True)
@@ -267,7 +328,7 @@ class Evaluation:
     `codes` and `predicted` are class numbers; `curves` holds one ROC curve for two classes (that of the second class)
     and one against the rest for each of more classes; it is empty if the classifier gives no scores. `margins` are
     those of a support vector machine: y f(x), for several classes the smallest over the pairs that the true class is
-    in.
+    in. `groups` are those of rows that are not independent, for which intervals allow; None if every row is alone.
     """
 
     codes: np.ndarray
@@ -278,6 +339,7 @@ class Evaluation:
     confusion: np.ndarray
     curves: tuple[Roc, ...]
     margins: np.ndarray | None = None
+    groups: np.ndarray | None = None
 
     @property
     def n(self) -> int:
@@ -311,6 +373,7 @@ def evaluate(
     scores: np.ndarray | None,
     labels: list[str],
     margins: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
 ) -> Evaluation:
     """Measure predictions against the truth.
 
@@ -322,22 +385,23 @@ def evaluate(
         For two classes a score that rises with the second one; for more, one column per class.
     labels : list of str
         Names of the classes.
-    margins : ndarray of shape (n,), optional
+    margins, groups : ndarray of shape (n,), optional
         See `Evaluation`.
     """
     curves: tuple[Roc, ...] = ()
     if scores is not None and len(labels) == 2:
-        curves = (roc(codes == 1, scores, labels[1]),)
+        curves = (roc(codes == 1, scores, labels[1], groups=groups),)
     elif scores is not None:
-        curves = tuple(roc(codes == code, scores[:, code], label) for code, label in enumerate(labels))
-    right = int(np.sum(codes == predicted))
+        curves = tuple(roc(codes == code, scores[:, code], label, groups=groups) for code, label in enumerate(labels))
+    right = codes == predicted
     return Evaluation(
         codes,
         predicted,
-        wilson_interval(right, len(codes)),
+        wilson_interval(int(right.sum()), len(codes)) if groups is None else grouped_share(right, groups),
         balanced_accuracy(codes, predicted),
         per_class(codes, predicted, labels),
         confusion(codes, predicted, len(labels)),
         curves,
         margins,
+        groups,
     )

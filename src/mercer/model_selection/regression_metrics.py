@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from mercer._typing import FloatArray
+from mercer._typing import FloatArray, IndexArray
 from mercer.data.lazy import lazy_property
 from mercer.model_selection.metrics import Interval
 
@@ -32,10 +32,13 @@ class Deviations:
     ----------
     truth, predicted : ndarray of shape (n,)
         In the target's unit.
+    groups : ndarray of shape (n,) or None
+        Groups of rows that are not independent, for which intervals allow; None if every row is alone.
     """
 
     truth: FloatArray
     predicted: FloatArray
+    groups: IndexArray | None = None
 
     @property
     def n(self) -> int:
@@ -65,7 +68,7 @@ class Deviations:
     @lazy_property
     def intervals(self) -> tuple[Interval, Interval, Interval]:
         """R², mean absolute deviation and root of the mean squared one, with their bootstrap intervals."""
-        r2, mae, rmse = bootstrap(self._columns, [_r2, _mae, _rmse])
+        r2, mae, rmse = bootstrap(self._columns, [_r2, _mae, _rmse], groups=self.groups)
         return r2, mae, rmse
 
     @property
@@ -100,10 +103,12 @@ def r2_difference(first: Deviations, second: Deviations) -> Interval:
     def difference(means: FloatArray) -> FloatArray:
         return _r2(means) - _r2(means[..., [3, 1, 2]])
 
-    return bootstrap(columns, [difference])[0]
+    return bootstrap(columns, [difference], groups=first.groups)[0]
 
 
-def bootstrap(columns: FloatArray, statistics: list[Statistic], level: float = 0.95) -> list[Interval]:
+def bootstrap(
+    columns: FloatArray, statistics: list[Statistic], level: float = 0.95, groups: IndexArray | None = None
+) -> list[Interval]:
     """Figures of column means with their BCa intervals (bias-corrected and accelerated), from resampled rows.
 
     Parameters
@@ -114,22 +119,34 @@ def bootstrap(columns: FloatArray, statistics: list[Statistic], level: float = 0
         Each makes a figure of column means.
     level : float, default=0.95
         Confidence.
+    groups : ndarray of shape (n,), optional
+        Groups of rows that are resampled together.
 
     Notes
     -----
-    The resamples are the same for the same n. Costs `RESAMPLES` times n draws and O(n) memory.
+    The resamples are the same for the same n (number of groups). Costs `RESAMPLES` times n draws and O(n) memory.
 
     References
     ----------
     B. Efron (1987), Better bootstrap confidence intervals, JASA 82, sections 2 and 6.
     """
-    n = len(columns)
+    sums, sizes = columns, np.ones(len(columns))
+    if groups is not None:
+        codes = np.unique(groups, return_inverse=True)[1]
+        sizes = np.bincount(codes).astype(np.float64)
+        sums = np.column_stack([np.bincount(codes, weights=column) for column in columns.T])
+    n = len(sums)
     rng = np.random.default_rng(0)
     share = np.full(n, 1.0 / n)
-    means = np.concatenate([rng.multinomial(n, share, size=_BLOCK) @ columns / n for _ in range(0, RESAMPLES, _BLOCK)])
-    whole = columns.mean(axis=0)
-    without = whole + (whole - columns) / max(1, n - 1)
-    return [_accelerated(float(one(whole)), one(means), one(without), level) for one in statistics]
+
+    def block() -> FloatArray:
+        drawn = rng.multinomial(n, share, size=_BLOCK)
+        return np.asarray(drawn @ sums / (drawn @ sizes)[:, None])
+
+    means = np.concatenate([block() for _ in range(0, RESAMPLES, _BLOCK)])
+    whole, total = sums.sum(axis=0), sizes.sum()
+    without = (whole - sums) / np.maximum(total - sizes, 1.0)[:, None]
+    return [_accelerated(float(one(whole / total)), one(means), one(without), level) for one in statistics]
 
 
 def _accelerated(value: float, resampled: FloatArray, without: FloatArray, level: float) -> Interval:

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from mercer.model_selection.splits import grouped_holdout, stratified_holdout
+from mercer.model_selection.splits import stratified_holdout
 
 Result = TypeVar("Result")
 
@@ -86,19 +86,12 @@ class SealedTest:
 
     Parameters
     ----------
-    codes : ndarray of shape (n,), int
-        Class of each row; the split is stratified by it, unless there are groups.
-    test_size : float, default=0.25
-        Share of the rows to seal.
-    seed : int, default=0
-        The same seed seals the same rows.
-    groups : ndarray of shape (n,), optional
-        Rows of one group are sealed together or not at all.
+    rest, test : ndarray of int
+        The rows that are free to use, and those that are sealed; both sorted, and together all rows.
 
     Attributes
     ----------
     rest : ndarray of int
-        Sorted indices of the rows that are not sealed.
     n_test : int
         Number of sealed rows.
     openings : tuple of Opening
@@ -109,21 +102,22 @@ class SealedTest:
     Examples
     --------
     >>> import numpy as np
-    >>> sealed = SealedTest(np.array([0, 1] * 20), test_size=0.25)
+    >>> sealed = SealedTest.stratified(np.array([0, 1] * 20), test_size=0.25)
     >>> sealed.open(len, "count the rows").value
     10
     >>> sealed.open(len, "count them again").opening.clean
     False
     """
 
-    def __init__(
-        self, codes: np.ndarray, *, test_size: float = 0.25, seed: int = 0, groups: np.ndarray | None = None
-    ) -> None:
-        self._n = len(codes)
-        self.rest, self._test = (
-            stratified_holdout(codes, test_size, seed) if groups is None else grouped_holdout(groups, test_size, seed)
-        )
+    def __init__(self, rest: np.ndarray, test: np.ndarray) -> None:
+        self._n = len(rest) + len(test)
+        self.rest, self._test = rest, test
         self.seal = Seal(len(self._test), datetime.now(UTC))
+
+    @classmethod
+    def stratified(cls, codes: np.ndarray, *, test_size: float = 0.25, seed: int = 0) -> SealedTest:
+        """Seal a share of the rows of each class; the same seed seals the same rows."""
+        return cls(*stratified_holdout(codes, test_size, seed))
 
     @property
     def n_test(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,14 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from mercer._typing import FloatArray
 from mercer.data import Precomputed as GivenValues
 from mercer.data import is_table
-from mercer.data.arguments import check_flag, check_level
+from mercer.data.arguments import check_choice, check_flag, check_level
 from mercer.estimators._validation import check_square
+from mercer.model_selection.arrangement import Split, Together
+from mercer.model_selection.copies import equal_rows
 from mercer.model_selection.folds import checked_length, cut
-from mercer.model_selection.metrics import Interval, share_interval, wilson_interval
+from mercer.model_selection.metrics import Interval, grouped_share, wilson_interval
 from mercer.model_selection.seal import Opening, Seal, SealedTest
+from mercer.model_selection.splits import grouped_holdout
 
 Loss = Callable[[Any, Any], Any]
 
@@ -49,7 +52,7 @@ class Estimate:
     opening : Opening
         The look: what for, when, and which one it was.
     grouped : bool
-        Whether rows came in groups, so that the interval counts groups rather than rows.
+        Whether rows came in groups or were copies of others, so that the interval counts groups rather than rows.
     losses : ndarray of shape (n,)
         The loss of each sealed row.
     """
@@ -106,6 +109,10 @@ class SealedSplit:
         Rows of one group (a patient, a day) are sealed together or not at all.
     seed : int, default=0
         The same seed seals the same rows.
+    copies : {"together", "apart"}, default="together"
+        Equal rows are sealed together or not at all, unless there are so few different values that rows are equal by
+        chance (see `equal_rows` of `mercer.model_selection`): a copy among the free rows would give the answer away.
+        "apart" treats each row as one of its own.
     pairwise : bool, optional
         Whether X holds kernel values of every row with every row, for ``kernel="precomputed"``: the columns of sealed
         rows are then sealed too. By default where X is a symmetric matrix, which tables of features are not.
@@ -118,6 +125,8 @@ class SealedSplit:
         Their indices.
     n_test : int
         Number of sealed rows.
+    n_copies : int
+        Number of rows that equal an earlier row and are kept with it.
     openings : tuple of Opening
         Every look so far.
 
@@ -158,6 +167,7 @@ class SealedSplit:
         stratify: bool | None = None,
         groups: Any = None,
         seed: int = 0,
+        copies: Literal["together", "apart"] = "together",
         pairwise: bool | None = None,
     ) -> None:
         (self._X,) = indexable(X)
@@ -169,25 +179,35 @@ class SealedSplit:
         self._is_pairwise = _is_symmetric(self._X) if pairwise is None else bool(pairwise)
         self._y = checked_length("y", y, n, "class or number")
         self._groups = None if groups is None else checked_length("groups", groups, n, "group")
+        check_choice("copies", copies, ("together", "apart"))
         if stratify is None:
             stratify = groups is None and _holds_classes(self._y)
         if stratify and groups is not None:
             raise ValueError("stratify must be False or None where there are groups, got True: groups go as they are.")
-        self._seal = SealedTest(self._strata(stratify), test_size=test_size, seed=seed, groups=self._groups)
+        equal = equal_rows(self._X) if copies == "together" else None
+        if equal is not None and not equal.are_copies:
+            equal = None
+        self.n_copies = 0 if equal is None else equal.n_repeated
+        self._units = self._groups if equal is None else Together.by(equal.groups, *_given(self._groups)).groups
+        self._seal = SealedTest(*self._parts(stratify, test_size, seed))
         if self.n_test < 2:
             raise ValueError(f"test_size must seal at least 2 rows, but {test_size:g} of {n} rows seals {self.n_test}.")
 
-    def _strata(self, stratify: bool) -> npt.NDArray[np.int64]:
-        if not stratify:
-            return np.zeros(len(self._y), dtype=np.int64)
-        classes, codes, counts = np.unique(self._y, return_inverse=True, return_counts=True)
-        if counts.min() < 2:
-            rare = classes[counts.argmin()].item()
+    def _parts(self, stratify: bool, test_size: float, seed: int) -> Split:
+        """The rows that are free, and those that are sealed."""
+        if self._groups is not None:
+            return grouped_holdout(np.asarray(self._units), test_size, seed)
+        codes = np.unique(self._y, return_inverse=True)[1] if stratify else np.zeros(len(self._y), dtype=np.int64)
+        together = Together(np.arange(len(self._y)) if self._units is None else self._units)
+        counts = together.counts(codes)
+        if stratify and counts.min() < 2:
+            rare = self._y[codes == int(counts.argmin())][0]
             raise ValueError(
-                f"every class must have 2 rows at least, one for either side, but {rare!r} has 1: merge or leave out "
-                "rare classes, or set stratify=False where y holds numbers."
+                "every class must have 2 rows at least, one for either side, but "
+                f"{rare.item() if hasattr(rare, 'item') else rare!r} has {_rows(int(counts.min()), self.n_copies)}: "
+                "merge or leave out rare classes, or set stratify=False where y holds numbers."
             )
-        return codes
+        return together.holdout(codes, test_size, seed)
 
     def __repr__(self) -> str:
         looks = len(self.openings)
@@ -284,7 +304,7 @@ class SealedSplit:
 
         def judge(rows: npt.NDArray[np.int64]) -> list[tuple[str, FloatArray, Interval]]:
             truth = self._y[rows]
-            groups = None if self._groups is None else self._groups[rows]
+            groups = None if self._units is None else self._units[rows]
             found = []
             for machine, (name, of) in zip(chosen, losses, strict=True):
                 each = _one_a_row(of(truth, np.asarray(machine.predict(self._asked(machine, rows)))), len(rows))
@@ -295,7 +315,7 @@ class SealedSplit:
             _hand_record(machine, self._seal.seal)
         unsealed = self._seal.open(judge, purpose)
         estimates = tuple(
-            Estimate(name, interval, self.n_test, unsealed.opening, self._groups is not None, each)
+            Estimate(name, interval, self.n_test, unsealed.opening, self._units is not None, each)
             for name, each, interval in unsealed.value
         )
         return estimates[0] if len(estimates) == 1 else estimates
@@ -353,6 +373,15 @@ class SealedSplit:
             )
 
 
+def _given(groups: Any) -> tuple[Any, ...]:
+    return () if groups is None else (groups,)
+
+
+def _rows(count: int, n_copies: int) -> str:
+    rows = "1" if count == 1 else str(count)
+    return f"{rows} besides copies" if n_copies else rows
+
+
 def _is_symmetric(X: Any) -> bool:
     """Whether X is a symmetric matrix of numbers: kernel values, distances, but no table of features."""
     if not is_table(X) or np.shape(X)[0] != np.shape(X)[1]:
@@ -400,13 +429,13 @@ def _one_a_row(losses: Any, n: int) -> FloatArray:
 
 
 def _interval(losses: FloatArray, groups: Any, zero_one: bool, level: float) -> Interval:
-    if zero_one and groups is None:
-        return wilson_interval(int(losses.sum()), losses.size, level)
+    if zero_one:
+        if groups is None:
+            return wilson_interval(int(losses.sum()), losses.size, level)
+        return grouped_share(losses, groups, level)
     mean = float(losses.mean())
     codes = np.arange(losses.size) if groups is None else np.unique(groups, return_inverse=True)[1]
     off = np.bincount(codes, weights=losses - mean)
     variance = off.size / (off.size - 1) * float(off @ off) / losses.size**2
-    if zero_one:
-        return share_interval(mean, variance, losses.size, off.size - 1, level)
     width = float(student.ppf(0.5 + level / 2, off.size - 1)) * variance**0.5
     return Interval(mean, mean - width, mean + width, level)

@@ -93,15 +93,15 @@ class ToClassify(Goal):
         """The most frequent class."""
         return np.full(n, int(np.bincount(truth).argmax())), None
 
-    def judge(self, truth: npt.NDArray[Any], answer: Answer) -> Evaluation:
+    def judge(self, truth: npt.NDArray[Any], answer: Answer, groups: npt.NDArray[Any] | None = None) -> Evaluation:
         """Accuracy and the rest; of a support vector machine, margins too."""
         predicted, scores, *rest = answer
         margins = rest[0].margins(rest[1], truth) if rest else None
-        return evaluate(truth, predicted, scores, self.labels, margins)
+        return evaluate(truth, predicted, scores, self.labels, margins, groups)
 
     def compare(self, first: Evaluation, second: Evaluation) -> PairedTest:
         """McNemar's exact test."""
-        return mcnemar(first.right, second.right)
+        return mcnemar(first.right, second.right, first.groups)
 
     def sign(self, comparison: PairedTest) -> int:
         """Return 1 if the first is significantly better, -1 if the second is, else 0."""

@@ -101,8 +101,8 @@ class Goal(ABC):
         """Return the best constant prediction for n rows, by the training rows."""
 
     @abstractmethod
-    def judge(self, truth: npt.NDArray[Any], answer: Answer) -> Any:
-        """Figures of answers to rows of which this is true: an `Evaluation` or `Deviations`."""
+    def judge(self, truth: npt.NDArray[Any], answer: Answer, groups: npt.NDArray[Any] | None = None) -> Any:
+        """Figures of answers to rows (in dependent groups) of which this is true: an `Evaluation` or `Deviations`."""
 
     @abstractmethod
     def compare(self, first: Any, second: Any) -> Any:

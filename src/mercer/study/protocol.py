@@ -19,19 +19,13 @@ from mercer.certificates import Certificate
 from mercer.data import as_data, check_number
 from mercer.gram import CachePolicy, Gram
 from mercer.model_selection import (
-    MIN_ROWS_A_FOLD,
-    MIN_TEST_ROWS,
     Opening,
     SealedTest,
-    check_class_counts,
     check_judging_numbers,
-    check_row_count,
-    check_share,
-    rows_enough,
-    stratified_folds,
 )
 from mercer.persistence import Model, TrainingSet, encode_training_rows
 from mercer.solvers import StageProgress, fit_progress
+from mercer.study.arranged import Arranged, Arranger, Copies
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Chosen, Fold, encoded_folds, fit_quietly
 from mercer.study.examination import Examination, examine
@@ -39,6 +33,7 @@ from mercer.study.goal import Answer, Goal
 from mercer.study.ledger import Looks
 from mercer.study.plan import PLAN, SearchPlan, plan_search
 from mercer.study.regression import ToEstimate
+from mercer.study.sealing import folds_of, seal_rows
 from mercer.study.search import SearchResult, search
 from mercer.tables import (
     ColumnChoice,
@@ -46,11 +41,9 @@ from mercer.tables import (
     MissingPolicy,
     Table,
     TableEncoder,
-    TableError,
     Task,
     Truth,
     as_table,
-    choose_columns,
     read_target,
 )
 
@@ -83,10 +76,12 @@ class Study:
     Attributes
     ----------
     target : str
-    intake : Intake
+    column_choice : ColumnChoice
         Which rows and columns were used, and why not the others.
     examination : Examination
         What the rows that are not sealed look like. No choice depends on it.
+    arranged : Arranged
+        Which rows were kept together: copies, groups, or the order of time.
     n_folds, test_size, seed
         The protocol.
     search : SearchResult
@@ -114,6 +109,7 @@ class Study:
     target: str
     column_choice: ColumnChoice
     examination: Examination
+    arranged: Arranged
     n_folds: int
     test_size: float
     seed: int
@@ -158,6 +154,9 @@ def study(
     drop: Iterable[str] = (),
     keep: Iterable[str] = (),
     missing: MissingPolicy = "impute",
+    groups: str | None = None,
+    time_column: str | None = None,
+    copies: Copies = "together",
     test_size: float = 0.25,
     n_folds: int = 5,
     seed: int = 0,
@@ -193,8 +192,17 @@ def study(
         Columns to use although they look like row identifiers or dates.
     missing : {"impute", "error", "drop"}, default="impute"
         What to do with missing cells: fill them in, refuse the table, or leave out their rows.
+    groups : str, optional
+        Column whose equal values mark rows that belong together, such as those of a patient: they are on one side of
+        the seal and of each fold, and intervals count them as dependent. It is not used to predict, unless kept.
+    time_column : str, optional
+        Column of times or numbers: the last rows are sealed, and each fold is judged on rows after those that it learnt
+        from. It is not used to predict, unless kept.
+    copies : {"together", "apart"}, default="together"
+        Rows that are equal in all columns used are kept on one side of the seal and of each fold, unless there are so
+        few different values that rows are equal by chance. "apart" treats each row as one of its own.
     test_size : float, default=0.25
-        Share of the rows to seal.
+        Share of the rows (or groups) to seal.
     n_folds : int, default=5
         Folds of the cross-validation.
     seed : int, default=0
@@ -224,23 +232,30 @@ def study(
     began, started = time.perf_counter(), datetime.now(UTC)
     clock, tell = _Clock(), progress or (lambda _: None)
     table = as_table(table)
-    check_share(test_size)
     check_number("tol", tol, above=0.0, finite=True)
     known = read_target(table, target, task)
-    _check_enough(known, table.is_numeric(target), test_size, n_folds)
+    are_numbers = table.is_numeric(target)
     if isinstance(known, Labels):
         table = table.as_written(target)
-    sealed = SealedTest(known.strata(rows_enough(test_size, n_folds)), test_size=test_size, seed=seed)
-    column_choice = choose_columns(
-        table, known, open_rows=known.rows[sealed.rest], drop=drop, keep=keep, missing=missing
+    sealed, arranged, column_choice = seal_rows(
+        table,
+        known,
+        Arranger(table, known, groups, time_column, copies),
+        drop=drop,
+        keep=keep,
+        missing=missing,
+        test_size=test_size,
+        n_folds=n_folds,
+        seed=seed,
+        are_numbers=are_numbers,
     )
-    sealed = _complete_rows(sealed, known, column_choice, n_folds)
 
     used = table.select(column_choice.features).take(column_choice.rows)
     rest_rows = column_choice.rows[sealed.rest]
     rest, known_rest = used.take(sealed.rest), column_choice.truth.of(table, rest_rows)
-    truth = column_choice.truth.values[sealed.rest]
-    goal = _goal(known_rest)
+    truth, of_rest = column_choice.truth.values[sealed.rest], arranged.of(sealed.rest)
+    splits = folds_of(of_rest, known_rest, n_folds, seed)
+    goal = _goal(known_rest, np.concatenate([validation for _, validation in splits]))
     examination = examine(table, known_rest, column_choice.features)
     encoder = column_choice.encoder()
     training = encode_training_rows(
@@ -250,7 +265,7 @@ def study(
         sealed.check(lambda rows: check_judging_numbers(target, column_choice.truth.values[rows]))
     sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
     tell(StageProgress("comparison with simpler methods"))
-    folds = encoded_folds(rest, truth, stratified_folds(known_rest.strata(n_folds), n_folds, seed), encoder)
+    folds = encoded_folds(rest, truth, splits, encoder)
     plan = plan_search(folds, goal, max_seconds=max_seconds)
     tell(StageProgress(PLAN, note=str(plan)))
     others = [choose(folds, goal) for choose in goal.rivals]
@@ -268,12 +283,13 @@ def study(
     tell(StageProgress("sealed rows"))
     if looks is not None:
         looks.record(sealed, column_choice.rows, seed)
-    contenders, test_rows, opening = _opened(sealed, column_choice, used, goal, trained)
+    contenders, test_rows, opening = _opened(sealed, arranged, column_choice, used, goal, trained)
     clock.lap("comparison and test")
     return Study(
         target=target,
         column_choice=column_choice,
         examination=examination,
+        arranged=arranged,
         n_folds=n_folds,
         test_size=test_size,
         seed=seed,
@@ -290,48 +306,11 @@ def study(
     )
 
 
-def _goal(truth: Truth) -> Goal:
-    """What is to be learnt of rows that are not sealed."""
+def _goal(truth: Truth, asked: np.ndarray) -> Goal:
+    """What is to be learnt of rows that are not sealed, of which those in `asked` are in the folds."""
     if isinstance(truth, Labels):
-        return ToClassify(truth.names, len(truth.rows))
-    return ToEstimate(truth.target, truth.values)
-
-
-def _check_enough(truth: Truth, are_numbers: bool, test_size: float, n_folds: int) -> None:
-    """Raise a TableError where there are too few rows for the protocol."""
-    if isinstance(truth, Labels):
-        check_class_counts(truth.names, truth.counts, test_size, n_folds, are_numbers=are_numbers)
-    else:
-        check_row_count(len(truth.rows), test_size, n_folds)
-
-
-def _complete_rows(sealed: SealedTest, truth: Truth, column_choice: ColumnChoice, n_folds: int) -> SealedTest:
-    """The seal over the rows that are used, where those with missing cells are left out on either side of it."""
-    kept = np.searchsorted(truth.rows, column_choice.rows)
-    sealed = sealed.restrict(kept)
-    if not isinstance(truth, Labels):
-        if len(sealed.rest) < MIN_ROWS_A_FOLD * n_folds or sealed.n_test < MIN_TEST_ROWS:
-            raise TableError(
-                f"missing=drop leaves {len(sealed.rest)} rows to choose from and {sealed.n_test} sealed ones, and "
-                f"regression needs {MIN_ROWS_A_FOLD * n_folds} and {MIN_TEST_ROWS}",
-                _TOO_FEW_COMPLETE,
-            )
-        return sealed
-    labels = truth
-    codes = labels.codes[kept]
-    n_open = np.bincount(codes[sealed.rest], minlength=len(labels.names))
-    n_sealed = np.bincount(codes, minlength=len(labels.names)) - n_open
-    for name, ours, theirs in zip(labels.names, n_open, n_sealed, strict=True):
-        if ours < n_folds or not theirs:
-            raise TableError(
-                f"missing=drop leaves the class {name!r} with {ours} rows to choose from and {theirs} sealed ones, and "
-                f"it needs {n_folds} and 1",
-                _TOO_FEW_COMPLETE,
-            )
-    return sealed
-
-
-_TOO_FEW_COMPLETE = "fill cells in with missing=impute, or leave out columns with many missing cells"
+        return ToClassify(truth.names, len(asked))
+    return ToEstimate(truth.target, truth.values[asked])
 
 
 def versions() -> dict[str, str]:
@@ -416,13 +395,19 @@ def _trained_other(goal: Goal, chosen: Chosen, encoder: TableEncoder, rest: Tabl
 
 
 def _opened(
-    sealed: SealedTest, column_choice: ColumnChoice, used: Table, goal: Goal, trained: Sequence[_Trained]
+    sealed: SealedTest,
+    arranged: Arranged,
+    column_choice: ColumnChoice,
+    used: Table,
+    goal: Goal,
+    trained: Sequence[_Trained],
 ) -> tuple[tuple[Contender, ...], np.ndarray, Opening]:
     """All machines judged on either side of the seal, which is opened once; the table's sealed rows; the opening."""
 
     def judged(rows: np.ndarray) -> list[Any]:
         part, true = used.take(rows), column_choice.truth.values[rows]
-        return [goal.judge(true, one.answer(part)) for one in trained]
+        groups = None if arranged.units is None else arranged.units[rows]
+        return [goal.judge(true, one.answer(part), groups) for one in trained]
 
     unsealed = sealed.open(lambda rows: (column_choice.rows[rows], judged(rows)), "final estimate of the study")
     test_rows, on_test = unsealed.value

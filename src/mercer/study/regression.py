@@ -86,9 +86,9 @@ class ToEstimate(Goal):
         """The mean."""
         return (np.full(n, truth.mean()),)
 
-    def judge(self, truth: npt.NDArray[Any], answer: Answer) -> Deviations:
+    def judge(self, truth: npt.NDArray[Any], answer: Answer, groups: npt.NDArray[Any] | None = None) -> Deviations:
         """R² and the rest."""
-        return Deviations(truth, answer[0])
+        return Deviations(truth, answer[0], groups)
 
     def compare(self, first: Deviations, second: Deviations) -> Interval:
         """By how much the R² of the first is larger."""

@@ -1,6 +1,7 @@
 """Tables of named columns, and the encoding that turns them into numbers."""
 
 from mercer.tables.column_checks import DATES as DATES
+from mercer.tables.column_checks import suspicious_columns as suspicious_columns
 from mercer.tables.columns import ColumnChoice as ColumnChoice
 from mercer.tables.columns import MissingPolicy as MissingPolicy
 from mercer.tables.columns import TableChoice as TableChoice
@@ -22,3 +23,4 @@ from mercer.tables.target import Labels as Labels
 from mercer.tables.target import Task as Task
 from mercer.tables.target import Truth as Truth
 from mercer.tables.target import read_target as read_target
+from mercer.tables.times import times_of as times_of

@@ -231,7 +231,7 @@ def as_table(frame: Any) -> Table:
     try:
         native = nw.from_native(frame, eager_only=True)
         names = [str(name) for name in native.columns]
-        columns = tuple(_column(native[name]) for name in native.columns)
+        columns = tuple(_column(series) for series in native.iter_columns())  # names may be numbers
     except nw.exceptions.DuplicateError as error:
         raise TableError("column names must differ, but some occur more than once", "rename the columns") from error
     except TypeError as error:
@@ -265,7 +265,9 @@ def _column(series: Any) -> np.ndarray:
         None if gone or (isinstance(cell, float) and np.isnan(cell)) else cell
         for cell, gone in zip(series.to_list(), missing, strict=True)
     ]
-    if dtype == nw.Object and all(cell is None or isinstance(cell, numbers.Integral) for cell in cells):
+    if dtype == nw.Object and all(
+        cell is None or (_is_number(cell) and isinstance(cell, numbers.Integral)) for cell in cells
+    ):
         return _whole(series.name, cells)
     if dtype == nw.Object and all(cell is None or _is_number(cell) for cell in cells):
         return np.array([np.nan if cell is None else float(cell) for cell in cells])

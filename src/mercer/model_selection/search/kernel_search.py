@@ -25,6 +25,7 @@ from mercer.data.arguments import check_callback, check_number, check_seconds, c
 from mercer.estimators._validation import check_square, check_verbose, refuse_targets
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.kernels import Kernel, as_kernel
+from mercer.model_selection.copies import warn_of_copies
 from mercer.model_selection.folds import checked_length, lacking_class, require_splits
 from mercer.model_selection.search.base import Allowance
 from mercer.model_selection.search.loo_scores import LEAVE_ONE_OUT, WithoutRows, refuse_besides
@@ -273,6 +274,11 @@ class KernelSearchCV(BaseSearchCV):
         -------
         KernelSearchCV
             Itself, fitted.
+
+        Warns
+        -----
+        CopiesWarning
+            If rows are judged by machines that have learnt from equal rows, and it is not by chance.
         """
         check_callback(self.callback)
         check_seconds(self.max_seconds)
@@ -301,6 +307,7 @@ class KernelSearchCV(BaseSearchCV):
         require_splits(splits, self.cv)
         if is_classifier(self.estimator) and np.ndim(y) == 1 and (lacking := lacking_class(splits, y)):
             warnings.warn(lacking, UserWarning, stacklevel=2)
+        warn_of_copies(X, None if self._by_leave_one_out() else splits)
         with Interruption() as interruption:
             search = partial(zoom, self) if zooms(self) else self._search_grid
             search(X, y, splits, routed, scorers, metric, interruption)

@@ -68,6 +68,27 @@ task_option = click.option(
 seconds_option = click.option("--max-seconds", type=positive, help="Time limit of the search or the fit.")
 
 
+groups_option = click.option(
+    "--groups",
+    metavar="COLUMN",
+    help="Rows with the same value belong together, such as those of a patient: none are parted by the seal or a fold.",
+)
+time_option = click.option(
+    "--time",
+    "time_column",
+    metavar="COLUMN",
+    help="Order of the rows in time: the last ones are sealed, and folds learn from the past.",
+)
+copies_option = click.option(
+    "--copies",
+    type=click.Choice(["together", "apart"]),
+    default="together",
+    show_default=True,
+    help="Keep rows that are equal in all columns used on one side of the seal and of each fold, or treat each as a "
+    "row of its own.",
+)
+
+
 def target_of(table: Table, name: str | None) -> str:
     """The target column, which need not be named where the table can have only one."""
     if name is not None:

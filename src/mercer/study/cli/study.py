@@ -14,7 +14,9 @@ from mercer.study.cli.messages import Failure, say
 from mercer.study.cli.options import (
     Integer,
     Number,
+    copies_option,
     drop_option,
+    groups_option,
     keep_option,
     missing_option,
     say_reading,
@@ -23,6 +25,7 @@ from mercer.study.cli.options import (
     target_of,
     target_option,
     task_option,
+    time_option,
 )
 
 
@@ -37,6 +40,9 @@ from mercer.study.cli.options import (
 @drop_option
 @keep_option
 @missing_option
+@groups_option
+@time_option
+@copies_option
 @click.option("--seed", type=Integer(0, 2**32 - 1), default=0, show_default=True, help="Of the splits.")
 @click.option(
     "--test-size",

@@ -15,7 +15,6 @@ class Kind(StrEnum):
     PREDICTS_ALONE = "predicts the target alone"
     MISSING_PREDICTS = "missing cells predict the target"
     STRONG = "predicts most of the target alone"
-    GROUPS = "rows that belong together"
     CEILING = "ceiling of the target"
     FLOOR = "floor of the target"
     SMALL_CLASS = "small class"
@@ -29,7 +28,6 @@ class Kind(StrEnum):
     GAMMA = "collapsed kernel"
     NU = "infeasible nu"
     REFUSED = "refused"
-    ASSUMED = "assumed"
 
 
 class Weight(StrEnum):

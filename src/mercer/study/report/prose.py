@@ -13,7 +13,7 @@ from mercer.specs import MachineSpec
 from mercer.study.candidates import Cell, gamma_of
 from mercer.study.examination import Finding, Weight
 from mercer.study.protocol import Contender, Study
-from mercer.study.report import search_prose
+from mercer.study.report import arrangement, search_prose
 from mercer.study.report.classification import OfClasses
 from mercer.study.report.numbers import capitalised, ordinal
 from mercer.study.report.numbers import count as count
@@ -225,6 +225,12 @@ def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
     if column_choice.truth.reading:
         notes.append(capitalised(column_choice.truth.reading))
     notes += [f"{note if with_remedies else note.text}." for note in column_choice.notes]
+    notes += arrangement.kept_together(study)
+    seen = arrangement.seen_before(study)
+    if seen and study.arranged.time is not None:
+        notes.append(f"{seen}.")
+    elif seen and not study.arranged.equal.by_chance:
+        notes.append(f"{seen}, so the figures may be too good; let copies stay together (copies=together).")
     notes += filter(None, [search_prose.ended_early(found), search_prose.unfinished(found)])
     dates = [name for name, reason in column_choice.left_out.items() if reason == DATES]
     if dates:

@@ -1,0 +1,284 @@
+"""Rows of a table that are equal: which they are, and whether they are copies or equal by chance.
+
+A copy on the other side of a split gives the answer away. In a table of few categories, however, rows are equal by
+chance, as new rows will be; there a machine that has seen an equal row does what it will do later.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.optimize import brentq
+from scipy.stats import chi2
+
+from mercer._typing import IndexArray
+from mercer.tables.table import Table, TableError, as_table
+
+HASHED = npt.NDArray[np.uint64]
+
+MAX_EXAMINED = 50
+"""Columns without which rows are compared once more; those with the most different values tell the most."""
+
+COPIED_SHARE = 0.5
+"""Share of the equal pairs of rows that chance must fail to explain for rows to count as copies."""
+
+SURPRISE = 1e-4
+"""Probability below which sizes of sets are not what chance makes them."""
+
+
+WORTH_A_WARNING = 0.02
+"""Share of the rows from which copies are worth a warning: a single pair changes no verdict."""
+
+
+@dataclass(frozen=True, eq=False)
+class EqualRows:
+    """Sets of equal rows.
+
+    Attributes
+    ----------
+    groups : ndarray of shape (n,), int64
+        Number of the set of each row; sets are numbered by their first rows. A row without an equal one is a set, too.
+    by_chance : bool
+        Whether few different values explain the equal rows, so that they need not be copies.
+    """
+
+    groups: IndexArray
+    by_chance: bool
+
+    @property
+    def n_repeated(self) -> int:
+        """Number of rows that equal an earlier row."""
+        return self.groups.size - (int(self.groups.max(initial=-1)) + 1)
+
+    @property
+    def are_copies(self) -> bool:
+        """Whether there are equal rows, and chance does not explain them."""
+        return self.n_repeated > 0 and not self.by_chance
+
+
+class CopiesWarning(UserWarning):
+    """Rows are judged by a machine that has learnt from copies of them."""
+
+
+def warn_of_copies(rows: Any, splits: Sequence[tuple[Any, Any]] | None = None, stacklevel: int = 3) -> None:
+    """Warn if `WORTH_A_WARNING` of the rows or more are judged after an equal row was learnt from.
+
+    Parameters
+    ----------
+    rows : as in `equal_rows`
+    splits : sequence of (training rows, rows to judge by), optional
+        By default each row is left out alone.
+    """
+    equal = equal_rows(rows)
+    if not equal.are_copies:
+        return
+    groups, n = equal.groups, equal.groups.size
+    seen = np.zeros(n, dtype=bool)
+    if splits is None:
+        seen = np.bincount(groups)[groups] > 1
+    else:
+        for train, test in splits:
+            seen[test] |= np.isin(groups[test], groups[train])
+    if seen.sum() >= WORTH_A_WARNING * n:
+        warnings.warn(
+            f"{equal.n_repeated} of the {n} rows equal an earlier row, and {int(seen.sum())} rows are judged by "
+            "machines that have learnt from an equal one: the figures may be too good. "
+            "mercer.model_selection.equal_rows(X).groups names equal rows, to be kept together by a splitter of groups "
+            "such as GroupKFold; SealedSplit and `mercer study` keep them together on their own.",
+            CopiesWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def equal_rows(rows: Any) -> EqualRows:
+    """Return which rows are equal in every column, and whether chance explains it.
+
+    Parameters
+    ----------
+    rows : Table, data frame, array-like or sparse matrix of n rows, or sequence of n strings
+        Missing cells are equal to each other, and 0 to -0. Rows of any other kind count as different.
+
+    Returns
+    -------
+    EqualRows
+
+    Notes
+    -----
+    Rows count as copies if one of the following holds.
+
+    - At least half of the rows are different. To keep equal ones together then costs nothing, copies or not.
+    - For each column, rows that are equal in all others are equal in this one far more often than two rows drawn at
+      random are: chance explains less than half of the equal pairs. Values that are few and drawn for each column
+      would give many rows that differ in one column only.
+    - The sets are more even in size than draws make them, from equally frequent rows (Poisson counts, without those
+      of 0; other frequencies make them less even). Every row was written three times, say.
+
+    A table that is written several times over is examined as it was before that.
+
+    Costs O(n p + n log n), and O(n log n) more for each of up to `MAX_EXAMINED` columns if rows are equal.
+    """
+    table = _as_table(rows)
+    n = 0 if table is None else table.n_rows
+    if table is None or n < 2:
+        size = n if table is not None else len(rows)
+        return EqualRows(np.arange(size), by_chance=False)
+    columns = list(_hashed_columns(table))
+    whole = np.zeros(n, dtype=np.uint64)
+    for column in columns:
+        whole += column
+    block = None if table.sparse is None else _hashed_block(table.sparse)
+    if block is not None:
+        whole += _sums(block)
+    groups = numbered(whole)
+    _require_equal(table, groups)
+    counts = np.bincount(groups)
+    if counts.size == n:
+        return EqualRows(groups, by_chance=False)
+    once = _rows_of_one_writing(groups, counts)
+    counts = np.bincount(groups[once])
+    if 2 * counts.size >= once.size or _too_even(counts):
+        return EqualRows(groups, by_chance=False)
+    columns = [column[once] for column in columns]
+    block = None if block is None else sparse.csr_array(block[once])
+    return EqualRows(groups, by_chance=not _lacks_near_misses(whole[once], columns, block))
+
+
+def _as_table(rows: Any) -> Table | None:
+    """Return the rows as a table; None if they are of a kind whose rows cannot be compared."""
+    if isinstance(rows, Table) or sparse.issparse(rows):
+        return as_table(rows)
+    if isinstance(rows, (list, tuple)) and rows and all(isinstance(row, str) for row in rows):
+        return Table(("text",), (np.array(rows, dtype=object),))
+    try:
+        if not hasattr(rows, "columns"):
+            values = np.asarray(rows)
+            if values.ndim == 1 and values.dtype.kind in "UO" and all(isinstance(one, str) for one in values):
+                return Table(("text",), (values.astype(object),))
+            if values.ndim == 2 and values.dtype == object:
+                return Table(tuple(map(str, range(values.shape[1]))), tuple(_texts(column) for column in values.T))
+            rows = values
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # large integers become text, which is as good here
+            return as_table(rows)
+    except (TableError, TypeError, ValueError):
+        return None
+
+
+def _texts(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    cells = np.empty(column.size, dtype=object)
+    cells[:] = [None if cell is None or cell != cell else repr(cell) for cell in column.tolist()]
+    return cells
+
+
+def _hashed_columns(table: Table) -> Iterator[HASHED]:
+    """Yield a number for each cell of a column: equal for equal cells, and drawn anew for each column."""
+    for place, column in enumerate(table.columns):
+        if column.dtype == object:
+            codes: dict[Any, int] = {}
+            cells = np.array([codes.setdefault(cell, len(codes)) for cell in column], dtype=np.uint64)
+        else:
+            cells = np.where(np.isnan(column), np.nan, column + 0.0).view(np.uint64)
+        yield _mixed(cells, np.uint64(place + 1))
+
+
+def _hashed_block(block: sparse.csr_array) -> sparse.csr_array:
+    """Return the block with a number for each stored cell that is not 0."""
+    entries = sparse.csr_array(block, copy=True)
+    entries.sum_duplicates()
+    entries.eliminate_zeros()
+    data = np.asarray(entries.data, dtype=np.float64).view(np.uint64)
+    hashed = _mixed(data, entries.indices.astype(np.uint64) + np.uint64(1 << 32))
+    return sparse.csr_array((hashed, entries.indices, entries.indptr), entries.shape)
+
+
+def _mixed(values: HASHED, key: Any) -> HASHED:
+    """Return numbers of 64 random-looking bits (the finaliser of SplitMix64, applied to the value and its key)."""
+    with np.errstate(over="ignore"):
+        x = values + key * np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+def _sums(block: sparse.csr_array) -> HASHED:
+    """Return the sum of each row, modulo 2**64."""
+    sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(block.data, dtype=np.uint64)])
+    return np.asarray(sums[block.indptr[1:]] - sums[block.indptr[:-1]])
+
+
+def numbered(values: npt.NDArray[Any]) -> IndexArray:
+    """Return for each value its number among the different ones, in the order of first occurrence."""
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    rank = np.empty(first.size, dtype=np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(first.size)
+    return np.asarray(rank[inverse], dtype=np.int64)
+
+
+def _require_equal(table: Table, groups: IndexArray) -> None:
+    """Give a row that differs from the first of its set (two sums of hashes agree by chance) a set of its own."""
+    first = np.zeros(int(groups.max()) + 1, dtype=np.int64)
+    first[groups[::-1]] = np.arange(groups.size)[::-1]
+    others = np.flatnonzero(first[groups] != np.arange(groups.size))
+    like = first[groups[others]]
+    differ = np.zeros(others.size, dtype=bool)
+    for column in table.columns:
+        own, other = column[others], column[like]
+        same = own == other
+        differ |= ~(same if column.dtype == object else same | (np.isnan(own) & np.isnan(other)))
+    if table.sparse is not None and others.size:
+        differ |= np.diff(sparse.csr_array(table.sparse[others] != table.sparse[like]).indptr) > 0
+    for row in others[differ]:
+        groups[row] = int(groups.max()) + 1
+
+
+def _equal_pairs(hashed: HASHED) -> float:
+    counts = np.unique(hashed, return_counts=True)[1].astype(np.float64)
+    return float(counts @ (counts - 1.0) / 2.0)
+
+
+def _lacks_near_misses(whole: HASHED, columns: list[HASHED], block: sparse.csr_array | None) -> bool:
+    """Return whether rows that are equal in all columns but one are nearly always equal in this one, too."""
+    every = list(columns)
+    if block is not None:
+        by_column = block.tocsc()
+        for j in np.argsort(-np.diff(by_column.indptr), kind="stable")[:MAX_EXAMINED]:
+            stored = slice(by_column.indptr[j], by_column.indptr[j + 1])
+            column = np.zeros(whole.size, dtype=np.uint64)
+            column[by_column.indices[stored]] = by_column.data[stored]
+            every.append(column)
+    n_pairs = whole.size * (whole.size - 1) / 2.0
+    by_chance = np.array([_equal_pairs(column) / n_pairs for column in every])
+    varying = [int(j) for j in np.argsort(by_chance, kind="stable") if by_chance[j] < 1.0][:MAX_EXAMINED]
+    if len(varying) < 2:
+        return False
+    n_equal = _equal_pairs(whole)
+    for j in varying:
+        agreeing = n_equal / _equal_pairs(whole - every[j])
+        if (agreeing - by_chance[j]) / (1.0 - by_chance[j]) < COPIED_SHARE:
+            return False
+    return True
+
+
+def _rows_of_one_writing(groups: IndexArray, counts: IndexArray) -> IndexArray:
+    """Return the rows of the table without its repetition, if the sizes of all sets have a common divisor."""
+    times = int(np.gcd.reduce(counts))
+    if times == 1 or counts.size * np.log(times) < -np.log(SURPRISE):  # a divisor of all sizes by chance
+        return np.arange(groups.size)
+    order = np.argsort(groups, kind="stable")
+    place = np.arange(groups.size) - (np.cumsum(counts) - counts)[groups[order]]
+    return np.sort(order[place < (counts // times)[groups[order]]])
+
+
+def _too_even(counts: IndexArray) -> bool:
+    """Return whether the sizes of the sets differ less than those of draws from equally frequent rows."""
+    mean = float(counts.mean())
+    # Poisson counts of mean m, given that they are not 0, have mean m / (1 - exp(-m)).
+    m = float(brentq(lambda m: m / -np.expm1(-m) - mean, 1e-9, mean))
+    variance = mean * (1.0 + m - mean)
+    return bool(np.sum((counts - mean) ** 2) < variance * chi2.ppf(SURPRISE, counts.size - 1))

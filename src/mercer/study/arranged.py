@@ -1,0 +1,109 @@
+"""Rows that a study must not part: copies, groups that a column names, and the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.data import check_choice
+from mercer.model_selection import Arrangement, EqualRows, InTime, Together, equal_rows
+from mercer.tables import Labels, Table, TableError, Truth, times_of
+
+Copies = Literal["together", "apart"]
+"""What is done about copies of rows: they stay on one side of the seal and of folds, or are rows of their own."""
+
+GROUPS = "its values say which rows belong together"
+TIME = "it is the order of the rows in time"
+"""Reasons why the columns that arrange the rows are not used to predict."""
+
+
+@dataclass(frozen=True, eq=False)
+class Arranged:
+    """The arrangement of the rows of a study, and what it comes from.
+
+    Attributes
+    ----------
+    arrangement : Together or InTime
+        Of the rows whose target is known.
+    equal : EqualRows
+        Which of these rows are equal in the columns used.
+    groups, time : str or None
+        The column that names groups, and the column of time.
+    copies : {"together", "apart"}
+    """
+
+    arrangement: Arrangement
+    equal: EqualRows
+    groups: str | None
+    time: str | None
+    copies: Copies
+
+    @property
+    def keeps_copies(self) -> bool:
+        """Whether there are copies that stay together."""
+        return self.copies == "together" and self.time is None and self.equal.are_copies
+
+    @property
+    def units(self) -> npt.NDArray[np.int64] | None:
+        """The group of each row, for intervals; None if every row is alone."""
+        if isinstance(self.arrangement, Together) and not self.arrangement.are_single:
+            return self.arrangement.groups
+        return None
+
+    def of(self, rows: npt.NDArray[np.int64]) -> Arranged:
+        """Return the arrangement of only these rows."""
+        equal = replace(self.equal, groups=Together(self.equal.groups).of(rows).groups)
+        return replace(self, arrangement=self.arrangement.of(rows), equal=equal)
+
+    def strata(self, truth: Truth, at_least: int) -> npt.NDArray[np.int64]:
+        """Return the stratum of each row, by which splits are stratified."""
+        if isinstance(truth, Labels) or not isinstance(self.arrangement, Together):
+            return truth.strata(at_least)
+        firsts = self.arrangement.firsts
+        of_groups = replace(truth, rows=truth.rows[firsts], values=truth.values[firsts])
+        return np.asarray(of_groups.strata(at_least)[self.arrangement.groups])
+
+
+class Arranger:
+    """Arranges the rows of a table by columns.
+
+    Parameters
+    ----------
+    table : Table
+    truth : Labels or Quantities
+    groups, time : str, optional
+        Columns; at most one of them.
+    copies : {"together", "apart"}
+    """
+
+    def __init__(self, table: Table, truth: Truth, groups: str | None, time: str | None, copies: Copies) -> None:
+        check_choice("copies", copies, ("together", "apart"))
+        if groups is not None and time is not None:
+            raise TableError(
+                "rows cannot be split by groups and by time at once", "name the groups or the column of time, not both"
+            )
+        for name in filter(None, (groups, time)):
+            if name == truth.target:
+                raise TableError(f"the target {name!r} cannot say how rows are split", "name another column")
+            if (missing := table.missing(name)[truth.rows]).any():
+                row = int(truth.rows[int(np.argmax(missing))]) + 1
+                raise TableError(
+                    f"column {name!r} says how rows are split, but is missing in row {row}",
+                    "fill it in, or leave the row out",
+                )
+        self.used, self.groups, self.time, self.copies = table.take(truth.rows), groups, time, copies
+
+    def by(self, columns: Sequence[str]) -> Arranged:
+        """Return the arrangement in which rows are copies that are equal in these columns."""
+        equal = equal_rows(self.used.select(columns))
+        if self.time is not None:
+            return Arranged(InTime(times_of(self.used, self.time)), equal, None, self.time, self.copies)
+        keys = [self.used[self.groups].astype(str)] if self.groups is not None else []
+        if self.copies == "together" and equal.are_copies:
+            keys.append(equal.groups)
+        together = Together.by(*keys) if keys else Together(np.arange(self.used.n_rows))
+        return Arranged(together, equal, self.groups, self.time, self.copies)

@@ -1,0 +1,65 @@
+"""Which rows a study kept together, in sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.model_selection import Together
+from mercer.study.protocol import Study
+from mercer.study.report.numbers import count, percent
+
+
+def kept_together(study: Study) -> list[str]:
+    """Copies, groups, or the order of time: a sentence each, as far as there are any."""
+    arranged, equal = study.arranged, study.arranged.equal
+    n, n_repeated = equal.groups.size, equal.n_repeated
+    notes = []
+    if arranged.keeps_copies:
+        notes.append(
+            f"{_of(n_repeated, n)} {'is a copy' if n_repeated == 1 else 'are copies'}, equal to an earlier row in all "
+            "columns used. Copies stayed on one side of the seal and of each fold, so that no row was judged by a copy "
+            "that had been learnt from."
+        )
+    elif n_repeated and equal.by_chance:
+        notes.append(
+            f"{_of(n_repeated, n)} {'equals' if n_repeated == 1 else 'equal'} an earlier row in all columns used. With "
+            "so few different values this is to be expected of new rows, too, so such rows were not kept together."
+        )
+    if arranged.groups is not None and isinstance(arranged.arrangement, Together):
+        n_groups, n_sealed = arranged.arrangement.n_groups, arranged.arrangement.n_groups - _n_units(study)
+        notes.append(
+            f"Rows with the same “{arranged.groups}” stayed together: {n_groups:,} groups, of which {n_sealed:,} are "
+            "sealed."
+        )
+    if arranged.time is not None:
+        notes.append(
+            f"The sealed rows are the last ones by “{arranged.time}”, and in each fold the rows to judge by are later "
+            "than those that were learnt from. So the figures are for predicting what comes next."
+        )
+    if arranged.units is not None:
+        notes.append("Intervals and tests count rows that belong together as dependent.")
+    return notes
+
+
+def seen_before(study: Study) -> str:
+    """How many of the sealed rows equal rows that were learnt from; "" if none do."""
+    groups, rest = study.arranged.equal.groups, study.sealed.rest
+    sealed = np.setdiff1d(np.arange(groups.size), rest)
+    n_seen = int(np.isin(groups[sealed], groups[rest]).sum())
+    if not n_seen:
+        return ""
+    return (
+        f"{_of(n_seen, sealed.size, 'sealed row')} {'equals' if n_seen == 1 else 'equal'} a row that was learnt from, "
+        "in all columns used"
+    )
+
+
+def _n_units(study: Study) -> int:
+    """Number of groups that are not sealed."""
+    arrangement = study.arranged.arrangement.of(study.sealed.rest)
+    assert isinstance(arrangement, Together)
+    return arrangement.n_groups
+
+
+def _of(number: int, total: int, noun: str = "row") -> str:
+    return f"{number:,} of {count(total, noun)} ({percent(number / total)})"

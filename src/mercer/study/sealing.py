@@ -1,0 +1,175 @@
+"""The first step of a study: a part of the rows is sealed, and columns are chosen by the others."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from mercer.model_selection import (
+    MIN_ROWS_A_FOLD,
+    MIN_TEST_ROWS,
+    InTime,
+    SealedTest,
+    Split,
+    check_class_counts,
+    check_row_count,
+    check_share,
+    rows_enough,
+)
+from mercer.study.arranged import GROUPS, TIME, Arranged, Arranger
+from mercer.tables import (
+    ColumnChoice,
+    Labels,
+    MissingPolicy,
+    Table,
+    TableError,
+    Truth,
+    choose_columns,
+    suspicious_columns,
+)
+
+
+def seal_rows(
+    table: Table,
+    truth: Truth,
+    arranger: Arranger,
+    *,
+    drop: Iterable[str],
+    keep: Iterable[str],
+    missing: MissingPolicy,
+    test_size: float,
+    n_folds: int,
+    seed: int,
+    are_numbers: bool,
+) -> tuple[SealedTest, Arranged, ColumnChoice]:
+    """Return the seal over the rows that are used, their arrangement, and the columns and rows that are used.
+
+    Which rows are copies depends on the columns used, these on the rows that are not sealed, and those on which rows
+    are copies. So this is repeated without the columns that turn out not to be used, until no row has a copy across
+    the seal.
+
+    Raises
+    ------
+    TableError
+        If there are too few rows or groups for the protocol, or a column cannot be used.
+    """
+    check_share(test_size)
+    drop, keep = list(drop), list(keep)
+    own = {name: reason for name, reason in ((arranger.groups, GROUPS), (arranger.time, TIME)) if name is not None}
+    own = {name: reason for name, reason in own.items() if name not in keep}
+
+    def chosen_by(sealed: SealedTest) -> ColumnChoice:
+        choice = choose_columns(
+            table, truth, open_rows=truth.rows[sealed.rest], drop=[*drop, *own], keep=keep, missing=missing
+        )
+        return replace(choice, left_out=choice.left_out | own)
+
+    left_out = {truth.target, *drop, *own}
+    left_out |= {*suspicious_columns(table.take(truth.rows).without(left_out & set(table.names)))} - set(keep)
+    columns = [name for name in table.names if name not in left_out]
+    while True:
+        arranged = arranger.by(columns)
+        sealed = _sealed(truth, arranged, are_numbers, test_size, n_folds, seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            choice = chosen_by(sealed)
+        used = [name for name in columns if name in choice.features]
+        if len(used) == len(columns) or not used:
+            break
+        columns = used
+    choice = chosen_by(sealed)  # once more, with its warnings
+    kept = np.searchsorted(truth.rows, choice.rows)
+    sealed, arranged = sealed.restrict(kept), arranged.of(kept)
+    cause = "missing=drop leaves" if len(kept) < len(truth.rows) else f"the split {_by(arranged)} leaves"
+    _check_both_sides(sealed, choice.truth, n_folds, cause)
+    return sealed, arranged, choice
+
+
+def _sealed(
+    truth: Truth, arranged: Arranged, are_numbers: bool, test_size: float, n_folds: int, seed: int
+) -> SealedTest:
+    """A part of the rows under seal; TableError if either part is too small."""
+    strata = arranged.strata(truth, rows_enough(test_size, n_folds))
+    if isinstance(arranged.arrangement, InTime):
+        check_row_count(len(truth.rows), test_size, n_folds)
+        return SealedTest(*arranged.arrangement.holdout(strata, test_size, seed))
+    try:
+        if isinstance(truth, Labels):
+            counts = arranged.arrangement.counts(truth.codes)
+            check_class_counts(truth.names, counts, test_size, n_folds, are_numbers=are_numbers)
+        else:
+            check_row_count(arranged.arrangement.n_groups, test_size, n_folds)
+    except TableError as error:
+        if arranged.arrangement.are_single:
+            raise
+        raise TableError(_counted(str(error), arranged), error.hint) from error
+    return SealedTest(*arranged.arrangement.holdout(strata, test_size, seed))
+
+
+def _counted(message: str, arranged: Arranged) -> str:
+    """Say what is counted, where groups of rows are."""
+    if arranged.groups is None:
+        return f"{message}, where rows that are equal in all columns used count once"
+    also = ", and rows that are equal in all columns used, too" if arranged.keeps_copies else ""
+    return f"{message}, where rows with the same {arranged.groups!r} count once{also}"
+
+
+def folds_of(arranged: Arranged, truth: Truth, n_folds: int, seed: int) -> list[Split]:
+    """Return the folds of the rows that are not sealed.
+
+    Raises
+    ------
+    TableError
+        If the rows that a fold learns from lack a class.
+    """
+    splits = arranged.arrangement.folds(arranged.strata(truth, n_folds), n_folds, seed)
+    for train, _ in splits:
+        if isinstance(truth, Labels) and (name := _lacking(truth, train)):
+            raise TableError(
+                f"the class {name!r} does not occur among the {len(train)} rows that one of the {n_folds} folds learns "
+                "from",
+                _FEW_PARTS,
+            )
+    return splits
+
+
+_FEW_PARTS = "take fewer folds or another seed or test_size, or leave out or merge rare classes"
+
+
+def _lacking(truth: Labels, rows: np.ndarray) -> str | None:
+    """A class of which there are no such rows."""
+    counts = np.bincount(truth.codes[rows], minlength=len(truth.names))
+    return truth.names[int(counts.argmin())] if counts.min() == 0 else None
+
+
+def _by(arranged: Arranged) -> str:
+    """What rows are split by, in words."""
+    return "in time" if arranged.time is not None else "of groups" if arranged.groups is not None else "of copies"
+
+
+def _check_both_sides(sealed: SealedTest, truth: Truth, n_folds: int, cause: str) -> None:
+    """Raise a TableError if too few rows are on either side of the seal."""
+    hint = _TOO_FEW_COMPLETE if cause.startswith("missing") else _FEW_PARTS
+    if not isinstance(truth, Labels):
+        if len(sealed.rest) < MIN_ROWS_A_FOLD * n_folds or sealed.n_test < MIN_TEST_ROWS:
+            raise TableError(
+                f"{cause} {len(sealed.rest)} rows to choose from and {sealed.n_test} sealed ones, and "
+                f"regression needs {MIN_ROWS_A_FOLD * n_folds} and {MIN_TEST_ROWS}",
+                hint,
+            )
+        return
+    n_open = np.bincount(truth.codes[sealed.rest], minlength=len(truth.names))
+    n_sealed = truth.counts - n_open
+    for name, ours, theirs in zip(truth.names, n_open, n_sealed, strict=True):
+        if ours < n_folds or not theirs:
+            raise TableError(
+                f"{cause} the class {name!r} with {ours} rows to choose from and {theirs} sealed ones, and "
+                f"it needs {n_folds} and 1",
+                hint,
+            )
+
+
+_TOO_FEW_COMPLETE = "fill cells in with missing=impute, or leave out columns with many missing cells"

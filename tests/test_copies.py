@@ -1,0 +1,278 @@
+"""Copies of rows: found, kept on one side of seals and folds, and named."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.datasets import load_iris
+from sklearn.model_selection import GroupKFold
+
+from mercer import SVC, KernelSearchCV, SealedSplit, leave_one_out
+from mercer.model_selection import CopiesWarning, InTime, SealedTest, Together, equal_rows
+from mercer.model_selection.metrics import grouped_share, mcnemar, wilson_interval
+from mercer.study.protocol import study
+from mercer.study.report import prose
+from mercer.tables import TableError
+
+RNG = np.random.default_rng(0)
+NUMBERS = RNG.normal(size=(40, 3)).round(3)
+CODES = RNG.integers(0, 20, size=(5000, 2))
+PASSENGERS = np.column_stack(
+    [RNG.choice(4, 2200, p=[0.15, 0.13, 0.32, 0.4]), RNG.choice(2, 2200, p=[0.8, 0.2]), RNG.choice(2, 2200)]
+)
+
+COPIED = {
+    "three times": np.tile(NUMBERS, (3, 1)),
+    "one column three times": np.tile(NUMBERS[:, :1], (3, 1)),
+    "few rows ten times": np.tile(NUMBERS[:10], (10, 1)),
+    "one pair": np.vstack([NUMBERS, NUMBERS[:1]]),
+    "codes ten times": np.tile(CODES[:40], (10, 1)),
+    "some rows": np.vstack([NUMBERS, NUMBERS[:7], NUMBERS[3:5]]),
+}
+BY_CHANCE = {
+    "two codes": CODES,
+    "one code": CODES[:, :1],
+    "passengers": PASSENGERS,
+    "passengers twice": np.tile(PASSENGERS, (2, 1)),
+    "one rounded number": RNG.normal(size=(1000, 1)).round(1),
+}
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_copies_are_told_from_rows_that_differ(name):
+    rows = COPIED[name]
+    found = equal_rows(rows)
+    assert found.are_copies
+    unique, inverse = np.unique(rows, axis=0, return_inverse=True)
+    assert found.n_repeated == len(rows) - len(unique)
+    np.testing.assert_array_equal(Together.by(inverse.ravel()).groups, found.groups)
+
+
+@pytest.mark.parametrize("name", BY_CHANCE)
+def test_few_values_explain_equal_rows(name):
+    found = equal_rows(BY_CHANCE[name])
+    assert found.n_repeated > 0
+    assert found.by_chance
+    assert not found.are_copies
+
+
+@given(st.integers(0, 10**6), st.integers(2, 30), st.integers(1, 4), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_equal_rows_do_not_depend_on_order_or_storage(seed, n, p, text):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 3, size=(n, p)).astype(np.float64)
+    order, columns = rng.permutation(n), rng.permutation(p)
+    found = equal_rows(X)
+    other = equal_rows(X[order][:, columns])
+    np.testing.assert_array_equal(Together.by(found.groups[order]).groups, other.groups)
+    assert other.by_chance == found.by_chance
+    frame = pd.DataFrame(X)
+    np.testing.assert_array_equal(equal_rows(frame.astype(str) if text else frame).groups, found.groups)
+    np.testing.assert_array_equal(equal_rows(sparse.csr_array(X)).groups, found.groups)
+
+
+def test_cells_that_are_the_same_value_are_equal():
+    found = equal_rows(np.array([[0.0, np.nan], [-0.0, np.nan], [0.0, 1.0]]))
+    np.testing.assert_array_equal(found.groups, [0, 0, 1])
+    np.testing.assert_array_equal(equal_rows(["ab", "c", "ab"]).groups, [0, 1, 0])
+    np.testing.assert_array_equal(equal_rows([{"a": 1}, {"a": 1}]).groups, [0, 1])  # of no kind that can be compared
+
+
+@given(st.integers(0, 10**6), st.integers(1, 4))
+@settings(max_examples=25, deadline=None)
+def test_groups_are_never_parted_and_repetition_changes_no_split(seed, times):
+    rng = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(3), [30, 20, 12])
+    rng.shuffle(codes)
+    single, repeated = Together(np.arange(62)), Together(np.tile(np.arange(62), times))
+    many = np.tile(codes, times)
+    rest, test = single.holdout(codes, 0.25, seed % 100)
+    again, sealed = repeated.holdout(many, 0.25, seed % 100)
+    np.testing.assert_array_equal(np.unique(again % 62), rest)
+    np.testing.assert_array_equal(np.unique(sealed % 62), test)
+    for groups in (repeated.groups, rng.integers(0, 25, size=62 * times)):  # the latter with rows of several classes
+        together = Together.by(groups)
+        splits = together.folds(many, 2, 0)
+        assert sum(len(validation) for _, validation in splits) == len(many)
+        for train, validation in splits:
+            assert not set(together.groups[train]) & set(together.groups[validation])
+
+
+def test_rows_that_share_a_group_or_a_copy_stay_together():
+    together = Together.by(np.array(["a", "a", "b", "c", "d"]), np.array([0, 1, 1, 2, 3]))
+    np.testing.assert_array_equal(together.groups, [0, 0, 0, 1, 2])
+    np.testing.assert_array_equal(together.firsts, [0, 3, 4])
+
+
+def test_nothing_is_learnt_from_the_future():
+    moments = np.array([5.0, 1.0, 2.0, 2.0, 3.0, 4.0, 6.0, 7.0, 7.0, 8.0])
+    order = InTime(moments)
+    rest, test = order.holdout(np.zeros(10, dtype=int), 0.25, 0)
+    assert moments[rest].max() < moments[test].min()
+    np.testing.assert_array_equal(test, [7, 8, 9])
+    for train, validation in order.folds(np.zeros(10, dtype=int), 3, 0):
+        assert moments[train].max() < moments[validation].min()
+    with pytest.raises(TableError, match="too many have one time"):
+        InTime(np.array([1.0, 1.0, 1.0, 1.0])).holdout(np.zeros(4, dtype=int), 0.25, 0)
+
+
+def test_intervals_count_groups():
+    right = np.repeat([True, False, True, True, False, True, True, True], 5)
+    groups = np.repeat(np.arange(8), 5)
+    single = grouped_share(right[::5], np.arange(8))
+    many = grouped_share(right, groups)
+    assert (many.low, many.high) == pytest.approx((single.low, single.high))
+    narrow = wilson_interval(30, 40)
+    assert many.high - many.low > 1.5 * (narrow.high - narrow.low)
+    sure = grouped_share(np.ones(40), groups)
+    assert sure.low == pytest.approx(grouped_share(np.ones(8), np.arange(8)).low)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=12), st.integers(1, 4))
+@settings(max_examples=50, deadline=None)
+def test_the_test_of_groups_is_mcnemars_for_single_rows_and_for_copies(pairs, times):
+    first, second = (np.array(values) for values in zip(*pairs, strict=True))
+    alone = mcnemar(first, second)
+    rows = np.repeat(np.arange(len(pairs)), times)
+    of_groups = mcnemar(first[rows], second[rows], rows)
+    assert of_groups.p_value == pytest.approx(alone.p_value)
+    assert of_groups.only_first == times * alone.only_first
+
+
+def noise(times, n=40, seed=5):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {"a": rng.normal(size=n).round(3), "b": rng.normal(size=n).round(3), "t": rng.choice(list("xy"), n)}
+    )
+    return pd.concat([frame] * times, ignore_index=True)
+
+
+def test_copies_of_noise_stay_noise():
+    found = study(noise(3), "t", n_folds=3)
+    sealed = found.arranged.equal.groups[found.sealed.open(lambda rows: rows, "peek").value]
+    assert not set(sealed) & set(found.arranged.equal.groups[found.sealed.rest])
+    assert found.svm.test.accuracy.low < 0.5
+    assert found.svm.test.accuracy.high - found.svm.test.accuracy.low > 0.4  # ten rows, not thirty
+    assert any("80 of 120 rows (66.7%) are copies" in note for note in prose.cautions(found))
+    apart = study(noise(3), "t", n_folds=3, copies="apart")
+    assert apart.svm.test.accuracy.value > 0.9
+    assert any("equal a row that was learnt from" in note for note in prose.cautions(apart))
+
+
+@pytest.mark.full
+def test_a_repeated_table_gives_the_same_split_and_intervals():
+    once, twice = study(noise(1, 80), "t", n_folds=3), study(noise(2, 80), "t", n_folds=3)
+    np.testing.assert_array_equal(np.unique(twice.test_rows % 80), once.test_rows)
+    ours, theirs = once.contenders[3].test.accuracy, twice.contenders[3].test.accuracy
+    assert theirs.value == ours.value
+    assert theirs.high - theirs.low > 0.9 * (ours.high - ours.low)
+
+
+def patients(seed=1):
+    rng = np.random.default_rng(seed)
+    person = np.repeat(np.arange(30), 8)
+    X = np.repeat(rng.normal(size=(30, 3)), 8, axis=0) + 0.02 * rng.normal(size=(240, 3))
+    frame = pd.DataFrame(X, columns=list("abc")).assign(who=[f"p{k}" for k in person])
+    return frame.assign(t=np.repeat(rng.choice(list("xy"), 30), 8)).sample(frac=1, random_state=0, ignore_index=True)
+
+
+def test_rows_of_a_group_stay_together_in_a_study():
+    frame = patients()
+    found = study(frame, "t", groups="who", n_folds=3)
+    who = frame["who"].to_numpy()
+    free = np.setdiff1d(np.arange(240), found.test_rows)
+    assert not set(who[found.test_rows]) & set(who[free])
+    assert "who" in found.column_choice.left_out
+    assert found.svm.test.accuracy.low < 0.5
+    assert any("30 groups, of which 8 are sealed" in note for note in prose.cautions(found))
+
+
+def test_a_study_in_time_seals_the_last_rows():
+    rng = np.random.default_rng(0)
+    days = pd.date_range("2024-01-01", periods=200).strftime("%Y-%m-%d").to_numpy()
+    x = rng.normal(size=200)
+    frame = pd.DataFrame({"day": days, "x": x, "t": np.where(x + 0.3 * rng.normal(size=200) > 0, "up", "down")})
+    frame = frame.sample(frac=1, random_state=1, ignore_index=True)
+    found = study(frame, "t", time_column="day", n_folds=3)
+    assert frame["day"][found.test_rows].min() == "2024-05-30"
+    assert len(found.test_rows) == 50
+    assert found.svm.test.accuracy.value > 0.7
+    assert 0.7 < found.svm.cv <= 1.0
+    assert "day" not in found.column_choice.features
+
+
+def test_groups_may_have_rows_of_every_class():
+    frame = patients().assign(t=np.tile(list("xy"), 120))
+    found = study(frame, "t", groups="who", n_folds=3)
+    assert sorted(found.model.prediction_kind.names) == ["x", "y"]
+    assert not set(frame["who"][found.test_rows]) & set(frame["who"].drop(found.test_rows))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"groups": "t"}, "the target 't' cannot say how rows are split"),
+        ({"groups": "who", "time_column": "a"}, "by groups and by time at once"),
+        ({"groups": "nobody"}, "there is no column 'nobody'"),
+        ({"time_column": "who"}, "'p.*' in row 1, which is no time"),
+        ({"groups": "few"}, "every class needs 8 rows .* where rows with the same 'few' count once"),
+    ],
+)
+def test_arrangements_that_cannot_be_are_refused(options, message):
+    frame = patients().assign(few=np.arange(240) % 5)
+    with pytest.raises(TableError, match=message):
+        study(frame, "t", **options)
+
+
+def test_missing_groups_are_refused():
+    frame = patients()
+    frame.loc[7, "who"] = None
+    with pytest.raises(TableError, match="missing in row 8"):
+        study(frame, "t", groups="who")
+
+
+def test_a_sealed_split_keeps_copies_together():
+    X = np.tile(NUMBERS, (3, 1))
+    y = np.tile(RNG.choice(2, 40), 3)
+    sealed = SealedSplit(X, y)
+    assert sealed.n_copies == 80
+    free = {tuple(row) for row in sealed.X_rest}
+    hidden = np.setdiff1d(np.arange(120), sealed.rest)
+    assert not free & {tuple(row) for row in X[hidden]}
+    found = sealed.open(SVC(C=100.0, gamma=10.0).fit(sealed.X_rest, sealed.y_rest))
+    assert found.grouped
+    assert found.interval.high - found.interval.low > 0.35
+    apart = SealedSplit(X, y, copies="apart")
+    assert apart.n_copies == 0
+    assert apart.open(SVC(C=100.0, gamma=10.0).fit(apart.X_rest, apart.y_rest)).value < 0.1
+    np.testing.assert_array_equal(apart.rest, SealedTest.stratified(y).rest)
+    with pytest.raises(ValueError, match="copies must be one of"):
+        SealedSplit(X, y, copies="kept")
+
+
+def test_groups_of_a_sealed_split_take_copies_along():
+    X, y = np.tile(NUMBERS, (2, 1)), np.tile(RNG.choice(2, 40), 2)
+    groups = np.arange(80) // 2
+    sealed = SealedSplit(X, y, groups=groups)
+    hidden = np.setdiff1d(np.arange(80), sealed.rest)
+    assert not set(groups[sealed.rest]) & set(groups[hidden])
+    assert not set(sealed.rest % 40) & set(hidden % 40)
+
+
+def test_searches_and_leave_one_out_warn_of_copies():
+    X, y = np.tile(NUMBERS, (3, 1)), np.tile(RNG.choice(2, 40), 3)
+    search = KernelSearchCV(SVC(), C=[1.0])
+    with pytest.warns(CopiesWarning, match="80 of the 120 rows equal an earlier row, and 1.. rows are judged"):
+        search.fit(X, y)
+    with pytest.warns(CopiesWarning, match="120 rows are judged"):
+        leave_one_out(SVC(), X, y)
+    with pytest.warns(CopiesWarning, match="120 rows are judged"):
+        KernelSearchCV(SVC(), C=[1.0], cv="leave_one_out").fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelSearchCV(SVC(), C=[1.0], cv=GroupKFold(3)).fit(X, y, groups=equal_rows(X).groups)
+        KernelSearchCV(SVC(), C=[1.0]).fit(*load_iris(return_X_y=True))  # a single pair of copies
