@@ -387,7 +387,7 @@ def test_the_doctor_examines_a_table(mercer, table, tmp_path):
     assert "error mercer study refuses this table: every class needs 8 rows" in words
     assert "Remedy: leave out or merge the rare classes, or change --folds or --test-size." in words
     assert "doubt Column 'code' alone predicts the target in 100% of the rows" in words
-    assert "Leave it out with --drop code, unless it is known when a prediction is made." in words
+    assert "a test score with it is worthless: leave it out with --drop code." in words
     assert [line.split()[0] for line in out.splitlines() if line[0] != " "][:3] == ["error", "doubt", "caution"]
     status, out, _ = mercer("doctor", "patients.csv", "--target", "outcome", "--missing", "impute", "--nu", "0.99")
     assert "doubt" not in out

@@ -5,8 +5,11 @@ import pandas as pd
 import pytest
 
 from generated import mixed_frame, quantities, three_classes, with_missing
-from mercer.study.examination import Kind, Weight, examine
+from mercer import NuSVC
+from mercer.study.examination import Kind, Weight, diagnose, examine
 from mercer.study.examination.errors_alone import class_rules, number_rules
+from mercer.study.examination.histograms import histogram
+from mercer.study.examination.machines import infeasible_nu
 from mercer.study.examination.rows import column_of, row_keys
 from mercer.tables import Table, as_table, read_target
 
@@ -51,6 +54,11 @@ LEAKS_OF_CLASSES = {
     "many codes": lambda y, rng: (3 * rng.integers(0, 12, len(y)) + code(y), Kind.PREDICTS_ALONE),
     "a range each": lambda y, rng: (code(y) + 0.9 * rng.random(len(y)), Kind.PREDICTS_ALONE),
     "identifier": lambda y, rng: (np.argsort(np.argsort(y, kind="stable")) * 3 + 17, Kind.PREDICTS_ALONE),
+    "name of a file": lambda y, rng: ([f"{c}_{j}.jpg" for j, c in enumerate(y)], Kind.PREDICTS_ALONE),
+    "text that sorts it": lambda y, rng: (
+        [f"case {j + 5}" for j in np.argsort(np.argsort(y, kind="stable"))],
+        Kind.PREDICTS_ALONE,
+    ),
     "missing": lambda y, rng: (
         np.where((y == "no") != (rng.random(len(y)) < 0.02), np.nan, rng.normal(size=len(y))),
         Kind.MISSING_PREDICTS,
@@ -77,6 +85,10 @@ LEAKS_OF_NUMBERS = {
     "monotone": lambda y, rng: (-np.log(y), Kind.PREDICTS_ALONE),
     "parabola": lambda y, rng: (np.where(rng.random(len(y)) < 0.5, -1, 1) * y, Kind.PREDICTS_ALONE),
     "nearly": lambda y, rng: (y * (1 + 0.01 * rng.normal(size=len(y))), Kind.PREDICTS_ALONE),
+    "date": lambda y, rng: (
+        (pd.Timestamp("2001-01-01") + pd.to_timedelta(np.argsort(np.argsort(y)), "D")).strftime("%Y-%m-%d"),
+        Kind.PREDICTS_ALONE,
+    ),
     "rank": lambda y, rng: (np.argsort(np.argsort(y)), Kind.PREDICTS_ALONE),
     "some missing": lambda y, rng: (np.where(y == y.max(), np.nan, y), Kind.PREDICTS_ALONE),
 }
@@ -88,6 +100,17 @@ def test_a_column_that_alone_predicts_the_number_is_found(disguise):
     leak, kind = LEAKS_OF_NUMBERS[disguise](frame["y"].to_numpy(), np.random.default_rng(3))
     (finding,) = examined(frame.assign(leak=leak)).with_weight(Weight.DOUBT)
     assert (finding.kind, finding.columns) == (kind, ("leak",))
+
+
+def test_a_target_that_is_computed_from_columns_is_found():
+    rng = np.random.default_rng(4)
+    parts = pd.DataFrame(rng.exponential(size=(N, 3)).round(2), columns=["casual", "registered", "other"])
+    frame = numbers(plain()).assign(**parts, y=parts["casual"] + 2 * parts["registered"] + 7)
+    (finding,) = examined(frame).with_weight(Weight.DOUBT)
+    assert (finding.kind, finding.columns) == (Kind.FORMULA, ("registered", "casual"))
+    assert "+2·'registered' +1·'casual'" in finding.sentence
+    noisy = frame.assign(y=frame["y"] + 0.1 * rng.normal(size=N))
+    assert kinds(examined(noisy), Weight.DOUBT) == set()
 
 
 def test_a_text_with_one_number_each_is_found():
@@ -129,6 +152,37 @@ def test_copies_of_rows_do_not_look_like_leaks():
     found = examined(pd.concat([frame] * 10, ignore_index=True))
     assert found.n_examined == 12
     assert kinds(found, Weight.DOUBT) == set()
+
+
+def near_copies(n_groups, size, columns=3, seed=0):
+    """Groups of nearly equal rows, each with a class of its own, and a column that names the group."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(rng.permutation(n_groups), size)
+    centres = rng.normal(size=(n_groups, columns))
+    points = centres[group] + 0.01 * rng.normal(size=(len(group), columns))
+    frame = pd.DataFrame(points, columns=[f"x{j}" for j in range(columns)])
+    return frame.assign(who=[f"p{g}" for g in group], y=np.array(["no", "yes"])[rng.integers(0, 2, n_groups)][group])
+
+
+@pytest.mark.parametrize(("n_groups", "size"), [(30, 10), (20, 4), (150, 2)])
+def test_groups_of_nearly_equal_rows_are_found(n_groups, size):
+    frame = near_copies(n_groups, size)
+    found = {finding.kind: finding for finding in examined(frame).with_weight(Weight.DOUBT)}
+    assert found[Kind.GROUPS].columns == ("who",)
+    assert "--groups who" in found[Kind.GROUPS].remedy
+    assert "--groups who" in found[Kind.PREDICTS_ALONE].remedy
+    assert found[Kind.GROUPS].numbers["size"] == size
+    (finding,) = examined(frame.drop(columns="who")).with_weight(Weight.DOUBT)
+    assert (finding.kind, finding.columns) == (Kind.GROUPS, ())
+
+
+@pytest.mark.parametrize("columns", [1, 2, 5])
+@pytest.mark.parametrize("values", [3, 40, 10**6])
+def test_independent_columns_have_no_groups(columns, values):
+    rng = np.random.default_rng(columns)
+    frame = pd.DataFrame({f"x{j}": rng.integers(0, values, 300) for j in range(columns)})
+    frame = frame.assign(t=rng.choice(list("abc"), 300), y=rng.choice(["no", "yes"], 300))
+    assert Kind.GROUPS not in kinds(examined(frame))
 
 
 def test_a_column_that_is_not_used_gets_a_remark_only():
@@ -189,6 +243,7 @@ def test_shapes_of_columns():
     rng = np.random.default_rng(9)
     frame = classes(plain()).assign(
         same=1.0,
+        rare=np.where(rng.random(N) < 0.7, np.nan, rng.normal(size=N)),
         money=rng.lognormal(0, 2, N),
         typo=np.where(np.arange(N) == 7, 1e6, rng.normal(size=N)),
         place=[f"place {j}" for j in rng.permutation(N) % 150],
@@ -198,11 +253,20 @@ def test_shapes_of_columns():
     )
     found = {finding.kind: finding for finding in examined(frame).findings}
     assert found[Kind.CONSTANT].columns == ("same",)
+    assert found[Kind.MISSING].columns == ("rare",)
     assert found[Kind.SKEWED].columns == ("money",)
     assert found[Kind.OUTLYING].columns[0] == "typo"
     assert found[Kind.IDENTIFYING].columns == ("place", "account")
     assert set(found[Kind.CORRELATED].columns) == {"a", "double", "b", "letter"}
     assert found[Kind.CORRELATED].numbers["pairs"] == 2
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-12, 1e12, 1e150])
+def test_the_unit_of_a_column_does_not_matter(size):
+    frame = numbers(plain()).assign(c=lambda one: np.exp(one["a"] ** 2), d=lambda one: 3 * one["y"] - one["c"])
+    one, two = examined(frame), examined(frame.assign(a=size * frame["a"], c=size * frame["c"]))
+    assert [finding.kind for finding in one.findings] == [finding.kind for finding in two.findings]
+    assert Kind.FORMULA in kinds(one)
 
 
 def test_small_classes_are_named():
@@ -231,9 +295,18 @@ def test_histograms_count_every_examined_row():
     assert [one.name for one in found.histograms] == ["age", "dose", "site", "smoker", "unit"]
     for one in found.histograms:
         assert one.counts.sum() + one.n_missing == found.n_examined == 160
-    site = found.histograms[2]
-    assert site.levels == tuple(frame["site"].value_counts().index)
-    assert examined(quantities(), "pay").histograms[0].name == "pay"
+    site, counted = found.histograms[2], pd.crosstab(frame["outcome"], frame["site"])
+    assert set(site.levels) == set(counted.columns)
+    assert found.classes == tuple(counted.index)
+    assert (site.counts == counted[list(site.levels)].to_numpy()).all()
+    pay = examined(quantities(), "pay").histograms[0]
+    assert (pay.name, pay.counts.shape) == ("pay", (1, 8))
+    cells = np.array([str(j) for j in range(30)] * 2 + [None, "7"], dtype=object)
+    many = histogram(column_of("t", cells), cells, np.zeros(62, dtype=np.int64), 1)
+    assert many.counts.tolist() == [[3, *[2] * 10, 38]]
+    assert (many.levels[0], many.n_levels, many.n_missing) == ("7", 30, 1)
+    huge = column_of("x", np.array([-1.5e308, 0.0, 1.5e308]))
+    assert histogram(huge, huge.numbers, np.zeros(3, dtype=np.int64), 1).counts.tolist() == [[1, 0, 1, 0, 1]]
 
 
 def test_keys_of_rows_are_equal_for_equal_rows_only():
@@ -256,3 +329,48 @@ def test_rules_are_as_good_as_the_best_by_trying_all():
         right += 0 < np.sum(others == y[i]) >= np.sum(others != y[i])
     assert round(60 * rules["levels"].right) == right
     assert number_rules(column_of("x", np.arange(20.0)), np.arange(20.0) ** 3)[0].error == pytest.approx(0.0)
+
+
+def outliers(n=N):
+    """Columns in which one cell is so far outside that all other rows look alike once they are standardised."""
+    frame = plain(n).drop(columns="b").assign(c=np.random.default_rng(5).normal(size=n))
+    frame.loc[0, ["a", "c"]] = 1e6
+    return classes(frame)
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "kind", "words"),
+    [
+        (outliers(), {}, Kind.GAMMA, "nearly all rows look alike"),
+        (classes(plain()), {"gamma": 1e4}, Kind.GAMMA, "nearly every row is like itself only"),
+        (classes(plain()), {"nu": 0.4}, None, ""),
+        (classes(plain()), {"gamma": 0.3}, None, ""),
+        (classes(plain()).loc[lambda one: (one["y"] == "no") | (one.index < 60)], {}, Kind.NU, "the default 0.5 is"),
+        (classes(plain()).assign(c=lambda one: 1e5 * one["a"] ** 3), {}, Kind.UNSCALED, "standard deviation of 'c'"),
+        (classes(plain()).assign(id=np.arange(N)), {}, Kind.ASSUMED, "Column 'id' is not used"),
+        (classes(plain()).assign(a=lambda one: one["a"].where(one.index != 3)), {}, Kind.ASSUMED, "'a' (1)"),
+        (classes(plain()).assign(a=np.inf), {}, Kind.REFUSED, "infinite values in 'a'"),
+        (classes(plain(12)).assign(y=["no"] * 9 + ["yes"] * 3), {}, Kind.REFUSED, "mercer study refuses"),
+        (numbers(plain(15)), {}, Kind.REFUSED, "regression needs more than"),
+    ],
+)  # fmt: skip
+def test_trouble_of_machines_is_foreseen(frame, options, kind, words):
+    table = as_table(frame)
+    found = diagnose(table, read_target(table, "y", "auto"), **options)
+    assert words in " ".join(finding.sentence for finding in found if finding.kind is kind)
+    if kind is None:
+        assert {finding.kind for finding in found} <= {Kind.CONSTANT}
+
+
+@pytest.mark.parametrize("nu", [0.2, 0.39, 0.41])
+def test_the_largest_nu_is_that_of_the_machine(nu):
+    y = np.repeat(["a", "b", "c"], [40, 20, 160])
+    X = np.random.default_rng(0).normal(size=(220, 2))
+    truth = read_target(Table(("y",), (y.astype(object),)), "y")
+    foreseen = infeasible_nu(truth, nu)
+    if foreseen:
+        with pytest.raises(ValueError, match="nu is infeasible"):
+            NuSVC(nu=nu).fit(X, y)
+    else:
+        NuSVC(nu=nu, max_seconds=1).fit(X, y)
+    assert bool(foreseen) == (nu > 2 * 20 / 180)

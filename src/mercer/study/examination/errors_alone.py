@@ -1,8 +1,8 @@
 """How well one column predicts the target: the errors of the best simple rule that uses this column only.
 
 Classes are predicted by level (each row by the most frequent class among the other rows of its level), or by intervals
-of the numbers. Numbers are predicted by their ranks: from a monotone map, or from the rows with the same or the next
-value. All rules leave out the row that they predict or have next to no parameters, so noise does not fit.
+of the column's order. Numbers are predicted by their ranks: from a monotone map, or from the rows with the same or the
+next value. All rules leave out the row that they predict or have next to no parameters, so noise does not fit.
 """
 
 from __future__ import annotations
@@ -120,14 +120,14 @@ def _errors_by_level(column: Column, target: npt.NDArray[np.int64], n_classes: i
 
 
 def _errors_by_interval(column: Column, target: npt.NDArray[np.int64]) -> tuple[int, float]:
-    """Predict by one interval of the numbers for each class, and by one class for missing cells.
+    """Predict by one interval of the column's order for each class, and by one class for missing cells.
 
     The intervals are in the order of the classes' mean ranks. The best ends are found by dynamic programming.
     """
     known = ~column.missing
     codes, classes = column.codes[known], target[known]
     n_targets = int(target.max()) + 1
-    if column.numbers is None or n_targets > MAX_CLASSES or column.n_levels < 2:
+    if n_targets > MAX_CLASSES or column.n_levels < 2:
         return _IMPOSSIBLE
     table = np.bincount(codes * n_targets + classes, minlength=column.n_levels * n_targets).reshape(-1, n_targets)
     present = np.flatnonzero(table.sum(axis=0))
@@ -150,16 +150,16 @@ def number_rules(column: Column, target: npt.NDArray[np.float64]) -> list[Rule]:
     total = float(((ranks - ranks.mean()) ** 2).sum())
     if n < 10 or total == 0.0 or column.n_levels < 2:  # ten rows are in order by chance in 1 of 1.8 million tables
         return []
-    found = []
-    if column.numbers is not None:
-        known = ~column.missing
-        correlation = _correlation(rankdata(column.codes[known]), ranks[known])
-        missing = ranks[~known]
-        error = (1 - correlation**2) * float(((ranks[known] - ranks[known].mean()) ** 2).sum())
-        error += float(((missing - missing.mean()) ** 2).sum()) if len(missing) else 0.0
-        found.append(Rule("rising" if correlation > 0 else "falling", error / total, 1 - error / total))
-    error = float(((ranks - _local_means(column, ranks)) ** 2).sum()) / total
-    found.append(Rule("levels" if column.n_levels <= n // 2 or column.numbers is None else "near", error, 1 - error))
+    known = ~column.missing
+    correlation = _correlation(rankdata(column.codes[known]), ranks[known])
+    missing = ranks[~known]
+    ordered = (1 - correlation**2) * float(((ranks[known] - ranks[known].mean()) ** 2).sum())
+    ordered += float(((missing - missing.mean()) ** 2).sum()) if len(missing) else 0.0
+    local = float(((ranks - _local_means(column, ranks)) ** 2).sum())
+    found = [
+        Rule("rising" if correlation > 0 else "falling", ordered / total, 1 - ordered / total),
+        Rule("levels" if column.n_levels <= n // 2 else "near", local / total, 1 - local / total),
+    ]
     return sorted(found, key=lambda rule: rule.error)
 
 
@@ -172,13 +172,11 @@ def _correlation(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> floa
 def _local_means(column: Column, ranks: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Predict each row by the mean of the other rows of its level.
 
-    A number that occurs once is predicted by the mean of the two next ones; a text that occurs once by the mean of all.
+    A level that occurs once is predicted by the means of the two levels beside it.
     """
     codes = column.codes + 1  # missing cells are a level
     sums, counts = np.bincount(codes, ranks), np.bincount(codes)
     others = (sums[codes] - ranks) / np.maximum(counts[codes] - 1, 1)
-    if column.numbers is None:
-        return np.where(counts[codes] > 1, others, ranks.mean())
     means = sums[1:] / counts[1:]
     padded = np.r_[means[1], means, means[-2]]  # the first and the last value have one neighbour
     between = np.r_[ranks.mean(), (padded[:-2] + padded[2:]) / 2]

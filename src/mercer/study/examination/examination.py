@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from mercer.study.examination.contradictions import contradictions
 from mercer.study.examination.correlations import correlations
 from mercer.study.examination.finding import Finding, Weight
-from mercer.study.examination.histograms import Histogram, histogram
+from mercer.study.examination.formulas import formulas
+from mercer.study.examination.groups import groups
+from mercer.study.examination.histograms import MAX_GROUPS, Histogram, histogram
 from mercer.study.examination.leaks import leaks
 from mercer.study.examination.rows import Column, Sample, column_of, sample_of
 from mercer.study.examination.shapes import examine_shapes
@@ -32,6 +36,8 @@ class Examination:
         What the owner of the table should know, the most important first.
     histograms : tuple of Histogram
         Of the target if it is numbers, and of the first columns that are used.
+    classes : tuple of str
+        The classes that the histograms tell apart; empty if they tell none apart.
     columns : tuple of Column
         The cells of the examined rows in the columns that are used.
     """
@@ -40,6 +46,7 @@ class Examination:
     n_examined: int
     findings: tuple[Finding, ...]
     histograms: tuple[Histogram, ...]
+    classes: tuple[str, ...]
     columns: tuple[Column, ...] = field(repr=False)
 
     def with_weight(self, weight: Weight) -> list[Finding]:
@@ -61,14 +68,24 @@ def examine(table: Table, truth: Truth, features: Sequence[str]) -> Examination:
         The columns that are used to predict.
     """
     sample = sample_of(table, truth, features)
+    alone = leaks(sample, truth)
     findings = [
-        *leaks(sample, truth),
+        *groups(sample),
+        *alone,
+        *([] if isinstance(truth, Labels) or Weight.DOUBT in {one.weight for one in alone} else formulas(sample)),
         *contradictions(table.select(features).take(truth.rows), truth),
         *examine_target(truth),
         *examine_shapes(sample.used),
         *correlations(sample.used),
     ]
-    return Examination(len(truth.rows), sample.n_rows, ranked(findings), _histograms(sample, truth), tuple(sample.used))
+    return Examination(
+        n_rows=len(truth.rows),
+        n_examined=sample.n_rows,
+        findings=ranked(findings),
+        histograms=_histograms(sample, truth),
+        classes=tuple(truth.names) if isinstance(truth, Labels) and len(truth.names) <= MAX_GROUPS else (),
+        columns=tuple(sample.used),
+    )
 
 
 def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -77,6 +94,9 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _histograms(sample: Sample, truth: Truth) -> tuple[Histogram, ...]:
-    target = [] if isinstance(truth, Labels) else [column_of(truth.target, sample.target)]
-    columns = [*target, *sample.used[:MAX_HISTOGRAMS]]
-    return tuple(histogram(column, sample.table[column.name]) for column in columns)
+    columns, groups, n_groups = sample.used[:MAX_HISTOGRAMS], np.zeros(sample.n_rows, dtype=np.int64), 1
+    if not isinstance(truth, Labels):
+        columns = [column_of(truth.target, sample.target), *columns]
+    elif len(truth.names) <= MAX_GROUPS:
+        groups, n_groups = sample.target, len(truth.names)
+    return tuple(histogram(column, sample.table[column.name], groups, n_groups) for column in columns)

@@ -15,11 +15,14 @@ class Kind(StrEnum):
     PREDICTS_ALONE = "predicts the target alone"
     MISSING_PREDICTS = "missing cells predict the target"
     STRONG = "predicts most of the target alone"
+    FORMULA = "computed from columns"
+    GROUPS = "rows that belong together"
     CEILING = "ceiling of the target"
     FLOOR = "floor of the target"
     SMALL_CLASS = "small class"
     CONTRADICTION = "equal rows, different targets"
     CONSTANT = "constant"
+    MISSING = "mostly missing"
     SKEWED = "skewed"
     OUTLYING = "outlying cells"
     CORRELATED = "correlated"
@@ -28,6 +31,7 @@ class Kind(StrEnum):
     GAMMA = "collapsed kernel"
     NU = "infeasible nu"
     REFUSED = "refused"
+    ASSUMED = "assumed"
 
 
 class Weight(StrEnum):

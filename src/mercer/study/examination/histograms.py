@@ -1,8 +1,7 @@
-"""Histograms of columns, as counts."""
+"""Histograms of columns, as counts, divided by class."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +9,14 @@ import numpy.typing as npt
 
 from mercer.study.examination.rows import Column
 
-MAX_BINS = 24
+MAX_BARS = 24
+"""Largest number of bars for numbers."""
+
 MAX_LEVELS = 12
+"""Largest number of bars for texts; the last one is for all other texts if there are more."""
+
+MAX_GROUPS = 7
+"""Largest number of classes that are told apart in a bar; a page has as many colours."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,12 +27,13 @@ class Histogram:
     ----------
     name : str
         Of the column.
-    counts : ndarray of int64, shape (n_bars,)
-        Rows in each bar: a bin of numbers in ascending order, or a level of texts, the most frequent first.
+    counts : ndarray of int64, shape (n_groups, n_bars)
+        Rows of each class in each bar: a bin of numbers in ascending order, or a level of texts, the most frequent
+        first. One group if classes are not told apart.
     low, high : float or None
         The range of the numbers, divided into bars of equal width; None for text.
     levels : tuple of str
-        The texts of the bars. The last bar counts all other texts if there are more than `levels`.
+        The texts of the bars. The last bar counts all other texts if there are more bars than levels.
     n_levels : int
         Number of different cells.
     n_missing : int
@@ -42,30 +48,48 @@ class Histogram:
     n_missing: int
 
 
-def histogram(column: Column, cells: npt.NDArray) -> Histogram:
-    """Return the histogram of a column with these cells.
+def histogram(column: Column, cells: npt.NDArray, groups: npt.NDArray[np.int64], n_groups: int) -> Histogram:
+    """Return the histogram of a column.
 
     Whole numbers with few different values have a bar each. Other numbers have as many bars as the square root of their
     number, within limits.
+
+    Parameters
+    ----------
+    column : Column
+    cells : ndarray of shape (n,)
+        The cells of the column.
+    groups : ndarray of shape (n,), int64
+        The class of each row; 0 for all if classes are not told apart.
+    n_groups : int
     """
-    n_missing = int(np.count_nonzero(column.missing))
-    if column.numbers is None:
-        counts = Counter(cell for cell in cells if cell is not None)
-        levels = sorted(counts, key=lambda level: (-counts[level], level))
-        shown = levels if len(levels) <= MAX_LEVELS else levels[: MAX_LEVELS - 1]
-        bars = [counts[level] for level in shown]
-        if len(shown) < len(levels):
-            bars.append(len(cells) - n_missing - sum(bars))
-        return Histogram(column.name, np.array(bars, dtype=np.int64), None, None, tuple(shown), len(levels), n_missing)
-    known = column.known
-    if not len(known):
-        return Histogram(column.name, np.zeros(1, dtype=np.int64), None, None, (), 0, n_missing)
-    low, high = float(known.min()), float(known.max())
-    n_bars = int(np.clip(np.sqrt(len(known)), 5, MAX_BINS))
-    whole = bool((known == np.round(known)).all())
-    if whole and high - low < MAX_BINS:
-        counts_of_bars = np.bincount((known - low).astype(np.int64), minlength=int(high - low) + 1)
+    known = ~column.missing
+    low = high = None
+    levels: tuple[str, ...] = ()
+    if not known.any():
+        bars, n_bars = np.zeros(0, dtype=np.int64), 1
+    elif column.numbers is None:
+        bars, n_bars, levels = _of_texts(column, cells)
     else:
-        half = (known / 2 - low / 2) / max(high / 2 - low / 2, np.finfo(float).tiny)  # halves do not overflow
-        counts_of_bars = np.bincount(np.minimum((half * n_bars).astype(np.int64), n_bars - 1), minlength=n_bars)
-    return Histogram(column.name, counts_of_bars, low, high, (), column.n_levels, n_missing)
+        low, high = float(column.known.min()), float(column.known.max())
+        bars, n_bars = _of_numbers(column.known, low, high)
+    counts = np.bincount(groups[known] * n_bars + bars, minlength=n_groups * n_bars).reshape(n_groups, n_bars)
+    return Histogram(column.name, counts, low, high, levels, column.n_levels, int(np.count_nonzero(~known)))
+
+
+def _of_texts(column: Column, cells: npt.NDArray) -> tuple[npt.NDArray[np.int64], int, tuple[str, ...]]:
+    codes = column.codes[~column.missing]
+    order = np.argsort(-np.bincount(codes, minlength=column.n_levels), kind="stable")
+    n_shown = column.n_levels if column.n_levels <= MAX_LEVELS else MAX_LEVELS - 1
+    place = np.full(column.n_levels, n_shown, dtype=np.int64)
+    place[order[:n_shown]] = np.arange(n_shown)
+    levels = tuple(str(cells[int(np.argmax(column.codes == level))]) for level in order[:n_shown])
+    return place[codes], min(column.n_levels, n_shown + 1), levels
+
+
+def _of_numbers(known: npt.NDArray[np.float64], low: float, high: float) -> tuple[npt.NDArray[np.int64], int]:
+    if high - low < MAX_BARS and bool((known == np.round(known)).all()):
+        return (known - low).astype(np.int64), int(high - low) + 1
+    n_bars = int(np.clip(np.sqrt(len(known)), 5, MAX_BARS))
+    width = max(high / 2 - low / 2, np.finfo(float).tiny)  # halves do not overflow
+    return np.minimum(((known / 2 - low / 2) / width * n_bars).astype(np.int64), n_bars - 1), n_bars

@@ -19,6 +19,11 @@ MOSTLY = 0.1
 MISSING_ALONE = 0.1
 """The same for the pattern of missing cells, which hardly ever predicts a target unless it was made by it."""
 
+EXACT = 1e-9  # error up to which a rule has no exception but for rounding
+
+MANY_LEVELS = 10
+"""Different values from which a column that predicts the target may rather name groups of rows, such as patients."""
+
 MAX_NAMED = 5
 """Largest number of columns that have a sentence each."""
 
@@ -69,10 +74,12 @@ _HOW = {
 
 
 def _how(column: Column, rule: Rule, truth: Truth) -> str:
-    if rule.how != "levels":
-        return _HOW[rule.how]
-    target = "class" if isinstance(truth, Labels) else "target"
-    return f"rows with one of its {column.n_levels:,} values have the same {target}"
+    if rule.how == "levels":
+        target = "class" if isinstance(truth, Labels) else "target"
+        nearly = "" if rule.error < EXACT else "nearly always "
+        return f"rows with the same value have {nearly}the same {target} ({column.n_levels:,} values)"
+    order = " in alphabetical order" if rule.how == "intervals" and column.numbers is None else ""
+    return _HOW[rule.how] + order
 
 
 def _rate(rule: Rule, truth: Truth) -> str:
@@ -83,7 +90,13 @@ def _rate(rule: Rule, truth: Truth) -> str:
 
 def _alone(column: Column, rule: Rule, sample: Sample, truth: Truth) -> Finding:
     numbers = {"error": rule.error, "right": rule.right, "rows": sample.n_rows}
-    remedy = f"Leave it out with {option('--drop', column.name)}, unless it is known when a prediction is made."
+    remedy = (
+        "If it is not known when a prediction is made, a test score with it is worthless: leave it out with "
+        f"{option('--drop', column.name)}."
+    )
+    if rule.how == "levels" and column.n_levels >= MANY_LEVELS:
+        groups = option("--groups", column.name)
+        remedy += f" If rows with the same value belong together, keep them on one side of every split with {groups}."
     if _is_copy(column, sample, truth):
         sentence = f"Column {column.name!r} is a copy of the target {truth.target!r}."
         return Finding(Kind.COPY, Weight.DOUBT, (column.name,), sentence, remedy, numbers)

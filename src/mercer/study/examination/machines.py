@@ -14,7 +14,7 @@ from mercer.data import as_data
 from mercer.kernels import Gamma
 from mercer.study.examination.finding import Finding, Kind, Weight
 from mercer.study.examination.rows import Column
-from mercer.tables import Labels, Table, TableEncoder, Truth
+from mercer.tables import Labels, Truth
 
 UNSCALED = 100.0
 """Ratio of the largest to the smallest standard deviation from which unscaled columns do not count alike."""
@@ -55,21 +55,16 @@ def unscaled(columns: Iterable[Column]) -> list[Finding]:
     ]
 
 
-def collapsed_gamma(table: Table, gamma: Gamma = "scale", seed: int = 0) -> list[Finding]:
-    """Return what there is to say about a Gaussian kernel on the encoded rows: whether it can tell them apart.
+def collapsed_gamma(X: Any, gamma: Gamma = "scale", seed: int = 0) -> list[Finding]:
+    """Return what there is to say about a Gaussian kernel on encoded rows: whether it can tell them apart.
 
     Parameters
     ----------
-    table : Table
-        The columns that are used.
+    X : ndarray or csr_array of shape (n, p)
     gamma : float or str, default="scale"
     """
-    rng = np.random.default_rng(seed)
-    rows = np.sort(rng.choice(table.n_rows, min(table.n_rows, 4 * PAIRS_OF), replace=False))
-    X = _encoded(table.take(rows))
-    data = as_data(X)
-    kernel = RBF(gamma=gamma).resolve(data)
-    few = as_data(X[rng.permutation(X.shape[0])[:PAIRS_OF]])
+    kernel = RBF(gamma=gamma).resolve(as_data(X))
+    few = as_data(X[np.random.default_rng(seed).permutation(X.shape[0])[:PAIRS_OF]])
     values = kernel.block(few, few)
     median = float(np.median(values[np.triu_indices(len(values), 1)]))
     used = float(kernel.gamma)
@@ -90,10 +85,6 @@ def collapsed_gamma(table: Table, gamma: Gamma = "scale", seed: int = 0) -> list
     else:
         return []
     return [Finding(Kind.GAMMA, Weight.CAUTION, (), sentence, remedy, numbers)]
-
-
-def _encoded(table: Table) -> Any:
-    return TableEncoder(missing="impute").fit(table).transform(table)
 
 
 def infeasible_nu(truth: Truth, nu: float | None = None) -> list[Finding]:

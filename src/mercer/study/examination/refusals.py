@@ -1,22 +1,23 @@
-"""What the commands refuse about a table: cells that cannot be used, and too few rows for a study."""
+"""What the commands refuse or assume about a table: cells, columns that are not used, too few rows for a study."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from mercer.model_selection import check_class_counts, check_row_count
-from mercer.study.examination.finding import Finding, Kind, Weight
+from mercer.study.examination.finding import Finding, Kind, Weight, option
 from mercer.tables import ColumnChoice, Labels, MissingPolicy, Table, TableError, Truth, choose_columns
 
 
 def choose_or_refuse(
-    table: Table, truth: Truth, *, drop: Iterable[str], keep: Iterable[str], missing: MissingPolicy
+    table: Table, truth: Truth, *, drop: Collection[str], keep: Collection[str], missing: MissingPolicy
 ) -> tuple[ColumnChoice | None, list[Finding]]:
-    """Return the choice of columns, and no finding; or None, and the refusal as a finding. See `choose_columns`."""
+    """Return the choice of columns, and what was assumed for it; or None, and the refusal. See `choose_columns`."""
     try:
-        return choose_columns(table, truth, drop=drop, keep=keep, missing=missing), []
+        choice = choose_columns(table, truth, drop=drop, keep=keep, missing=missing)
     except TableError as error:
         return None, [_refusal("mercer study and mercer fit refuse", error)]
+    return choice, [*_assumptions(choice), *_left_out(choice, asked=set(drop))]
 
 
 def too_few_rows(table: Table, truth: Truth, test_size: float, n_folds: int) -> list[Finding]:
@@ -30,6 +31,26 @@ def too_few_rows(table: Table, truth: Truth, test_size: float, n_folds: int) -> 
     except TableError as error:
         return [_refusal("mercer study refuses", error)]
     return []
+
+
+def _assumptions(choice: ColumnChoice) -> list[Finding]:
+    return [
+        Finding(Kind.ASSUMED, Weight.REMARK, (), f"{note.text}.", f"Otherwise: {note.remedy}.") for note in choice.notes
+    ]
+
+
+def _left_out(choice: ColumnChoice, asked: Collection[str]) -> list[Finding]:
+    return [
+        Finding(
+            Kind.ASSUMED,
+            Weight.REMARK,
+            (name,),
+            f"Column {name!r} is not used: {reason}.",
+            f"Use it all the same with {option('--keep', name)}.",
+        )
+        for name, reason in choice.left_out.items()
+        if name not in asked
+    ]
 
 
 def _refusal(who: str, error: TableError) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,12 @@ MAX_BLOCK_COLUMNS = 500
 """Largest number of columns of a sparse block that are examined, each as a named column is."""
 
 
+MAX_KEY = 100
+"""Characters of a text by which it is sorted."""
+
+_DIGITS = re.compile("([0-9]+)")
+
+
 @dataclass(frozen=True, eq=False)
 class Column:
     """The cells of one column in the examined rows.
@@ -28,7 +35,8 @@ class Column:
     ----------
     name : str
     codes : ndarray of shape (n,), int64
-        The number of each cell's level, -1 for a missing or infinite cell. Levels of numbers are in ascending order.
+        The number of each cell's level, -1 for a missing or infinite cell. Levels are in ascending order. Texts are in
+        alphabetical order, but numbers in them are in the order of their values ("row 9" before "row 10").
     n_levels : int
         Number of different cells; missing cells do not count.
     numbers : ndarray of shape (n,), float64, or None
@@ -59,9 +67,15 @@ def column_of(name: str, cells: npt.NDArray) -> Column:
         known = np.isfinite(cells)
         levels, codes[known] = np.unique(cells[known], return_inverse=True)
         return Column(name, codes, len(levels), cells)
-    numbers: dict[str | None, int] = {}
-    codes = np.fromiter((-1 if cell is None else numbers.setdefault(cell, len(numbers)) for cell in cells), np.int64)
-    return Column(name, codes, len(numbers), None)
+    place = {text: j for j, text in enumerate(sorted({cell for cell in cells if cell is not None}, key=_natural))}
+    codes = np.array([-1 if cell is None else place[cell] for cell in cells], dtype=np.int64)
+    return Column(name, codes, len(place), None)
+
+
+def _natural(text: str) -> tuple[list[tuple[int, int | str]], str]:
+    """Return a key that sorts texts by words and by the values of the numbers in them."""
+    parts = _DIGITS.split(text[:MAX_KEY])
+    return [(0, int(part)) if j % 2 else (1, part) for j, part in enumerate(parts)], text
 
 
 def distinct_rows(table: Table, truth: npt.NDArray) -> npt.NDArray[np.int64]:

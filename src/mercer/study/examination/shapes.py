@@ -13,6 +13,9 @@ from mercer.tables import cell_text
 FAR = 10.0
 """A cell is far outside if it is this many times the width of the middle 98% away from them."""
 
+MOSTLY = 0.5
+"""Share of missing cells from which a column is mostly missing."""
+
 IDENTIFYING = 0.5
 """Share of different texts in a column from which they nearly identify the row."""
 
@@ -25,7 +28,13 @@ MANY_DIGITS = 1e8
 
 def examine_shapes(columns: list[Column]) -> list[Finding]:
     """Return what there is to say about the shape of each column."""
-    return [*_constant(columns), *_skewed(columns), *_outlying(columns), *_identifying(columns)]
+    return [
+        *_constant(columns),
+        *_mostly_missing(columns),
+        *_skewed(columns),
+        *_outlying(columns),
+        *_identifying(columns),
+    ]
 
 
 def _constant(columns: list[Column]) -> list[Finding]:
@@ -40,6 +49,24 @@ def _constant(columns: list[Column]) -> list[Finding]:
             f"{_columns(names)} {'has' if len(names) == 1 else 'have'} the same value in every row.",
             "Nothing can be learnt from it, so it is not used.",
             {"columns": len(names)},
+        )
+    ]
+
+
+def _mostly_missing(columns: list[Column]) -> list[Finding]:
+    shares = {column.name: float(column.missing.mean()) for column in columns if column.n_levels > 1}
+    names = tuple(sorted((name for name in shares if shares[name] >= MOSTLY), key=lambda name: -shares[name]))
+    if not names:
+        return []
+    return [
+        Finding(
+            Kind.MISSING,
+            Weight.REMARK,
+            names,
+            f"{_columns(names)} {'is' if len(names) == 1 else 'are'} missing in most rows: {names[0]!r} in "
+            f"{100 * shares[names[0]]:.0f}%. Most of its values are filled in.",
+            "Find out what a missing cell means; leave the column out with --drop if it means nothing.",
+            {"columns": len(names), "share": shares[names[0]]},
         )
     ]
 
@@ -124,7 +151,8 @@ def _nearly_identifies(column: Column) -> bool:
     if column.n_levels < n_known or not (known == np.round(known)).all():
         return False
     steps = np.diff(known)
-    return bool((steps > 0).all() or (steps < 0).all() or np.abs(known).min() >= MANY_DIGITS)
+    has_many_digits = np.abs(known).min() >= MANY_DIGITS and np.abs(known).max() < 2.0**53  # larger ones are all whole
+    return bool((steps > 0).all() or (steps < 0).all() or has_many_digits)
 
 
 def _columns(names: tuple[str, ...]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from markupsafe import Markup
 
 from mercer.study.examination import Examination, Histogram
@@ -23,16 +24,21 @@ def rows_examined(examination: Examination) -> str:
 
 
 def small_histogram(histogram: Histogram) -> Markup:
-    """The histogram as an <svg> element, which takes its colour from the page."""
-    most = max(1, int(histogram.counts.max()))
-    step = WIDTH / len(histogram.counts)
-    bars = "".join(
-        f"M{j * step:.1f} {HEIGHT}v{-max(1.0, HEIGHT * number / most):.1f}h{max(1.0, step - GAP):.1f}V{HEIGHT}z"
-        for j, number in enumerate(histogram.counts)
-        if number
-    )
-    return Markup('<svg role="img" aria-label="{}" viewBox="0 0 {} {}"><path d="{}"/></svg>').format(
-        f"Histogram of {histogram.name}: {caption(histogram)}", WIDTH, HEIGHT, bars
+    """The histogram as an <svg> element, which takes its colours from the page: one for each class, stacked."""
+    tops = np.cumsum(histogram.counts, axis=0)
+    scale = HEIGHT / max(1, int(tops[-1].max()))
+    step = WIDTH / histogram.counts.shape[1]
+    paths = []
+    for group, (counts, top) in enumerate(zip(histogram.counts, tops, strict=True)):
+        bars = "".join(
+            f"M{j * step:.1f} {HEIGHT - scale * (end - number):.1f}v{-max(0.5, scale * number):.1f}"
+            f"h{max(1.0, step - GAP):.1f}v{max(0.5, scale * number):.1f}z"
+            for j, (number, end) in enumerate(zip(counts, top, strict=True))
+            if number
+        )
+        paths.append(Markup('<path class="class-{}" d="{}"/>').format(group, bars))
+    return Markup('<svg role="img" aria-label="{}" viewBox="0 0 {} {}">{}</svg>').format(
+        f"Histogram of {histogram.name}: {caption(histogram)}", WIDTH, HEIGHT, Markup("").join(paths)
     )
 
 

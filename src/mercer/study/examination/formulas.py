@@ -1,0 +1,64 @@
+"""A target that is computed from columns: a sum, a difference or another linear formula."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.data import listing
+from mercer.study.examination.finding import Finding, Kind, Weight
+from mercer.study.examination.rows import Column, Sample
+
+EXACT = 1e-4
+"""Largest unexplained share of the target's variance; what remains is rounding of the cells."""
+
+ROWS_A_COLUMN = 5
+"""Fewest rows for each column; with fewer, noise fits too well."""
+
+MAX_COLUMNS = 200
+"""Most columns of numbers among which a formula is looked for."""
+
+MAX_TERMS = 5
+"""Columns of a formula that are written out."""
+
+NEGLIGIBLE = 0.01
+"""A term counts if its standard deviation is at least this share of the target's."""
+
+
+def formulas(sample: Sample) -> list[Finding]:
+    """Return what there is to say about a target of numbers that is a linear formula of several used columns."""
+    columns = [one for one in sample.used if one.numbers is not None and one.n_levels > 1 and not one.missing.any()]
+    if not 2 <= len(columns) <= min(MAX_COLUMNS, sample.n_rows // ROWS_A_COLUMN):
+        return []
+    X, spreads = _standardised(columns)
+    y = sample.target - sample.target.mean()
+    size = float(np.linalg.norm(y)) / np.sqrt(len(y))
+    if size == 0.0:
+        return []
+    weights = np.linalg.lstsq(X.T @ X, X.T @ (y / size), rcond=1e-10)[0]
+    unexplained = float(np.mean((y / size - X @ weights) ** 2))
+    terms = [j for j in np.argsort(-np.abs(weights)) if abs(weights[j]) >= NEGLIGIBLE]
+    if unexplained > EXACT or len(terms) < 2:
+        return []
+    names = tuple(columns[j].name for j in terms)
+    written = " ".join(f"{weights[j] * size / spreads[j]:+.4g}·{columns[j].name!r}" for j in terms[:MAX_TERMS])
+    return [
+        Finding(
+            Kind.FORMULA,
+            Weight.DOUBT,
+            names,
+            f"The target is computed from {len(names)} columns: up to a constant it is {written}"
+            f"{' ...' if len(names) > MAX_TERMS else ''}, to {100 * (1 - unexplained):.3f}% of its variance.",
+            "If one of them is not known when a prediction is made, a test score with it is worthless: leave out "
+            f"{listing(names)} with --drop as far as they are not.",
+            {"unexplained": unexplained, "columns": len(names)},
+        )
+    ]
+
+
+def _standardised(columns: list[Column]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns with mean 0 and standard deviation 1, and their standard deviations."""
+    X = np.column_stack([column.known for column in columns])
+    sizes = np.abs(X).max(axis=0)  # squares of the quotients neither overflow nor underflow
+    X = X / sizes - (X / sizes).mean(axis=0)
+    spreads = np.maximum(np.linalg.norm(X, axis=0) / np.sqrt(len(X)), np.finfo(float).eps)
+    return X / spreads, spreads * sizes

@@ -1,0 +1,148 @@
+"""Rows that belong together: nearly equal rows, such as several measurements of one patient.
+
+If they are on both sides of a split, a machine is tested on rows that it nearly knows, and its score is too good.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.study.examination.finding import Finding, Kind, Weight, option
+from mercer.study.examination.rows import Column, Sample
+
+MIN_ROWS = 40
+"""Fewest rows in which groups are looked for."""
+
+QUERIES = 300
+"""Rows whose neighbours are looked at."""
+
+MAX_NEIGHBOURS = 50
+"""Largest group that is looked for, in rows."""
+
+GAP = 5.0
+"""Ratio of the distances to the next rows outside and inside a group.
+
+If p columns are independent, the distance to neighbour k + 1 is GAP times that to neighbour k with probability
+GAP ** (-p k).
+"""
+
+MIN_SHARE = 0.2
+"""Share of rows with such a gap, beyond what independent columns have; ordinary tables have less than 0.01."""
+
+_MEMBER = re.compile(
+    r"(patient|subject|participant|person|user|customer|client|household|family|donor|animal|speaker|student|player|"
+    r"session|device)s?[ _.-]?(id|key|nr|no|num|number|name|code|#)?",
+    re.IGNORECASE,
+)
+
+
+def groups(sample: Sample) -> list[Finding]:
+    """Return what there is to say about rows that belong together."""
+    return _near_copies(sample) or _named_so(sample)
+
+
+def _near_copies(sample: Sample) -> list[Finding]:
+    measured = [one for one in sample.used if one.numbers is not None and one.n_levels > sample.n_rows / 10]
+    most = min(MAX_NEIGHBOURS, sample.n_rows // 10)
+    if not measured or sample.n_rows < MIN_ROWS:
+        return []
+    X = np.column_stack([_standardised(column) for column in measured])
+    queries = np.random.default_rng(0).permutation(sample.n_rows)[:QUERIES]
+    neighbours, distances = _nearest(X, queries, most + 1)
+    positive = distances[distances > 0.0]
+    if not len(positive):
+        return []
+    ratios = distances[:, 1:] / np.maximum(distances[:, :-1], positive.min())
+    wide = ratios.max(axis=1) >= GAP
+    share = float(wide.mean())
+    if share < MIN_SHARE + 1.0 / (GAP ** len(measured) - 1.0):
+        return []
+    inside = ratios.argmax(axis=1)[wide] + 1
+    size = float(np.median(inside)) + 1
+    name = _group_column(sample, queries[wide], neighbours[wide], inside, size)
+    by = f"They go with the values of {name!r}. " if name else ""
+    remedy = (
+        f"Keep them on one side of every split with {option('--groups', name)}."
+        if name
+        else "Add a column that names the group of each row, and say --groups with its name."
+    )
+    return [
+        Finding(
+            Kind.GROUPS,
+            Weight.DOUBT,
+            (name,) if name else (),
+            f"{'Nearly all' if share > 0.95 else f'{100 * share:.0f}% of'} rows come in groups of about {size:.0f} "
+            "that are nearly equal, such as several rows of one patient. "
+            f"{by}If a group is on both sides of a split, the test score is too good.",
+            remedy,
+            {"share": share, "size": size, "groups": sample.n_rows / size},
+        )
+    ]
+
+
+def _standardised(column: Column) -> npt.NDArray[np.float64]:
+    assert column.numbers is not None
+    known = ~column.missing
+    size = float(np.abs(column.known).max()) or 1.0
+    scaled = np.zeros(len(known))
+    scaled[known] = column.known / size
+    scaled[known] -= scaled[known].mean()
+    spread = float(scaled[known].std())
+    return scaled / spread if spread > 0.0 else scaled
+
+
+def _nearest(
+    X: npt.NDArray[np.float64], queries: npt.NDArray[np.int64], n: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return the n nearest other rows of each query, and their distances in ascending order."""
+    squares = np.einsum("ij,ij->i", X, X)
+    squared = squares[queries, None] + squares - 2.0 * (X[queries] @ X.T)
+    squared[np.arange(len(queries)), queries] = np.inf
+    nearest = np.argpartition(squared, n - 1, axis=1)[:, :n]
+    # The differences are formed again, because the sum above loses small distances to rounding.
+    distances = np.linalg.norm(X[nearest] - X[queries][:, None, :], axis=2)
+    order = np.argsort(distances, axis=1, kind="stable")
+    return np.take_along_axis(nearest, order, axis=1), np.take_along_axis(distances, order, axis=1)
+
+
+def _group_column(
+    sample: Sample,
+    rows: npt.NDArray[np.int64],
+    neighbours: npt.NDArray[np.int64],
+    inside: npt.NDArray[np.int64],
+    size: float,
+) -> str:
+    """Return the column whose levels are the groups; "" if there is none."""
+    member = np.arange(neighbours.shape[1]) < inside[:, None]
+    found = {}
+    for column in sample.columns:
+        if column.n_levels < sample.n_rows / (3 * size) or column.n_levels > sample.n_rows / 2:
+            continue
+        same = column.codes[neighbours] == column.codes[rows][:, None]
+        found[column.name] = float(same[member].mean()) - float(same[~member].mean())
+    best = max(found, key=found.__getitem__, default="")
+    return best if found.get(best, 0.0) > 0.9 else ""
+
+
+def _named_so(sample: Sample) -> list[Finding]:
+    names = [
+        column.name
+        for column in sample.columns
+        if _MEMBER.fullmatch(column.name.strip()) and 5 <= column.n_levels <= sample.n_rows / 2
+    ]
+    if not names:
+        return []
+    return [
+        Finding(
+            Kind.GROUPS,
+            Weight.REMARK,
+            (names[0],),
+            f"Several rows have the same {names[0]!r}. If new rows will have other values of it, the test score must "
+            "be one for new values, too.",
+            f"Keep rows with the same value on one side of every split with {option('--groups', names[0])}.",
+            {"levels": next(column.n_levels for column in sample.columns if column.name == names[0])},
+        )
+    ]
