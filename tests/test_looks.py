@@ -14,7 +14,7 @@ from mercer.model_selection import SealedTest
 from mercer.persistence import fit_model
 from mercer.persistence.model_file import load_model, save_model
 from mercer.study import cli, protocol
-from mercer.study.fingerprint import RowHashes, RowSample
+from mercer.study.fingerprint import Fingerprint, RowHashes, Sample
 from mercer.study.ledger import LEDGER, Looks
 from mercer.study.report.numbers import ordinal
 from mercer.tables import Table, as_table
@@ -74,6 +74,9 @@ CHANGES = {
     "one more column": lambda frame: frame.assign(sum=frame["u"] + frame["v"]),
     "text": lambda frame: frame.assign(u=frame["u"].map(repr)),
     "copies": lambda frame: pd.concat([frame, frame]),
+    "three copies": lambda frame: pd.concat([frame] * 3),
+    "other names and fewer rows and columns": lambda frame: frame.iloc[9:, :2].rename(columns={"u": "x", "v": "y"}),
+    "fewer rows and one more column": lambda frame: frame.iloc[9:].assign(sum=frame["u"] + frame["v"]),
 }
 
 
@@ -97,20 +100,28 @@ def test_the_rows_of_a_sparse_table_are_recognised():
     assert not other.is_of_same_rows(known)
 
 
-def test_new_rows_that_are_often_equal_by_chance_are_not_taken_for_the_same():
+CHANCE = {
+    "few values": lambda rng: {name: rng.integers(0, 2, 400) for name in "abcde"},
+    "half of the rows different": lambda rng: {name: rng.integers(0, 16, 400) for name in "ab"},
+    "many values": lambda rng: {name: rng.integers(0, 20, 400) for name in "ab"},
+    "a number for each row": lambda rng: {"row": rng.permutation(400), "a": rng.integers(0, 2, 400)},
+    "one time line": lambda rng: {"day": np.arange(0, 4000, 10), "a": rng.normal(size=400).round(1)},
+    "tenths": lambda rng: {name: rng.normal(size=400).round(2) for name in "abc"},
+    "words": lambda rng: {"word": rng.choice([f"word {k}" for k in range(300)], 400)},
+}
+
+
+@pytest.mark.parametrize("case", CHANCE)
+def test_new_rows_that_are_equal_by_chance_are_not_taken_for_the_same(case):
     rng = np.random.default_rng(0)
-    known, fresh = (
-        RowHashes.of(as_table(pd.DataFrame(rng.integers(0, 2, (400, 5)), columns=list("abcde")))).fingerprint()
-        for _ in range(2)
-    )
-    assert fresh.named.share_in(known.named) > 0.7
+    known, fresh = (RowHashes.of(as_table(pd.DataFrame(CHANCE[case](rng)))).fingerprint() for _ in range(2))
     assert not fresh.is_of_same_rows(known)
-    assert known.is_of_same_rows(known)
+    assert Fingerprint.from_dict(known.to_dict()).is_of_same_rows(known)
 
 
 def test_the_share_of_common_rows_is_estimated_from_a_sample():
     rows = np.random.default_rng(0).integers(0, 2**64, 20_000, dtype=np.uint64)
-    one, other, small = (RowSample.of(part) for part in (rows[:15_000], rows[9_000:], rows[9_000:9_100]))
+    one, other, small = (Sample.of(part, 512) for part in (rows[:15_000], rows[9_000:], rows[9_000:9_100]))
     assert one.hashes.size == 512
     assert abs(one.share_in(other) - 0.4) < 0.06
     assert abs(other.share_in(one) - 6 / 11) < 0.06

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,60 +16,109 @@ from mercer.tables import Table
 
 Hashes = npt.NDArray[np.uint64]
 
-SAMPLE = 512
-"""Rows whose hashes are kept: those with the smallest ones. The share that two tables have in common is then known to
-0.02 (one standard deviation)."""
+N_ROWS, N_CELLS, N_COLUMNS = 512, 64, 32
+"""Rows whose hashes are kept, cells of a column, and columns. From 512 rows the share that two tables have in common is
+known to 0.02 (one standard deviation)."""
 
-SAME = 0.5
-"""Two tables are of the same rows from this share of common rows on."""
+SAME, SAME_IF_SIMILAR, SAME_IF_COARSE = 0.5, 0.9, 0.99
+"""The share of rows that a table must have in common with another one to be of the same rows, if at least `VARIED` of
+the rows of the other one are different, at least `TELLING` of them, or fewer. New rows are often equal to old ones by
+chance if values are few: if 90% (50%) of some rows are different, they hold 20% (80%) of new rows of their kind."""
 
-SAME_IF_COARSE = 0.99
-"""The same limit where most rows have equal ones: other rows of such a kind are often equal to them by chance."""
+VARIED, TELLING = 0.9, 0.5
 
-TELLING = 0.25
-"""A column tells tables apart if at least this share of its cells is different."""
+AS_MANY = 0.9
+"""If fewer than `TELLING` of the rows are different, this share of the other table's rows must be in the table, too."""
 
 _MISSING = np.uint64(0x9E3779B97F4A7C15)
 _STEP = np.uint64(0xD1342543DE82EF95)
 
 
 @dataclass(frozen=True, eq=False)
-class RowSample:
-    """The smallest hashes of the rows of a table; equal rows are numbered, so that each has a hash of its own.
+class Sample:
+    """The smallest of some hashes.
 
     Attributes
     ----------
     hashes : ndarray of uint64
-        Sorted; up to `SAMPLE` of them.
+        Sorted.
     is_whole : bool
-        Whether these are all rows.
-    is_coarse : bool
-        Whether fewer than half of the rows are different.
+        Whether these are all of them.
     """
 
     hashes: Hashes
     is_whole: bool
-    is_coarse: bool
 
     @classmethod
-    def of(cls, rows: Hashes) -> RowSample:
-        """Return the sample of the rows with these hashes."""
-        ordered = np.sort(rows)
-        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-        number = np.arange(ordered.size) - np.repeat(starts, np.diff(np.append(starts, ordered.size)))
-        own = np.sort(_mixed(ordered + number.astype(np.uint64) * _STEP))
-        return cls(own[:SAMPLE], own.size <= SAMPLE, 2 * starts.size < ordered.size)
+    def of(cls, hashes: Hashes, size: int) -> Sample:
+        """Return the sample of these hashes, which are all different."""
+        return cls(np.sort(hashes)[:size], hashes.size <= size)
 
-    def share_in(self, other: RowSample) -> float:
-        """Return the share of these rows that the other table has, too; an estimate if there are more than `SAMPLE`."""
-        # Up to the smaller of the two largest hashes, each sample has all rows of its table.
+    def share_in(self, other: Sample) -> float:
+        """Return the share of the hashes that are among the other ones, too; an estimate if a sample is not whole."""
+        # Up to the smaller of the two largest hashes, each sample has all of them.
         bounds = [one.hashes[-1] for one in (self, other) if not one.is_whole]
         mine = self.hashes[self.hashes <= min(bounds)] if bounds else self.hashes
         return float(np.isin(mine, other.hashes).mean()) if mine.size else 0.0
 
-    def is_of_same_rows(self, other: RowSample) -> bool:
-        """Whether most of these rows are in the other table, too."""
-        return self.share_in(other) >= (SAME_IF_COARSE if self.is_coarse or other.is_coarse else SAME)
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {"hashes": base64.b64encode(self.hashes.astype("<u8").tobytes()).decode(), "is_whole": self.is_whole}
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> Sample:
+        """Return what `to_dict` described; ValueError, TypeError or KeyError for other entries."""
+        hashes = np.frombuffer(base64.b64decode(entry["hashes"], validate=True), dtype="<u8").astype(np.uint64)
+        if not hashes.size:
+            raise ValueError("a sample has no hashes")
+        return cls(hashes, bool(entry["is_whole"]))
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Samples of the rows of a table, or of the cells of a column.
+
+    Attributes
+    ----------
+    different : Sample
+        Of the different values.
+    numbered : Sample
+        Of all values; equal ones are numbered, so that each has a hash of its own.
+    share : float
+        The share of different values.
+    """
+
+    different: Sample
+    numbered: Sample
+    share: float
+
+    @classmethod
+    def of(cls, values: Hashes, size: int) -> Values:
+        """Return the samples of these hashes of values."""
+        ordered = np.sort(values)
+        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        number = np.arange(ordered.size) - np.repeat(starts, np.diff(np.append(starts, ordered.size)))
+        numbered = _mixed(ordered + number.astype(np.uint64) * _STEP)
+        return cls(
+            Sample.of(ordered[starts], size), Sample.of(numbered, size), round(starts.size / max(1, ordered.size), 4)
+        )
+
+    def are_of(self, other: Values) -> bool:
+        """Whether so many of these values are among the other ones that it cannot be by chance."""
+        if other.share < TELLING:
+            among = self.numbered.share_in(other.numbered) >= SAME_IF_COARSE
+            return among and other.numbered.share_in(self.numbered) >= AS_MANY
+        return self.different.share_in(other.different) >= (SAME if other.share >= VARIED else SAME_IF_SIMILAR)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return them as JSON values."""
+        return {"different": self.different.to_dict(), "numbered": self.numbered.to_dict(), "share": self.share}
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> Values:
+        """Return what `to_dict` described; ValueError, TypeError or KeyError for other entries."""
+        different, numbered = Sample.from_dict(entry["different"]), Sample.from_dict(entry["numbered"])
+        return cls(different, numbered, float(entry["share"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,48 +127,37 @@ class Fingerprint:
 
     Attributes
     ----------
-    n_rows : int
-    named : RowSample
+    named : Values
         Of rows whose cells count together with the names of their columns: the order of rows and columns does not
         matter, and rows may have been added or removed.
-    unnamed : RowSample
+    unnamed : Values
         Of rows whose cells count alone, so that columns may have other names.
-    columns : ndarray of uint64
-        A hash of all cells of each column that tells tables apart: other columns may have been added, removed or
-        changed.
+    columns : tuple of Sample
+        Of the cells of columns that tell tables apart: other columns may have been added, removed or changed.
     """
 
-    n_rows: int
-    named: RowSample
-    unnamed: RowSample
-    columns: Hashes
+    named: Values
+    unnamed: Values
+    columns: tuple[Sample, ...]
 
     def is_of_same_rows(self, other: Fingerprint) -> bool:
         """Whether this is a table of the rows of the other one, as far as its cells tell."""
-        if self.named.is_of_same_rows(other.named):
+        if self.named.are_of(other.named) or self.unnamed.are_of(other.unnamed):
             return True
-        coarse = self.unnamed.is_coarse or other.unnamed.is_coarse
-        if not coarse and self.unnamed.is_of_same_rows(other.unnamed):
-            return True
-        common = np.isin(self.columns, other.columns).sum()
-        return self.n_rows == other.n_rows and bool(2 * common > min(self.columns.size, other.columns.size))
+        common = sum(any(mine.share_in(theirs) >= SAME_IF_SIMILAR for theirs in other.columns) for mine in self.columns)
+        # One column in common may be a time line.
+        return common > max(1.0, 0.5 * min(len(self.columns), len(other.columns)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        samples = {
-            name: asdict(one) | {"hashes": _text(one.hashes)}
-            for name, one in (("named", self.named), ("unnamed", self.unnamed))
-        }
-        return {"n_rows": self.n_rows, **samples, "columns": _text(self.columns)}
+        columns = [one.to_dict() for one in self.columns]
+        return {"named": self.named.to_dict(), "unnamed": self.unnamed.to_dict(), "columns": columns}
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> Fingerprint:
         """Return what `to_dict` described; ValueError, TypeError or KeyError for other entries."""
-        named, unnamed = (
-            RowSample(_hashes(one["hashes"]), bool(one["is_whole"]), bool(one["is_coarse"]))
-            for one in (entry["named"], entry["unnamed"])
-        )
-        return cls(int(entry["n_rows"]), named, unnamed, _hashes(entry["columns"]))
+        columns = tuple(Sample.from_dict(one) for one in entry["columns"])
+        return cls(Values.from_dict(entry["named"]), Values.from_dict(entry["unnamed"]), columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,29 +168,30 @@ class RowHashes:
     ----------
     named, unnamed : ndarray of shape (n_rows,), uint64
         Of the cells of each row, with and without the names of the columns.
-    columns : dict of str to uint64
+    columns : dict of str to int
         Of the cells of each column, whatever their order. A sparse block counts in the rows only.
-    telling : tuple of str
-        Columns that tell tables apart.
+    telling : tuple of Sample
+        Of the columns that tell tables apart, up to `N_COLUMNS`; those with the smallest hashes of names.
     """
 
     named: Hashes
     unnamed: Hashes
     columns: dict[str, int]
-    telling: tuple[str, ...]
+    telling: tuple[Sample, ...]
 
     @classmethod
     def of(cls, table: Table) -> RowHashes:
         """Return the hashes of a table. Costs a few passes over its cells, and no sorting but of samples."""
         named, unnamed = np.zeros(table.n_rows, np.uint64), np.zeros(table.n_rows, np.uint64)
-        columns, telling = {}, []
+        columns: dict[str, int] = {}
+        telling: dict[int, Sample] = {}
         for name in table.names:
             cells = _of_cells(table[name])
             unnamed += _mixed(cells)
             named += _mixed(cells ^ _of_text(name))
             columns[name] = int(cells.sum())
             if _tells(cells) and not _is_numbering(table[name]):
-                telling.append(name)
+                telling[int(_of_text(name))] = Values.of(cells, N_CELLS).different
         if table.sparse is not None:
             entries = table.sparse.copy()
             entries.sum_duplicates()
@@ -161,12 +200,12 @@ class RowHashes:
             cells = _mixed(_of_numbers(entries.data) + (entries.col.astype(np.uint64) + np.uint64(1)) * _STEP)
             for rows in (named, unnamed):
                 np.add.at(rows, entries.row, cells)
-        return cls(_mixed(named), _mixed(unnamed), columns, tuple(telling))
+        kept = tuple(telling[key] for key in sorted(telling)[:N_COLUMNS])
+        return cls(_mixed(named), _mixed(unnamed), columns, kept)
 
     def fingerprint(self) -> Fingerprint:
         """Return what is kept of them."""
-        own = np.array([self.columns[name] for name in self.telling], dtype=np.uint64)
-        return Fingerprint(self.named.size, RowSample.of(self.named), RowSample.of(self.unnamed), np.sort(own))
+        return Fingerprint(Values.of(self.named, N_ROWS), Values.of(self.unnamed, N_ROWS), self.telling)
 
     def of_rows(self, rows: npt.NDArray[np.int64]) -> str:
         """Return a hash of some rows, whatever their order."""
@@ -210,7 +249,7 @@ def _mixed(values: Hashes) -> Hashes:
 
 def _tells(cells: Hashes) -> bool:
     """Whether many cells of a column are different, by a sample of values that does not depend on their order."""
-    one_in = 1 + cells.size // (8 * SAMPLE)
+    one_in = 1 + cells.size // (8 * N_ROWS)
     sample = np.sort(cells[cells <= np.uint64((2**64 - 1) // one_in)])
     different = np.count_nonzero(sample[1:] != sample[:-1]) + 1
     return bool(different > max(1.0, TELLING * cells.size / one_in))
@@ -222,11 +261,3 @@ def _is_numbering(column: npt.NDArray[Any]) -> bool:
         return False
     ordered = np.sort(column)
     return bool((np.diff(ordered) == 1.0).all())
-
-
-def _text(hashes: Hashes) -> str:
-    return base64.b64encode(hashes.astype("<u8").tobytes()).decode()
-
-
-def _hashes(text: str) -> Hashes:
-    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u8").astype(np.uint64)
