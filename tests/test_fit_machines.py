@@ -96,8 +96,9 @@ def test_options_reach_the_machine(run, case):
 
 def test_the_share_of_rows_outside_is_told(run):
     assert run("fit", *ROWS, "--machine", "one-class", "--contamination", "0.2", "--drop", "w", "--out", "m")[0] == 0
-    answers = run("predict", "m", "x.csv")[1].split()[1:]
-    assert sum(line.startswith("-1,") for line in answers) == 12
+    _, out, err = run("predict", "m", "x.csv")
+    assert sum(line.startswith("-1,") for line in out.split()) == 12
+    assert err == "note: 12 of 60 rows are outside\n"
     _, out, _ = run("fit", *ROWS, "--machine", "one-class", "--nu", "0.2", "--weights", "w", "--out", "m")
     model, frame = load_model("m"), pd.read_csv("x.csv")
     outside = model.predict(frame)[frame["w"] > 0] < 0
@@ -134,6 +135,7 @@ ERRORS = {
         "--nu is for --machine nu-svc, nu-svr and one-class, and this is --machine ridge",
     ),
     "an option of others, no machine": ((*NUMBERS, "--nu", "0.1"), "and one-class, and this is --machine svr"),
+    "two shares": ((*ROWS, "--machine", "one-class", "--nu", "0.1", "--contamination", "0.1"), "give one of them"),
     "no weights": ((*CLASSES, "--machine", "perceptron", "--weights", "w"), "and this is --machine perceptron"),
     "one for all classes": ((*CLASSES, "--machine", "nu-svc", "--multi-class", "joint"), "joint is for --machine svc"),
     "weights of nothing": ((*CLASSES, "--weights", "v2"), "there is no column 'v2'; did you mean 'v'?"),

@@ -44,9 +44,9 @@ def convert_command(source: str, out: str, model: str | None) -> None:
     prediction_kind = loaded.prediction_kind
     labels = class_labels(prediction_kind) if isinstance(prediction_kind, Classes) else np.zeros(0, dtype=np.int64)
     if model is None:
+        save_libsvm_model(loaded, out)
         if loaded.has_probabilities:
             say("note", "the probabilities of this model are not written: LIBSVM fits its own")
-        save_libsvm_model(loaded, out)
     else:
         read = read_for(loaded, source)
         column = loaded.target if loaded.target is not None and loaded.target in read else None

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 @click.option("--out", metavar="MODEL", required=True, help="Model file to write.")
 @click.option(
     "--machine",
+    metavar="NAME",
     type=click.Choice(list(MACHINES)),
-    help="What to train  [default: svc for classes, svr for numbers]. one-class and svdd need no --target.",
+    help=f"What to train: {', '.join(MACHINES)}. The last two need no --target.  [default: svc or svr, by the task]",
 )
 @click.option("--kernel", type=click.Choice(KERNELS), default="rbf", show_default=True)
 @click.option(

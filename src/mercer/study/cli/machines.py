@@ -119,6 +119,8 @@ def check_options(name: str, kernel: str, *, named: bool) -> None:
         else:
             wanted, here = f"--machine {_or(having)}", f"--machine {name}"
         raise click.UsageError(f"{_flag(option)} is for {wanted}, and this is {here}", context)
+    if _is_given(context, "nu") and _is_given(context, "contamination"):
+        raise click.UsageError("--contamination takes the place of --nu: give one of them", context)
     for option, kernels in _BY_KERNEL.items():
         if "kernel" in machine.options and kernel not in kernels and _is_given(context, option):
             raise click.UsageError(f"--{option} is for --kernel {_or(kernels)}, and this is --kernel {kernel}", context)

@@ -73,10 +73,14 @@ def _output(path: str | None) -> Iterator[IO[str]]:
 
 
 def _compare_with_truth(model: Model, table: Table, answers: np.ndarray) -> None:
-    """If the table holds the target as well, say how far the prediction agrees."""
+    """If the table holds the target as well, say how far the prediction agrees; else how many rows are outside."""
     import numpy as np
 
-    if model.target is None or model.target not in table:
+    if model.target is None:
+        n_outside = np.count_nonzero(answers < 0)
+        say("note", f"{n_outside:,} of {len(answers):,} rows are outside")
+        return
+    if model.target not in table:
         return
     known = ~table.missing(model.target)
     if not known.any():
