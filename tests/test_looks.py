@@ -134,7 +134,7 @@ def looks_at(frame, folder, target="kind", **options):
 
 
 def record(looks, n, seed=0):
-    sealed = SealedTest(np.arange(n) % 3, seed=seed)
+    sealed = SealedTest.stratified(np.arange(n) % 3, seed=seed)
     looks.record(sealed, np.arange(n), seed)
     return sealed
 
