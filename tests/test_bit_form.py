@@ -119,8 +119,8 @@ def test_other_rows_are_evaluated_as_numbers():
     [
         (Linear(), categories()),
         (2.0 * RBF(gamma=0.1), categories()),
-        (RBF(gamma=0.1), categories(n=300)),  # too small
-        (RBF(gamma=0.1), np.where(categories(seed=1) > 0, np.linspace(1, 2, 60), 0.0)),  # each column has another step
+        (RBF(gamma=0.1), categories(n=300)),  # too few rows
+        (RBF(gamma=0.1), np.where(categories(seed=1) > 0, np.linspace(1, 2, 60), 0.0)),  # the step differs by column
         (RBF(gamma=0.1), np.vstack([categories(), np.full((1, 60), 0.5)])),  # one row has other values
         (RBF(gamma=0.1), np.zeros((2000, 60))),
         # Two-valued only after rounding.

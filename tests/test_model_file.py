@@ -67,7 +67,7 @@ def sparse_table():
 
 
 def dense_from_one():
-    """The content of an svmlight file with few zeros that counts from 1: a block whose column 0 is empty."""
+    """The table of an svmlight file that numbers its columns from 1 and has few zeros: column 0 is empty."""
     block = np.random.default_rng(0).standard_normal((30, 4)) * [0.0, 1.0, 10.0, 100.0]
     return Table(("label",), (np.array([1.0, -1.0] * 15),), sparse.csr_array(block))
 

@@ -171,7 +171,7 @@ MERCER_INLINE Real measure_row(const SparseRow<Real>& row) {
     return norm;
 }
 
-// sum + the shared term of one feature.
+// Returns sum + the shared term of one feature.
 template <class Real, Pairing kPairing, class V>
 MERCER_INLINE V add_shared(V sum, Real left, V right) {
     if constexpr (kPairing != Pairing::product)
@@ -237,7 +237,7 @@ MERCER_INLINE int32_t match_rare(const SparseRow<Real>& row, const ListEntry<Rea
     return n;
 }
 
-// shared[c] += the sum of the shared terms of the row and column c of the block over the rare features.
+// For each column c of the block: adds the shared terms of the row and column c, over the rare features, to shared[c].
 template <class Real, Pairing kPairing>
 MERCER_INLINE void add_rare(const RareMatch<Real>* matches, int32_t n_matches, const ListEntry<Real>* entries,
                             Real* shared) {

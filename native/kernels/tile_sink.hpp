@@ -13,12 +13,14 @@ namespace mercer::MERCER_ISA {
 constexpr int64_t kFewVectors = 4;         // largest number of vectors whose sums are kept lane by lane
 constexpr int64_t kPanelBytes = 4 << 20;   // bytes of columns that are packed at a time; they stay in the cache
 constexpr int64_t kMaxGroups = 16;         // row groups (kTileRows rows each) that are packed at a time
-constexpr int64_t kStoredGroups = 4;       // the same if values are stored: prefetchers follow only few written rows
+constexpr int64_t kStoredGroups = 4;       // the same if values are stored: prefetchers can follow only a few rows
 constexpr int64_t kPackedAlone = 1 << 13;  // elements below which one thread packs faster than several
-constexpr int64_t kTasksPerThread = 4;     // several, so that no thread waits long for the last task
+constexpr int64_t kTasksPerThread = 4;     // several tasks, so that no thread waits long for the last one
 constexpr int64_t kSymmetricTasks = 32;    // tasks of a symmetric product; each has its own sums over rows
 constexpr int64_t kTasksOfPart = 8;        // tasks of a symmetric product that is computed in parts
-constexpr int64_t kSymmetricColumns = 1 << 15;  // columns at a time: 8 MiB of sums over rows
+// Columns of a symmetric product that are evaluated at a time. For one vector, the sums over rows of all 32 tasks then
+// take 8 MiB.
+constexpr int64_t kSymmetricColumns = 1 << 15;
 
 // The destination of finished tiles. Their values are stored (rounded, if Stored has lower precision), or multiplied by
 // vectors and summed in double precision.
@@ -27,7 +29,7 @@ struct Sink {
     Stored* stored;         // null if values are summed
     int64_t stored_stride;  // distance between the rows of `stored`
     double* sums;
-    const double* vectors;  // (n_right, n_vectors); (n_vectors, n_right) for at most kFewVectors
+    const double* vectors;  // shape (n_right, n_vectors); transposed if there are at most kFewVectors
     int64_t n_vectors;
     int64_t n_right;
     bool turned;  // whether the transposed matrix is stored

@@ -162,7 +162,7 @@ void parallel_for(int64_t count, int n_threads, Task task, void* context) {
 }  // namespace mercer
 
 namespace {
-// threadpoolctl's protocol is a number for the whole process.
+// The limit that threadpoolctl sets. It holds for the whole process; 0 means no limit.
 std::atomic<int> thread_limit{0};
 }  // namespace
 

@@ -7,15 +7,15 @@
 
 namespace mercer {
 
-// The variables of a machine are the rows of one or two parts of the data, one after the other. The matrix of a part
-// with itself may be known already, because machines share it.
+// The variables of a machine are the rows of one or two parts of the data, one after the other. Machines share parts,
+// so the Gram matrix of a part may be known already.
 struct MachinePart {
     int64_t size;
-    double* shared;  // matrix of the part with itself, or null
+    double* shared;  // Gram matrix of the part, or null if it is not known
 };
 
 struct MachineProblem {
-    TileRequest kernel;  // kernel of the machine's rows with themselves
+    TileRequest kernel;  // request for the Gram matrix of the machine's rows
     MachinePart parts[2];
     const double *linear, *lower, *upper;
     const double* start;  // a feasible point; it defines the sum if `grouped`

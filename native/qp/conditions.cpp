@@ -16,7 +16,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Share of the sum of sizes by which a sum of bounds may differ from its total because of rounding. Each bound is a
 // product of C, a weight and a class weight; these three numbers and both products are each rounded by eps / 2.
 constexpr double kRounded = 4.0 * std::numeric_limits<double>::epsilon();
-// At most this share of a box's width counts as rounding error, so that narrow boxes have an inside.
+// At most this share of a box's width counts as rounding error, so that narrow boxes have an interior.
 constexpr double kShareOfBox = 1e-6;
 
 // A sum in twice the precision of double. The rounding error of each addition is itself a double and is added up
@@ -61,7 +61,7 @@ class Levels {
         unknown_ |= !std::isfinite(low) || !std::isfinite(high);
     }
 
-    // Returns the interval of the multiplier; gradients inside of it prove nothing.
+    // Returns the interval of the multiplier. A gradient inside it may be above or below the true one.
     std::pair<double, double> ends() const {
         if (unknown_) return {-kInfinity, kInfinity};
         const auto n_free = static_cast<double>(n_free_);
@@ -231,7 +231,8 @@ void find_vertex(int64_t size, const double* gradient, const double* lower, cons
     const int64_t u = first->index;
     const double given = static_cast<double>(std::max(0.0L, left));
     point[u] = given < upper[u] - lower[u] ? lower[u] + given : upper[u];
-    // The rounding error is relative to the size of the box, and not of the variable.
+    // The rounding error of point[u] is relative to the size of its box, which may be much larger than point[u]. So
+    // point[u] is corrected by the error of the sum.
     if (lower[u] < point[u] && point[u] < upper[u])
         point[u] = std::clamp(point[u] - (find_sum(size, point) - total), lower[u], upper[u]);
 }

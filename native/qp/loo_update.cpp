@@ -9,7 +9,7 @@
 namespace mercer {
 namespace {
 
-// tests/reference/left_out.py has the same constants, and explains them.
+// tests/reference/left_out.py has the same constants and explains them.
 constexpr int kRounds = 12;
 constexpr std::size_t kSpreading = 4, kAtFirst = 16;
 constexpr double kShortest = 1.0 / 4096.0;
@@ -21,8 +21,8 @@ constexpr int64_t kTogether = 4;  // rows added at a time
 
 enum class Role : char { given, solved, moved };
 
-// Differences from the known solution: variables that are solved for, in order, with their target values; and variables
-// that have moved from one bound to the other, with the distance.
+// Differences from the known solution. `solved` are the variables that are solved for, in order, and `targets` their
+// target values. `moved` are the variables that moved from one bound to the other, and `moves` the distances.
 struct Exchange {
     std::vector<int64_t> solved, moved;
     std::vector<double> targets, moves;
@@ -96,8 +96,10 @@ class Search {
         for (int64_t a : unknown_) roles_[a] = Role::given;
     }
 
-    // Finds the exchange of basic and nonbasic variables at a share of the whole change. It evaluates all places first;
-    // then the places close to a change of side, until none of them is on the wrong side; then all places again.
+    // Finds the exchange of basic and nonbasic variables for `share` of the whole change; returns false if it was not
+    // found. A place is wrong if its beta is outside the bounds or its gradient has the wrong sign. The first round
+    // evaluates all places. The next rounds evaluate only places that may soon become wrong, until all of them are
+    // right. Then all places are evaluated again.
     bool exchange_at(double share, LeaveOutResult& result) {
         for (int64_t a : now_.solved) roles_[a] = Role::solved;
         for (int64_t a : now_.moved) roles_[a] = Role::moved;
@@ -146,7 +148,7 @@ class Search {
         for (std::size_t c = 0; c < size; ++c) add_source(unknown_[c], change_[c]);
     }
 
-    // Computes the values at this exchange: those of the known solution plus the effect of all moves.
+    // Computes the values at this exchange: the values of the known solution plus the effect of all moves.
     void evaluate(double share, bool everywhere) {
         if (!everywhere && kMany * near_.size() < value_.size()) {
             for (int64_t a : near_) value_[a] = value_of(a, share);
@@ -232,8 +234,8 @@ class Search {
         for (std::size_t k = 0; k < size; ++k) change_[k] = used_[k] ? change_[k] * scale_[k] : 0.0;
     }
 
-    // Moves all variables that are on the wrong side to the other side. Returns whether there was one; `worst` is the
-    // largest accepted violation.
+    // Exchanges all variables whose places are wrong. Returns whether there was one; `worst` is the largest accepted
+    // violation.
     bool change_places(bool everywhere, double& worst) {
         bool wrong = false;
         Exchange next;

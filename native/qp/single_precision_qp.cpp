@@ -11,15 +11,18 @@
 namespace mercer {
 namespace {
 
-// If one of these limits is exceeded, this solver gives up, and another solver starts again from the starting point.
-// kMostWork: steps times variables, about 50 ms; from the second round on only SMO counts, because these rounds need a
-// factor. kMostChanges: variables that reach or leave a bound in Newton steps. kDiverged: the violation after the first
-// steps from 0, as a multiple of the violation at 0.
+// If one of the first three limits is exceeded, this solver stops, and another solver begins at the starting point.
+
+// Largest work of a round, in steps times variables; it takes about 50 ms. In the first round, SMO and Newton steps
+// count. In later rounds only SMO steps count, because these rounds cannot do without the factor of a Newton step.
 constexpr double kMostWork = 1e8;
+// Largest number of variables that reach or leave a bound in the Newton steps of a round.
 constexpr int64_t kMostChanges = 200;
-constexpr double kDiverged = 3.0;  // the same as in src/mercer/solvers/block.py
-constexpr int kRounds = 3;         // largest number of rounds; each begins with a float64 gradient
-constexpr double kEnd = 0.5;       // steps end at this share of the tolerance; the rest is left for rounding errors
+// Largest violation after the first steps from 0, as a multiple of the violation at 0; src/mercer/solvers/block.py has
+// the same value.
+constexpr double kDiverged = 3.0;
+constexpr int kRounds = 3;    // largest number of rounds; each begins with a float64 gradient
+constexpr double kEnd = 0.5;  // steps end at this share of the tolerance; the rest is left for rounding errors
 
 class Single {
   public:
@@ -55,7 +58,7 @@ class Single {
         result_.n_values += size * size;
     }
 
-    // Makes steps until the block is solved or the limit of work is reached. From the second round on, few changes are
+    // Makes steps until the block is solved or a limit is exceeded. In rounds after the first, few changes are
     // expected.
     void take_steps(int round) {
         const int64_t size = p_.size(), edges[2] = {0, size};

@@ -147,17 +147,19 @@ def test_working_sets(given_, previous, limit, expected):
     assert reference.select_working_set(*given_, None, seen, previous, limit).tolist() == expected
 
 
-# All at their lower bound, where they can only grow; gradients -8 to -1. Variable 8 can only shrink, at 0.
+# Variables 0 to 7 can only grow, and have gradients -8 to -1. Variable 8 can only shrink, and has gradient 0. The level
+# is the middle of m = -8 and M = 0.
 GROWING = variables([0] * 8 + [1], [-8, -7, -6, -5, -4, -3, -2, -1, 0], groups=[0] * 9)
 
 
 @pytest.mark.parametrize(
     ("given_", "active", "seen", "previous", "limit", "expected"),
     [
-        # Every second one of the variables below the level, -4; then the worst two.
+        # First every second of the unseen variables with a gradient below the level -4 (0 and 2), then the worst
+        # violator of each direction (1 and 8).
         (GROWING, None, [], [], 4, [0, 2, 1, 8]),
         (GROWING, None, [0, 1, 2], [], 4, [0, 3, 1, 8]),
-        (GROWING, None, [0, 1, 2, 3], [], 4, [0, 1, 2, 8]),  # all other variables are above the level
+        (GROWING, None, [0, 1, 2, 3], [], 4, [0, 1, 2, 8]),  # no unseen variable is below the level
         (GROWING, [1, 2, 3, 8], [], [], 4, [1, 2, 3, 8]),
         (GROWING, [4, 5, 6, 8], [4], [], 3, [4, 5, 8]),
         # Half of the variables can increase, half can decrease.

@@ -57,7 +57,8 @@ class Evidence:
 
     `bias` is the machine's bias, if it differs from the one that the evaluation finds. `in_double` has the support
     vectors (as variables) whose values K beta were evaluated in double precision, and these values, both of shape
-    (n_known,); it is None if all values were. `backend` evaluated the kernel; it is kept if it takes little memory.
+    (n_known,); it is None if this holds for all values. `backend` evaluated the kernel in the fit; it is kept if it
+    takes little memory.
     """
 
     problem: Problem
@@ -116,9 +117,10 @@ class Evidence:
         return self._whole(BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None)
 
     def whole_again(self) -> Gram:
-        """Return the Gram matrix of all rows with the backend of the fit, if that was kept.
+        """Return the Gram matrix of all rows, with the backend of the fit if this backend was kept.
 
-        Callers must be able to detect a change of the training data from stored values.
+        If the training data have changed since the fit, kernel values may be wrong. Callers must detect this: they
+        compare some of these values with values that the fit stored.
         """
         return self._whole(self.backend)
 

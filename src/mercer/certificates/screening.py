@@ -16,8 +16,8 @@ from mercer.problems import Problem
 _EPS = float(np.finfo(np.float64).eps)
 _FEW_VALUES = 200_000  # kernel values; below, double precision for all is faster than screening
 _HINTED = 0.25  # factor on the a priori bound: the bound that comes with the values is tighter
-_WITNESSES = 64  # one variable in so many is evaluated twice, to check the tracked values
-_FEW_FREE = 1 / 3  # share of free support vectors up to which only these are evaluated in double precision
+_WITNESSES = 64  # every 64th variable is evaluated again, to check the tracked values
+_FEW_FREE = 1 / 3  # share of the support vectors; if fewer are free, only these are evaluated in double precision
 _MOSTLY = 0.8  # share of variables; if more need double precision, all get it (it costs about twice as much)
 
 
@@ -58,19 +58,20 @@ class TrackedGradient(NamedTuple):
 
 
 class SolverValues(NamedTuple):
-    """What a solver knows of its point. None of it is trusted: each value is used only as far as a check allows.
+    """Values that a solver computed at its point. Each of them is checked, or affects only the cost of a certificate.
 
     Attributes
     ----------
     gradient : ndarray of shape (n,), optional
-        Decides which variables are evaluated in double precision at once, and so the cost of the evaluation.
+        Decides which variables are evaluated in double precision first. It affects the cost only.
     tracked : TrackedGradient, optional
-        Used for variables that take part by their side alone, with the proved bound on its error. Wherever a value in
-        double precision is known as well, the two must agree within the bound.
+        Used, with its proved error bound, for variables whose gradient matters only by its side; see :func:`values_of`.
+        If a value is also known in double precision, the two must agree within the bound.
     product : ndarray, optional
         K beta at every row whose kernel values are in memory (`mercer.gram.backends.InMemoryRows`). It is used if
-        random probes of the matrix bound its error by `largest_error`; the bound counts as rounding.
+        random projections bound its error by `largest_error`; the bound counts as rounding.
     largest_error : float
+        Largest error of `product` that is accepted.
     """
 
     gradient: FloatArray | None = None
@@ -88,13 +89,13 @@ def values_of(
     solver: SolverValues,
     by_side: bool,
 ) -> tuple[FloatArray, FloatArray]:
-    """K beta, in double precision where it can matter, and a bound on the error of each value.
+    """Return K beta, in double precision where it can matter, and a bound on the error of each value.
 
-    Support vectors are evaluated in double precision; with `by_side`, only free ones are, unless all cost no more. Any
-    other variable affects the certificate only by the side of its gradient: of the multiplier of its group, and of the
-    best gradient among the variables that can move the other way. If its gradient in single precision is further from
-    both than the proved bound, the side is certain. All others are evaluated in double precision, until every side is
-    certain.
+    Support vectors are evaluated in double precision. With `by_side`, only free support vectors are, unless all support
+    vectors cost no more. The gradient of any other variable affects the certificate only by its side: whether it is
+    above or below two levels. These levels are the multiplier of its group and the best gradient among the variables
+    that can move the other way. If a gradient in single precision is further from both levels than its error bound, its
+    side is certain. Gradients with an uncertain side are evaluated in double precision, until every side is certain.
     """
     hint, kept, exact = solver.gradient, solver.tracked, in_double(problem, beta, by_side=False)
     # Several outputs share kernel values, and nearly every row is a support vector of one of them.
@@ -137,10 +138,11 @@ def _from_tracked(
     kept: TrackedGradient,
     exact: BoolArray,
 ) -> tuple[FloatArray, FloatArray] | None:
-    """What :func:`values_of` returns, with tracked values for variables that need no double precision.
+    """Return the result of :func:`values_of`, with tracked values for variables that need no double precision.
 
-    None if tracked values are not faster, because their bound leaves too many sides uncertain, or if the check of some
-    of them fails. Uncertain values are evaluated again, first in single precision if its tighter bound may suffice.
+    The result is None if tracked values are not faster, because their bound leaves too many sides uncertain. It is also
+    None if a tracked value fails a check. Values with an uncertain side are evaluated again, first in single precision
+    if its tighter bound may suffice.
     """
     value_error, closer = gram.single_precision_bound(kept.update_sum), gram.single_precision_bound(beta)
     if value_error is None or closer is None:
@@ -163,7 +165,7 @@ def _from_tracked(
     if plan.n_values + (n_uncertain + n_exact) * n_used - between > problem.n * n_used:
         return None
     values = plan.run(check)
-    # The levels come from the solver's gradient; what they decide here is decided again at the end.
+    # Here the solver's gradient gives the levels. `settle` decides all sides again, from evaluated values.
     gradient = np.where(uncertain, hint, values + offset)
     uncertain |= ~_settled(problem, beta, gradient, np.where(exact, 0.0, value_error))
     double = exact | uncertain & ~_settled(problem, beta, gradient, np.where(exact, 0.0, closer), margin=_HINTED)
@@ -189,7 +191,7 @@ def settle(
     check: Callable[[], None] | None,
     exact: BoolArray,
 ) -> None:
-    """Evaluate values in double precision, in place, until those of `exact` have no error and all sides are certain."""
+    """Evaluate values in double precision, in place, until `exact` ones have no error and all sides are certain."""
     while value_error.any():
         matters = exact | ~_settled(problem, beta, values + offset, value_error)
         chosen = np.flatnonzero(gram.with_repeats(matters) & (value_error > 0.0))

@@ -13,8 +13,9 @@ from mercer._typing import FloatArray
 from mercer.data import Data, Dense
 from mercer.estimators._dual import SingleMachine
 
-_MOST_ROWS, _LEAST_ROWS = 512, 3  # training rows; the scores of so many rows are compared, at most and at least
-_LEAST_SPREAD = 100.0  # error bounds; if the scores differ by less, rounding may decide which rows are outside
+_MOST_ROWS = 512  # training rows; the scores of at most this many rows are compared
+_LEAST_ROWS = 3  # training rows; with fewer, scores are not compared
+_LEAST_SPREAD = 100.0  # times the error bound; if scores differ by less, rounding may decide which rows are outside
 _ALIKE = 1e-6  # times k(x, x); two rows with a smaller squared distance are nearly equal for the kernel
 
 

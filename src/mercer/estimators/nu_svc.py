@@ -209,7 +209,7 @@ class NuSVC(MarginClassifier):
             return self
 
     def _may_be_lowered(self, nu: float, labels: Labels) -> bool:
-        """Return whether `nu` is feasible without class weights; only then may it be lowered."""
+        """Return whether `nu` may be lowered: there are class weights, and without them it would be feasible."""
         if self.class_weight is None:
             return False
         counts = np.bincount(labels.codes[labels.rows], weights=labels.sample_weight[labels.rows])
@@ -242,7 +242,7 @@ class NuSVC(MarginClassifier):
         return replace(machines, leanings=np.where(lowered, heavier * (1.0 - most / self.nu), 0.0))
 
     def _followed_problems(self, penalties: FloatArray) -> tuple[list[problems.Problem], list[FloatArray]]:
-        """Return the problems of :class:`SVC` with C = 1 / rho, and their solutions: these divided by rho."""
+        """Return the problems of :class:`SVC` with C = 1 / rho, and their solutions (coefficients divided by rho)."""
         margins = self.machines_.margins
         assert margins is not None
         scaled = list(zip(self.machines_.tasks, self._solutions, margins, strict=True))
@@ -250,7 +250,10 @@ class NuSVC(MarginClassifier):
         return followed, [solution.beta / margin for _, solution, margin in scaled]
 
     def _fold_duals(self) -> Duals:
-        """Those of the C-SVC with C = 1 / rho, whatever rows are left out."""
+        """Return a function that makes the problems of all rows except a fold: those of :class:`SVC` with C = 1 / rho.
+
+        Here rho is that of the machine on all rows.
+        """
         margins = self.machines_.margins
         assert margins is not None
 

@@ -309,10 +309,11 @@ class SVC(ChangesRows, MarginClassifier):
 
         Notes
         -----
-        Costs between n * n_SV and some ten times as many kernel values for each machine. The memory beyond the input is
-        O(n) numbers and a block of at most 7,680 rows and columns, or less with a small `memory_limit`. If rows are
-        long, it is up to 128 MB of kernel values and a copy of the input more. If a kernel is not proved to be positive
-        semidefinite and there are up to 2,000 rows, a check costs n² kernel values and n³/3 multiplications more.
+        Each machine costs between n * n_SV kernel values and about ten times as many. Beyond the input, the memory is
+        O(n) numbers and a block of at most 7,680 rows and columns; a small `memory_limit` makes the block smaller. Long
+        rows need additional memory: up to 128 MB for kernel values, and a copy of the input. If there are at most 2,000
+        rows and the kernel is not proved to be positive semidefinite, it is checked; this costs n² additional kernel
+        values and n³/3 multiplications.
         """
         with self._all_or_nothing():
             C, machine_spec = self._asked()
@@ -454,7 +455,7 @@ class SVC(ChangesRows, MarginClassifier):
             self._calibrate_in_time(change.gram, labels, penalties, seconds, change.began, depth=5)
 
     def _fold_duals(self) -> training.Duals:
-        """What makes the problems of all rows but a fold, in which a class may have no row."""
+        """Return a function that makes the problems of all rows except a fold; a class may then have no row."""
         squared, bias = (self.spec_.squared, self.spec_.bias) if isinstance(self.spec_, specs.ForSVC) else (False, True)
         return partial(problems.c_svc_each, squared=squared, bias=bias, one_sided=True)
 

@@ -1,7 +1,7 @@
-"""Rows of a table that are equal: which they are, and whether they are copies or equal by chance.
+"""Equal rows of a table, and whether they are copies or equal by chance.
 
-A copy on the other side of a split gives the answer away. In a table of few categories, however, rows are equal by
-chance, as new rows will be; there a machine that has seen an equal row does what it will do later.
+If a test row has a copy among the training rows, its answer is known, and the test score is too good. In a table of few
+categories, however, rows are equal by chance. New rows will then equal training rows too, so the score is right.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from mercer.tables.table import Table, TableError, as_table
 HASHED = npt.NDArray[np.uint64]
 
 MAX_EXAMINED = 50
-"""Columns without which rows are compared once more; those with the most different values tell the most."""
+"""Largest number of columns without which, in turn, rows are compared: those with the most distinct values."""
 
 COPIED_SHARE = 0.5
 """Share of the equal pairs of rows that chance must fail to explain for rows to count as copies."""
 
 SURPRISE = 1e-4
-"""Probability below which sizes of sets are not what chance makes them."""
+"""Probability below which chance does not explain the sizes of sets."""
 
 
 WORTH_A_WARNING = 0.02
-"""Share of the rows from which copies are worth a warning: a single pair changes no verdict."""
+"""Smallest share of rows with copies for which a warning is given; a single pair hardly changes a result."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,8 @@ class EqualRows:
     Attributes
     ----------
     groups : ndarray of shape (n,), int64
-        Number of the set of each row; sets are numbered by their first rows. A row without an equal one is a set, too.
+        Number of the set of each row, in the order of the first rows of the sets. A row without an equal row is a set
+        of its own.
     by_chance : bool
         Whether few different values explain the equal rows, so that they need not be copies.
     """
@@ -63,11 +64,11 @@ class EqualRows:
 
 
 class CopiesWarning(UserWarning):
-    """Rows are judged by a machine that has learnt from copies of them."""
+    """Warning that some rows are judged by a machine that was trained on copies of them."""
 
 
 def warn_of_copies(rows: Any, splits: Sequence[tuple[Any, Any]] | None = None, stacklevel: int = 3) -> None:
-    """Warn if `WORTH_A_WARNING` of the rows or more are judged after an equal row was learnt from.
+    """Warn if a share of at least `WORTH_A_WARNING` of the rows is judged by a machine trained on an equal row.
 
     Parameters
     ----------
@@ -112,14 +113,15 @@ def equal_rows(rows: Any) -> EqualRows:
     -----
     Rows count as copies if one of the following holds.
 
-    - At least half of the rows are different. To keep equal ones together then costs nothing, copies or not.
-    - For each column, rows that are equal in all others are equal in this one far more often than two rows drawn at
-      random are: chance explains less than half of the equal pairs. Values that are few and drawn for each column
-      would give many rows that differ in one column only.
-    - The sets are more even in size than draws make them, from equally frequent rows (Poisson counts, without those
-      of 0; other frequencies make them less even). Every row was written three times, say.
+    - At least half of the rows are distinct. Equal rows can then be kept together at no cost, whether they are copies
+      or not.
+    - For each column, rows that are equal in all other columns are equal in this one far more often than two random
+      rows: chance explains less than half of the equal pairs. If columns of few values were independent, many rows
+      would differ in one column only.
+    - The sizes of the sets vary less than in random draws of equally frequent rows (Poisson counts without 0). Draws of
+      rows with unequal frequencies vary even more. An example is a table in which every row was written three times.
 
-    A table that is written several times over is examined as it was before that.
+    If the whole table was repeated, it is examined without the repetition.
 
     Costs O(n p + n log n), and O(n log n) more for each of up to `MAX_EXAMINED` columns if rows are equal.
     """
@@ -177,7 +179,7 @@ def _texts(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _hashed_columns(table: Table) -> Iterator[HASHED]:
-    """Yield a number for each cell of a column: equal for equal cells, and drawn anew for each column."""
+    """Yield the hashes of the cells of each column: equal for equal cells of a column, different between columns."""
     for place, column in enumerate(table.columns):
         if column.dtype == object:
             codes: dict[Any, int] = {}
@@ -213,7 +215,7 @@ def _sums(block: sparse.csr_array) -> HASHED:
 
 
 def numbered(values: npt.NDArray[Any]) -> IndexArray:
-    """Return for each value its number among the different ones, in the order of first occurrence."""
+    """Return the index of each value in the list of distinct values, which has the order of their first occurrence."""
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     rank = np.empty(first.size, dtype=np.int64)
     rank[np.argsort(first, kind="stable")] = np.arange(first.size)
@@ -221,7 +223,7 @@ def numbered(values: npt.NDArray[Any]) -> IndexArray:
 
 
 def _require_equal(table: Table, groups: IndexArray) -> None:
-    """Give a row that differs from the first of its set (two sums of hashes agree by chance) a set of its own."""
+    """Move each row that differs from the first row of its set (equal hashes by chance) to a set of its own."""
     first = np.zeros(int(groups.max()) + 1, dtype=np.int64)
     first[groups[::-1]] = np.arange(groups.size)[::-1]
     others = np.flatnonzero(first[groups] != np.arange(groups.size))
@@ -243,7 +245,7 @@ def _equal_pairs(hashed: HASHED) -> float:
 
 
 def _lacks_near_misses(whole: HASHED, columns: list[HASHED], block: sparse.csr_array | None) -> bool:
-    """Return whether rows that are equal in all columns but one are nearly always equal in this one, too."""
+    """Return whether rows that are equal in all columns except one are mostly equal in this one, too."""
     every = list(columns)
     if block is not None:
         by_column = block.tocsc()
@@ -268,7 +270,7 @@ def _lacks_near_misses(whole: HASHED, columns: list[HASHED], block: sparse.csr_a
 def _rows_of_one_writing(groups: IndexArray, counts: IndexArray) -> IndexArray:
     """Return the rows of the table without its repetition, if the sizes of all sets have a common divisor."""
     times = int(np.gcd.reduce(counts))
-    if times == 1 or counts.size * np.log(times) < -np.log(SURPRISE):  # a divisor of all sizes by chance
+    if times == 1 or counts.size * np.log(times) < -np.log(SURPRISE):  # chance explains the common divisor
         return np.arange(groups.size)
     order = np.argsort(groups, kind="stable")
     place = np.arange(groups.size) - (np.cumsum(counts) - counts)[groups[order]]
@@ -276,7 +278,7 @@ def _rows_of_one_writing(groups: IndexArray, counts: IndexArray) -> IndexArray:
 
 
 def _too_even(counts: IndexArray) -> bool:
-    """Return whether the sizes of the sets differ less than those of draws from equally frequent rows."""
+    """Return whether the sizes of the sets vary less than in random draws of equally frequent rows."""
     mean = float(counts.mean())
     # Poisson counts of mean m, given that they are not 0, have mean m / (1 - exp(-m)).
     m = float(brentq(lambda m: m / -np.expm1(-m) - mean, 1e-9, mean))

@@ -1,4 +1,4 @@
-"""A table with a test part under seal, for any machine of scikit-learn's kind: one look, with its interval."""
+"""A table with a sealed test part, for any scikit-learn estimator: one clean estimate, with a confidence interval."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ LOSSES: dict[str, Loss] = {
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a look at the sealed rows said of one machine.
+    """The mean loss of one machine on the sealed rows, from one look: one opening of the seal.
 
     Attributes
     ----------
     loss : str
-        Whose mean it is: "zero_one" for a share of errors.
+        Name of the loss; "zero_one" gives the share of errors.
     interval : Interval
-        The mean loss, and where it may lie.
+        The mean loss and its confidence interval.
     n : int
-        Sealed rows.
+        Number of sealed rows.
     opening : Opening
-        The look: what for, when, and which one it was.
+        Purpose, time and number of the look.
     grouped : bool
-        Whether rows came in groups or were copies of others, so that the interval counts groups rather than rows.
+        Whether rows belong to groups or are copies of others. The interval then counts groups instead of rows.
     losses : ndarray of shape (n,)
         The loss of each sealed row.
     """
@@ -71,12 +71,12 @@ class Estimate:
 
     @property
     def clean(self) -> bool:
-        """Whether it is an estimate at all: nothing could have been chosen with knowledge of these rows."""
+        """Whether the rows had not been seen before, so that no choice could depend on them."""
         return self.opening.clean
 
     @property
     def look(self) -> str:
-        """Which look it was, and what for."""
+        """Number and purpose of the look, as text."""
         return f"look number {self.opening.number} ({self.opening.purpose})"
 
     def __str__(self) -> str:
@@ -90,10 +90,10 @@ class Estimate:
 
 
 class SealedSplit:
-    """A table whose test part is under seal: it gives one clean estimate, and remembers every later look.
+    """A table with a sealed test part. It gives one clean estimate, and records every look: every opening of the seal.
 
     `X_rest` and `y_rest` are free to use, for search, cross-validation, comparison and training. The sealed rows are
-    not handed out; `open` lets a fitted machine predict them, and says how good the predictions are.
+    not returned. `open` lets a fitted machine predict them, and returns its loss with a confidence interval.
 
     Parameters
     ----------
@@ -103,19 +103,19 @@ class SealedSplit:
     test_size : float, default=0.25
         Share of the rows, or of the groups, to seal.
     stratify : bool, optional
-        Whether both parts shall have the same shares of classes. By default where there are no groups and y holds text,
-        booleans, integers, or two values only.
+        Whether both parts have the same shares of classes. The default is True if there are no groups and y holds
+        text, booleans, integers or two values only, else False.
     groups : array-like of shape (n,), optional
         Rows of one group (a patient, a day) are sealed together or not at all.
     seed : int, default=0
         The same seed seals the same rows.
     copies : {"together", "apart"}, default="together"
-        Equal rows are sealed together or not at all, unless there are so few different values that rows are equal by
-        chance (see `equal_rows` of `mercer.model_selection`): a copy among the free rows would give the answer away.
-        "apart" treats each row as one of its own.
+        With "together", equal rows are all sealed or all free, because a copy among the free rows makes the estimate
+        too good. Rows that are equal by chance, because there are few distinct values, are not kept together; see
+        `equal_rows` of `mercer.model_selection`. With "apart", equal rows may be separated.
     pairwise : bool, optional
-        Whether X holds kernel values of every row with every row, for ``kernel="precomputed"``: the columns of sealed
-        rows are then sealed too. By default where X is a symmetric matrix, which tables of features are not.
+        Whether X is a Gram matrix, for ``kernel="precomputed"``: the columns of sealed rows are then sealed too. The
+        default is True if X is a symmetric matrix, else False.
 
     Attributes
     ----------
@@ -133,15 +133,15 @@ class SealedSplit:
     Raises
     ------
     ValueError
-        If `y` or `groups` has another length than `X` or misses values; if `test_size` is no share, or leaves a side
-        without a class, or with fewer than two groups; if X is not square where `pairwise` is True.
+        If `y` or `groups` has another length than `X` or missing values. If `test_size` is not a share, or leaves a
+        part without a class or with fewer than two groups. If `pairwise` is True and X is not square.
 
     Notes
     -----
-    Differs from scikit-learn's `train_test_split`, which hands out the test rows: nothing then keeps count. The seal
-    is not a lock: the rows are still in your X.
+    Differs from scikit-learn's `train_test_split`, which returns the test rows, so that their uses are not counted. The
+    seal is not a lock: the rows are still in your X.
 
-    Pickling keeps the record.
+    A pickled `SealedSplit` keeps the record of its looks.
 
     Examples
     --------
@@ -194,7 +194,7 @@ class SealedSplit:
             raise ValueError(f"test_size must seal at least 2 rows, but {test_size:g} of {n} rows seals {self.n_test}.")
 
     def _parts(self, stratify: bool, test_size: float, seed: int) -> Split:
-        """The rows that are free, and those that are sealed."""
+        """Return the free rows and the sealed rows."""
         if self._groups is not None:
             return grouped_holdout(np.asarray(self._units), test_size, seed)
         codes = np.unique(self._y, return_inverse=True)[1] if stratify else np.zeros(len(self._y), dtype=np.int64)
@@ -241,7 +241,7 @@ class SealedSplit:
 
     @property
     def openings(self) -> tuple[Opening, ...]:
-        """Every look so far, the first one first."""
+        """Every look so far, in the order of time."""
         return self._seal.openings
 
     def open(
@@ -251,18 +251,18 @@ class SealedSplit:
         purpose: str = "final estimate",
         level: float = 0.95,
     ) -> Any:
-        """Have fitted machines predict the sealed rows, and return how well they did. It is recorded as one look.
+        """Let fitted machines predict the sealed rows, and return their losses. The call is recorded as one look.
 
         Parameters
         ----------
         *machines : estimator
-            Fitted, to `X_rest` or a part of it. Several are judged in one look; taking the best of them is a choice by
-            the sealed rows.
+            Machines fitted to `X_rest` or a part of it. Several machines are judged in one look. If you then take the
+            best of them, your choice depends on the sealed rows.
         loss : "zero_one", "squared", "absolute" or callable, optional
-            Of each row; a callable takes the truth and the predictions, and returns one number a row. By default
-            squared for regressors, else zero_one.
+            Loss of a row. A callable takes the truth and the predictions, and returns one number for each row. The
+            default is "squared" for regressors, else "zero_one".
         purpose : str, default="final estimate"
-            Kept in the record.
+            Purpose of the look, for the record.
         level : float, default=0.95
             Confidence of the interval.
 
@@ -274,20 +274,21 @@ class SealedSplit:
         Raises
         ------
         NotFittedError
-            If a machine is not fitted. The part stays sealed.
+            If a machine is not fitted. The test part stays sealed.
         TypeError
-            If there is no machine, or one cannot predict. The part stays sealed.
+            If there is no machine, or a machine cannot predict. The test part stays sealed.
         ValueError
-            If `loss` or `level` is unknown, a machine takes other columns, or its predictions are to equal `y` and
-            none of its classes is in `y`, before the look; if a loss is not one finite number a row.
+            If `loss` or `level` is invalid, if a machine was fitted to other columns, or if `loss` is "zero_one" and no
+            class of the machine occurs in `y`; the test part stays sealed. Also, after the look, if a loss is not one
+            finite number for each row.
 
         Notes
         -----
-        The interval of a share of errors is Wilson's; of other losses, and where rows come in groups, that of Student's
-        t for a ratio of means, over the groups (over the rows, if there are no groups).
+        A share of errors has Wilson's interval, if there are no groups. Other losses have the interval of Student's t
+        for a ratio of means over the groups, or over the rows if there are no groups.
 
-        A look that fails was a look: it is recorded before the prediction. The machines keep the record, as `seal_`,
-        and so do the model files that they are written to; it grows with later looks.
+        A look is recorded before the prediction, so a failed look counts too. The machines keep the record as the
+        attribute `seal_`, which includes later looks; model files store it as well.
 
         References
         ----------
@@ -321,11 +322,11 @@ class SealedSplit:
         return estimates[0] if len(estimates) == 1 else estimates
 
     def _takes_cut(self, machine: Any) -> bool:
-        """Whether a machine was fitted on columns of the free rows: it takes kernel values, or all X are such."""
+        """Whether a machine was fitted on a Gram matrix of the free rows: X is one, or the machine needs one."""
         return self._is_pairwise or bool(get_tags(machine).input_tags.pairwise)
 
     def _asked(self, machine: Any, rows: npt.NDArray[np.int64]) -> Any:
-        """The chosen rows as a fitted machine takes them."""
+        """Return the chosen rows, with the columns that a fitted machine takes."""
         return cut(self._X, rows, self.rest) if self._takes_cut(machine) else _safe_indexing(self._X, rows)
 
     def _checked(self, machine: Any) -> Any:
@@ -361,7 +362,7 @@ class SealedSplit:
         return machine
 
     def _require_a_class(self, machine: Any) -> None:
-        """Refuse a classifier whose every prediction would be an error, whatever it is."""
+        """Refuse a classifier that was trained on none of the classes of y: every prediction would be an error."""
         known = getattr(machine, "classes_", None)
         if known is None or np.ndim(known) != 1:
             return
@@ -383,7 +384,7 @@ def _rows(count: int, n_copies: int) -> str:
 
 
 def _is_symmetric(X: Any) -> bool:
-    """Whether X is a symmetric matrix of numbers: kernel values, distances, but no table of features."""
+    """Whether X is a symmetric matrix of numbers, such as kernel values or distances."""
     if not is_table(X) or np.shape(X)[0] != np.shape(X)[1]:
         return False
     matrix = X if sparse.issparse(X) else np.asarray(X)
@@ -394,12 +395,12 @@ def _is_symmetric(X: Any) -> bool:
 
 
 def _some(classes: list[Any]) -> str:
-    """Some classes, to tell of."""
+    """Return up to five classes as text, for a message."""
     return ", ".join(map(repr, classes[:5])) + (", ..." if classes[5:] else "")
 
 
 def _hand_record(machine: Any, seal: Seal) -> None:
-    """Give a machine the record of the part that it is judged by, and whatever machine it is made of."""
+    """Set `seal_`, the record of the sealed part, of a machine and of the machines that it contains."""
     machine.seal_ = seal
     for inner in (getattr(machine, "best_estimator_", None), getattr(machine, "steps", [(None, None)])[-1][1]):
         if hasattr(inner, "fit"):
@@ -407,7 +408,7 @@ def _hand_record(machine: Any, seal: Seal) -> None:
 
 
 def _holds_classes(y: npt.NDArray[Any]) -> bool:
-    """Whether these are classes rather than numbers, as far as can be told."""
+    """Whether y probably holds classes rather than numbers."""
     kinds = ("binary",) if y.dtype.kind == "f" else ("binary", "multiclass")
     return type_of_target(y) in kinds
 

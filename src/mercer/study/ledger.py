@@ -1,4 +1,7 @@
-"""Looks at the rows of a table, counted across runs: each study adds a line to a file before it opens the seal."""
+"""The ledger: a file that counts looks (openings of the seal) at the rows of a table, across runs.
+
+Each study adds a line to the ledger before it opens the seal.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from mercer.study.fingerprint import Fingerprint, RowHashes
 from mercer.tables import Table, TableError
 
 LEDGER = "mercer-looks.jsonl"
-"""Name of the ledger in the folder of a study, and of the one beside this folder."""
+"""Name of the ledger in the folder of a study, and of the ledger in its parent folder."""
 
 MODEL = "model.mercer"
 REPORT = "report.html"
@@ -30,7 +33,7 @@ _ONE_LOOK = timedelta(seconds=1)  # a model file records the opening of the seal
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """One look at sealed rows, as the ledger has it.
+    """One look at sealed rows: a line of the ledger.
 
     Attributes
     ----------
@@ -39,13 +42,13 @@ class Look:
         Name of the table's file.
     target : str
     seed : int
-        Of the split.
+        Seed of the split.
     split : str
         Hash of the sealed rows.
     answers : int
         Hash of the target's cells.
     fingerprint : Fingerprint
-        Of the table.
+        Fingerprint of the table.
     """
 
     time: datetime
@@ -63,7 +66,7 @@ class Look:
 
     @classmethod
     def read(cls, line: str) -> Look:
-        """Return the look of a line; ValueError, TypeError or KeyError for a line that holds none."""
+        """Return the look that a line holds; raise ValueError, TypeError or KeyError if the line is not valid."""
         entry = json.loads(line)
         time = datetime.fromisoformat(entry["time"]).astimezone(UTC)
         source, target, split = str(entry["source"]), str(entry["target"]), str(entry["split"])
@@ -74,9 +77,9 @@ class Look:
 class Looks:
     """The looks at the rows of a table so far, and the record of the next one.
 
-    A look is found again if most of its rows are in the table, whatever their order and the names of the columns, or if
-    most columns hold the same cells. The split plays no part: another seed does not make rows new. A look that asked
-    for another column of the table does not count.
+    An earlier look counts if most of its rows are in the table, or if most columns hold the same cells. The order of
+    the rows, the names of the columns and the seed of the split do not matter. A look whose target was another column
+    of the table does not count.
 
     Parameters
     ----------
@@ -86,14 +89,15 @@ class Looks:
     source : str
         Name of the table's file.
     folder : Path
-        Where the study is written. Its ledger, and the one beside it, get the line of the next look.
+        Folder of the study. The ledgers in it and in its parent folder get the line of the next look.
     others : iterable of Path
-        Folders whose ledgers are read as well. Model files in them count as looks, where the ledger is gone.
+        More folders whose ledgers are read. If such a folder has no ledger, the looks that its model file records
+        count.
 
     Attributes
     ----------
     earlier : tuple of Opening
-        The earlier looks, the first one first.
+        The earlier looks, in the order of time.
     """
 
     def __init__(self, table: Table, target: str, *, source: str, folder: Path, others: Iterable[Path] = ()) -> None:
@@ -108,19 +112,19 @@ class Looks:
 
     @property
     def earlier(self) -> tuple[Opening, ...]:
-        """The earlier looks, the first one first."""
+        """The earlier looks, in the order of time."""
         return self._openings(None)
 
     def record(self, sealed: SealedTest, rows: np.ndarray, seed: int) -> None:
-        """Add a line to the ledger, and the earlier looks to the record of the seal, which is about to be opened.
+        """Add a line to the ledger, and the earlier looks to the record of the seal. Call it just before the opening.
 
         Parameters
         ----------
         sealed : SealedTest
         rows : ndarray of int64
-            The rows of the table that are sealed or free, in the order in which the seal counts them.
+            The rows of the table that are sealed or free, in the order in which the seal numbers them.
         seed : int
-            Of the split.
+            Seed of the split.
 
         Raises
         ------
@@ -130,7 +134,7 @@ class Looks:
         Warns
         -----
         UserWarning
-            If the one beside this folder cannot be written.
+            If the ledger in the parent folder cannot be written.
         """
         splits: list[str] = []
         sealed.check(lambda test: splits.append(self._hashes.of_rows(rows[test])))
@@ -168,12 +172,12 @@ class Looks:
 
 
 def free_folder(folder: Path) -> Path:
-    """Return the folder if no study lies there, else the first of name-2, name-3, ... without one."""
+    """Return the first of the folder, name-2, name-3, ... that holds no study."""
     return next(one for one in chain([folder], _numbered(folder)) if not holds_study(one))
 
 
 def earlier_folders(folder: Path) -> list[Path]:
-    """Return the folder and name-2, name-3, ..., as far as studies lie there."""
+    """Return the folder, name-2, name-3, ..., as long as they hold studies."""
     return list(takewhile(holds_study, chain([folder], _numbered(folder))))
 
 
@@ -192,14 +196,14 @@ def _append(path: Path, look: Look) -> None:
     with open(path, "ab+", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
-        torn = file.read() not in (b"", b"\n")  # a line that a full disk or a power failure cut short
+        torn = file.read() not in (b"", b"\n")  # a full disk or a power failure cut the last line short
         line = b"\n" * torn + look.line().encode() + b"\n"
         if file.write(line) < len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
 def _read(paths: Iterable[Path]) -> list[Look]:
-    """Return the looks of ledgers, each once."""
+    """Return the looks of several ledgers, without duplicates."""
     looks: dict[str, Look] = {}
     for path in paths:
         try:

@@ -52,11 +52,12 @@ SVM = "support vector machine"
 
 @dataclass(frozen=True, eq=False)
 class Contender:
-    """One machine of the comparison: how it was set, and what it scored under the common protocol.
+    """One machine of the comparison: its setting, and its scores under the common protocol.
 
-    `cv` is the cross-validated figure of merit of the chosen setting (that of the best of several, so a little too
-    high), `train` and `test` hold all figures: an `Evaluation` of classes, or `Deviations` of numbers.
-    `search_seconds` is what choosing its setting took, `fit_seconds` the final fit on all rows that are not sealed.
+    `cv` is the cross-validated score of the chosen setting. It is a little too good, because this setting is the best
+    of several. `train` and `test` hold all scores: an `Evaluation` for classes, or `Deviations` for numbers.
+    `search_seconds` is the time of the choice of its setting. `fit_seconds` is the time of the final fit, on all rows
+    that are not sealed.
     """
 
     name: str
@@ -71,39 +72,39 @@ class Contender:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Everything that a study found out, as values.
+    """The results of a study.
 
     Attributes
     ----------
     target : str
     column_choice : ColumnChoice
-        Which rows and columns were used, and why not the others.
+        The rows and columns that were used, and the reasons why others were not.
     examination : Examination
-        What the rows that are not sealed look like. No choice depends on it.
+        Findings about the rows that are not sealed. No choice depends on them.
     arranged : Arranged
-        Which rows were kept together: copies, groups, or the order of time.
+        How rows were split: copies or groups were kept together, or rows were split in the order of time.
     n_folds, test_size, seed
-        The protocol.
+        The parameters of the splits.
     search : SearchResult
-        Every cell of the search.
+        The results of the search: one for each cell, a combination of kernel, gamma, C and epsilon.
     model : Model
         The chosen machine, refitted on all rows that are not sealed.
     goal : Goal
-        What was learnt, and how answers are judged.
+        The kind of prediction, and how predictions are judged.
     contenders : tuple of Contender
-        The support vector machine first, then logistic or ridge regression, nearest neighbours, and the same answer for
-        all.
+        The support vector machine first, then logistic or ridge regression, nearest neighbours, and a constant
+        prediction.
     test_rows : ndarray of int64
-        The sealed rows, as the table numbers them.
+        Indices of the sealed rows in the table.
     sealed : SealedTest
         The test part. It has been opened once; opening it again is recorded.
     opening : Opening
-        The opening that the test figures come from.
+        The opening of the seal that gave the test figures.
     seconds : dict
         Wall-clock time of each stage.
     started : datetime
     versions : dict
-        Of the programs involved.
+        Versions of Python and of the packages used.
     """
 
     target: str
@@ -135,7 +136,7 @@ class Study:
         return self.model.certificate
 
     def against(self, other: Contender) -> Any:
-        """The support vector machine and another contender on the same test rows: a `PairedTest` or an `Interval`."""
+        """Compare the support vector machine with another contender on the test rows; see `Goal.compare`."""
         return self.goal.compare(self.svm.test, other.test)
 
     def __repr__(self) -> str:
@@ -167,16 +168,16 @@ def study(
 ) -> Study:
     """Find, certify and honestly evaluate a support vector machine for a table.
 
-    A test part is sealed first. On the rest, kernel, gamma and C (and for numbers epsilon) are chosen by
-    cross-validation, with everything that is learnt from data (imputation, scaling, levels, the target's scale) learnt
-    inside the folds; the winner is refitted and certified, and logistic regression (for numbers ridge regression) and
-    nearest neighbours go through the same folds. Then the seal is opened, once, for all.
+    First, a test part is sealed. On the other rows, kernel, gamma and C (and epsilon for numbers) are chosen by
+    cross-validation. Everything that is learnt from data (imputation, scaling, levels, the target's scale) is learnt
+    inside the folds. The best machine is then fitted again on all these rows and certified. Logistic regression (ridge
+    regression for numbers) and nearest neighbours are chosen on the same folds. Finally, the seal is opened once, for
+    all machines.
 
-    What is known of the sealed rows before: that they exist, which columns the table has, and their targets, by which
-    the classes are named and the split is stratified (for numbers by ranges of them; they are refused where they are
-    one number in all rows but one, which nothing can be judged by). Besides, their cells are checked
-    for whether they can be used at all, and a table with one that cannot is refused at the start. Nothing else about
-    them has a part in any choice.
+    Before that, only this is used of the sealed rows: their number, the names of the columns, and their targets, which
+    name the classes and stratify the split (by ranges, if targets are numbers). Two checks also read them. Sealed
+    targets that are numbers are refused if all of them, except at most one, are equal. A table is refused if a sealed
+    row has a cell that cannot be used. No choice depends on anything else in the sealed rows.
 
     Parameters
     ----------
@@ -307,14 +308,14 @@ def study(
 
 
 def _goal(truth: Truth, asked: np.ndarray) -> Goal:
-    """What is to be learnt of rows that are not sealed, of which those in `asked` are in the folds."""
+    """Return the goal for the rows that are not sealed; `asked` are the rows that the folds predict."""
     if isinstance(truth, Labels):
         return ToClassify(truth.names, len(asked))
     return ToEstimate(truth.target, truth.values[asked])
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that numbers may depend on."""
+    """Return the versions of Python and of the packages that results may depend on."""
     packages = {"mercer": mercer, "numpy": np, "scipy": scipy, "scikit-learn": sklearn}
     return {"python": platform.python_version()} | {name: package.__version__ for name, package in packages.items()}
 
@@ -326,7 +327,10 @@ def _searched(
     max_seconds: float | None,
     progress: Callable[[StageProgress], None] | None,
 ) -> SearchResult:
-    """The search. A first Ctrl-C ends it with what it has found, a second one the study."""
+    """Search, and return the result.
+
+    A first Ctrl-C ends the search, and the cells that are finished count. A second Ctrl-C ends the study.
+    """
     interruption = solvers.Interruption()
     found = search(folds, goal, sizes=plan.sizes, max_seconds=max_seconds, interruption=interruption, progress=progress)
     if interruption.insisted:
@@ -337,9 +341,10 @@ def _searched(
 def _refit(
     goal: Goal, training: TrainingSet, found: SearchResult, tol: float, tell: Callable[[StageProgress], None]
 ) -> Model:
-    """The best cell's machine on all rows that are not sealed, certified.
+    """Return the best cell's machine, fitted to all rows that are not sealed, with its certificate.
 
-    A first Ctrl-C ends the fit, and the certificate says how far it got; one that follows another ends the study.
+    A first Ctrl-C ends the fit early; the certificate then says how far it is from the optimum. A second Ctrl-C ends
+    the study, even if the first one ended the search.
     """
     tell(StageProgress("final fit"))
     best, keep = found.best, CachePolicy.NON_NATIVE if training.prediction_kind.n_parts > 1 else CachePolicy.NONE
@@ -356,7 +361,7 @@ def _refit(
 
 @dataclass(frozen=True)
 class _Trained:
-    """A machine ready to be judged."""
+    """A trained machine, before it is judged."""
 
     name: str
     setting: str
@@ -366,7 +371,7 @@ class _Trained:
     answer: Callable[[Table], Answer]
 
     def judged(self, goal: Goal, train: Any, test: Any) -> Contender:
-        """The contender that it is, with its figures."""
+        """Return the contender of this machine, with its scores."""
         cv, seconds = goal.figure(sum(self.errors)), (self.search_seconds, self.fit_seconds)
         return Contender(self.name, self.setting, self.errors, cv, train, test, *seconds)
 
@@ -380,7 +385,7 @@ def _trained_svm(goal: Goal, found: SearchResult, model: Model, fit_seconds: flo
 
 
 def _trained_other(goal: Goal, chosen: Chosen, encoder: TableEncoder, rest: Table, truth: np.ndarray) -> _Trained:
-    """A machine of scikit-learn on the same encoding, or the same answer for all where there is no estimator."""
+    """Return a scikit-learn machine trained on the same encoding, or a constant prediction if there is no estimator."""
     start = time.perf_counter()
     estimator = chosen.estimator
     if estimator is not None:
@@ -402,7 +407,7 @@ def _opened(
     goal: Goal,
     trained: Sequence[_Trained],
 ) -> tuple[tuple[Contender, ...], np.ndarray, Opening]:
-    """All machines judged on either side of the seal, which is opened once; the table's sealed rows; the opening."""
+    """Open the seal once and judge all machines; return the contenders, the table's sealed rows and the opening."""
 
     def judged(rows: np.ndarray) -> list[Any]:
         part, true = used.take(rows), column_choice.truth.values[rows]

@@ -1,8 +1,8 @@
 """Rounds of the search on a large table: all candidates on few rows, fewer candidates on more rows.
 
-A fit of n rows takes a time that grows faster than n, and a poor candidate shows itself on few rows. So every kernel
-and every C is judged first on a part of the training rows; only candidates that may still be best are judged on more.
-The rows to predict are those of the whole fold in every round.
+The time of a fit grows faster than its number of rows, and few rows suffice to recognise a poor candidate. So every
+kernel and every C is judged first on a part of the training rows. Only candidates that may still be the best are judged
+on more rows. Every round predicts all validation rows of the fold.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ WHOLE_ROWS = 2000
 """Training rows of a fold up to which every candidate is judged on all of them."""
 
 GROWTH = 4
-"""Rows of a round, as a multiple of those of the round before."""
+"""Factor by which the number of training rows grows from one round to the next."""
 
-_KEPT = 3  # a third of the candidates goes on at most
-_FEWEST_KEPT = 3
-_FEWEST_OF_A_CLASS = 4  # training rows
+_KEPT = 3  # divisor; at most a third of the candidates goes on to the next round
+_FEWEST_KEPT = 3  # candidates; the limit of a round is never lower
+_FEWEST_OF_A_CLASS = 4  # training rows; a class keeps at least this number, if it has them
 _LEVEL = 0.05  # significance level at which a candidate is dropped for being worse than the best one
 
 
@@ -44,19 +44,19 @@ def round_sizes(n_rows: int, first: int = WHOLE_ROWS) -> tuple[int, ...]:
 
 
 def n_kept(n_candidates: int, place: int) -> int:
-    """Return how many of the candidates the round at this place (from 0) has at most."""
+    """Return the largest number of candidates in a round; `place` is the number of the round, from 0."""
     return max(min(_FEWEST_KEPT, n_candidates), math.ceil(n_candidates / _KEPT**place))
 
 
 def thinned(fold: Fold, n_rows: int) -> Fold:
-    """Return the fold with about this number of its training rows, always the same ones.
+    """Return the fold with about `n_rows` of its training rows. The choice is the same in every call.
 
-    They are spread evenly over the classes, or over the values of the target. Each class keeps at least four rows, if
-    it has them.
+    The rows are spread evenly over the classes, or over the values of the target. Each class keeps at least four rows,
+    if it has them.
     """
     if n_rows >= len(fold.train):
         return fold
-    rows = np.random.default_rng(0).permutation(fold.train)  # rows that are neighbours in a table may be alike
+    rows = np.random.default_rng(0).permutation(fold.train)  # neighbouring rows of a table may be similar
     rows = rows[np.argsort(fold.truth[rows], kind="stable")]
     is_kept = np.zeros(len(rows), dtype=np.bool_)
     is_kept[(2 * np.arange(n_rows) + 1) * len(rows) // (2 * n_rows)] = True
@@ -70,8 +70,8 @@ def thinned(fold: Fold, n_rows: int) -> Fold:
 def survivors(cells: Sequence[Cell], folds: Sequence[Fold], most: int, *, every_kernel: bool) -> list[Cell]:
     """Return the cells of a round that go on to the next one, the best first.
 
-    A cell is dropped if it is significantly worse than the best one, or if `most` others are better. With
-    `every_kernel` the best cell of each kernel stays: a flexible kernel may need more rows to be the best.
+    A cell is dropped if it is significantly worse than the best cell, or if at least `most` other cells are better.
+    With `every_kernel`, the best cell of each kernel is kept: a flexible kernel may need more rows to be the best.
     """
     ranked = sorted(cells, key=lambda cell: cell.rank)
     sizes = np.array([len(fold.validation) for fold in folds])
@@ -87,16 +87,19 @@ def survivors(cells: Sequence[Cell], folds: Sequence[Fold], most: int, *, every_
 
 
 def rows_in_time(n_rows: int, following: int, seconds_needed: float, seconds_left: float) -> int:
-    """Return how many rows the next round has: `following`, or fewer if time is short, but twice `n_rows`.
+    """Return the training rows of a fold in the next round: `following`, or fewer if time is short.
+
+    The number is at least twice `n_rows`, unless `following` is smaller.
 
     Parameters
     ----------
     n_rows : int
         Training rows of a fold in the last round.
     following : int
-        Training rows of a fold in the round that comes next.
+        Training rows of a fold that are planned for the next round.
     seconds_needed : float
-        Time that the last round took for the candidates that go on. It grows with the square of the rows.
+        Time that the last round took for the candidates that go on. The time is assumed to grow with the square of the
+        number of rows.
     seconds_left : float
     """
     factor = math.sqrt(seconds_left / seconds_needed) if seconds_needed > 0.0 else math.inf

@@ -1,4 +1,4 @@
-"""The first step of a study: a part of the rows is sealed, and columns are chosen by the others."""
+"""The first step of a study: a part of the rows is sealed, and columns are chosen by the other rows."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ def seal_rows(
 ) -> tuple[SealedTest, Arranged, ColumnChoice]:
     """Return the seal over the rows that are used, their arrangement, and the columns and rows that are used.
 
-    Which rows are copies depends on the columns used, these on the rows that are not sealed, and those on which rows
-    are copies. So this is repeated without the columns that turn out not to be used, until no row has a copy across
-    the seal.
+    Copies are rows that are equal in all columns that are used, and they are kept on one side of the seal. The columns,
+    however, are chosen by the rows that are not sealed. So rows are first sealed with all columns that may be used. If
+    some of these are then not chosen, rows are sealed again without them, until all are chosen. No row then has a copy
+    on the other side of the seal.
 
     Raises
     ------
@@ -91,7 +92,7 @@ def seal_rows(
 def _sealed(
     truth: Truth, arranged: Arranged, are_numbers: bool, test_size: float, n_folds: int, seed: int
 ) -> SealedTest:
-    """A part of the rows under seal; TableError if either part is too small."""
+    """Seal a part of the rows; raise TableError if one of the two parts is too small."""
     strata = arranged.strata(truth, rows_enough(test_size, n_folds))
     if isinstance(arranged.arrangement, InTime):
         check_row_count(len(truth.rows), test_size, n_folds)
@@ -110,7 +111,7 @@ def _sealed(
 
 
 def _counted(message: str, arranged: Arranged) -> str:
-    """Say what is counted, where groups of rows are."""
+    """Return the message with a note that groups of rows are counted instead of rows."""
     if arranged.groups is None:
         return f"{message}, where rows that are equal in all columns used count once"
     also = ", and rows that are equal in all columns used, too" if arranged.keeps_copies else ""
@@ -123,7 +124,7 @@ def folds_of(arranged: Arranged, truth: Truth, n_folds: int, seed: int) -> list[
     Raises
     ------
     TableError
-        If the rows that a fold learns from lack a class.
+        If the training rows of a fold lack a class.
     """
     splits = arranged.arrangement.folds(arranged.strata(truth, n_folds), n_folds, seed)
     for train, _ in splits:
@@ -140,18 +141,18 @@ _FEW_PARTS = "take fewer folds or another seed or test_size, or leave out or mer
 
 
 def _lacking(truth: Labels, rows: np.ndarray) -> str | None:
-    """A class of which there are no such rows."""
+    """Return the name of a class that does not occur in these rows, or None."""
     counts = np.bincount(truth.codes[rows], minlength=len(truth.names))
     return truth.names[int(counts.argmin())] if counts.min() == 0 else None
 
 
 def _by(arranged: Arranged) -> str:
-    """What rows are split by, in words."""
+    """Return, in words, what the rows are split by."""
     return "in time" if arranged.time is not None else "of groups" if arranged.groups is not None else "of copies"
 
 
 def _check_both_sides(sealed: SealedTest, truth: Truth, n_folds: int, cause: str) -> None:
-    """Raise a TableError if too few rows are on either side of the seal."""
+    """Raise a TableError if the sealed rows or the other rows are too few."""
     hint = _TOO_FEW_COMPLETE if cause.startswith("missing") else _FEW_PARTS
     if not isinstance(truth, Labels):
         if len(sealed.rest) < MIN_ROWS_A_FOLD * n_folds or sealed.n_test < MIN_TEST_ROWS:

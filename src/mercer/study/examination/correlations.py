@@ -1,4 +1,4 @@
-"""Pairs of columns that say nearly the same."""
+"""Pairs of columns that hold nearly the same information."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from mercer.study.examination.finding import Finding, Kind, Weight
 from mercer.study.examination.rows import Column
 
 CORRELATED = 0.95
-"""Smallest rank correlation, up to its sign, at which two columns say nearly the same."""
+"""Smallest absolute rank correlation at which two columns hold nearly the same information."""
 
 MAX_COLUMNS = 3_000
-"""Columns of numbers; a correlation matrix of more takes too long, and nobody reads their pairs."""
+"""Largest number of numeric columns that are compared; with more, the correlation matrix takes too long."""
 
 MAX_NAMED = 4  # pairs
 
 
 def correlations(columns: list[Column]) -> list[Finding]:
-    """Return what there is to say about pairs of columns: numbers by rank correlation, texts by their levels."""
+    """Return a finding about redundant pairs of columns: numbers are compared by rank correlation, texts by levels."""
     columns = [column for column in columns if column.n_levels > 1]
     pairs = _numbers([one for one in columns if one.numbers is not None])
     pairs += _texts([one for one in columns if one.numbers is None])
@@ -62,7 +62,7 @@ def _standardised_ranks(column: Column) -> npt.NDArray[np.float64]:
 
 
 def _texts(columns: list[Column]) -> list[tuple[str, str, float]]:
-    """Pairs whose levels stand for each other: as many pairs of levels occur as there are levels."""
+    """Return the pairs of text columns whose levels correspond one to one: each occurs with one other level only."""
     found = []
     for i, one in enumerate(columns):
         for other in columns[i + 1 :]:
