@@ -932,7 +932,7 @@ def test_a_study_of_a_file_whose_name_is_not_utf_8(mercer, tmp_path):
     mixed_frame(60).drop(columns=["row", "unit"]).to_csv(tmp_path / name, index=False)
     assert mercer("study", name, "--target", "outcome", "--folds", "2", "--max-seconds", "3")[0] == 0
     folder = tmp_path / os.fsdecode(b"\xff\xfe-study")
-    assert sorted(os.listdir(folder)) == ["model.mercer", "report.html"]
+    assert sorted(os.listdir(folder)) == ["mercer-looks.jsonl", "model.mercer", "report.html"]
     assert "\\xff\\xfe.csv" in (folder / "report.html").read_text(encoding="utf-8")
 
 

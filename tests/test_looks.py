@@ -128,9 +128,9 @@ def test_the_share_of_common_rows_is_estimated_from_a_sample():
     assert small.share_in(one) == 1.0
 
 
-def looks_at(frame, folder, target="kind", **options):
+def looks_at(frame, folder, target="kind", source="t.csv", **options):
     folder.mkdir(exist_ok=True, parents=True)
-    return Looks(as_table(frame), target, source="t.csv", folder=folder, **options)
+    return Looks(as_table(frame), target, source=source, folder=folder, **options)
 
 
 def record(looks, n, seed=0):
@@ -160,6 +160,13 @@ def test_a_look_for_another_column_does_not_count(tmp_path):
     assert len(looks_at(frame, tmp_path / "s", target="pay").earlier) == 1
     assert len(looks_at(frame.rename(columns={"pay": "wage"}), tmp_path / "s", target="wage").earlier) == 1
     assert len(looks_at(frame.assign(copy=frame["pay"]), tmp_path / "s", target="copy").earlier) == 1
+
+
+def test_a_file_name_that_is_not_utf_8_is_spelt_out(tmp_path):
+    frame, name = three_classes(60), os.fsdecode(b"\xff.csv")
+    record(looks_at(frame, tmp_path / "s", source=name), 60)
+    (earlier,) = looks_at(frame, tmp_path / "s", source=name).earlier
+    assert earlier.purpose == "study of \\xff.csv, seed 0"
 
 
 def test_a_model_file_counts_where_the_ledger_is_gone(tmp_path):

@@ -102,7 +102,9 @@ class Looks:
 
     def __init__(self, table: Table, target: str, *, source: str, folder: Path, others: Iterable[Path] = ()) -> None:
         table[target]  # raises a TableError if there is no such column
-        self._source, self._target, self._folder = source, target, folder
+        # Bytes of a file name that are not UTF-8 are spelt out, because a model file holds text in UTF-8.
+        self._source = source.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        self._target, self._folder = target, folder
         self._hashes = RowHashes.of(table)
         self._fingerprint = self._hashes.fingerprint()
         folders = _distinct([folder, *others])
