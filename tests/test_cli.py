@@ -61,8 +61,9 @@ def table(tmp_path):
 
 
 IMPUTED = (
-    "There are missing values in 'age' (5), 'site' (5): they were filled in with the column's median or most frequent "
-    "value, learnt on training rows; --missing drop leaves out 10 of 120 rows instead, --missing error refuses them"
+    "There are missing values in 'age' (5), 'site' (5): they were filled in with what is usual in the column "
+    "(median, most frequent value), learnt on training rows; --missing drop leaves out 10 of 120 rows instead, "
+    "--missing error refuses them"
 )
 
 
@@ -261,26 +262,32 @@ def test_rows_without_a_target_cause_a_warning(mercer, tmp_path):
         assert err.startswith(warning)
 
 
-def test_columns_of_dates_are_left_out_with_a_warning(mercer, tmp_path):
-    frame = mixed_frame(80).assign(seen=[f"2021-{1 + k % 12:02d}-{1 + k % 28:02d}" for k in range(80)])
-    frame.loc[3, "seen"] = None
+def test_what_columns_hold_is_said_and_can_be_changed(mercer, tmp_path):
+    frame = mixed_frame(80).assign(seen=[f"{1 + k % 12}/{1 + k % 12}/2021" for k in range(80)], code=np.arange(80) % 4)
+    frame.loc[3, "seen"] = "3/4/2021"
     frame.to_csv(tmp_path / "t.csv", index=False)
-    warning = (
-        "warning: column 'seen' was left out: looks like dates; derive numbers from it, such as year or month, or say "
-        "--keep seen to take its values as categories\n"
-    )
-    status, out, err = mercer("study", "t.csv", "--target", "outcome", "--folds", "2", "--out", "s")
-    assert status == 0
-    assert err.startswith(warning)
-    caution = (
-        "What the dates in 'seen' may tell was not used; numbers derived from them, such as year or month, can be."
-    )
-    assert caution in " ".join(out.split())
-    report = html.unescape((tmp_path / "s" / "report.html").read_text())
-    assert caution in report
-    assert "<strong>seen</strong>: looks like dates" in report
+    held = "Column 'seen' holds dates: parts of them are used, such as year and weekday"
+    read = "Column 'seen' holds dates such as '3/4/2021', which were read with the month first"
     status, _, err = mercer("fit", "t.csv", "--target", "outcome", "--out", "m")
-    assert (status, err.count("'seen'")) == (0, 1)
+    assert status == 0
+    assert f"note: {held}; --categorical seen takes its values for categories, --drop seen leaves it out\n" in err
+    assert f"note: {read}; --date-order dmy reads them the other way\n" in err
+    assert mercer("verify", "m", "t.csv")[0] == 0
+    status, out, _ = mercer(
+        "study", "t.csv", "--target", "outcome", "--folds", "2", "--out", "s", "--date-order", "dmy"
+    )
+    assert status == 0
+    assert held in " ".join(out.split())
+    assert read not in " ".join(out.split())
+    report = html.unescape((tmp_path / "s" / "report.html").read_text())
+    assert held in report
+    assert "parts: days, " in report
+    fit = ("fit", "t.csv", "--target", "outcome", "--out", "m", "--max-levels", "5")
+    status, _, err = mercer(*fit, "--categorical", "seen", "--categorical", "code")
+    assert status == 0
+    assert "note: Column 'seen' holds many different values (13): the 5 most frequent have an indicator each" in err
+    assert {"code=0", "code=1"} <= set(load_model(tmp_path / "m").encoder.feature_names_)
+    assert mercer("verify", "m", "t.csv")[0] == 0
 
 
 def test_a_machine_that_is_not_optimal_says_what_to_do_on_the_command_line(mercer, table):

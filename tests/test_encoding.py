@@ -41,19 +41,33 @@ def test_numbers_are_imputed_by_the_median_and_standardised():
 
 
 def test_text_becomes_indicators_most_frequent_first():
-    encoder = TableEncoder(missing="impute").fit(table_of(t=text("b", "a", "b", None, "c")))
+    encoder = TableEncoder(missing="impute").fit(table_of(t=text("b", "a", "b", *"b" * 20, None, "c")))
     assert encoder.feature_names_ == ("t=b", "t=a", "t=c")
     new = encoder.transform(table_of(t=text("c", None, "never seen", "a")))
     np.testing.assert_array_equal(new, [[0, 0, 1], [1, 0, 0], [0, 0, 0], [0, 1, 0]])
 
 
-def test_rare_levels_of_a_column_with_many_levels_have_no_indicator():
+def test_each_of_many_levels_has_an_indicator_unless_there_are_more_than_max_levels():
     levels = [f"level {k:03d}" for k in range(80)]
-    table = table_of(t=text(*(levels + levels[:30])))
-    (rule,) = TableEncoder().fit(table).rules_
+    table = table_of(x=np.arange(110.0), t=text(*(levels + levels[:30])))
+    encoded = TableEncoder().fit(table).transform(table)
+    assert sparse.issparse(encoded)
+    assert encoded.shape == (110, 81)
+    np.testing.assert_array_equal(encoded[:, 1:].toarray(), np.vstack([np.eye(80), np.eye(80)[:30]]))
+    (_, rule) = TableEncoder(max_levels=50).fit(table).rules_
     assert (len(rule.levels), rule.n_levels) == (50, 80)
     assert set(levels[:30]) <= set(rule.levels)
-    assert TableEncoder(max_levels=2).fit(table).n_features_ == 2
+    assert TableEncoder(max_levels=2).fit(table).transform(table).shape == (110, 3)
+
+
+def test_cells_that_are_often_missing_are_marked_in_a_column_of_their_own():
+    table = table_of(x=[1.0, np.nan, 3.0, 8.0], t=text("a", None, "b", "a"))
+    encoder = TableEncoder(missing="impute").fit(table)
+    assert encoder.feature_names_ == ("x", "x is missing", "t=a", "t=b", "t is missing")
+    encoded = encoder.transform(table_of(x=[np.nan, 1.0], t=text(None, "b")))
+    np.testing.assert_array_equal(encoded[:, 1:], [[1, 0, 0, 1], [0, 0, 1, 0]])
+    rare = table_of(x=[*range(20), np.nan], t=text(*"ab" * 10, None))
+    assert TableEncoder(missing="impute").fit(rare).feature_names_ == ("x", "t=a", "t=b")
 
 
 def test_constant_and_empty_columns_are_left_out_and_named():
@@ -385,31 +399,6 @@ def test_text_that_looks_like_numbers_causes_a_warning(cells):
 def test_text_that_is_no_number_stays_text(cells):
     column_choice = taken_in(table_of(p=text(*cells * 10), y=text(*"aabb" * 5)), "y")  # a warning would be an error
     assert (column_choice.features, column_choice.left_out) == (("p",), {})
-
-
-DATE_CELLS = ["2020-01-{}", "2020/01/{} 12:30", "{}.01.2020", "1/{}/20", "{} Jan 2020", "2020-01-{}T01:02:03.5+01:00"]
-
-
-@pytest.mark.parametrize("form", DATE_CELLS)
-def test_columns_of_dates_are_left_out_and_never_imputed(form):
-    days = [form.format(f"{1 + i % 28:02d}") for i in range(40)]
-    days[3] = None
-    table = table_of(x=np.sin(np.arange(40.0)), day=text(*days), y=text(*"ab" * 20))
-    with pytest.warns(TableWarning, match="column 'day' was left out: looks like dates; derive numbers from it, such"):
-        column_choice = taken_in(table, "y")
-    assert (column_choice.features, column_choice.left_out, column_choice.missing_cells) == (
-        ("x",),
-        {"day": "looks like dates"},
-        {},
-    )
-    assert "day" in taken_in(table, "y", keep=["day"], missing="impute").features
-    taken_in(table, "y", drop=["day"])
-
-
-def test_days_of_pandas_are_dates():
-    frame = mixed_frame(40).assign(seen=pd.date_range("2020-01-01", periods=40))
-    with pytest.warns(TableWarning, match="column 'seen' was left out: looks like dates"):
-        assert "seen" not in taken_in(as_table(frame), "outcome").features
 
 
 def test_infinite_cells_are_named_by_row_and_column():

@@ -442,6 +442,20 @@ def test_files_of_version_2_are_read(name, tmp_path):
     assert verify(load_model(tmp_path / "new.mercer"), frame).ok
 
 
+def test_files_of_version_3_are_read(tmp_path):
+    path = Path(__file__).parent / "data" / "version_3_mixed.mercer"
+    frame = with_missing(mixed_frame(80).drop(columns=["row", "unit"])).assign(
+        town=[f"town {k % 55}" for k in range(80)]
+    )
+    loaded = load_model(path)
+    assert verify(loaded, frame).findings == ()
+    assert [rule.indicator for rule in loaded.encoder.rules_] == [False] * 5
+    assert len(loaded.encoder.rules_[-1].levels) == 50
+    np.testing.assert_allclose(loaded.scores(frame)[:3], [0.50356144, 1.0, -0.21707145], atol=1e-8)
+    save_model(tmp_path / "new.mercer", loaded)
+    assert verify(load_model(tmp_path / "new.mercer"), frame).ok
+
+
 SPARSE = {
     "rows": LeastSquaresSVC(kernel="linear"),
     "w": LogisticRegression(),
@@ -939,7 +953,7 @@ def test_the_checksums_are_those_of_sha256sum(saved, tmp_path):
 
 
 DAMAGED = {
-    "version": (setting(version=4), "it is of version 4, this program reads versions 1 to 3"),
+    "version": (setting(version=5), "it is of version 5, this program reads versions 1 to 4"),
     "format": (setting(format="a pickle"), "does not say that it is a 'mercer model' file"),
     "compressed": (dict(compression=zipfile.ZIP_DEFLATED), "its members are compressed"),
     "stranger": (dict(change_members=lambda m: m.__setitem__("evil.py", b"")), "its members are not those of a model"),
@@ -1372,7 +1386,7 @@ def test_a_manifest_too_large_to_be_read_is_not_written(saved, tmp_path, monkeyp
     _, _, model = saved
     monkeypatch.setattr(archive, "MAX_MANIFEST_BYTES", 1000)
     with pytest.raises(
-        ValueError, match=r"the manifest of this model would be larger than .* 1 machines and 8 features"
+        ValueError, match=r"the manifest of this model would be larger than .* 1 machines and 10 features"
     ):
         save_model(tmp_path / "large.mercer", model)
     assert not (tmp_path / "large.mercer").exists()
@@ -1457,16 +1471,16 @@ def test_a_model_says_what_is_wrong_with_a_table(saved):
         model.predict(as_table(mixed_frame(3).assign(age="old")))
 
 
-def test_fitting_leaves_out_columns_of_identifiers_or_dates():
+def test_fitting_leaves_out_columns_of_identifiers_and_takes_dates_apart():
     frame = mixed_frame(40).assign(seen=pd.date_range("2020-01-01", periods=40))
     rows = np.arange(30)
     with pytest.warns(
-        TableWarning, match=r"column 'seen' was left out: looks like dates; say keep=\['seen'\] to use it"
+        TableWarning, match=r"Column 'seen' holds dates: parts .* encoder=TableEncoder\(kinds=...\) says otherwise"
     ):
         model = fit_model(frame, "outcome", SVC(), keep=["row"])
     with pytest.warns(TableWarning, match="column 'row' was left out: looks like a row identifier: it counts 1, 2, 3"):
         other = fit_model(frame.drop(columns="seen"), "outcome", SVC(), rows=rows)
-    assert [rule.name for rule in model.encoder.rules_] == ["row", "age", "dose", "site", "smoker"]
+    assert [rule.name for rule in model.encoder.rules_] == ["row", "age", "dose", "site", "smoker", "seen"]
     assert [rule.name for rule in other.encoder.rules_] == ["age", "dose", "site", "smoker"]
     with pytest.raises(TableError, match="there is no column 'rwo'"):
         fit_model(frame, "outcome", SVC(), keep=["rwo"])

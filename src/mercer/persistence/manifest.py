@@ -31,8 +31,11 @@ from mercer.tables.number_text import in_order
 from mercer.tables.prediction_kind import MAX_TARGET, Classes, Membership, PredictionKind, Quantity
 
 FORMAT = "mercer model"
-VERSION = 3
-"""Version that is written. Also read: version 1 (only C-SVC) and version 2 (only box-constrained problems)."""
+VERSION = 4
+"""Version that is written.
+
+Also read: version 1 (only C-SVC), version 2 (only box-constrained problems) and version 3 (no dates and no free text).
+"""
 
 MAX_COEFFICIENTS = 1 << 31
 """Largest number of support vectors times machines; prediction needs their coefficients as one table, here 16 GiB."""
@@ -118,6 +121,8 @@ def parsed(members: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, np.ndar
         manifest = _from_version_1(manifest)
     if version < 3:  # probabilities were left behind
         manifest = manifest | {"calibration": None, "seal": None}
+    if version < 4:
+        manifest = manifest | {"encoder": _encoder_of_version_3(manifest["encoder"])}
     names = [name for name in ARRAYS if f"{name}.npy" in members]
     return manifest, {name: read_array(name, members.pop(f"{name}.npy")) for name in names}
 
@@ -136,6 +141,12 @@ def _from_version_1(manifest: dict[str, Any]) -> dict[str, Any]:
         "machine": {"type": "SVC", "C": manifest["C"], "squared": False, "bias": True},
         "parts": [{"half_width": None} | part for part in manifest["parts"]],
     }
+
+
+def _encoder_of_version_3(encoder: dict[str, Any]) -> dict[str, Any]:
+    """Return the encoder in the current version; version 3 had only columns of numbers and of categories."""
+    columns = {kind: [{"indicator": False} | column for column in encoder[kind]] for kind in ("numeric", "categorical")}
+    return encoder | columns | {"dates": [], "texts": []}
 
 
 def model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:

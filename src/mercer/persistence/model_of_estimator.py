@@ -27,7 +27,8 @@ from mercer.persistence.training_set import TrainingSet, encode_training_rows
 from mercer.problems import Problem, inner
 from mercer.specs import QuadraticSpec
 from mercer.tables.column_checks import suspicious_columns
-from mercer.tables.encoding import Missing, TableEncoder
+from mercer.tables.encoding import Kind, Missing, TableEncoder
+from mercer.tables.kinds import find_kinds
 from mercer.tables.prediction_kind import (
     Classes,
     Membership,
@@ -59,10 +60,12 @@ def fit_model(
     sample_weight: Any = None,
     keep: Iterable[str] = (),
     missing: Missing = "error",
+    encoder: TableEncoder | None = None,
 ) -> Model:
     """Encode a table, train a machine on it, and return a model with the data for prediction and verification.
 
-    Columns that look like row identifiers or dates are not used, as on the command line. A target of numbers is
+    Columns that look like row identifiers are not used, dates become parts of dates, and free text becomes weights of
+    its words, as on the command line. A target of numbers is
     standardised like columns of numbers: so `epsilon` and `tol` of a regressor are in units of its standard deviation,
     and `C` is the penalty of one unit. Predictions are in the unit of the target.
 
@@ -78,9 +81,11 @@ def fit_model(
         How often each row of the table counts, >= 0: a column of the table, which is not a feature then, or numbers. A
         row of weight 0 is not used, as if it were not in the table. The model remembers the name of the column.
     keep : iterable of str
-        Columns that are used although they look like row identifiers or dates.
+        Columns that are used although they look like row identifiers.
     missing : {"error", "impute"}, default="error"
         See `TableEncoder`.
+    encoder : TableEncoder, optional
+        An encoder that is not fitted yet, in place of `keep` and `missing`: all columns are used, as it says.
 
     Raises
     ------
@@ -94,7 +99,7 @@ def fit_model(
     Warns
     -----
     TableWarning
-        If columns are not used.
+        If columns are not used, or for a guess of what they hold.
     """
     _check_machine(machine)
     if (target is None) is not isinstance(machine, _NOVELTY):
@@ -110,11 +115,13 @@ def fit_model(
     column = sample_weight if isinstance(sample_weight, str) else None
     if column is not None:
         table = table.without([column])
-    table = _without_doubtful(table, target, rows, keep)
+    if encoder is None:
+        table, kinds = _examined(table, target, rows, keep)
+        encoder = TableEncoder(missing=missing, kinds=kinds)
     learn = Quantity.learnt if is_regressor(machine) else Classes.learnt
     if target is not None and not is_regressor(machine):
         table = table.as_written(target)
-    training = encode_training_rows(table, target, learn, rows=rows, encoder=TableEncoder(missing=missing))
+    training = encode_training_rows(table, target, learn, rows=rows, encoder=encoder)
     own = None if weights is None else weights[training.rows]
     model = _model_of(training, _fitted(clone(machine), training, own), own)
     return replace(model, training=replace(model.training, weight_column=column))
@@ -229,16 +236,21 @@ def _check_machine(machine: object) -> None:
         )
 
 
-def _without_doubtful(
+def _examined(
     table: Table, target: str | None, rows: npt.NDArray[np.int64] | None, keep: Iterable[str]
-) -> Table:
+) -> tuple[Table, dict[str, Kind]]:
+    """Return the table without columns that look like row identifiers, and what columns hold; warns of both."""
     training = table if rows is None else table.take(np.asarray(rows, dtype=np.int64))
-    doubtful = suspicious_columns(training.without({*([] if target is None else [target]), *keep}))
+    features = training if target is None else training.without([target])
+    kinds, notes = find_kinds(features)
+    for note in notes:
+        warnings.warn(f"{note.text}; encoder=TableEncoder(kinds=...) says otherwise", TableWarning, stacklevel=3)
+    doubtful = suspicious_columns(features, {*kinds, *training.select([*keep]).names})
     for name, reason in doubtful.items():
         warnings.warn(
             f"column {name!r} was left out: {reason}; say keep=[{name!r}] to use it", TableWarning, stacklevel=3
         )
-    return table.without(doubtful)
+    return table.without(doubtful), kinds
 
 
 def _one_target(y: Any) -> Any:

@@ -36,7 +36,10 @@ from mercer.study.regression import ToEstimate
 from mercer.study.sealing import folds_of, seal_rows
 from mercer.study.search import SearchResult, search
 from mercer.tables import (
+    MAX_LEVELS,
     ColumnChoice,
+    ColumnOptions,
+    DateOrder,
     Labels,
     MissingPolicy,
     Table,
@@ -155,6 +158,10 @@ def study(
     drop: Iterable[str] = (),
     keep: Iterable[str] = (),
     missing: MissingPolicy = "impute",
+    max_levels: int = MAX_LEVELS,
+    categorical: Iterable[str] = (),
+    text: Iterable[str] = (),
+    date_order: DateOrder | None = None,
     groups: str | None = None,
     time_column: str | None = None,
     copies: Copies = "together",
@@ -190,9 +197,15 @@ def study(
     drop : iterable of str
         Columns not to use.
     keep : iterable of str
-        Columns to use although they look like row identifiers or dates.
+        Columns to use although they look like row identifiers.
     missing : {"impute", "error", "drop"}, default="impute"
         What to do with missing cells: fill them in, refuse the table, or leave out their rows.
+    max_levels : int, default=10000
+        Largest number of values of a column of categories that get an indicator each, the most frequent first.
+    categorical, text : iterable of str
+        Columns of categories; columns of free text, whose words are used. Other columns hold what they look like.
+    date_order : {"dmy", "mdy"}, optional
+        How dates such as 3/4/2024 are read; by default as all dates of their column can be read.
     groups : str, optional
         Column whose equal values mark rows that belong together, such as those of a patient: they are on one side of
         the seal and of each fold, and intervals count them as dependent. It is not used to predict, unless kept.
@@ -238,13 +251,13 @@ def study(
     are_numbers = table.is_numeric(target)
     if isinstance(known, Labels):
         table = table.as_written(target)
+    columns = ColumnOptions(tuple(drop), tuple(keep), tuple(categorical), tuple(text), date_order, max_levels, missing)
+    table = table.as_text(*columns.categorical, *columns.text)
     sealed, arranged, column_choice = seal_rows(
         table,
         known,
         Arranger(table, known, groups, time_column, copies),
-        drop=drop,
-        keep=keep,
-        missing=missing,
+        columns,
         test_size=test_size,
         n_folds=n_folds,
         seed=seed,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -22,13 +21,13 @@ from mercer.model_selection import (
 from mercer.study.arranged import GROUPS, TIME, Arranged, Arranger
 from mercer.tables import (
     ColumnChoice,
+    ColumnOptions,
     Labels,
-    MissingPolicy,
     Table,
     TableError,
     Truth,
     choose_columns,
-    suspicious_columns,
+    look_like_identifiers,
 )
 
 
@@ -36,10 +35,8 @@ def seal_rows(
     table: Table,
     truth: Truth,
     arranger: Arranger,
+    columns: ColumnOptions,
     *,
-    drop: Iterable[str],
-    keep: Iterable[str],
-    missing: MissingPolicy,
     test_size: float,
     n_folds: int,
     seed: int,
@@ -58,29 +55,26 @@ def seal_rows(
         If there are too few rows or groups for the protocol, or a column cannot be used.
     """
     check_share(test_size)
-    drop, keep = list(drop), list(keep)
     own = {name: reason for name, reason in ((arranger.groups, GROUPS), (arranger.time, TIME)) if name is not None}
-    own = {name: reason for name, reason in own.items() if name not in keep}
+    own = {name: reason for name, reason in own.items() if name not in columns.keep}
+    options = replace(columns, drop=(*columns.drop, *own))
 
     def chosen_by(sealed: SealedTest) -> ColumnChoice:
-        choice = choose_columns(
-            table, truth, open_rows=truth.rows[sealed.rest], drop=[*drop, *own], keep=keep, missing=missing
-        )
+        choice = choose_columns(table, truth, open_rows=truth.rows[sealed.rest], **vars(options))
         return replace(choice, left_out=choice.left_out | own)
 
-    left_out = {truth.target, *drop, *own}
-    left_out |= {*suspicious_columns(table.take(truth.rows).without(left_out & set(table.names)))} - set(keep)
-    columns = [name for name in table.names if name not in left_out]
+    identifiers = look_like_identifiers(table.take(truth.rows), truth.target, options)
+    names = [name for name in table.names if name not in {truth.target, *options.drop, *identifiers}]
     while True:
-        arranged = arranger.by(columns)
+        arranged = arranger.by(names)
         sealed = _sealed(truth, arranged, are_numbers, test_size, n_folds, seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             choice = chosen_by(sealed)
-        used = [name for name in columns if name in choice.features]
-        if len(used) == len(columns) or not used:
+        used = [name for name in names if name in choice.features]
+        if len(used) == len(names) or not used:
             break
-        columns = used
+        names = used
     choice = chosen_by(sealed)  # once more, with its warnings
     kept = np.searchsorted(truth.rows, choice.rows)
     sealed, arranged = sealed.restrict(kept), arranged.of(kept)

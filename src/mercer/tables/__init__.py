@@ -1,20 +1,27 @@
 """Tables of named columns, and the encoding that turns them into numbers."""
 
-from mercer.tables.column_checks import DATES as DATES
-from mercer.tables.column_checks import suspicious_columns as suspicious_columns
 from mercer.tables.columns import ColumnChoice as ColumnChoice
+from mercer.tables.columns import ColumnOptions as ColumnOptions
 from mercer.tables.columns import MissingPolicy as MissingPolicy
 from mercer.tables.columns import TableChoice as TableChoice
 from mercer.tables.columns import choose_columns as choose_columns
 from mercer.tables.columns import choose_without_target as choose_without_target
-from mercer.tables.encoding import CategoricalRule as CategoricalRule
+from mercer.tables.columns import look_like_identifiers as look_like_identifiers
+from mercer.tables.dates import DateOrder as DateOrder
+from mercer.tables.dates import DateRule as DateRule
+from mercer.tables.encoding import MAX_LEVELS as MAX_LEVELS
+from mercer.tables.encoding import Kind as Kind
 from mercer.tables.encoding import Missing as Missing
-from mercer.tables.encoding import NumericRule as NumericRule
 from mercer.tables.encoding import TableEncoder as TableEncoder
+from mercer.tables.free_text import TextRule as TextRule
+from mercer.tables.note import Note as Note
 from mercer.tables.prediction_kind import Classes as Classes
 from mercer.tables.prediction_kind import PredictionKind as PredictionKind
 from mercer.tables.prediction_kind import Quantity as Quantity
 from mercer.tables.prediction_kind import numbers as numbers
+from mercer.tables.rules import CategoricalRule as CategoricalRule
+from mercer.tables.rules import NumericRule as NumericRule
+from mercer.tables.rules import Rule as Rule
 from mercer.tables.table import Table as Table
 from mercer.tables.table import TableError as TableError
 from mercer.tables.table import as_table as as_table

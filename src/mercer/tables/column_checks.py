@@ -1,39 +1,28 @@
-"""Checks of suspicious columns: numbers that were read as text, dates, and row identifiers."""
+"""Checks of suspicious columns: numbers that were read as text, and row identifiers."""
 
 from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Collection
 
 import numpy as np
 
-from mercer.tables.encoding import MAX_LEVELS
+from mercer.tables.kinds import STRAY_SHARE
 from mercer.tables.number_text import NUMBER, NUMBER_WITH_COMMA
 from mercer.tables.table import Table, TableError, TableWarning, cell_text
-
-STRAY_SHARE = 0.05
-"""Largest share of other cells in a text column that is treated as numbers with mistakes, or as dates."""
 
 NUMBERS_SHARE = 0.5
 """Smallest share of cells like numbers for which a warning says that a text column may hold numbers."""
 
 MIN_ROWS = 10  # rows; in a smaller table, all cells of a column may differ by chance
 
-DATES = "looks like dates"
-"""The reason why a column of dates is not used: as categories, dates say nothing about other dates."""
+MANY_LEVELS = 50
+"""Number of different texts above which a column is a row identifier if nearly every row has its own."""
 
 IDENTIFIER = "looks like a row identifier"
 _IDENTIFIER_NAME = re.compile(
     r"(unnamed.*|index|idx|id|key|nr|no|uuid|guid|row|record|row.?(id|nr|no|num|number|names?|index)|.*[ _.-](id|key))",
-    re.IGNORECASE,
-)
-
-_MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
-_DATE = re.compile(
-    r"(\d{4}([-/.])(0?[1-9]|1[0-2])\2(0?[1-9]|[12]\d|3[01])"  # 2024-01-31
-    r"|\d{1,2}([-/.])\d{1,2}\5\d{4}|\d{1,2}/\d{1,2}/\d{2}"  # 31.01.2024, 1/31/24
-    rf"|\d{{1,2}}[ -]{_MONTH}[ -]\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}})"  # 31 Jan 2024, January 31, 2024
-    r"([T ]+\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[ap]m)?( ?(Z|UTC|[-+]\d{2}:?\d{2}))?)?",
     re.IGNORECASE,
 )
 
@@ -79,19 +68,13 @@ def _other_cells(table: Table, name: str, pattern: re.Pattern[str]) -> np.ndarra
     )
 
 
-def suspicious_columns(table: Table) -> dict[str, str]:
-    """Return the columns that are not used by default, each with the reason: dates and row identifiers."""
-    dates = dict.fromkeys((name for name in table.names if holds_dates(table, name)), DATES)
-    identifiers = identifier_columns(table.without(dates))
-    return dates | {name: f"{IDENTIFIER}: {why}" for name, why in identifiers.items()}
+def suspicious_columns(table: Table, kinds: Collection[str]) -> dict[str, str]:
+    """Return the columns that are not used by default, each with the reason: those that look like row identifiers.
 
-
-def holds_dates(table: Table, name: str) -> bool:
-    """Return whether (nearly) every cell of a text column is a date, possibly with a time of day."""
-    n_known = np.count_nonzero(~table.missing(name))
-    if table.is_numeric(name) or not n_known:
-        return False
-    return bool(len(_other_cells(table, name, _DATE)) <= STRAY_SHARE * n_known)
+    Columns in `kinds` are known to hold dates, free text or categories.
+    """
+    identifiers = identifier_columns(table.without({*table.names} & {*kinds}))
+    return {name: f"{IDENTIFIER}: {why}" for name, why in identifiers.items()}
 
 
 def identifier_columns(table: Table) -> dict[str, str]:
@@ -115,7 +98,7 @@ def _identifier_reason(table: Table, name: str) -> str | None:
         n_levels = len(set(known))
         if n_levels == table.n_rows:
             return "every row has its own text"
-        if n_levels > 0.9 * len(known) and n_levels > MAX_LEVELS:
+        if n_levels > 0.9 * len(known) and n_levels > MANY_LEVELS:
             return f"nearly every row has its own text ({n_levels} different ones in {len(known)} rows)"
         return None
     if len(known) < table.n_rows or not np.isfinite(known).all() or not (known == np.round(known)).all():

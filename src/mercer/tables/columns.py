@@ -3,32 +3,67 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from mercer.data.arguments import check_choice
-from mercer.tables.column_checks import DATES, IDENTIFIER, examine_text, holds_dates, suspicious_columns
-from mercer.tables.encoding import TableEncoder
+from mercer.data.arguments import check_choice, check_count
+from mercer.tables.column_checks import IDENTIFIER, examine_text, suspicious_columns
+from mercer.tables.dates import DateOrder, refuse_other_cells
+from mercer.tables.encoding import MAX_LEVELS, Kind, Missing, TableEncoder
+from mercer.tables.kinds import find_kinds, note_of_levels
 from mercer.tables.missing import complete_rows, missing_counts, name_missing, name_rows, refuse_infinite, rows_of
+from mercer.tables.note import Note
 from mercer.tables.table import Table, TableError, TableWarning
 from mercer.tables.target import Truth
 
 MissingPolicy = Literal["impute", "error", "drop"]
 """What is done about missing cells: impute them, refuse the table, or leave out the rows that have them."""
 
+_EMPTY = "every cell is missing"
+
 
 @dataclass(frozen=True)
-class Note:
-    """Something that was assumed about a table: a clause that says it, and a clause with the option that changes it."""
+class ColumnOptions:
+    """What the user says about the columns of a table.
 
-    text: str
-    remedy: str
+    Attributes
+    ----------
+    drop, keep : collection of str
+        Columns that are not used; columns that are used although they look like row identifiers.
+    categorical, text : collection of str
+        Columns of categories and of free text, whatever they look like. Columns of numbers among them must be text
+        already: see `Table.as_text`.
+    date_order : {"dmy", "mdy"}, optional
+        How dates such as 3/4/2024 are read; by default as all dates of their column can be read.
+    max_levels : int
+        Largest number of levels of a column of categories that get an indicator.
+    missing : {"impute", "error", "drop"}
+        What is done with missing cells: fill them in, refuse the table, or leave out their rows.
+    """
 
-    def __str__(self) -> str:
-        return f"{self.text}; {self.remedy}"
+    drop: Collection[str] = ()
+    keep: Collection[str] = ()
+    categorical: Collection[str] = ()
+    text: Collection[str] = ()
+    date_order: DateOrder | None = None
+    max_levels: int = MAX_LEVELS
+    missing: MissingPolicy = "impute"
+
+    def __post_init__(self) -> None:
+        for name in ("drop", "keep", "categorical", "text"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        check_choice("missing", self.missing, get_args(MissingPolicy))
+        check_count("max_levels", self.max_levels)
+
+    def check(self, table: Table, target: str | None) -> None:
+        """Raise a TableError if a column does not exist, or the target is dropped."""
+        for name in (*self.drop, *self.keep, *self.categorical, *self.text):
+            table[name]
+        if target in self.drop:
+            raise TableError(f"the target {target!r} cannot be dropped")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +88,12 @@ class TableChoice:
         Number of missing cells of each used column that has any, in the rows whose target is known.
     n_incomplete : int
         Number of these rows that have a missing cell.
+    kinds : dict
+        What columns hold that hold neither numbers nor plain categories; see `TableEncoder`.
+    max_levels : int
+        Largest number of levels of a column of categories that get an indicator.
+    guesses : tuple of Note
+        What was assumed about the columns.
     """
 
     n_rows: int
@@ -63,15 +104,19 @@ class TableChoice:
     missing: MissingPolicy
     missing_cells: dict[str, int]
     n_incomplete: int
+    kinds: dict[str, Kind]
+    max_levels: int
+    guesses: tuple[Note, ...]
 
     def encoder(self) -> TableEncoder:
         """Return an encoder of these columns, which is not fitted yet."""
-        return TableEncoder(missing="impute" if self.missing == "impute" else "error")
+        missing: Missing = "impute" if self.missing == "impute" else "error"
+        return TableEncoder(missing=missing, max_levels=self.max_levels, kinds=self.kinds)
 
     @property
     def notes(self) -> list[Note]:
         """What was assumed about the table."""
-        return [self._missing_note()] if self.missing_cells else []
+        return [*self.guesses, *([self._missing_note()] if self.missing_cells else [])]
 
     def _missing_note(self) -> Note:
         cells = name_missing(self.missing_cells)
@@ -79,8 +124,8 @@ class TableChoice:
             count = rows_of(self.n_incomplete, len(self.rows) + self.n_incomplete)
             return Note(f"Because of {cells}, {count} were left out", "missing=impute fills them in")
         return Note(
-            f"There are {cells}: they were filled in with the column's median or most frequent value, learnt on "
-            "training rows",
+            f"There are {cells}: they were filled in with what is usual in the column (median, most frequent value), "
+            "learnt on training rows",
             f"missing=drop leaves out {rows_of(self.n_incomplete, len(self.rows))} instead, missing=error refuses them",
         )
 
@@ -98,19 +143,11 @@ class ColumnChoice(TableChoice):
     truth: Truth
 
 
-def choose_columns(
-    table: Table,
-    truth: Truth,
-    *,
-    open_rows: np.ndarray | None = None,
-    drop: Iterable[str] = (),
-    keep: Iterable[str] = (),
-    missing: MissingPolicy = "impute",
-) -> ColumnChoice:
+def choose_columns(table: Table, truth: Truth, *, open_rows: np.ndarray | None = None, **options: Any) -> ColumnChoice:
     """Choose the rows and columns of a table that are used.
 
-    Only the open rows decide which columns are used and which of them hold numbers. In the sealed rows, cells are only
-    checked: cells that cannot be used (infinite, text among numbers, or missing if `missing` is "error") are refused
+    Only the open rows decide which columns are used and what they hold. In the sealed rows, cells are only checked:
+    cells that cannot be used (infinite, text among numbers or dates, or missing if `missing` is "error") are refused
     with their row number now, so that the error does not come when the seal is opened. This check accepts or refuses
     the table, but makes no choice.
 
@@ -121,52 +158,45 @@ def choose_columns(
         See `read_target`.
     open_rows : ndarray of int, optional
         Indices of the rows that decide; by default all of `truth.rows`.
-    drop, keep : iterable of str
-        Columns that are not used; columns that are used although they look like row identifiers or dates.
-    missing : {"impute", "error", "drop"}, default="impute"
-        What to do with missing cells: fill them in, refuse the table, or leave out their rows.
+    options
+        See `ColumnOptions`.
 
     Raises
     ------
     TableError
-        If a column does not exist, no column remains, cells are infinite or text among numbers, or cells are missing
-        and `missing` is "error".
+        If a column does not exist, no column remains, cells are infinite, or text among numbers or dates, or cells are
+        missing and `missing` is "error".
 
     Warns
     -----
     TableWarning
-        If rows are not used because their target is missing, a text column looks like numbers, or a column of dates is
-        not used.
+        If rows are not used because their target is missing, or a text column looks like numbers.
     """
     deciding = truth.rows if open_rows is None else open_rows
-    chosen = _chosen(table, truth.rows, truth.target, deciding, list(drop), list(keep), missing)
+    chosen = _chosen(table, truth.rows, truth.target, deciding, ColumnOptions(**options))
     return ColumnChoice(**vars(chosen), truth=truth.of(table, chosen.rows))
 
 
-def choose_without_target(
-    table: Table, *, drop: Iterable[str] = (), keep: Iterable[str] = (), missing: MissingPolicy = "impute"
-) -> TableChoice:
+def choose_without_target(table: Table, **options: Any) -> TableChoice:
     """Choose the rows and columns of a table without a target; see `choose_columns`."""
     every = np.arange(table.n_rows)
-    return _chosen(table, every, None, every, list(drop), list(keep), missing)
+    return _chosen(table, every, None, every, ColumnOptions(**options))
 
 
 def _chosen(
-    table: Table,
-    rows: np.ndarray,
-    target: str | None,
-    deciding_rows: np.ndarray,
-    drop: list[str],
-    keep: list[str],
-    missing: MissingPolicy,
+    table: Table, rows: np.ndarray, target: str | None, deciding_rows: np.ndarray, options: ColumnOptions
 ) -> TableChoice:
-    check_choice("missing", missing, get_args(MissingPolicy))
-    deciding = table.take(deciding_rows)
-    left_out = _excluded(deciding, target, drop, keep)
-    _warn_of_dates(left_out)
+    options.check(table, target)
+    drop, missing, deciding = set(options.drop), options.missing, table.take(deciding_rows)
+    kinds, guesses = _kinds(deciding, target, options)
+    identifiers = suspicious_columns(_candidates(deciding, target, options), {*options.keep, *kinds})
+    left_out = dict.fromkeys(options.drop, "as asked") | identifiers
+    left_out |= {name: _EMPTY for name in deciding.names if name not in left_out and deciding.missing(name).all()}
     for name in table.names:
-        if name != target and name not in drop and not holds_dates(deciding, name):
+        if name != target and name not in drop and name not in kinds:
             examine_text(table, deciding, name)
+        if (kind := kinds.get(name)) in get_args(DateOrder):
+            refuse_other_cells(table, name, cast(DateOrder, kind))
     features = tuple(name for name in table.names if name != target and name not in left_out)
     if not features and table.sparse is None:
         raise _nothing_left(left_out, target)
@@ -198,17 +228,29 @@ def _chosen(
         missing=missing,
         missing_cells=cells,
         n_incomplete=n_incomplete,
+        kinds={name: kind for name, kind in kinds.items() if name in features},
+        max_levels=options.max_levels,
+        guesses=(*guesses, *note_of_levels(deciding, features, kinds, options.max_levels)),
     )
 
 
-def _warn_of_dates(left_out: dict[str, str]) -> None:
-    for name in (name for name, reason in left_out.items() if reason == DATES):
-        warnings.warn(
-            f"column {name!r} was left out: {DATES}; derive numbers from it, such as year or month, or say keep={name} "
-            "to take its values as categories",
-            TableWarning,
-            stacklevel=3,
-        )
+def look_like_identifiers(table: Table, target: str | None, options: ColumnOptions) -> dict[str, str]:
+    """Return the columns that are not used because they look like row identifiers, each with the reason."""
+    kinds, _ = _kinds(table, target, options)
+    return suspicious_columns(_candidates(table, target, options), {*options.keep, *kinds})
+
+
+def _kinds(table: Table, target: str | None, options: ColumnOptions) -> tuple[dict[str, Kind], list[Note]]:
+    return find_kinds(
+        _candidates(table, target, options),
+        categorical=options.categorical,
+        text=options.text,
+        date_order=options.date_order,
+    )
+
+
+def _candidates(table: Table, target: str | None, options: ColumnOptions) -> Table:
+    return table.without({*([] if target is None else [target]), *options.drop})
 
 
 def _warn_of_missing_target(table: Table, target: str) -> None:
@@ -222,22 +264,10 @@ def _warn_of_missing_target(table: Table, target: str) -> None:
     )
 
 
-def _excluded(table: Table, target: str | None, drop: list[str], keep: list[str]) -> dict[str, str]:
-    for name in (*drop, *keep):
-        table[name]  # raises a TableError if there is no such column
-    if target in drop:
-        raise TableError(f"the target {target!r} cannot be dropped")
-    left_out = dict.fromkeys(drop, "as asked")
-    candidates = table.without({*([] if target is None else [target]), *drop, *keep})
-    left_out |= suspicious_columns(candidates)
-    empty = [name for name in table.names if name not in left_out and table.missing(name).all()]
-    return left_out | dict.fromkeys(empty, "every cell is missing")
-
-
 def _nothing_left(left_out: dict[str, str], target: str | None) -> TableError:
     if not left_out:
         return TableError("there is no column to learn from" if target is None else "the target is the only column")
-    kept = next((name for name, reason in left_out.items() if reason.startswith((IDENTIFIER, DATES))), None)
+    kept = next((name for name, reason in left_out.items() if reason.startswith(IDENTIFIER)), None)
     return TableError(
         f"no column is left to learn from: {_reasons(left_out)}",
         None if kept is None else f"keep={kept} uses the column all the same",

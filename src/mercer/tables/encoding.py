@@ -1,15 +1,17 @@
 """The encoding of a table of mixed columns as a matrix: rules that are computed on training rows and then applied.
 
-Missing numbers are replaced by the median, and numbers are standardised. Text becomes one indicator per level, not
+Missing numbers are replaced by the median, and numbers are standardised. Categories become one indicator per level, not
 scaled: two rows with different levels then have squared distance 2, which is also the average in a standardised column.
-The encoding does not use the target, and is computed only from the rows given to `fit`.
+Dates become parts of dates (:mod:`mercer.tables.dates`), and free text becomes weights of its words
+(:mod:`mercer.tables.free_text`). The encoding does not use the target, and is computed only from the rows given to
+`fit`.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -17,123 +19,28 @@ from scipy import sparse
 
 from mercer.data.arguments import check_choice
 from mercer.data.phrasing import listing, nearest_names
-from mercer.tables.missing import refuse_infinite, refuse_missing, rows_of, rows_of_entries
-from mercer.tables.table import MAX_FEATURES, Table, TableError, as_table, text_cells
+from mercer.tables.dates import DateRule
+from mercer.tables.free_text import TextRule
+from mercer.tables.missing import refuse_infinite, refuse_missing, rows_of
+from mercer.tables.rules import CategoricalRule, Matrix, NumericRule, Rule, SparseRule
+from mercer.tables.table import Table, TableError, as_table
 
 Missing = Literal["error", "impute"]
 """What an encoder does about missing cells: refuse or impute them."""
 
-MAX_LEVELS = 50
-"""Largest number of levels of a text column that get an indicator; rarer levels are encoded as zeros."""
+Kind = Literal["numbers", "categories", "text", "dmy", "mdy"]
+"""What a column holds: numbers, categories, free text, or dates with the day first (dmy) or the month first (mdy)."""
 
-_SAME = 1e-9  # relative difference up to which two means or scales are equal up to rounding
+MAX_LEVELS = 10_000
+"""Largest number of levels of a column of categories that get an indicator; rarer levels are encoded as zeros."""
 
 ALIKE = 0.8
 """Similarity of names (difflib, 0 to 1) from which a column is suggested for a missing one."""
 
-MAX_MAGNITUDE = 1e100
-"""Largest allowed size of a standardised number; its powers do not overflow."""
-
 DENSE_ENOUGH = 0.25
 """Share of nonzero cells from which a sparse block is treated (and standardised) as ordinary columns."""
 
-
-@dataclass(frozen=True)
-class NumericRule:
-    """The rule of a column of numbers: its median, mean and standard deviation in the training rows."""
-
-    name: str
-    fill: float
-    mean: float
-    scale: float
-    n_missing: int
-
-    @property
-    def features(self) -> list[str]:
-        """Names of the encoded columns."""
-        return [self.name]
-
-    @property
-    def substitute(self) -> str:
-        """What stands in for a missing cell, in words."""
-        return f"the median {self.fill:.6g}"
-
-    def apply(self, table: Table) -> np.ndarray:
-        """Return a matrix (n, 1): missing cells filled in, mean subtracted, divided by the standard deviation."""
-        column = _numbers(table, self.name)
-        with np.errstate(over="ignore"):
-            scaled = (np.where(np.isnan(column), self.fill, column) - self.mean) / self.scale
-        huge = np.flatnonzero(~(np.abs(scaled) <= MAX_MAGNITUDE))
-        if huge.size:
-            (row,) = table.row_numbers(huge[:1])
-            raise TableError(
-                f"column {self.name!r} holds {column[huge[0]]:g} in row {row}, which is too large to "
-                f"compute with: the training rows have mean {self.mean:.3g} and standard deviation {self.scale:.3g}",
-                "mend the cell, or leave the row out",
-            )
-        return scaled[:, None]
-
-
-@dataclass(frozen=True)
-class CategoricalRule:
-    """The rule of a column of text: its levels in the training rows, most frequent first."""
-
-    name: str
-    levels: tuple[str, ...]
-    n_levels: int
-    n_missing: int
-
-    @property
-    def features(self) -> list[str]:
-        """Names of the encoded columns."""
-        return [f"{self.name}={level}" for level in self.levels]
-
-    @property
-    def substitute(self) -> str:
-        """What stands in for a missing cell, in words."""
-        return f"the most frequent value {self.levels[0]!r}"
-
-    def apply(self, table: Table) -> np.ndarray:
-        """Return a 0/1 matrix (n, n_levels); a missing cell counts as the first level, an unknown level as zeros."""
-        position = {level: j for j, level in enumerate(self.levels)} | {None: 0}
-        codes = np.array([position.get(cell, -1) for cell in text_cells(table[self.name])])
-        return (codes[:, None] == np.arange(len(self.levels))).astype(np.float64)
-
-    def unseen(self, table: Table) -> Counter[str]:
-        """Return the cells that are not levels, with counts; empty if some training levels were not kept."""
-        if self.n_levels > len(self.levels):
-            return Counter()
-        return Counter(cell for cell in text_cells(table[self.name]) if cell is not None and cell not in self.levels)
-
-
-@dataclass(frozen=True)
-class SparseRule:
-    """The rule of a sparse block: its width, and the number that all its values are divided by.
-
-    After division, the mean squared length of a training row is 1. A single number keeps the proportions of the
-    columns, which prepared sparse features (word weights, indicators) need.
-    """
-
-    n_columns: int
-    scale: float
-
-    def apply(self, table: Table) -> sparse.csr_array:
-        """Return the block in the width of training, divided by the scale; further features are dropped."""
-        assert table.sparse is not None
-        block = table.sparse if table.sparse.shape[1] <= self.n_columns else table.sparse[:, : self.n_columns]
-        with np.errstate(over="ignore"):
-            scaled = block.data / self.scale
-        huge = np.flatnonzero(~(np.abs(scaled) <= MAX_MAGNITUDE))
-        if huge.size:
-            (row,) = table.row_numbers(rows_of_entries(block, huge[:1]))
-            raise TableError(
-                f"feature {block.indices[huge[0]]} is {block.data[huge[0]]:g} in row {row}, which is too large to "
-                f"compute with: in the training rows the root mean square length is {self.scale:.3g}",
-                "mend the cell, or leave the row out",
-            )
-        wide = sparse.csr_array((scaled, block.indices, block.indptr), (block.shape[0], self.n_columns))
-        wide.sum_duplicates()
-        return wide
+_RULES: tuple[type[Rule], ...] = (NumericRule, CategoricalRule, DateRule, TextRule)
 
 
 class TableEncoder:
@@ -145,12 +52,15 @@ class TableEncoder:
         "impute" fills a missing number with the column's median and a missing text with its most frequent level;
         "error" refuses missing cells, naming the columns. (To drop rows instead, see
         `mercer.tables.missing.complete_rows`.)
-    max_levels : int, default=50
-        Largest number of levels of a text column that get an indicator.
+    max_levels : int, default=10000
+        Largest number of levels of a column of categories that get an indicator.
+    kinds : mapping of str to {"numbers", "categories", "text", "dmy", "mdy"}, optional
+        What columns hold: free text, dates with the day or the month first in dates such as 3/4/2024, ...; by default,
+        columns of text hold categories.
 
     Attributes
     ----------
-    rules_ : tuple of NumericRule or CategoricalRule
+    rules_ : tuple of Rule
         One rule for each used column, in the table's order.
     sparse_ : SparseRule or None
         The rule of the sparse block, if there is one.
@@ -171,14 +81,23 @@ class TableEncoder:
            [ 1.,  0.,  1.]])
     """
 
-    def __init__(self, *, missing: Missing = "error", max_levels: int = MAX_LEVELS) -> None:
+    def __init__(
+        self,
+        *,
+        missing: Missing = "error",
+        max_levels: int = MAX_LEVELS,
+        kinds: Mapping[str, Kind] | None = None,
+    ) -> None:
         check_choice("missing", missing, get_args(Missing))
         self.missing = missing
         self.max_levels = max_levels
+        self.kinds = {} if kinds is None else dict(kinds)
+        for kind in self.kinds.values():
+            check_choice("kinds", kind, get_args(Kind))
 
     def unfitted(self) -> Self:
         """Return an encoder with the same parameters that is not fitted."""
-        return type(self)(missing=self.missing, max_levels=self.max_levels)
+        return type(self)(missing=self.missing, max_levels=self.max_levels, kinds=self.kinds)
 
     def fit(self, table: Any) -> Self:
         """Compute the rules from all columns of a table or data frame.
@@ -186,7 +105,8 @@ class TableEncoder:
         Raises
         ------
         TableError
-            For an infinite number, for missing cells if `missing` is "error", or if no column varies.
+            For an infinite number, for missing cells if `missing` is "error", for a cell that is not of the kind of its
+            column, or if no column varies.
         """
         table = as_table(table)
         refuse_infinite(table)
@@ -203,7 +123,7 @@ class TableEncoder:
         if self.dense_block_ is not None and from_one:  # a file that counts its features from 1 has no feature 0
             self.constant_ = tuple(name for name in self.constant_ if name != "0")
         self.rules_ = tuple(rule for rule in rules.values() if rule is not None)
-        self.sparse_ = None if table.sparse is None else _learn_sparse(table, width)
+        self.sparse_ = None if table.sparse is None else SparseRule.learn(table, width)
         if not self.rules_ and self.sparse_ is None:
             raise TableError("no column varies from row to row, so there is nothing to learn from")
         return self
@@ -213,18 +133,20 @@ class TableEncoder:
         """Return the encoder that does not change the cells of a table of numbers."""
         encoder = cls()
         encoder.rules_ = tuple(NumericRule(name, 0.0, 0.0, 1.0, 0) for name in table.names)
-        encoder.sparse_ = None if table.sparse is None else SparseRule(_width(table.sparse.shape[1]), 1.0)
+        encoder.sparse_ = None if table.sparse is None else SparseRule(table.sparse.shape[1], 1.0)
         encoder.constant_, encoder.dense_block_ = (), None
         return encoder
 
-    def transform(self, table: Any) -> np.ndarray | sparse.csr_array:
-        """Return the encoded matrix, (n, number of features), float64; CSR if the table has a sparse block.
+    def transform(self, table: Any) -> Matrix:
+        """Return the encoded matrix, (n, number of features), float64.
+
+        The matrix is CSR if the table has a sparse block, free text, or a column of more than 50 levels.
 
         Raises
         ------
         TableError
-            If a column of the training table does not exist, holds text instead of numbers, is infinite, or has missing
-            cells although `missing` is "error".
+            If a column of the training table does not exist, holds other cells than in training, is infinite, or has
+            missing cells although `missing` is "error".
         """
         table = self._matching(as_table(table))
         if self.missing == "error":
@@ -232,11 +154,12 @@ class TableEncoder:
                 table, hint="fill them in, leave those rows out, or fit the model again with missing values imputed"
             )
         refuse_infinite(table)
-        parts = [rule.apply(table) for rule in self.rules_]
-        if self.sparse_ is None or table.sparse is None:
+        parts = [rule.encode(table) for rule in self.rules_]
+        if self.sparse_ is not None:
+            parts.append(self.sparse_.apply(table))
+        if all(isinstance(part, np.ndarray) for part in parts):
             return np.hstack(parts)
-        block = self.sparse_.apply(table)
-        return sparse.csr_array(sparse.hstack([*map(sparse.csr_array, parts), block])) if parts else block
+        return sparse.csr_array(sparse.hstack([sparse.csr_array(part) for part in parts]))
 
     def unseen(self, table: Any) -> dict[str, Counter[str]]:
         """Return the text columns with values that no training row has, and how often each value occurs."""
@@ -289,11 +212,11 @@ class TableEncoder:
         sentences = [
             f"the encoding of column {rule.name!r} is {rule} in the file and {learnt} from the training rows"
             for rule in self.rules_
-            if not _agree(rule, learnt := self._learn(rows, rule.name))
+            if not rule.agrees(learnt := rule.learnt_again(rows, self.max_levels))
         ]
         if self.sparse_ is not None:
-            block = _learn_sparse(rows, self.sparse_.n_columns)
-            if not math.isclose(block.scale, self.sparse_.scale, rel_tol=_SAME):
+            block = SparseRule.learn(rows, self.sparse_.n_columns)
+            if not self.sparse_.agrees(block):
                 sentences.append(
                     f"the scale of the sparse block is {self.sparse_.scale:.9g} in the file and {block.scale:.9g} from "
                     "the training rows"
@@ -309,13 +232,13 @@ class TableEncoder:
     @property
     def n_features_(self) -> int:
         """Number of encoded columns."""
-        named = sum(len(rule.levels) if isinstance(rule, CategoricalRule) else 1 for rule in self.rules_)
+        named = sum(rule.n_features for rule in self.rules_)
         return named + (self.sparse_.n_columns if self.sparse_ else 0)
 
     @property
     def text_columns(self) -> tuple[str, ...]:
         """The columns that were text in training, and must be read as text again."""
-        return tuple(rule.name for rule in self.rules_ if isinstance(rule, CategoricalRule))
+        return tuple(rule.name for rule in self.rules_ if rule.reads_text)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all rules as plain data for a model file."""
@@ -323,12 +246,7 @@ class TableEncoder:
             "missing": self.missing,
             "max_levels": self.max_levels,
             "constant": list(self.constant_),
-            "numeric": [asdict(rule) for rule in self.rules_ if isinstance(rule, NumericRule)],
-            "categorical": [
-                asdict(rule) | {"levels": list(rule.levels)}
-                for rule in self.rules_
-                if isinstance(rule, CategoricalRule)
-            ],
+            **{kind.entry: [rule.to_dict() for rule in self.rules_ if isinstance(rule, kind)] for kind in _RULES},
             "order": [rule.name for rule in self.rules_],
             "dense_block": self.dense_block_,
             "sparse": None if self.sparse_ is None else asdict(self.sparse_),
@@ -338,43 +256,25 @@ class TableEncoder:
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Return the encoder that `to_dict` described; KeyError, TypeError or ValueError for an invalid description."""
         encoder = cls(missing=data["missing"], max_levels=int(data["max_levels"]))
-        rules: dict[str, NumericRule | CategoricalRule] = {}
-        for numeric in data["numeric"]:
-            numbers = {key: float(numeric[key]) for key in ("fill", "mean", "scale")}
-            if not all(map(np.isfinite, numbers.values())) or numbers["scale"] <= 0:
-                raise ValueError(f"column {numeric['name']!r} has a scale or fill value that is no number")
-            rules[numeric["name"]] = NumericRule(str(numeric["name"]), **numbers, n_missing=int(numeric["n_missing"]))
-        for text in data["categorical"]:
-            levels = tuple(str(level) for level in text["levels"])
-            rules[text["name"]] = CategoricalRule(
-                str(text["name"]), levels, int(text["n_levels"]), int(text["n_missing"])
-            )
+        listed = [kind.from_dict(entry) for kind in _RULES for entry in data[kind.entry]]
+        rules = {rule.name: rule for rule in listed}
+        if len(rules) != len(listed):
+            raise ValueError("a column is encoded twice")
         encoder.rules_ = tuple(rules[name] for name in data["order"])
         encoder.constant_ = tuple(str(name) for name in data["constant"])
-        encoder.dense_block_ = None if data["dense_block"] is None else _width(data["dense_block"])
-        block = data["sparse"]
-        encoder.sparse_ = None if block is None else SparseRule(_width(block["n_columns"]), float(block["scale"]))
+        block, width = data["sparse"], data["dense_block"]
+        encoder.sparse_ = None if block is None else SparseRule(int(block["n_columns"]), float(block["scale"]))
+        encoder.dense_block_ = None if width is None else SparseRule(int(width), 1.0).n_columns
         return encoder
 
-    def _learn(self, table: Table, name: str) -> NumericRule | CategoricalRule | None:
-        missing = table.missing(name)
-        n_missing = int(missing.sum())
-        if table.is_numeric(name):
-            column = _numbers(table, name)
-            known = column[~missing]
-            if not known.size or known.min() == known.max():
-                return None
-            fill = float(np.median(known))
-            filled = np.where(missing, fill, column)
-            # Dividing by the largest magnitude first avoids overflow and underflow of the squares.
-            size = float(np.abs(filled).max())
-            mean, scale = float((filled / size).mean() * size), float((filled / size).std() * size)
-            return NumericRule(name, fill, mean, scale, n_missing) if scale > 0 else None
-        counts = Counter(cell for cell in table[name] if cell is not None)
-        if len(counts) < 2:
-            return None
-        levels = sorted(counts, key=lambda level: (-counts[level], level))[: self.max_levels]
-        return CategoricalRule(name, tuple(levels), len(counts), n_missing)
+    def _learn(self, table: Table, name: str) -> Rule | None:
+        """Return the rule of a column from these training rows; None if the column does not vary."""
+        kind = self.kinds.get(name, "numbers" if table.is_numeric(name) else "categories")
+        if kind == "numbers":
+            return NumericRule.learn(table, name)
+        if kind == "categories":
+            return CategoricalRule.learn(table, name, self.max_levels)
+        return TextRule.learn(table, name) if kind == "text" else DateRule.learn(table, name, kind)
 
     def _matching(self, table: Table) -> Table:
         """Return the columns that the rules need, in the order of the rules."""
@@ -398,51 +298,6 @@ class TableEncoder:
         return table.select(needed)
 
 
-def _agree(rule: NumericRule | CategoricalRule, learnt: NumericRule | CategoricalRule | None) -> bool:
-    """Return whether two rules of a column are the same, up to rounding of sums."""
-    if not isinstance(rule, NumericRule) or not isinstance(learnt, NumericRule):
-        return rule == learnt
-    unit = max(learnt.scale, abs(learnt.mean))
-    return (
-        rule.n_missing == learnt.n_missing
-        and rule.fill == learnt.fill
-        and abs(rule.mean - learnt.mean) <= _SAME * unit
-        and abs(rule.scale - learnt.scale) <= _SAME * unit
-    )
-
-
-def _numbers(table: Table, name: str) -> np.ndarray:
-    """Return the column as float64; TableError with row and value for text."""
-    column = table[name]
-    if column.dtype == object:
-        numbers = np.full(len(column), np.nan)
-        for row, cell in enumerate(column):
-            try:
-                numbers[row] = np.nan if cell is None else float(cell)
-            except ValueError:
-                (number,) = table.row_numbers([row])
-                raise TableError(
-                    f"column {name!r} must hold numbers, as it did in training, but row {number} holds {cell!r}"
-                ) from None
-        column = numbers
-    return column
-
-
-def _width(value: int) -> int:
-    if not 0 < value <= MAX_FEATURES:
-        raise ValueError(f"a sparse block must have 1 to {MAX_FEATURES} columns, got {value!r}")
-    return int(value)
-
-
 def _used_width(table: Table) -> int:
     """Return the number of columns of the sparse block up to the last column that has a nonzero value."""
     return 0 if table.sparse is None else int(table.sparse.indices[table.sparse.data != 0].max(initial=-1)) + 1
-
-
-def _learn_sparse(table: Table, width: int) -> SparseRule:
-    assert table.sparse is not None
-    values = table.sparse.data
-    size = float(np.abs(values).max(initial=0.0))
-    if size == 0:
-        raise TableError("all sparse features are zero, so there is nothing to learn from")
-    return SparseRule(_width(width), float(np.sqrt(((values / size) ** 2).sum() / table.n_rows) * size))

@@ -138,11 +138,10 @@ class Table:
         """Return the table with the cells of this column as they stand in the file: as text if numbers lose it."""
         return self.as_text(name) if name in self.written else self
 
-    def as_text(self, name: str) -> Table:
-        """Return the table with this column as text: as it stands in the file, if that is known."""
-        column = self.written[name] if name in self.written else text_cells(self[name])
-        place = self.names.index(name)
-        return replace(self, columns=(*self.columns[:place], column, *self.columns[place + 1 :]))
+    def as_text(self, *names: str) -> Table:
+        """Return the table with these columns as text: as it stands in the file, if that is known."""
+        text = {name: self.written[name] if name in self.written else text_cells(self[name]) for name in names}
+        return replace(self, columns=tuple(text.get(name, self[name]) for name in self.names))
 
     def row_numbers(self, rows: np.ndarray | Sequence[int]) -> list[int]:
         """Return the row numbers for messages: positions in the original table, counted from 1."""

@@ -12,9 +12,7 @@ from mercer.study.cli.imports import ended_by_ctrl_c
 from mercer.study.cli.messages import in_options, printable
 from mercer.study.cli.options import (
     Number,
-    drop_option,
-    keep_option,
-    missing_option,
+    column_options,
     positive,
     say_reading,
     target_of,
@@ -30,9 +28,7 @@ if TYPE_CHECKING:
 @click.argument("table", metavar="[TABLE]", required=False)
 @target_option
 @task_option
-@drop_option
-@keep_option
-@missing_option
+@column_options
 @click.option("--gamma", type=positive, help="Gamma of a Gaussian kernel to examine  [default: scale]")
 @click.option("--nu", type=Number(0, 1, min_open=True), help="Nu of a nu-machine to examine  [default: 0.5]")
 def doctor_command(table: str | None, target: str | None, **options: Any) -> None:
@@ -49,18 +45,16 @@ def doctor_command(table: str | None, target: str | None, **options: Any) -> Non
         _examine(table, target, **options)
 
 
-def _examine(
-    path: str, target: str | None, task: Any, drop: Any, keep: Any, missing: Any, gamma: float | None, nu: float | None
-) -> None:
+def _examine(path: str, target: str | None, task: Any, gamma: float | None, nu: float | None, **columns: Any) -> None:
     with ended_by_ctrl_c():
         from mercer.persistence import read_table
         from mercer.study.examination import diagnose
         from mercer.tables import read_target
 
-    read = read_table(path)
+    read = read_table(path).as_text(*columns["categorical"], *columns["text"])
     truth = read_target(read, target_of(read, target), task)
     say_reading(truth)
-    found = diagnose(read, truth, drop=drop, keep=keep, missing=missing, gamma=gamma or "scale", nu=nu)
+    found = diagnose(read, truth, gamma=gamma or "scale", nu=nu, **columns)
     for finding in found:
         click.echo(_in_lines(finding))
     if not found:

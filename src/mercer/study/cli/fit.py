@@ -14,12 +14,11 @@ from mercer.study.cli.imports import INTERRUPTED, ended_by_ctrl_c
 from mercer.study.cli.machines import KERNELS, MACHINES, USUAL, against_rounding, check_options
 from mercer.study.cli.messages import Failure, say
 from mercer.study.cli.options import (
+    COLUMN_OPTIONS,
     AnyNumber,
     Integer,
     Number,
-    drop_option,
-    keep_option,
-    missing_option,
+    column_options,
     positive,
     say_reading,
     seconds_option,
@@ -104,9 +103,7 @@ if TYPE_CHECKING:
 @click.option("--tol", type=positive, help="Largest KKT violation  [default: 0.001, less for the logistic machines]")
 @click.option("--tol-gap", type=positive, help="Largest relative duality gap  [default: whatever --tol leaves]")
 @task_option
-@drop_option
-@keep_option
-@missing_option
+@column_options
 @seconds_option
 def fit_command(
     table: str,
@@ -115,9 +112,6 @@ def fit_command(
     machine: str | None,
     weights: str | None,
     task: Any,
-    drop: tuple[str, ...],
-    keep: tuple[str, ...],
-    missing: Any,
     **options: Any,
 ) -> int:
     """Train one machine on all rows of a TABLE, certify it, and write it to a file.
@@ -135,17 +129,18 @@ def fit_command(
         from mercer.study.cli.output import print_fit
         from mercer.study.cli.progress import ConsoleProgress
         from mercer.study.report.prose import left_out, why_left_out
-        from mercer.tables import DATES, choose_columns, choose_without_target
+        from mercer.tables import choose_columns, choose_without_target
 
-    read = read_table(table)
+    columns = {option: options.pop(option) for option in COLUMN_OPTIONS}
+    read = read_table(table).as_text(*columns["categorical"], *columns["text"])
     path = Path(out)
     check_output(path, inputs=(table,), mode="wb")
-    if weights is not None and weights in (target, *keep):
+    if weights is not None and weights in (target, *columns["keep"]):
         raise click.UsageError(
             f"--weights {weights} cannot also be a column to {'predict' if weights == target else 'learn from'}",
             click.get_current_context(),
         )
-    drop = tuple(name for name in drop if name != weights)
+    columns["drop"] = tuple(name for name in columns["drop"] if name != weights)
     used = read if weights is None else read.without([weights])
     truth = None
     if machine is not None and not MACHINES[machine].needs_target:
@@ -162,13 +157,12 @@ def fit_command(
             else "--multi-class joint is for --machine svc"
         )
         raise click.UsageError(what, click.get_current_context())
-    choice: dict[str, Any] = {"drop": drop, "keep": keep, "missing": missing}
     column_choice: TableChoice
     if truth is None:
-        column_choice = choose_without_target(used, **choice)
+        column_choice = choose_without_target(used, **columns)
     else:
         say_reading(truth)
-        column_choice = choose_columns(used, truth, **choice)
+        column_choice = choose_columns(used, truth, **columns)
     with ConsoleProgress() as progress:
         progress(StageProgress("fit"))
         estimator = MACHINES[name].made(
@@ -184,8 +178,7 @@ def fit_command(
                 estimator,
                 rows=column_choice.rows,
                 sample_weight=weights,
-                keep=column_choice.features,
-                missing="impute" if missing == "impute" else "error",
+                encoder=column_choice.encoder(),
             )
         except InseparableError as error:
             raise _inseparable(error) from error
@@ -200,9 +193,8 @@ def fit_command(
     save_model(path, model)
     for note in column_choice.notes:
         say("note", str(note))
-    for reason, columns in left_out(column_choice, model).items():
-        if reason != DATES:  # of which there has been a warning
-            say("note", why_left_out(reason, columns))
+    for reason, names in left_out(column_choice, model).items():
+        say("note", why_left_out(reason, names))
     print_fit(model, used)
     if lacks:
         say("warning", "the model knows no probabilities: these come from a pass after the fit, which did not end")

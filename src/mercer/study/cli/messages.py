@@ -8,13 +8,17 @@ import sys
 import click
 
 _OPTIONS = {
+    "categorical": "--categorical",
+    "date_order": "--date-order",
     "drop": "--drop",
     "keep": "--keep",
+    "max_levels": "--max-levels",
     "max_seconds": "--max-seconds",
     "missing": "--missing",
     "n_folds": "--folds",
     "task": "--task",
     "test_size": "--test-size",
+    "text": "--text",
 }
 """Parameters of Python, as they occur in messages, and the options that they are on the command line."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -10,6 +11,8 @@ from mercer.study.cli.messages import say
 
 if TYPE_CHECKING:
     from mercer.tables import Table, Truth
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Integer(click.IntRange):
@@ -39,21 +42,48 @@ table_argument = click.argument("table", metavar="TABLE")
 target_option = click.option("--target", metavar="COLUMN", help="Column to predict (svmlight files: label).")
 
 
-drop_option = click.option("--drop", metavar="COLUMN", multiple=True, help="Column not to use; may be repeated.")
+_COLUMN_OPTIONS = {
+    "drop": click.option("--drop", metavar="COLUMN", multiple=True, help="Column not to use; may be repeated."),
+    "keep": click.option(
+        "--keep", metavar="COLUMN", multiple=True, help="Column to use although it looks like a row identifier."
+    ),
+    "categorical": click.option(
+        "--categorical",
+        metavar="COLUMN",
+        multiple=True,
+        help="Column whose values are categories, though they look like numbers, dates or free text.",
+    ),
+    "text": click.option("--text", metavar="COLUMN", multiple=True, help="Column of free text, whose words are used."),
+    "date_order": click.option(
+        "--date-order",
+        type=click.Choice(["dmy", "mdy"]),
+        help="How dates such as 3/4/2024 are read  [default: as all dates of the column can be]",
+    ),
+    "max_levels": click.option(
+        "--max-levels",
+        type=Integer(min=1),
+        default=10_000,
+        show_default=True,
+        help="Most values of a column of categories that get an indicator each.",
+    ),
+    "missing": click.option(
+        "--missing",
+        type=click.Choice(["impute", "error", "drop"]),
+        default="impute",
+        show_default=True,
+        help="Fill missing cells in, refuse the table, or leave their rows out.",
+    ),
+}
+
+COLUMN_OPTIONS = tuple(_COLUMN_OPTIONS)
+"""Parameters of the options that say which columns are used, and how."""
 
 
-keep_option = click.option(
-    "--keep", metavar="COLUMN", multiple=True, help="Column to use although it looks like a row identifier or dates."
-)
-
-
-missing_option = click.option(
-    "--missing",
-    type=click.Choice(["impute", "error", "drop"]),
-    default="impute",
-    show_default=True,
-    help="Fill missing cells in, refuse the table, or leave their rows out.",
-)
+def column_options(command: Command) -> Command:
+    """Add the options that say which columns are used, and how."""
+    for option in reversed(_COLUMN_OPTIONS.values()):
+        command = option(command)
+    return command
 
 
 task_option = click.option(

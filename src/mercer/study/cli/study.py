@@ -14,11 +14,9 @@ from mercer.study.cli.messages import Failure, say
 from mercer.study.cli.options import (
     Integer,
     Number,
+    column_options,
     copies_option,
-    drop_option,
     groups_option,
-    keep_option,
-    missing_option,
     say_reading,
     seconds_option,
     table_argument,
@@ -37,9 +35,7 @@ from mercer.study.cli.options import (
     "--force", is_flag=True, help="Write over a study in this folder  [default: use a folder DIR-2, DIR-3, ...]"
 )
 @task_option
-@drop_option
-@keep_option
-@missing_option
+@column_options
 @groups_option
 @time_option
 @copies_option

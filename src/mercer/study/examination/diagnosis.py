@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from mercer.study.examination.examination import examine, ranked
 from mercer.study.examination.finding import Finding
 from mercer.study.examination.machines import collapsed_gamma, infeasible_nu, unscaled
 from mercer.study.examination.refusals import choose_or_refuse, too_few_rows
-from mercer.tables import ColumnChoice, MissingPolicy, Table, Truth
+from mercer.tables import ColumnChoice, ColumnOptions, Table, Truth
 
 MAX_ENCODED = 2_000
 """Rows that are encoded to look at a kernel; its median value of so many is known to two digits."""
@@ -22,14 +21,7 @@ TEST_SIZE, N_FOLDS = 0.25, 5
 
 
 def diagnose(
-    table: Table,
-    truth: Truth,
-    *,
-    drop: Collection[str] = (),
-    keep: Collection[str] = (),
-    missing: MissingPolicy = "impute",
-    gamma: Gamma = "scale",
-    nu: float | None = None,
+    table: Table, truth: Truth, *, gamma: Gamma = "scale", nu: float | None = None, **columns: Any
 ) -> tuple[Finding, ...]:
     """Return what there is to say about a table and about machines on it, the most important first.
 
@@ -39,16 +31,17 @@ def diagnose(
     ----------
     table : Table
     truth : Labels or Quantities
-    drop, keep, missing
-        See `mercer.tables.choose_columns`.
     gamma : float or str, default="scale"
         Of a Gaussian kernel on the encoded rows.
     nu : float, optional
         Of a nu-machine; None for its default.
+    columns
+        What is said about the columns: see `mercer.tables.ColumnOptions`.
     """
-    choice, findings = choose_or_refuse(table, truth, drop=drop, keep=keep, missing=missing)
+    options = ColumnOptions(**columns)
+    choice, findings = choose_or_refuse(table, truth, options)
     if choice is None:
-        features = tuple(name for name in table.names if name != truth.target and name not in drop)
+        features = tuple(name for name in table.names if name != truth.target and name not in options.drop)
     else:
         features, truth = choice.features, choice.truth
     examination = examine(table, truth, features)

@@ -6,18 +6,16 @@ from collections.abc import Collection
 
 from mercer.model_selection import check_class_counts, check_row_count
 from mercer.study.examination.finding import Finding, Kind, Weight, option
-from mercer.tables import ColumnChoice, Labels, MissingPolicy, Table, TableError, Truth, choose_columns
+from mercer.tables import ColumnChoice, ColumnOptions, Labels, Table, TableError, Truth, choose_columns
 
 
-def choose_or_refuse(
-    table: Table, truth: Truth, *, drop: Collection[str], keep: Collection[str], missing: MissingPolicy
-) -> tuple[ColumnChoice | None, list[Finding]]:
+def choose_or_refuse(table: Table, truth: Truth, options: ColumnOptions) -> tuple[ColumnChoice | None, list[Finding]]:
     """Return the choice of columns, and what was assumed for it; or None, and the refusal. See `choose_columns`."""
     try:
-        choice = choose_columns(table, truth, drop=drop, keep=keep, missing=missing)
+        choice = choose_columns(table, truth, **vars(options))
     except TableError as error:
         return None, [_refusal("mercer study and mercer fit refuse", error)]
-    return choice, [*_assumptions(choice), *_left_out(choice, asked=set(drop))]
+    return choice, [*_assumptions(choice), *_left_out(choice, asked=set(options.drop))]
 
 
 def too_few_rows(table: Table, truth: Truth, test_size: float, n_folds: int) -> list[Finding]:

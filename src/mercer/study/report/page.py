@@ -11,7 +11,7 @@ from mercer.study.candidates import times_usual
 from mercer.study.protocol import Study
 from mercer.study.report import classification, examination, numbers, prose, regression, search_prose
 from mercer.study.report.numbers import quantity
-from mercer.tables import CategoricalRule, Classes, NumericRule
+from mercer.tables import CategoricalRule, Classes, DateRule, NumericRule, Rule, TextRule
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -138,25 +138,35 @@ def _columns(study: Study) -> list[tuple[str, str, str, str]]:
     rows = []
     for rule in study.model.encoder.rules_:
         missing = study.column_choice.missing_cells.get(rule.name, 0)
-        if isinstance(rule, NumericRule):
-            made = f"standardised: mean {quantity(rule.mean)}, standard deviation {quantity(rule.scale)}"
-            kind, fill = "numbers", f"median {quantity(rule.fill)}"
-        else:
-            made, kind, fill = _levels(rule), "categories", f"most frequent, “{rule.levels[0]}”"
+        kind, made = _encoding(rule)
+        filled = f"{missing:,}, taken as {rule.substitute}" if impute and missing else f"{missing:,}"
         rows.append(
-            (rule.name, kind, made, f"{missing:,}, taken as the {fill}" if impute and missing else f"{missing:,}")
+            (rule.name, kind, made, f"{filled}, and marked in a column of its own" if rule.indicator else filled)
         )
     return rows
+
+
+def _encoding(rule: Rule) -> tuple[str, str]:
+    """The kind of a column, and what became of it."""
+    if isinstance(rule, NumericRule):
+        return "numbers", f"standardised: mean {quantity(rule.mean)}, standard deviation {quantity(rule.scale)}"
+    if isinstance(rule, DateRule):
+        return "dates", f"parts: {', '.join(part.part for part in rule.parts)}"
+    if isinstance(rule, TextRule):
+        shown = ", ".join(rule.most_frequent(MAX_LEVELS_SHOWN))
+        return "free text", f"weights (TF-IDF) of {len(rule.words):,} words: {shown}, …"
+    assert isinstance(rule, CategoricalRule)
+    return "categories", _levels(rule)
 
 
 def _levels(rule: CategoricalRule) -> str:
     shown = ", ".join(rule.levels[:MAX_LEVELS_SHOWN]) + (", …" if len(rule.levels) > MAX_LEVELS_SHOWN else "")
     if rule.n_levels > len(rule.levels):
         return (
-            f"an indicator for each of the {len(rule.levels)} most frequent of {rule.n_levels:,} values, none for the "
-            f"others: {shown}"
+            f"one indicator for each of the {len(rule.levels):,} most frequent of {rule.n_levels:,} values, none for "
+            f"the others: {shown}"
         )
-    return f"one indicator each: {shown}"
+    return f"one indicator for each of {len(rule.levels):,} values: {shown}"
 
 
 def _moment(time: datetime) -> str:

@@ -23,7 +23,7 @@ from mercer.study.report.numbers import percent as percent
 from mercer.study.report.numbers import small as small
 from mercer.study.report.phrasing import TaskPhrasing
 from mercer.study.report.regression import OfNumbers
-from mercer.tables import DATES, TableChoice
+from mercer.tables import TableChoice
 
 ROUNDING = 1e-12
 """Relative duality gaps below are what rounding leaves of none."""
@@ -232,12 +232,6 @@ def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
     elif seen and not study.arranged.equal.by_chance:
         notes.append(f"{seen}, so the figures may be too good; let copies stay together (copies=together).")
     notes += filter(None, [search_prose.ended_early(found), search_prose.unfinished(found)])
-    dates = [name for name, reason in column_choice.left_out.items() if reason == DATES]
-    if dates:
-        notes.append(
-            f"What the dates in {listing(dates)} may tell was not used; numbers derived from them, such as year or "
-            "month, can be."
-        )
     if found.extended:
         notes.append(
             f"The best candidate lay at the end of the values planned for {' and '.join(found.extended)}, so one more "

@@ -1,0 +1,166 @@
+"""Columns of free text: how they are recognised, and the rule that encodes them as TF-IDF.
+
+The words of a text are counted, and weighed by how few texts have them. The numbers are those of scikit-learn's
+`TfidfVectorizer` with the token pattern `WORD`: lower case, no stop words, smoothed inverse document frequency, rows of
+Euclidean length 1. So two texts without a common word have squared distance 2, as two different categories.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.preprocessing import normalize
+
+from mercer.data.lazy import lazy_property
+from mercer.tables.rules import Rule
+from mercer.tables.table import Table, text_cells
+
+MAX_WORDS = 50_000
+"""Largest number of words of a column that are counted, the most frequent first."""
+
+_IDEOGRAPHS = r"\u3040-\u30ff\u3400-\u9fff"  # scripts without spaces between words
+WORD = rf"[{_IDEOGRAPHS}]|[^\W{_IDEOGRAPHS}]+"
+"""What counts as a word: letters, digits and underscores, or one Chinese or Japanese character."""
+
+MIN_TEXTS = 50
+"""A column of at most so many different texts holds categories if they repeat."""
+
+MAX_REPEATS = 5.0
+"""Mean number of rows for each different text from which the texts are categories."""
+
+MIN_WORDS = 3.0
+"""Smallest mean number of words of letters in free text; names and codes have fewer."""
+
+MIN_SHARED_WORDS = 1.0
+"""Smallest mean number of words in free text that other texts have too, but not nearly all texts."""
+
+_NEARLY_ALL = 0.9
+_MAX_EXAMINED = 5_000  # different texts; enough to tell free text from names and codes
+
+
+class Found(NamedTuple):
+    """What free text was recognised by: the number of different texts, and their mean number of words."""
+
+    n_texts: int
+    n_words: float
+
+
+def find_free_text(cells: Iterable[str | None]) -> Found | None:
+    """Return what a text column was recognised by if it holds free text, otherwise None.
+
+    Free text is different in most rows, and has words that occur in some other texts. Categories repeat; names, codes
+    and row identifiers have few words, or words that no other text has, or that all of them have.
+    """
+    known = [cell for cell in cells if cell is not None]
+    different = list(dict.fromkeys(known))
+    repeats = len(known) / max(1, len(different))
+    if repeats >= MAX_REPEATS or (len(different) <= MIN_TEXTS and repeats >= 2.0):
+        return None
+    examined = different[:: max(1, len(different) // _MAX_EXAMINED)]
+    words = [{word for word in re.findall(WORD, text.lower()) if _has_meaning(word)} for text in examined]
+    counts = Counter(word for text in words for word in text)
+    shared = {word for word, count in counts.items() if 2 <= count <= _NEARLY_ALL * len(examined)}
+    n_words = counts.total() / max(1, len(examined))
+    n_shared = sum(len(text & shared) for text in words) / max(1, len(examined))
+    if n_words < MIN_WORDS or n_shared < MIN_SHARED_WORDS:
+        return None
+    return Found(len(different), n_words)
+
+
+def _has_meaning(word: str) -> bool:
+    return word.isalpha() and (len(word) > 1 or re.match(f"[{_IDEOGRAPHS}]", word) is not None)
+
+
+@dataclass(frozen=True, repr=False)
+class TextRule(Rule):
+    """The rule of a column of free text: its words, and how many of the training rows have each.
+
+    A missing cell counts as a text without words, which has zeros only.
+    """
+
+    entry = "texts"
+    indicator = False
+
+    name: str
+    words: tuple[str, ...]
+    counts: tuple[int, ...]
+    n_texts: int
+    n_missing: int
+
+    @classmethod
+    def learn(cls, table: Table, name: str) -> Self | None:
+        """Return the rule of these training rows; None if all texts are the same, or have no word."""
+        cells = text_cells(table[name])
+        words_of = CountVectorizer(token_pattern=WORD).build_analyzer()
+        counts = Counter(word for cell in cells if cell is not None for word in set(words_of(cell)))
+        if len(set(cells)) < 2 or not counts:
+            return None
+        kept = sorted(sorted(counts, key=lambda word: (-counts[word], word))[:MAX_WORDS])
+        n_missing = int(table.missing(name).sum())
+        return cls(name, tuple(kept), tuple(counts[word] for word in kept), table.n_rows, n_missing)
+
+    def learnt_again(self, table: Table, max_levels: int) -> Self | None:
+        """Return the rule that is computed from these training rows; None if the column is constant."""
+        return self.learn(table, self.name)
+
+    def __repr__(self) -> str:
+        return f"TextRule(name={self.name!r}, {len(self.words)} words in {self.n_texts} texts)"
+
+    @property
+    def values(self) -> list[str]:
+        """Names of the encoded columns."""
+        return [f"{self.name}: {word}" for word in self.words]
+
+    def most_frequent(self, count: int) -> list[str]:
+        """Return the words that most of the training rows have, so many of them."""
+        return sorted(self.words, key=dict(zip(self.words, self.counts, strict=True)).__getitem__, reverse=True)[:count]
+
+    @property
+    def n_features(self) -> int:
+        """Number of encoded columns."""
+        return len(self.words)
+
+    @property
+    def substitute(self) -> str:
+        """What stands in for a missing cell, in words."""
+        return "a text without words"
+
+    @lazy_property
+    def _counter(self) -> CountVectorizer:
+        return CountVectorizer(token_pattern=WORD, vocabulary=self.words)
+
+    def apply(self, table: Table) -> sparse.csr_array:
+        """Return the TF-IDF of each word, (n, number of words), with rows of length 1; unknown words are left out."""
+        cells = ["" if cell is None else cell for cell in text_cells(table[self.name])]
+        counts = sparse.csr_array(self._counter.transform(cells), dtype=np.float64)
+        weights = np.log((1.0 + self.n_texts) / (1.0 + np.array(self.counts))) + 1.0
+        counts.data *= weights[counts.indices]
+        return sparse.csr_array(normalize(counts))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as plain data for a model file."""
+        return {
+            "name": self.name,
+            "words": list(self.words),
+            "counts": list(self.counts),
+            "n_texts": self.n_texts,
+            "n_missing": self.n_missing,
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Return the rule that `to_dict` described; KeyError, TypeError or ValueError for an invalid description."""
+        words, counts = tuple(map(str, data["words"])), tuple(map(int, data["counts"]))
+        n_texts = int(data["n_texts"])
+        if not words or len(set(words)) != len(words) or len(words) != len(counts):
+            raise ValueError(f"the words of column {data['name']!r} are not different words with a count each")
+        if not all(0 < count <= n_texts for count in counts):
+            raise ValueError(f"column {data['name']!r} has words in 0 or in more than all of {n_texts} texts")
+        return cls(str(data["name"]), words, counts, n_texts, int(data["n_missing"]))

@@ -1,0 +1,99 @@
+"""What columns hold that are not numbers: dates, free text or categories, with a note for each guess."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from mercer.data.phrasing import listing
+from mercer.tables.dates import DateOrder, find_dates
+from mercer.tables.encoding import Kind
+from mercer.tables.free_text import find_free_text
+from mercer.tables.note import Note
+from mercer.tables.rules import MAX_DENSE_LEVELS
+from mercer.tables.table import Table
+
+STRAY_SHARE = 0.05
+"""Largest share of other cells in a text column that is treated as numbers with mistakes, or as dates."""
+
+
+def find_kinds(
+    table: Table,
+    *,
+    categorical: Collection[str] = (),
+    text: Collection[str] = (),
+    date_order: DateOrder | None = None,
+) -> tuple[dict[str, Kind], list[Note]]:
+    """Return the kinds of the columns that hold neither numbers nor plain categories, and what was guessed.
+
+    Parameters
+    ----------
+    table : Table
+        The rows that decide.
+    categorical, text : collection of str
+        Columns that hold categories or free text, whatever they look like.
+    date_order : {"dmy", "mdy"}, optional
+        How dates such as 3/4/2024 are read; by default as all cells of their column can be read.
+
+    Raises
+    ------
+    TableError
+        If some dates of a column have the day first and others the month.
+    """
+    kinds: dict[str, Kind] = {name: "text" for name in text}
+    kinds |= {name: "categories" for name in categorical}
+    dates, texts = {}, {}
+    for name in table.names:
+        if name in kinds or table.is_numeric(name):
+            continue
+        if (found := find_dates(table, name, STRAY_SHARE, date_order)) is not None:
+            kinds[name], dates[name] = found.order, found
+        elif (prose := find_free_text(table[name])) is not None:
+            kinds[name], texts[name] = "text", prose
+    notes = []
+    if dates:
+        notes.append(Note(f"{_hold(dates)} dates: parts of them are used, such as year and weekday", _otherwise(dates)))
+    for order, first, other in (("mdy", "month", "dmy"), ("dmy", "day", "mdy")):
+        ambiguous = [name for name, found in dates.items() if found.ambiguous and found.order == order]
+        if ambiguous:
+            held = (
+                f"{_hold(ambiguous)} dates such as {dates[ambiguous[0]].example!r}, which were read with the {first} "
+            )
+            notes.append(Note(held + "first", f"date_order={other} reads them the other way"))
+    if texts:
+        shown = "; ".join(f"{one.n_texts:,} different texts of {one.n_words:.0f} words" for one in texts.values())
+        held = f"{_hold(texts)} free text ({shown}): the weights (TF-IDF) of its words are used"
+        notes.append(Note(held, _otherwise(texts)))
+    return kinds, notes
+
+
+def note_of_levels(table: Table, names: Iterable[str], kinds: Mapping[str, Kind], max_levels: int) -> list[Note]:
+    """Return what to say of columns with many levels: whether each has an indicator."""
+    counts = {
+        name: len({cell for cell in table[name] if cell is not None})
+        for name in names
+        if kinds.get(name, "categories") == "categories" and not table.is_numeric(name)
+    }
+    many = {name: count for name, count in counts.items() if MAX_DENSE_LEVELS < count <= max_levels}
+    cut = {name: count for name, count in counts.items() if count > max_levels}
+    notes = []
+    if many:
+        held = f"{_hold(many)} many different values ({_figures(many)}): each has an indicator of its own"
+        notes.append(Note(held, f"max_levels={MAX_DENSE_LEVELS} keeps only the most frequent {MAX_DENSE_LEVELS}"))
+    if cut:
+        held = f"{_hold(cut)} many different values ({_figures(cut)}): the {max_levels:,} most frequent have an "
+        notes.append(Note(held + "indicator each, and the others none", f"max_levels={max(cut.values())} keeps all"))
+    return notes
+
+
+def _hold(names: Collection[str]) -> str:
+    """Return the beginning of a sentence about columns: "Column 'a' holds", "Columns 'a' and 'b' hold"."""
+    return f"Column {listing([*names])} holds" if len(names) == 1 else f"Columns {listing([*names])} hold"
+
+
+def _figures(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,}" for count in list(counts.values())[:8])
+
+
+def _otherwise(names: Collection[str]) -> str:
+    name = next(iter(names))
+    return f"categorical={name} takes its values for categories, drop={name} leaves it out"

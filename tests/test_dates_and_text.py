@@ -1,0 +1,280 @@
+"""Columns of dates and of free text: how they are recognised, encoded, said, and kept in a model file."""
+
+import json
+import random
+import warnings
+from dataclasses import replace
+from datetime import date, datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from generated import mixed_frame
+from mercer import SVC
+from mercer.persistence import fit_model, load_model, save_model, verify
+from mercer.study.protocol import study
+from mercer.tables.columns import choose_columns
+from mercer.tables.dates import read_date
+from mercer.tables.encoding import TableEncoder
+from mercer.tables.free_text import WORD
+from mercer.tables.table import Table, TableError, TableWarning, as_table
+from mercer.tables.target import read_target
+
+WORDS = [
+    *("the", "cheap", "offer", "free", "call", "now", "please", "bring", "milk", "home", "tonight", "dear", "prize"),
+    *("winner", "claim", "lunch"),
+]
+
+
+def text(*cells):
+    column = np.empty(len(cells), dtype=object)
+    column[:] = cells
+    return column
+
+
+def chosen(cells, **options):
+    """The choice of columns of a table of one column x beside a target of two classes."""
+    table = Table(("x", "y"), (text(*cells), text(*("ab" * len(cells))[: len(cells)])))
+    return choose_columns(table, read_target(table, "y"), **options)
+
+
+def texts(n, seed=0):
+    """Different texts of four to nine words."""
+    rng = random.Random(seed)
+    found = {" ".join(rng.choices(WORDS, k=rng.randint(4, 9))) for _ in range(2 * n)}
+    return sorted(found)[:n]
+
+
+DATES = {
+    "2024-01-31": date(2024, 1, 31),
+    "2024/1/31": date(2024, 1, 31),
+    "31.01.2024": date(2024, 1, 31),
+    "1/31/24": date(2024, 1, 31),
+    "1/31/1969 11:59 PM": datetime(1969, 1, 31, 23, 59),
+    "31 Jan 2024": date(2024, 1, 31),
+    "31-january-99": date(1999, 1, 31),
+    "January 31, 2024": date(2024, 1, 31),
+    "Wed, 31 Jan 2024 08:00:00 +0130": datetime(2024, 1, 31, 6, 30),
+    "2024-01-31T12:30:15.25Z": datetime(2024, 1, 31, 12, 30, 15, 250000),
+    "2024-01-31 12:30": datetime(2024, 1, 31, 12, 30),
+}
+
+
+@pytest.mark.parametrize("cell", DATES)
+def test_dates_are_read(cell):
+    order = "mdy" if "/31/" in cell else "dmy"
+    found = read_date(f" {cell} ", order)
+    if isinstance(found, datetime):
+        found = (found - found.utcoffset()).replace(tzinfo=None)
+    assert found == DATES[cell]
+
+
+@pytest.mark.parametrize(
+    "cell", ["2024-02-30", "2024-13-01", "1-2-10", "1.2.10", "31.01.2024 25:00", "2024-01-31 13:00 pm", "20240131", ""]
+)
+def test_cells_that_are_no_dates(cell):
+    assert read_date(cell, "dmy") is None
+
+
+def test_dates_become_their_parts():
+    days = [f"{2019 + k % 4}-{1 + k % 12:02d}-{1 + k % 28:02d} {k % 24}:30" for k in range(200)] + [None]
+    choice = chosen([*days, "1970-01-02"])
+    assert choice.kinds == {"x": "dmy"}
+    table = Table(("x",), (text(*days, "1970-01-02"),))
+    encoder = choice.encoder().fit(table)
+    assert encoder.feature_names_ == (
+        "x: days", "x: year", "x: day", "x: month (sine)", "x: month (cosine)", "x: weekday (sine)",
+        "x: weekday (cosine)", "x: hour (sine)", "x: hour (cosine)",
+    )  # fmt: skip
+    encoded = encoder.transform(table)
+    np.testing.assert_allclose(encoded[:200, :3].mean(axis=0), 0.0, atol=0.2)
+    np.testing.assert_allclose(np.hypot(encoded[:200, 3::2], encoded[:200, 4::2]), 1.0)
+    np.testing.assert_array_equal(encoded[200], 0.0)
+    parts = {part.part: part for part in encoder.rules_[0].parts}
+    assert encoded[201, 0] * parts["days"].scale + parts["days"].mean == pytest.approx(1.0)
+    assert encoded[201, 1] * parts["year"].scale + parts["year"].mean == pytest.approx(1970.0)
+    np.testing.assert_allclose(encoded[201, 3:5], [0.0, 1.0], atol=1e-12)  # January
+    np.testing.assert_allclose(encoded[201, 5:7], [np.sin(8 * np.pi / 7), np.cos(8 * np.pi / 7)])  # Friday
+    np.testing.assert_array_equal(encoded[201, 7:], 0.0)  # no time of day
+
+
+def test_parts_that_do_not_vary_are_left_out():
+    encoder = TableEncoder(kinds={"x": "dmy"}).fit(Table(("x",), (text("2024-01-01", "2024-01-02"),)))
+    assert [part.part for part in encoder.rules_[0].parts] == ["days", "day", "weekday"]
+    with pytest.raises(TableError, match="column 'x' must hold dates, as it did in training, but row 2 holds 'soon'"):
+        encoder.transform(Table(("x",), (text("2024-01-09", "soon"),)))
+
+
+ORDERS = {
+    "day first": (["3/4/2024", "30/4/2024"], None, "dmy", None),
+    "month first": (["3/4/2024", "4/30/2024"], None, "mdy", None),
+    "slashes": (
+        ["3/4/2024", "5/4/2024"],
+        None,
+        "mdy",
+        "dates such as '3/4/2024', which were read with the month first",
+    ),
+    "points": (["3.4.2024", "5.4.2024"], None, "dmy", "dates such as '3.4.2024', which were read with the day first"),
+    "asked": (["3/4/2024", "5/4/2024"], "dmy", "dmy", None),
+    "no choice": (["3/3/2024", "2024-03-05"], None, "dmy", None),
+}
+
+
+@pytest.mark.parametrize("case", ORDERS)
+def test_the_order_of_day_and_month_is_one_for_the_column_and_a_guess_is_said(case):
+    cells, asked, order, said = ORDERS[case]
+    choice = chosen([cell for cell in cells for _ in range(10)], date_order=asked)
+    assert choice.kinds == {"x": order}
+    notes = " ".join(map(str, choice.notes))
+    assert notes.startswith("Column 'x' holds dates: parts of them are used, such as year and weekday; categorical=x")
+    assert ("date_order" in notes) == (said is not None)
+    assert said is None or said in notes
+
+
+def test_dates_that_contradict_each_other_or_are_none_are_refused_by_row():
+    with pytest.raises(
+        TableError, match="day first, such as '31/1/2024', and dates with the month first, such as '1/31/"
+    ):
+        chosen(["31/1/2024", "1/31/2024"] * 10)
+    days = [f"2024-01-{1 + k % 28:02d}" for k in range(40)]
+    days[7] = "unknown"
+    with pytest.raises(
+        TableError, match="column 'x' holds dates in 39 of 40 cells, but row 8 holds 'unknown'"
+    ) as caught:
+        chosen(days)
+    assert "categorical=x" in caught.value.hint
+    choice = chosen(days, categorical=["x"])
+    assert (choice.kinds, choice.features) == ({"x": "categories"}, ("x",))
+
+
+def test_a_study_learns_from_a_weekday(tmp_path):
+    days = pd.date_range("2023-01-01", periods=240)
+    frame = pd.DataFrame({"seen": days, "y": np.where(days.day_of_week >= 5, "busy", "quiet")})
+    found = study(frame, "y", n_folds=3)
+    assert found.svm.test.accuracy.value == 1.0
+    save_model(tmp_path / "m.mercer", found.model)
+    loaded = load_model(tmp_path / "m.mercer")
+    assert verify(loaded, frame).findings == ()
+    later = pd.DataFrame({"seen": ["2024-06-01", "2024-06-03"]})
+    assert loaded.predict(later).tolist() == ["busy", "quiet"]
+
+
+FREE = {
+    "messages": texts(200),
+    "few messages": texts(30),
+    "names with titles": [f"{title} {first} of {town}xy{k}" for k in range(40)
+                          for title, first, town in [(["Mr", "Mrs", "Dr"][k % 3], "Kim", ["York", "Bath"][k % 2])]],
+    "twice": texts(100) * 2,
+    "Japanese": ["".join(random.Random(k).choices("今日天気良悪雨晴風強弱", k=7)) for k in range(60)],
+}  # fmt: skip
+NOT_FREE = {
+    "identifiers": [f"patient {k} of ward {k % 7}" for k in range(60)],
+    "codes": [f"code-{k % 60}" for k in range(120)],
+    "few values": ["a long name of a value", "another long name of a value", "no long name here"] * 20,
+    "repeated": texts(60) * 6,
+    "uuid": [f"{random.Random(k).getrandbits(128):032x}" for k in range(80)],
+    "surnames": [f"{chr(65 + k % 26)}{'aeiou'[k % 5]}lm{k}, Ann" for k in range(80)],
+}
+
+
+@pytest.mark.parametrize("case", [*FREE, *NOT_FREE])
+def test_free_text_is_told_from_categories_and_identifiers(case):
+    cells = (FREE | NOT_FREE)[case]
+    choice = chosen(cells, keep=["x"])
+    assert choice.kinds == ({"x": "text"} if case in FREE else {})
+    assert ("free text" in " ".join(map(str, choice.notes))) == (case in FREE)
+    assert chosen(cells, keep=["x"], text=["x"]).kinds == {"x": "text"}
+    assert chosen(cells, categorical=["x"]).kinds == {"x": "categories"}
+
+
+def test_free_text_is_encoded_as_by_scikit_learn():
+    cells = texts(60)
+    encoder = TableEncoder(kinds={"x": "text"}).fit(Table(("x",), (text(*cells[:40]),)))
+    theirs = TfidfVectorizer(token_pattern=WORD).fit(cells[:40])
+    new = [*cells[40:], "", "words that nobody knows", "Cheap OFFER 1 cheap"]
+    encoded = encoder.transform(Table(("x",), (text(*new),)))
+    assert sparse.issparse(encoded)
+    np.testing.assert_allclose(encoded.toarray(), theirs.transform(new).toarray(), atol=1e-15)
+    assert encoder.feature_names_[0] == f"x: {theirs.get_feature_names_out()[0]}"
+
+
+def test_text_stands_beside_columns_as_one_of_them_and_missing_text_has_no_words():
+    rng = np.random.default_rng(0)
+    table = Table(("x", "u"), (text(*texts(59), None), rng.normal(size=60)))
+    encoded = TableEncoder(kinds={"x": "text"}, missing="impute").fit(table).transform(table)
+    assert encoded[[59], :-1].nnz == 0
+    lengths = sparse.linalg.norm(encoded[:59, :-1], axis=1)
+    np.testing.assert_allclose(lengths, 1.0)
+
+
+@pytest.mark.parametrize("change", ["count", "words", "number of texts", "twice"])
+def test_what_a_file_says_of_words_is_checked(change):
+    encoder = TableEncoder(kinds={"x": "text"}).fit(Table(("x",), (text(*texts(20)),)))
+    entry = json.loads(json.dumps(encoder.to_dict()))
+    assert TableEncoder.from_dict(entry).to_dict() == entry
+    (rule,) = entry["texts"]
+    if change == "count":
+        rule["counts"][0] = 21
+    elif change == "words":
+        rule["words"].pop()
+    elif change == "number of texts":
+        rule["n_texts"] = 1
+    else:
+        rule["words"][1] = rule["words"][0]
+    with pytest.raises(ValueError, match=r"the words of column 'x'|column 'x' has words in"):
+        TableEncoder.from_dict(entry)
+
+
+def test_a_model_of_text_and_dates_is_verified_and_its_encoding_cannot_be_forged(tmp_path):
+    frame = mixed_frame(80).drop(columns="row")
+    frame["note"] = texts(80)
+    frame["seen"] = [f"{1 + k % 12}/{1 + k % 28}/2021" for k in range(80)]
+    with pytest.warns(TableWarning, match=r"Columns? '.*' holds? (dates|free text)"):
+        model = fit_model(frame, "outcome", SVC())
+    save_model(tmp_path / "m.mercer", model)
+    loaded = load_model(tmp_path / "m.mercer")
+    assert verify(loaded, frame).findings == ()
+    np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
+    entry = model.encoder.to_dict()
+    entry["texts"][0]["counts"][3] += 1
+    entry["dates"][0]["parts"][0]["mean"] += 1.0
+    forged = replace(loaded, encoder=TableEncoder.from_dict(entry))
+    findings = verify(forged, frame).findings
+    assert sum("the encoding of column" in finding for finding in findings) == 2
+
+
+def test_a_study_of_one_column_of_text(tmp_path):
+    rng = random.Random(0)
+    cells = [f"{rng.choice(['cheap', 'free', 'prize'])} {one}" for one in texts(80)]
+    calm = [f"{rng.choice(['thanks', 'later', 'ok'])} {one}" for one in texts(80, seed=1)]
+    frame = pd.DataFrame({"message": cells + calm, "y": ["spam"] * 80 + ["ham"] * 80})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = study(frame, "y", n_folds=3)
+    assert found.svm.test.accuracy.value >= 0.9
+    assert "Column 'message' holds free text (120 different texts of" in str(found.column_choice.notes[0])
+    save_model(tmp_path / "m.mercer", found.model)
+    assert verify(load_model(tmp_path / "m.mercer"), as_table(frame)).findings == ()
+
+
+def test_codes_that_decide_the_label_are_learnt_however_many_there_are():
+    rng = random.Random(0)
+    rows = [(f"c{c}", rng.choice("xy")) for c in range(120)]
+    rows = [row for row in rows for _ in range(4)]
+    rng.shuffle(rows)
+    frame = pd.DataFrame(rows, columns=["code", "t"]).assign(a=np.random.default_rng(0).normal(size=480).round(3))
+    found = study(frame, "t", n_folds=3)
+    assert found.svm.test.accuracy.value > 0.95
+    (note,) = found.column_choice.notes
+    assert str(note) == (
+        "Column 'code' holds many different values (119): each has an indicator of its own; max_levels=50 keeps only "
+        "the most frequent 50"
+    )
+    (note,) = study(frame, "t", n_folds=3, max_levels=60).column_choice.notes
+    assert str(note) == (
+        "Column 'code' holds many different values (119): the 60 most frequent have an indicator each, and the others "
+        "none; max_levels=119 keeps all"
+    )
