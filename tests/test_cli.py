@@ -461,7 +461,8 @@ def test_an_error_is_one_line_and_a_status(mercer, table, tmp_path, case):
     status, out, err = mercer(*arguments)
     assert status != 0
     assert out == ""
-    (line,) = err.splitlines()
+    *plan, line = err.splitlines()
+    assert all(one.startswith("search: ") for one in plan)
     assert line.startswith("error: ")
     assert message.rstrip(".") in line
     assert hint is None or hint in line.split("; ", 1)[1]
