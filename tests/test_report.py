@@ -3,6 +3,7 @@
 import os
 import re
 from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 
 import numpy as np
@@ -390,7 +391,7 @@ def test_candidates_that_did_not_reach_the_optimum(mixed, n_stopped, note):
     assert "max_iter" not in said
     shown = [
         text.get_text()
-        for axes in search_heat_map(found.search, prose.phrasing_of(found).short_figure).axes
+        for axes in search_heat_map(found.search, partial(prose.phrasing_of(found).short_figure, found.goal)).axes
         for text in axes.texts
     ]
     assert sum(text.endswith("*") for text in shown) == n_stopped
@@ -528,7 +529,7 @@ def test_numbers_in_words():
 def test_pictures_are_figures(three):
     figures = [
         plot.roc_curves(three.svm.test.curves),
-        search_heat_map(three.search, prose.phrasing_of(three).short_figure),
+        search_heat_map(three.search, partial(prose.phrasing_of(three).short_figure, three.goal)),
         plot.confusion_matrix(three.svm.test.confusion, three.column_choice.truth.names),
         plot.margin_distribution(three.svm.train.margins, three.svm.test.margins),
     ]

@@ -14,7 +14,12 @@ from mercer.model_selection.metrics import evaluate as evaluate
 from mercer.model_selection.metrics import margin_losses as margin_losses
 from mercer.model_selection.metrics import mcnemar as mcnemar
 from mercer.model_selection.regression_metrics import Deviations as Deviations
+from mercer.model_selection.regression_metrics import bootstrap as bootstrap
 from mercer.model_selection.regression_metrics import r2_difference as r2_difference
+from mercer.model_selection.score_intervals import area_with_influence as area_with_influence
+from mercer.model_selection.score_intervals import normal_interval as normal_interval
+from mercer.model_selection.score_intervals import share_of_rows as share_of_rows
+from mercer.model_selection.score_intervals import sum_of_shares as sum_of_shares
 from mercer.model_selection.seal import Opening as Opening
 from mercer.model_selection.seal import SealedTest as SealedTest
 from mercer.model_selection.search.racing import hardly_best as hardly_best

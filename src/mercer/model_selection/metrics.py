@@ -329,6 +329,7 @@ class Evaluation:
     and one against the rest for each of more classes; it is empty if the classifier gives no scores. `margins` are
     those of a support vector machine: y f(x), for several classes the smallest over the pairs that the true class is
     in. `groups` are those of rows that are not independent, for which intervals allow; None if every row is alone.
+    `scores` and `probabilities` are those of `evaluate`.
     """
 
     codes: np.ndarray
@@ -340,6 +341,8 @@ class Evaluation:
     curves: tuple[Roc, ...]
     margins: np.ndarray | None = None
     groups: np.ndarray | None = None
+    scores: np.ndarray | None = None
+    probabilities: np.ndarray | None = None
 
     @property
     def n(self) -> int:
@@ -374,6 +377,7 @@ def evaluate(
     labels: list[str],
     margins: np.ndarray | None = None,
     groups: np.ndarray | None = None,
+    probabilities: np.ndarray | None = None,
 ) -> Evaluation:
     """Measure predictions against the truth.
 
@@ -387,6 +391,8 @@ def evaluate(
         Names of the classes.
     margins, groups : ndarray of shape (n,), optional
         See `Evaluation`.
+    probabilities : ndarray of shape (n, n_classes), optional
+        Probability of each class.
     """
     curves: tuple[Roc, ...] = ()
     if scores is not None and len(labels) == 2:
@@ -404,4 +410,6 @@ def evaluate(
         curves,
         margins,
         groups,
+        scores,
+        probabilities,
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mercer.certificates import Status
-from mercer.data import as_data
+from mercer.data import as_data, check_choice, listing
 from mercer.kernels import RBF, Kernel, Linear, Polynomial
 from mercer.study.contenders import Matrix
 
@@ -83,6 +84,25 @@ The most promising first, for the sake of a search that is stopped.
 """
 
 
+FAMILIES = {"linear": "linear", "poly": "polynomial", "rbf": "rbf"}
+"""Families of kernels by the names of the option --kernel."""
+
+
+def kernels_named(names: str | Iterable[str]) -> tuple[KernelChoice, ...]:
+    """Return the kernels of some families, by the names "linear", "poly" and "rbf", in the order of `KERNELS`.
+
+    Raises
+    ------
+    ValueError
+        If there is no such name, or none is given.
+    """
+    asked = [names] if isinstance(names, str) else list(names)
+    families = {FAMILIES[check_choice("kernel", name, tuple(FAMILIES))] for name in asked}
+    if not families:
+        raise ValueError(f"kernel names no family of kernels: name some of {listing(list(FAMILIES), last='or')}")
+    return tuple(one for one in KERNELS if one.family in families)
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A setting that the search may try: kernel, C, and for numbers epsilon."""
@@ -152,8 +172,8 @@ class Cell:
 
     @property
     def error(self) -> float:
-        """What all answers cost."""
-        return sum(self.errors)
+        """What all answers cost, to nine digits: rounding must not decide between equally good candidates."""
+        return float(f"{sum(self.errors):.9g}")
 
     @property
     def rank(self) -> tuple[float, ...]:

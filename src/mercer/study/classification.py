@@ -1,10 +1,11 @@
-"""Classification as the goal of a study: machines for pairs of classes, accuracy, and three rivals."""
+"""Classification as the goal of a study: machines for pairs of classes, a score, and three rivals."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -15,21 +16,25 @@ from mercer import multiclass
 from mercer.certificates import Solution
 from mercer.gram import Gram
 from mercer.kernels import Kernel
-from mercer.model_selection import Evaluation, PairedTest, evaluate, mcnemar
+from mercer.model_selection import Evaluation, Interval, PairedTest, evaluate
+from mercer.persistence import Model
+from mercer.problems import c_svc_each
 from mercer.solvers import Control
 from mercer.specs import ForSVC, QuadraticSpec
-from mercer.study.contenders import Chosen, Fold, best_of, choose_neighbours_by, fit_quietly
-from mercer.study.goal import Answer, FoldTraining, Goal
-from mercer.tables import Classes, PredictionKind
+from mercer.study.contenders import N_NEIGHBOURS, Chosen, Fold, best_of, choose_neighbours_by, fit_quietly
+from mercer.study.costs import BALANCED, ClassWeight, class_weights
+from mercer.study.goal import Answer, FoldTraining, Goal, checked_scoring
+from mercer.study.scores import F1, SIGNIFICANT, AreaUnderRoc, LogLoss, Predictions, Score, WeightedAccuracy
+from mercer.tables import Classes
 
 LOGISTIC_C = tuple(10.0**exponent for exponent in range(-3, 4))
 
-SIGNIFICANT = 0.05
-"""Significance level of tests."""
+ClassScoring = Literal["accuracy", "balanced_accuracy", "roc_auc", "f1", "log_loss"]
+"""Scores by which settings can be chosen."""
 
 
 class ToClassify(Goal):
-    """Classes, as often right as can be.
+    """Classes, with a score that is as high as can be.
 
     Parameters
     ----------
@@ -37,28 +42,125 @@ class ToClassify(Goal):
         Names of the classes.
     n : int
         Rows to choose from, each of which is asked once.
+    weights : ndarray of shape (K,), optional
+        Weight of each class in training; default 1.
+    score : Score, optional
+        What settings are chosen by; default accuracy.
+    constant : int, optional
+        Class that the baseline predicts for all rows; default the most frequent one.
     """
 
     task = "classification"
-    figure_name = "accuracy"
     epsilons = (None,)
 
-    def __init__(self, labels: list[str], n: int) -> None:
+    def __init__(
+        self,
+        labels: list[str],
+        n: int,
+        *,
+        weights: npt.NDArray[np.float64] | None = None,
+        score: Score | None = None,
+        constant: int | None = None,
+    ) -> None:
         self.labels, self.n = labels, n
+        self.weights = np.ones(len(labels)) if weights is None else weights
+        self.score = WeightedAccuracy(np.ones(len(labels)), n) if score is None else score
+        self.constant = constant
         self.rivals = (choose_logistic, choose_neighbours, choose_majority)
+        if isinstance(self.score, AreaUnderRoc):
+            self.interval_method = "method of DeLong, DeLong and Clarke-Pearson"
+
+    @classmethod
+    def asked(
+        cls,
+        labels: list[str],
+        codes: npt.NDArray[np.int64],
+        validated: npt.NDArray[np.int64] | None = None,
+        *,
+        class_weight: ClassWeight | None = None,
+        scoring: str | None = None,
+    ) -> ToClassify:
+        """Return the goal that a user asked for.
+
+        Parameters
+        ----------
+        labels : list of str
+        codes : ndarray of int64 of shape (n,)
+            Class of each row to learn from.
+        validated : ndarray of int64, optional
+            The rows that are predicted in the folds; default all.
+        class_weight : str or mapping, optional
+            See :func:`mercer.study.costs.class_weights`. By default rows count alike, but with the scores
+            "balanced_accuracy" and "f1" the weights are balanced.
+        scoring : str, optional
+            One of `ClassScoring`. By default the accuracy, in which rows count by their class weights if there are any.
+        """
+        n_classes, of_folds = len(labels), codes if validated is None else codes[validated]
+        n, counts = of_folds.size, np.bincount(codes, minlength=n_classes)
+        if scoring is not None:
+            checked_scoring(scoring, get_args(ClassScoring), cls.task)
+        if class_weight is None and scoring in ("balanced_accuracy", "f1"):
+            class_weight = BALANCED
+        weights = np.ones(n_classes) if class_weight is None else class_weights(class_weight, labels, counts)
+        score: Score
+        if scoring == "roc_auc":
+            score = AreaUnderRoc(n)
+        elif scoring == "f1":
+            score = F1(labels, counts, n)
+        elif scoring == "log_loss":
+            score = LogLoss(n)
+        else:
+            is_balanced = scoring == "balanced_accuracy" or (scoring is None and class_weight == BALANCED)
+            counted = np.ones(n_classes) if scoring == "accuracy" else weights
+            counted = class_weights(BALANCED, labels, counts) if is_balanced else counted
+            score = WeightedAccuracy(counted, float(counted[of_folds].sum()), is_balanced=is_balanced)
+        weight = counts * weights
+        best = np.isclose(weight, weight.max(), rtol=1e-9)  # balanced weights make all classes equal but for rounding
+        return cls(labels, n, weights=weights, score=score, constant=int(np.where(best, counts, -1).argmax()))
 
     @property
     def n_classes(self) -> int:
         """Number of classes."""
         return len(self.labels)
 
+    @property
+    def is_unweighted(self) -> bool:
+        """Whether all classes have the weight 1."""
+        return bool((self.weights == 1.0).all())
+
+    @property
+    def figure_name(self) -> str:
+        """Name of the score."""
+        return self.score.name
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the score is a loss."""
+        return self.score.is_loss
+
     def training(self, kernel: Kernel, epsilon: float | None, fold: Fold, memory_limit: int) -> FoldTraining:
         """Begin with a fold."""
-        return _ClassTraining(kernel, fold, memory_limit, self.n_classes)
+        return _ClassTraining(kernel, fold, memory_limit, self)
+
+    def errors(self, trainings: Sequence[FoldTraining]) -> tuple[float, ...]:
+        """Return what the predictions for each fold cost; probabilities are calibrated on the other folds."""
+        if not self.score.needs_probabilities:
+            return super().errors(trainings)
+        raw = [one.values() for one in trainings if isinstance(one, _ClassTraining)]
+        truth = [one.fold.truth[one.fold.validation] for one in trainings]
+        found = []
+        for number, (values, true) in enumerate(zip(raw, truth, strict=True)):
+            others = [np.concatenate([*each[:number], *each[number + 1 :]]) for each in (raw, truth)]
+            found.append(self.error(true, self._answer(values, self._calibrated(*others))))
+        return tuple(found)
+
+    def error(self, truth: npt.NDArray[Any], answer: Answer) -> float:
+        """Return what the predictions for some rows cost."""
+        return self.score.error(Predictions(truth, *answer[:3]))
 
     def figure(self, error: float) -> float:
-        """Accuracy."""
-        return (self.n - error) / self.n
+        """Return the score."""
+        return self.score.figure(error)
 
     def learn(self, column: str, cells: npt.NDArray[Any]) -> Classes:
         """The classes."""
@@ -69,51 +171,90 @@ class ToClassify(Goal):
         return ForSVC(C=C)
 
     def class_weight(self) -> npt.NDArray[np.float64]:
-        """Ones."""
-        return np.ones(self.n_classes)
+        """Return the weight of each class."""
+        return self.weights
 
     def solve(
         self, gram: Gram, truth: npt.NDArray[Any], machine_spec: QuadraticSpec, control: Control
     ) -> list[Solution]:
         """Train a machine for each pair of classes."""
-        trained = multiclass.train(gram, truth, self.n_classes, machine_spec.C, control=control)
+        trained = multiclass.train(gram, truth, self.n_classes, self._penalties(machine_spec.C, truth), control=control)
         return list(trained.solutions)
 
-    def answer(self, prediction_kind: PredictionKind, values: npt.NDArray[np.float64]) -> Answer:
-        """Classes, scores and decision values."""
+    def finished(self, model: Model, gram: Gram, truth: npt.NDArray[Any], control: Control) -> Model:
+        """Return the model with calibrated probabilities, if the score needs them."""
+        if not self.score.needs_probabilities:
+            return model
+
+        def check() -> None:
+            if control.interruption.requested:
+                raise KeyboardInterrupt  # a machine that was ended early has no values to calibrate
+
+        penalties = self._penalties(model.machine_spec.C, truth)  # type: ignore[attr-defined]
+        found = multiclass.cross_fitted(
+            gram, truth, self.n_classes, penalties, scheme="ovo", duals=c_svc_each, control=control, check=check
+        )
+        return replace(model, calibration=self._calibrated(found.raw, truth))
+
+    def _penalties(self, C: float, truth: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Return C of each row, multiplied in the order of model files, so that bounds are equal to the last bit."""
+        return np.asarray(C * self.weights[truth])
+
+    def _calibrated(self, raw: npt.NDArray[np.float64], truth: npt.NDArray[Any]) -> multiclass.Calibration:
+        """Return the map from decision values to the probabilities of the classes among rows as they are."""
+        return multiclass.calibrate(raw, truth, self.n_classes, free=True, fitted_on=multiclass.CROSS_FITTED)
+
+    def answer(self, model: Model, values: npt.NDArray[np.float64]) -> Answer:
+        """Classes, scores, probabilities if there are some, and what margins are computed from."""
+        return (*self._answer(values, model.calibration), model.prediction_kind, values)
+
+    def _answer(self, values: npt.NDArray[np.float64], calibration: multiclass.Calibration | None) -> Answer:
         scores = multiclass.class_scores(values, self.n_classes, "ovo")
-        return multiclass.winners(scores), scores, prediction_kind, values
+        return multiclass.winners(scores), scores, None if calibration is None else calibration.probabilities(values)
 
     def answer_of(self, estimator: Any, X: Any) -> Answer:
-        """Classes and probabilities."""
-        probabilities = estimator.predict_proba(X)
-        return estimator.predict(X), probabilities[:, 1] if self.n_classes == 2 else probabilities
+        """Classes, scores and probabilities."""
+        return self.answer_by(estimator.predict_proba(X), is_weighted=not isinstance(estimator, KNeighborsClassifier))
+
+    def answer_by(self, probabilities: npt.NDArray[np.float64], *, is_weighted: bool) -> Answer:
+        """Classes, scores and probabilities, from probabilities of a machine that was trained with weights or not."""
+        # Nearest neighbours cannot be trained with class weights, so their votes count by class.
+        votes = probabilities if is_weighted else probabilities * self.weights
+        return votes.argmax(axis=1), probabilities[:, 1] if self.n_classes == 2 else probabilities, probabilities
 
     def same_for_all(self, truth: npt.NDArray[Any], n: int) -> Answer:
-        """The most frequent class."""
-        return np.full(n, int(np.bincount(truth).argmax())), None
+        """The same class for all rows, and the shares of the classes."""
+        counts = np.bincount(truth, minlength=self.n_classes)
+        chosen = int(counts.argmax()) if self.constant is None else self.constant
+        return np.full(n, chosen), None, np.broadcast_to(counts / counts.sum(), (n, self.n_classes))
 
     def judge(self, truth: npt.NDArray[Any], answer: Answer, groups: npt.NDArray[Any] | None = None) -> Evaluation:
         """Accuracy and the rest; of a support vector machine, margins too."""
-        predicted, scores, *rest = answer
+        predicted, scores, probabilities, *rest = answer
         margins = rest[0].margins(rest[1], truth) if rest else None
-        return evaluate(truth, predicted, scores, self.labels, margins, groups)
+        return evaluate(truth, predicted, scores, self.labels, margins, groups, probabilities)
 
-    def compare(self, first: Evaluation, second: Evaluation) -> PairedTest:
-        """McNemar's exact test."""
-        return mcnemar(first.right, second.right, first.groups)
+    def main(self, evaluation: Evaluation) -> Interval:
+        """Return the score on some rows, with its interval."""
+        return self.score.interval(evaluation)
 
-    def sign(self, comparison: PairedTest) -> int:
+    def compare(self, first: Evaluation, second: Evaluation) -> PairedTest | Interval:
+        """McNemar's exact test of accuracies, or an interval for the difference of another score."""
+        return self.score.compare(first, second)
+
+    def sign(self, comparison: PairedTest | Interval) -> int:
         """Return 1 if the first is significantly better, -1 if the second is, else 0."""
+        if isinstance(comparison, Interval):
+            return 1 if comparison.low > 0.0 else -1 if comparison.high < 0.0 else 0
         if not comparison.p_value < SIGNIFICANT:
             return 0
         return 1 if comparison.only_first > comparison.only_second else -1
 
 
 class _ClassTraining(FoldTraining):
-    def __init__(self, kernel: Kernel, fold: Fold, memory_limit: int, n_classes: int) -> None:
+    def __init__(self, kernel: Kernel, fold: Fold, memory_limit: int, goal: ToClassify) -> None:
         super().__init__(kernel, fold, memory_limit)
-        self.n_classes, self.codes = n_classes, fold.truth[fold.train]
+        self.goal, self.codes = goal, fold.truth[fold.train]
         self.machines: multiclass.Machines | None = None
 
     def train(self, C: float, control: Control) -> None:
@@ -121,56 +262,68 @@ class _ClassTraining(FoldTraining):
         self.machines = multiclass.train(
             self.view,
             self.codes,
-            self.n_classes,
-            C,
+            self.goal.n_classes,
+            self.goal._penalties(C, self.codes),
             control=control,
             warm_start=self.machines,
         )
         self.solutions = self.machines.solutions
 
-    def error(self) -> float:
-        """Return the number of wrong predictions on the validation rows."""
+    def values(self) -> npt.NDArray[np.float64]:
+        """Return the decision values of the validation rows, (n, number of machines)."""
         assert self.machines is not None
         beta = np.zeros((self.gram.n, len(self.machines.tasks)))
         beta[self.fold.train] = self.machines.coefficients
-        raw = self.gram.matvec(beta, self.fold.validation.astype(np.int64)) + self.machines.biases
-        answers = multiclass.winners(self.machines.scores(raw))
-        return float(np.sum(answers != self.fold.truth[self.fold.validation]))
+        return self.gram.matvec(beta, self.fold.validation.astype(np.int64)) + self.machines.biases
+
+    def error(self) -> float:
+        """Return what the predictions for the validation rows cost."""
+        return self.goal.error(self.fold.truth[self.fold.validation], self.goal._answer(self.values(), None))
 
 
 def choose_logistic(folds: Sequence[Fold], goal: ToClassify) -> Chosen:
     """L2-penalised logistic regression; C from `LOGISTIC_C`, ties to the smaller."""
     start = time.perf_counter()
 
-    def wrong(fold: Fold) -> Iterator[float]:
-        estimator = _logistic(LOGISTIC_C[0])
+    def errors(fold: Fold) -> Iterator[float]:
+        estimator = _logistic(LOGISTIC_C[0], goal)
         for C in LOGISTIC_C:  # each solution is the next one's starting point
             fit_quietly(estimator.set_params(C=C), fold.X[fold.train], fold.truth[fold.train])
-            yield np.sum(estimator.predict(fold.X[fold.validation]) != fold.truth[fold.validation])
+            answer = goal.answer_of(estimator, fold.X[fold.validation])
+            yield goal.error(fold.truth[fold.validation], answer)
 
-    best, errors = best_of(wrong(fold) for fold in folds)
+    best, found = best_of(errors(fold) for fold in folds)
     C = LOGISTIC_C[best]
-    return Chosen("logistic regression", f"C = {C:g}", _logistic(C), errors, time.perf_counter() - start)
+    return Chosen("logistic regression", f"C = {C:g}", _logistic(C, goal), found, time.perf_counter() - start)
 
 
-def _logistic(C: float) -> LogisticRegression:
-    return LogisticRegression(C=C, max_iter=2000, warm_start=True)
+def _logistic(C: float, goal: ToClassify) -> LogisticRegression:
+    weights = None if goal.is_unweighted else dict(enumerate(goal.weights.tolist()))
+    return LogisticRegression(C=C, max_iter=2000, warm_start=True, class_weight=weights)
 
 
 def choose_neighbours(folds: Sequence[Fold], goal: ToClassify) -> Chosen:
     """Nearest neighbours by majority vote."""
 
-    def wrong(classes: npt.NDArray[np.int64], truth: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def errors(classes: npt.NDArray[np.int64], truth: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         votes = np.cumsum(np.eye(goal.n_classes, dtype=np.int32)[classes], axis=1)
-        return np.count_nonzero(votes.argmax(axis=2) != truth[:, None], axis=0)
+        found = np.full(votes.shape[1], np.inf)
+        for k in N_NEIGHBOURS:
+            if k <= found.size:
+                found[k - 1] = goal.error(truth, goal.answer_by(votes[:, k - 1] / k, is_weighted=False))
+        return found
 
-    return choose_neighbours_by(folds, KNeighborsClassifier, wrong)
+    return choose_neighbours_by(folds, KNeighborsClassifier, errors)
 
 
 def choose_majority(folds: Sequence[Fold], goal: ToClassify) -> Chosen:
-    """The baseline that always predicts the most frequent class."""
+    """The baseline that predicts the same class for all rows."""
     start = time.perf_counter()
     errors = tuple(
-        float(np.sum(fold.truth[fold.validation] != np.bincount(fold.truth[fold.train]).argmax())) for fold in folds
+        goal.error(fold.truth[fold.validation], goal.same_for_all(fold.truth[fold.train], len(fold.validation)))
+        for fold in folds
     )
-    return Chosen("majority class", "always the most frequent class", None, errors, time.perf_counter() - start)
+    name, setting = "majority class", "always the most frequent class"
+    if not goal.is_unweighted:
+        name, setting = "same class for all", "always the class that costs least"
+    return Chosen(name, setting, None, errors, time.perf_counter() - start)

@@ -13,14 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.certificates import Solution, Status
-from mercer.data import as_data
+from mercer.data import as_data, listing
 from mercer.gram import CachePolicy, Gram
 from mercer.kernels import Kernel
 from mercer.model_selection import Interval
+from mercer.persistence import Model
 from mercer.solvers import Control
 from mercer.specs import QuadraticSpec
 from mercer.study.contenders import Chosen, Fold
-from mercer.tables import PredictionKind
+from mercer.tables import PredictionKind, TableError
 
 Answer: TypeAlias = tuple[Any, ...]
 """The predictions of a machine for some rows, in the form that its goal evaluates."""
@@ -49,12 +50,20 @@ class FoldTraining(ABC):
         return [one.status for one in self.solutions if one.status is not Status.OPTIMAL]
 
 
+def checked_scoring(scoring: str, known: Sequence[str], task: str) -> str:
+    """Return the name of a score, or raise a TableError if it is none of the task's."""
+    if scoring not in known:
+        raise TableError(f"scoring={scoring} is no score of {task}, which has {listing(known)}", "name one of these")
+    return scoring
+
+
 class Goal(ABC):
     """The goal of a study: what is predicted, and how predictions are evaluated."""
 
     task: ClassVar[str]
-    figure_name: ClassVar[str]
-    """What :meth:`figure` is called."""
+
+    interval_method: str = "bootstrap of the sealed rows"
+    """How the intervals of `compare` are computed, in words."""
 
     epsilons: ClassVar[tuple[float | None, ...]]
     """Widths of the tube to try, the usual one first; None where there is no tube."""
@@ -62,9 +71,23 @@ class Goal(ABC):
     rivals: tuple[Callable[[Sequence[Fold], Any], Chosen], ...]
     """Choose the machines to compare with: two that one would try first, and the same answer for all."""
 
+    @property
+    @abstractmethod
+    def figure_name(self) -> str:
+        """What :meth:`figure` is called."""
+
+    @property
+    @abstractmethod
+    def is_loss(self) -> bool:
+        """Whether people read the figure without its sign, as a loss: the lowest is best."""
+
     @abstractmethod
     def training(self, kernel: Kernel, epsilon: float | None, fold: Fold, memory_limit: int) -> FoldTraining:
         """Begin with a fold."""
+
+    def errors(self, trainings: Sequence[FoldTraining]) -> tuple[float, ...]:
+        """Return what the predictions for the validation rows of each fold cost."""
+        return tuple(one.error() for one in trainings)
 
     @abstractmethod
     def figure(self, error: float) -> float:
@@ -88,8 +111,12 @@ class Goal(ABC):
     def class_weight(self) -> npt.NDArray[np.float64] | None:
         """Weights of the classes, where there are some."""
 
+    def finished(self, model: Model, gram: Gram, truth: npt.NDArray[Any], control: Control) -> Model:
+        """Return a trained model with what its predictions need besides the machine, from its training rows."""
+        return model
+
     @abstractmethod
-    def answer(self, prediction_kind: PredictionKind, values: npt.NDArray[np.float64]) -> Answer:
+    def answer(self, model: Model, values: npt.NDArray[np.float64]) -> Answer:
         """Return the predictions of a model with these decision values."""
 
     @abstractmethod
@@ -112,7 +139,6 @@ class Goal(ABC):
     def sign(self, comparison: Any) -> int:
         """Return 1 if the first is significantly better, -1 if the second is, else 0."""
 
-    @staticmethod
-    def main(evaluation: Any) -> Interval:
-        """The figure of merit on some rows, with its interval."""
-        return evaluation.main
+    @abstractmethod
+    def main(self, evaluation: Any) -> Interval:
+        """The figure of merit on some rows as people read it, with its interval."""

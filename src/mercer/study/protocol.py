@@ -26,8 +26,10 @@ from mercer.model_selection import (
 from mercer.persistence import Model, TrainingSet, encode_training_rows
 from mercer.solvers import StageProgress, fit_progress
 from mercer.study.arranged import Arranged, Arranger, Copies
+from mercer.study.candidates import KERNELS, KernelChoice, kernels_named
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Chosen, Fold, encoded_folds, fit_quietly
+from mercer.study.costs import ClassWeight
 from mercer.study.examination import Examination, examine
 from mercer.study.goal import Answer, Goal
 from mercer.study.ledger import Looks
@@ -44,6 +46,7 @@ from mercer.tables import (
     MissingPolicy,
     Table,
     TableEncoder,
+    TableError,
     Task,
     Truth,
     as_table,
@@ -168,6 +171,9 @@ def study(
     test_size: float = 0.25,
     n_folds: int = 5,
     seed: int = 0,
+    kernel: str | Iterable[str] | None = None,
+    class_weight: ClassWeight | None = None,
+    scoring: str | None = None,
     tol: float = 1e-4,
     max_seconds: float | None = None,
     looks: Looks | None = None,
@@ -221,6 +227,16 @@ def study(
         Folds of the cross-validation.
     seed : int, default=0
         Of the splits; all else is deterministic.
+    kernel : {"linear", "poly", "rbf"} or iterable of these, optional
+        Families of kernels to try; default all.
+    class_weight : str or mapping, optional
+        What each row of a class counts in training: "balanced" for n / (K n_k), a mapping from labels to weights, or
+        text such as "sick=3,well=1". Without it rows count alike, but with the scores "balanced_accuracy" and "f1" the
+        weights are balanced; "none" prevents this.
+    scoring : str, optional
+        What settings are chosen by. For classes "accuracy", "balanced_accuracy", "roc_auc", "f1" (of the rarer of two
+        classes, or the mean over several) or "log_loss" (of calibrated probabilities); by default the accuracy, in
+        which rows count by their class weights. For numbers "r2" (default), "mae" or "rmse".
     tol : float, default=1e-4
         KKT violation to which the final machine is solved.
     max_seconds : float, optional
@@ -246,6 +262,7 @@ def study(
     began, started = time.perf_counter(), datetime.now(UTC)
     clock, tell = _Clock(), progress or (lambda _: None)
     table = as_table(table)
+    kernels = KERNELS if kernel is None else kernels_named(kernel)
     check_number("tol", tol, above=0.0, finite=True)
     known = read_target(table, target, task)
     are_numbers = table.is_numeric(target)
@@ -269,7 +286,7 @@ def study(
     rest, known_rest = used.take(sealed.rest), column_choice.truth.of(table, rest_rows)
     truth, of_rest = column_choice.truth.values[sealed.rest], arranged.of(sealed.rest)
     splits = folds_of(of_rest, known_rest, n_folds, seed)
-    goal = _goal(known_rest, np.concatenate([validation for _, validation in splits]))
+    goal = _goal(known_rest, np.concatenate([validation for _, validation in splits]), class_weight, scoring)
     examination = examine(table, known_rest, column_choice.features)
     encoder = column_choice.encoder()
     training = encode_training_rows(
@@ -280,13 +297,13 @@ def study(
     sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
     tell(StageProgress("comparison with simpler methods"))
     folds = encoded_folds(rest, truth, splits, encoder)
-    plan = plan_search(folds, goal, max_seconds=max_seconds)
+    plan = plan_search(folds, goal, kernels=kernels, max_seconds=max_seconds)
     tell(StageProgress(PLAN, note=str(plan)))
     others = [choose(folds, goal) for choose in goal.rivals]
     clock.lap("choosing the machines to compare with")
 
     left = None if max_seconds is None else max(0.0, max_seconds - (time.perf_counter() - began))
-    found = _searched(folds, goal, plan, left, progress)
+    found = _searched(folds, goal, kernels, plan, left, progress)
     clock.lap("search")
 
     model = _refit(goal, training, found, tol, tell)
@@ -320,11 +337,13 @@ def study(
     )
 
 
-def _goal(truth: Truth, asked: np.ndarray) -> Goal:
+def _goal(truth: Truth, asked: np.ndarray, class_weight: ClassWeight | None, scoring: str | None) -> Goal:
     """Return the goal for the rows that are not sealed; `asked` are the rows that the folds predict."""
     if isinstance(truth, Labels):
-        return ToClassify(truth.names, len(asked))
-    return ToEstimate(truth.target, truth.values[asked])
+        return ToClassify.asked(truth.names, truth.codes, asked, class_weight=class_weight, scoring=scoring)
+    if class_weight is not None:
+        raise TableError("class_weight is for classification, and this is regression", "leave it out")
+    return ToEstimate(truth.target, truth.values[asked], "r2" if scoring is None else scoring)
 
 
 def versions() -> dict[str, str]:
@@ -336,6 +355,7 @@ def versions() -> dict[str, str]:
 def _searched(
     folds: list[Fold],
     goal: Goal,
+    kernels: Sequence[KernelChoice],
     plan: SearchPlan,
     max_seconds: float | None,
     progress: Callable[[StageProgress], None] | None,
@@ -345,7 +365,15 @@ def _searched(
     A first Ctrl-C ends the search, and the cells that are finished count. A second Ctrl-C ends the study.
     """
     interruption = solvers.Interruption()
-    found = search(folds, goal, sizes=plan.sizes, max_seconds=max_seconds, interruption=interruption, progress=progress)
+    found = search(
+        folds,
+        goal,
+        kernels=kernels,
+        sizes=plan.sizes,
+        max_seconds=max_seconds,
+        interruption=interruption,
+        progress=progress,
+    )
     if interruption.insisted:
         raise KeyboardInterrupt
     return found
@@ -367,6 +395,7 @@ def _refit(
         gram = Gram(kernel, as_data(training.X), keep=keep)
         solutions = goal.solve(gram, training.truth, machine_spec, control)
         model = training.model(machine_spec, kernel, solutions, goal.class_weight())
+        model = goal.finished(model, gram, training.truth, control)
     if interruption.insisted or (interruption.requested and found.stopped == "interrupted"):
         raise KeyboardInterrupt
     return model
@@ -391,7 +420,7 @@ class _Trained:
 
 def _trained_svm(goal: Goal, found: SearchResult, model: Model, fit_seconds: float) -> _Trained:
     def answer(part: Table) -> Answer:
-        return goal.answer(model.prediction_kind, model.decision_values(part))
+        return goal.answer(model, model.decision_values(part))
 
     best = found.best
     return _Trained(SVM, best.setting_with(model.kernel), best.errors, found.seconds, fit_seconds, answer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,19 +14,27 @@ from sklearn.neighbors import KNeighborsRegressor
 from mercer.certificates import Solution
 from mercer.gram import Gram
 from mercer.kernels import Kernel
-from mercer.model_selection import Deviations, Interval, r2_difference
+from mercer.model_selection import Deviations, Interval, bootstrap, r2_difference
+from mercer.persistence import Model
 from mercer.solvers import Control, solve
 from mercer.specs import ForSVR, QuadraticSpec
 from mercer.study.contenders import Chosen, Fold, best_of, choose_neighbours_by, fit_quietly
-from mercer.study.goal import Answer, FoldTraining, Goal
-from mercer.tables import PredictionKind, Quantity
+from mercer.study.goal import Answer, FoldTraining, Goal, checked_scoring
+from mercer.tables import Quantity
 
 PENALTIES = tuple(10.0**exponent for exponent in range(-3, 6))
 """Penalties of ridge regression on standardised columns: from none to speak of to little left but the mean."""
 
 
+NumberScoring = Literal["r2", "mae", "rmse"]
+"""Scores by which settings can be chosen."""
+
+FIGURE_NAMES = {"r2": "R²", "mae": "mean absolute error", "rmse": "root of the mean squared error"}
+"""Scores in words, in the order of `Deviations.intervals`."""
+
+
 class ToEstimate(Goal):
-    """Numbers, with squared deviations as small as can be.
+    """Numbers, with deviations as small as can be.
 
     Parameters
     ----------
@@ -34,25 +42,43 @@ class ToEstimate(Goal):
         The target.
     truth : ndarray of float64
         The numbers of the rows to choose from, each of which is asked once.
+    scoring : {"r2", "mae", "rmse"}, default="r2"
+        What settings are chosen by: R², the mean absolute error, or the root of the mean squared error.
     """
 
     task = "regression"
-    figure_name = "R²"
     epsilons = (0.1, 0.03, 0.3)
 
-    def __init__(self, column: str, truth: npt.NDArray[np.float64]) -> None:
-        self.column = column
-        self.squares = float(np.sum((truth - truth.mean()) ** 2))
+    def __init__(self, column: str, truth: npt.NDArray[np.float64], scoring: str = "r2") -> None:
+        self.column, self.scoring = column, checked_scoring(scoring, get_args(NumberScoring), self.task)
+        self.n, self.squares = truth.size, float(np.sum((truth - truth.mean()) ** 2))
         self.rivals = (choose_ridge, choose_neighbours, choose_mean)
+
+    @property
+    def figure_name(self) -> str:
+        """Name of the score."""
+        return FIGURE_NAMES[self.scoring]
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the score is an error."""
+        return self.scoring != "r2"
+
+    def losses(self, truth: npt.NDArray[np.float64], predicted: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return what each prediction costs: the absolute or squared deviation from the truth."""
+        deviations = np.abs(predicted - truth)
+        return deviations if self.scoring == "mae" else deviations**2
 
     def training(self, kernel: Kernel, epsilon: float | None, fold: Fold, memory_limit: int) -> FoldTraining:
         """Begin with a fold."""
         assert epsilon is not None
-        return _NumberTraining(kernel, fold, memory_limit, self.learn(self.column, fold.truth[fold.train]), epsilon)
+        return _NumberTraining(kernel, fold, memory_limit, self, epsilon)
 
     def figure(self, error: float) -> float:
-        """R², against the mean of all rows."""
-        return 1.0 - error / self.squares
+        """R², against the mean of all rows, or minus an error."""
+        if self.scoring == "r2":
+            return 1.0 - error / self.squares
+        return -error / self.n if self.scoring == "mae" else -float(np.sqrt(error / self.n))
 
     def learn(self, column: str, cells: npt.NDArray[Any]) -> Quantity:
         """The scale."""
@@ -73,10 +99,10 @@ class ToEstimate(Goal):
         problem = machine_spec.problem(truth, np.full(truth.size, machine_spec.C), gram)
         return [solve(problem, gram, control=control)]
 
-    def answer(self, prediction_kind: PredictionKind, values: npt.NDArray[np.float64]) -> Answer:
+    def answer(self, model: Model, values: npt.NDArray[np.float64]) -> Answer:
         """Numbers in the target's unit."""
-        assert isinstance(prediction_kind, Quantity)
-        return (prediction_kind.in_unit(values[:, 0]),)
+        assert isinstance(model.prediction_kind, Quantity)
+        return (model.prediction_kind.in_unit(values[:, 0]),)
 
     def answer_of(self, estimator: Any, X: Any) -> Answer:
         """Numbers."""
@@ -90,9 +116,21 @@ class ToEstimate(Goal):
         """R² and the rest."""
         return Deviations(truth, answer[0], groups)
 
+    def main(self, evaluation: Deviations) -> Interval:
+        """Return the score on some rows, with its interval."""
+        return evaluation.intervals[tuple(FIGURE_NAMES).index(self.scoring)]
+
     def compare(self, first: Deviations, second: Deviations) -> Interval:
-        """By how much the R² of the first is larger."""
-        return r2_difference(first, second)
+        """By how much the R² of the first is larger, or its error lower."""
+        if self.scoring == "r2":
+            return r2_difference(first, second)
+        columns = np.column_stack([self.losses(one.truth, one.predicted) for one in (second, first)])
+        form = np.sqrt if self.scoring == "rmse" else np.asarray
+
+        def difference(means: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+            return np.asarray(form(means[..., 0]) - form(means[..., 1]))
+
+        return bootstrap(columns, [difference], groups=first.groups)[0]
 
     def sign(self, comparison: Interval) -> int:
         """1 where the first is better beyond what chance explains, -1 where the second is, else 0."""
@@ -102,9 +140,11 @@ class ToEstimate(Goal):
 class _NumberTraining(FoldTraining):
     """C, epsilon and the tolerance are in units of the standard deviation of the fold's training rows."""
 
-    def __init__(self, kernel: Kernel, fold: Fold, memory_limit: int, scale: Quantity, epsilon: float) -> None:
+    def __init__(self, kernel: Kernel, fold: Fold, memory_limit: int, goal: ToEstimate, epsilon: float) -> None:
         super().__init__(kernel, fold, memory_limit)
-        self.scale, self.epsilon, self.targets = scale, epsilon, scale.scaled(fold.truth[fold.train])
+        truth = fold.truth[fold.train]
+        self.goal, self.scale, self.epsilon = goal, goal.learn(goal.column, truth), epsilon
+        self.targets = self.scale.scaled(truth)
 
     def train(self, C: float, control: Control) -> None:
         """Go on from the machine of the last C."""
@@ -114,11 +154,11 @@ class _NumberTraining(FoldTraining):
         self.coefficients = problem.coefficients(self.solutions[0].beta)
 
     def error(self) -> float:
-        """Squared deviations on the validation rows, in the target's unit."""
+        """Return what the predictions for the validation rows cost, in the target's unit."""
         beta = np.zeros(self.gram.n)
         beta[self.fold.train] = self.coefficients
         raw = self.gram.matvec(beta, self.fold.validation.astype(np.int64)) + self.solutions[0].bias
-        return float(np.sum((self.scale.in_unit(raw) - self.fold.truth[self.fold.validation]) ** 2))
+        return float(np.sum(self.goal.losses(self.fold.truth[self.fold.validation], self.scale.in_unit(raw))))
 
 
 def choose_ridge(folds: Sequence[Fold], goal: ToEstimate) -> Chosen:
@@ -126,12 +166,12 @@ def choose_ridge(folds: Sequence[Fold], goal: ToEstimate) -> Chosen:
     start = time.perf_counter()
     candidates = PENALTIES[::-1]
 
-    def squares(fold: Fold) -> Iterator[float]:
+    def errors_in(fold: Fold) -> Iterator[float]:
         for penalty in candidates:
             estimator = fit_quietly(Ridge(alpha=penalty), fold.X[fold.train], fold.truth[fold.train])
-            yield np.sum((estimator.predict(fold.X[fold.validation]) - fold.truth[fold.validation]) ** 2)
+            yield np.sum(goal.losses(fold.truth[fold.validation], estimator.predict(fold.X[fold.validation])))
 
-    best, errors = best_of(squares(fold) for fold in folds)
+    best, errors = best_of(errors_in(fold) for fold in folds)
     penalty = candidates[best]
     return Chosen(
         "ridge regression", f"penalty = {penalty:g}", Ridge(alpha=penalty), errors, time.perf_counter() - start
@@ -143,7 +183,7 @@ def choose_neighbours(folds: Sequence[Fold], goal: ToEstimate) -> Chosen:
 
     def squares(numbers: npt.NDArray[np.float64], truth: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         means = np.cumsum(numbers, axis=1) / np.arange(1, numbers.shape[1] + 1)
-        return np.asarray(np.sum((means - truth[:, None]) ** 2, axis=0))
+        return np.asarray(np.sum(goal.losses(truth[:, None], means), axis=0))
 
     return choose_neighbours_by(folds, KNeighborsRegressor, squares)
 
@@ -151,5 +191,7 @@ def choose_neighbours(folds: Sequence[Fold], goal: ToEstimate) -> Chosen:
 def choose_mean(folds: Sequence[Fold], goal: ToEstimate) -> Chosen:
     """Always the mean: what any machine must beat."""
     start = time.perf_counter()
-    errors = tuple(float(np.sum((fold.truth[fold.validation] - fold.truth[fold.train].mean()) ** 2)) for fold in folds)
+    errors = tuple(
+        float(np.sum(goal.losses(fold.truth[fold.validation], fold.truth[fold.train].mean()))) for fold in folds
+    )
     return Chosen("mean", "always the mean of the training rows", None, errors, time.perf_counter() - start)

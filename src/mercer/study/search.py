@@ -270,7 +270,7 @@ class _Run:
                 self._train(training, candidate)
                 if self.stopped:
                     return
-            errors = tuple(training.error() for training in of_folds)
+            errors = self.goal.errors(of_folds)
             figure = self.goal.figure(sum(errors))
             unfinished = tuple(status for training in of_folds for status in training.unfinished())
             seconds = time.perf_counter() - began

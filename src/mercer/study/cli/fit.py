@@ -18,6 +18,7 @@ from mercer.study.cli.options import (
     AnyNumber,
     Integer,
     Number,
+    class_weight_option,
     column_options,
     positive,
     say_reading,
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Of several classes: a machine for each pair, one for each against the rest, or one for all (svc).",
 )
+@class_weight_option
 @click.option("--probability", is_flag=True, help="Classification: know the probability of each class, too.")
 @click.option("--weights", metavar="COLUMN", help="Column that says how often each row counts; 0 leaves a row out.")
 @click.option("--tol", type=positive, help="Largest KKT violation  [default: 0.001, less for the logistic machines]")
@@ -163,6 +165,8 @@ def fit_command(
     else:
         say_reading(truth)
         column_choice = choose_columns(used, truth, **columns)
+        if options["class_weight"] is not None:
+            options["class_weight"] = _class_weight(options["class_weight"], truth.target, used, column_choice)
     with ConsoleProgress() as progress:
         progress(StageProgress("fit"))
         estimator = MACHINES[name].made(
@@ -205,6 +209,21 @@ def fit_command(
         say("hint", ", or ".join(against_rounding(name, options["kernel"])))
     say_written(path)
     return INTERRUPTED if status == "interrupted" else 0
+
+
+def _class_weight(asked: str, target: str, table: Table, column_choice: TableChoice) -> str | dict[Any, float] | None:
+    """Return the class weights as estimators take them: "balanced", or the weight of each label."""
+    import numpy as np
+
+    from mercer.study.costs import BALANCED, NONE, class_weights
+    from mercer.tables import Classes
+
+    if asked in (BALANCED, NONE):
+        return asked if asked == BALANCED else None  # balanced weights depend on the weights of the rows, too
+    part = table.take(column_choice.rows)
+    classes = Classes.learnt(target, part[target])
+    counts = np.bincount(classes.truth(part), minlength=len(classes.names))
+    return dict(zip(classes.labels.tolist(), class_weights(asked, classes.names, counts).tolist(), strict=True))
 
 
 def _truth(table: Table, target: str, machine: str | None, task: Any) -> Truth:

@@ -9,6 +9,8 @@ import click
 
 _OPTIONS = {
     "categorical": "--categorical",
+    "class_weight": "--class-weight",
+    "cost": "--cost",
     "date_order": "--date-order",
     "drop": "--drop",
     "keep": "--keep",
@@ -16,6 +18,7 @@ _OPTIONS = {
     "max_seconds": "--max-seconds",
     "missing": "--missing",
     "n_folds": "--folds",
+    "scoring": "--scoring",
     "task": "--task",
     "test_size": "--test-size",
     "text": "--text",
@@ -27,7 +30,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\
 file name that are not UTF-8."""
 
 _SETTING = re.compile(rf"(?<![\w'-])({'|'.join(_OPTIONS)})=(\w+)")
-_PARAMETER = re.compile(r"(?<![\w'-])(max_seconds|n_folds|test_size)(?![\w'])")
+_PARAMETER = re.compile(r"(?<![\w'-])(class_weight|max_seconds|n_folds|test_size)(?![\w'])")
 
 
 class Failure(click.ClickException):

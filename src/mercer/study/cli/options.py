@@ -95,6 +95,13 @@ task_option = click.option(
 )
 
 
+class_weight_option = click.option(
+    "--class-weight",
+    metavar="WEIGHTS",
+    help="Classes: what a row counts in training; balanced (rare classes count more), none, or LABEL=WEIGHT,...",
+)
+
+
 seconds_option = click.option("--max-seconds", type=positive, help="Time limit of the search or the fit.")
 
 

@@ -49,7 +49,7 @@ def print_study(study: Study) -> None:
     for heading in phrasing.headings:
         grid.add_column(heading, justify="right", no_wrap=True)
     for one in study.contenders:
-        grid.add_row(Text(f"{one.name}\n{one.setting}"), *phrasing.cells(one))
+        grid.add_row(Text(f"{one.name}\n{one.setting}"), *phrasing.cells(study.goal, one))
     first, *others = prose.summary(study)
     for paragraph in (
         *map(str, prose.doubts(study)),

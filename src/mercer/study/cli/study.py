@@ -14,6 +14,7 @@ from mercer.study.cli.messages import Failure, say
 from mercer.study.cli.options import (
     Integer,
     Number,
+    class_weight_option,
     column_options,
     copies_option,
     groups_option,
@@ -25,6 +26,9 @@ from mercer.study.cli.options import (
     task_option,
     time_option,
 )
+
+_CLASS_SCORES = ("accuracy", "balanced_accuracy", "roc_auc", "f1", "log_loss")
+_NUMBER_SCORES = ("r2", "mae", "rmse")
 
 
 @click.command("study")
@@ -47,11 +51,31 @@ from mercer.study.cli.options import (
     show_default=True,
     help="Share of the rows to seal away.",
 )
+@click.option(
+    "--kernel",
+    type=click.Choice(["linear", "poly", "rbf"]),
+    multiple=True,
+    help="Kernel to try; may be repeated  [default: all]",
+)
+@class_weight_option
+@click.option(
+    "--scoring",
+    type=click.Choice([*_CLASS_SCORES, *_NUMBER_SCORES]),
+    help="What settings are chosen by  [default: accuracy, by the class weights if there are any; r2 for numbers]",
+)
 @click.option("--folds", type=Integer(min=2), default=5, show_default=True, help="Of the cross-validation.")
 @seconds_option
 @click.pass_obj
 def study_command(
-    arguments: list[str], /, table: str, target: str | None, out: str | None, force: bool, folds: int, **options: Any
+    arguments: list[str],
+    /,
+    table: str,
+    target: str | None,
+    out: str | None,
+    force: bool,
+    kernel: tuple[str, ...],
+    folds: int,
+    **options: Any,
 ) -> None:
     """Find, certify and honestly evaluate a machine for a TABLE (CSV, Parquet or svmlight).
 
@@ -92,7 +116,9 @@ def study_command(
             say("note", before_the_look(looks.earlier))
         try:
             with ConsoleProgress() as progress:
-                found = study(read, wanted, n_folds=folds, progress=progress, looks=looks, **options)
+                found = study(
+                    read, wanted, kernel=kernel or None, n_folds=folds, progress=progress, looks=looks, **options
+                )
         except SearchStopped as stopped:
             raise Failure(
                 f"the search ended ({stopped}) before one candidate was finished; nothing was written",

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.model_selection import Evaluation, margin_losses
+from mercer.study.classification import ToClassify
+from mercer.study.goal import Goal
 from mercer.study.protocol import Contender, Study
-from mercer.study.report.numbers import count, interval, p_value, percent
-from mercer.study.report.phrasing import TaskPhrasing
+from mercer.study.report.numbers import count, interval, p_value, percent, rounded
+from mercer.study.report.phrasing import TaskPhrasing, differences
+from mercer.study.scores import Score
 from mercer.tables import Labels
 
 if TYPE_CHECKING:
@@ -18,6 +21,12 @@ if TYPE_CHECKING:
 ON_THE_MARGIN = 1e-3
 """Rows whose margin is 1 but for as much are on its edge, not inside: a solver puts them there to its tolerance."""
 
+LOST_BY = 0.05
+"""By how much a rival's balanced accuracy or area under ROC must be larger to be named in the headline."""
+
+MAX_MISSED = 5
+"""Classes that are named in the headline because they are never predicted."""
+
 
 class OfClasses(TaskPhrasing):
     """What a report says of classes."""
@@ -25,39 +34,64 @@ class OfClasses(TaskPhrasing):
     template = "classes.html.j2"
     headings = ("cross-\nvalid.", "test accuracy\n95% interval", "area under ROC\n95% interval")
 
-    def figure(self, value: float) -> str:
-        """A percentage."""
-        return percent(value)
+    def figure(self, goal: Goal, value: float) -> str:
+        """A percentage, or an area or a loss with three decimals."""
+        return self._value(goal, -value if goal.is_loss else value)
 
-    def short_figure(self, value: float) -> str:
-        """A percentage without its sign."""
-        return f"{100 * value:.1f}"
+    def short_figure(self, goal: Goal, value: float) -> str:
+        """The same, a percentage without its sign."""
+        return self.figure(goal, value).removesuffix("%")
+
+    def score(self, study: Study) -> str:
+        """The score on the sealed rows that settings were chosen by."""
+        return self._value(study.goal, study.goal.main(study.svm.test).value)
+
+    def _value(self, goal: Goal, value: float) -> str:
+        """The same for a loss that has no sign."""
+        return percent(value) if score_of(goal).is_share else rounded(value)
 
     def headline(self, study: Study) -> str:
-        """The main result in one sentence."""
+        """The main result in one sentence, and what it hides: classes that are not found, and better rivals."""
         test = study.svm.test
-        return (
+        first = (
             f"On {count(len(test.codes), 'row')} that were sealed away before anything was learnt, the support vector "
             f"machine predicted {study.target} correctly in {int(test.right.sum()):,}: {percent(test.accuracy.value)} "
             f"(95% confidence interval {interval(test.accuracy)})."
         )
+        return " ".join(filter(None, (first, _by_the_score(study), _never_predicted(study), _lost_by(study))))
+
+    def settings(self, study: Study) -> str:
+        """What the rows of each class counted in training."""
+        goal = goal_of(study)
+        if goal.is_unweighted:
+            return ""
+        weights = ", ".join(
+            f"“{name}” {weight:.3g}" for name, weight in zip(goal.labels, goal.weights.tolist(), strict=True)
+        )
+        return f"In training, the penalty C of a row was multiplied by the weight of its class: {weights}."
 
     def comparison(self, study: Study) -> str:
         """How the other machines did on the same rows."""
-        logistic, neighbours, majority = study.contenders[1:]
-        usual = labels_of(study).names[int(majority.test.predicted[0])]
+        goal, (logistic, neighbours, constant) = study.goal, study.contenders[1:]
+        one, two, three = (self._value(goal, goal.main(other.test).value) for other in (logistic, neighbours, constant))
+        if score_of(goal).is_plain:
+            return (
+                f"On the same rows logistic regression was right in {one}, nearest neighbours in {two}, and "
+                f"{self.same_answer(study)} would be right in {three}."
+            )
         return (
-            f"On the same rows logistic regression was right in {percent(logistic.test.accuracy.value)}, nearest "
-            f"neighbours in {percent(neighbours.test.accuracy.value)}, and always answering “{usual}” would be right "
-            f"in {percent(majority.test.accuracy.value)}."
+            f"On the same rows the {goal.figure_name} of logistic regression was {one}, that of nearest neighbours "
+            f"{two}, and that of {self.same_answer(study)} {three}."
         )
 
     def same_answer(self, study: Study) -> str:
         """Always giving the same answer, in words."""
         return f"always answering “{labels_of(study).names[int(study.contenders[3].test.predicted[0])]}”"
 
-    def compared(self, comparisons: dict[str, Any]) -> str:
-        """Rows that only one of two got right."""
+    def compared(self, goal: Goal, comparisons: dict[str, Any]) -> str:
+        """Rows that only one of two got right, or by how much the score is better."""
+        if not score_of(goal).is_plain:
+            return differences(goal, comparisons)
         counts = "; ".join(
             f"{test.only_first:,} to {test.only_second:,} against {name}, p {p_value(test.p_value)}"
             for name, test in comparisons.items()
@@ -67,6 +101,7 @@ class OfClasses(TaskPhrasing):
     def cautions(self, study: Study) -> list[str]:
         """What a careful reader should know of these figures."""
         notes, svm, counts = [], study.svm, labels_of(study).counts
+        plain = goal_of(study).score.is_plain
         width = svm.test.accuracy.high - svm.test.accuracy.low
         if width > 0.1:
             notes.append(
@@ -78,6 +113,7 @@ class OfClasses(TaskPhrasing):
             notes.append(
                 f"{percent(share)} of the rows are of one class, so accuracy looks high for every machine; look at the "
                 f"balanced accuracy ({percent(svm.test.balanced)}) and at the recall of the rare classes."
+                + (" class_weight=balanced makes the machine look for them." if plain else "")
             )
         if svm.train.accuracy.value - svm.test.accuracy.high > 0.02:
             notes.append(
@@ -86,10 +122,10 @@ class OfClasses(TaskPhrasing):
             )
         return notes
 
-    def cells(self, one: Contender) -> list[str]:
-        """Cross-validated and test accuracy, and the area under the ROC curve."""
+    def cells(self, goal: Goal, one: Contender) -> list[str]:
+        """Cross-validated score, test accuracy, and the area under the ROC curve."""
         accuracy = one.test.accuracy
-        return [percent(one.cv), f"{percent(accuracy.value)}\n{interval(accuracy)}", _area(one.test)]
+        return [self.figure(goal, one.cv), f"{percent(accuracy.value)}\n{interval(accuracy)}", _area(one.test)]
 
     def details(self, study: Study) -> str:
         """Counts of wrong predictions, or a sentence that says that there are no errors."""
@@ -128,6 +164,63 @@ class OfClasses(TaskPhrasing):
                 f"ROC curves; area {svm.test.auc:.3f} on test rows and {svm.train.auc:.3f} on training rows.",
             )
         return found
+
+
+def goal_of(study: Study) -> ToClassify:
+    """The goal of a study of classes."""
+    assert isinstance(study.goal, ToClassify)
+    return study.goal
+
+
+def score_of(goal: Goal) -> Score:
+    """What settings were chosen by."""
+    assert isinstance(goal, ToClassify)
+    return goal.score
+
+
+def _by_the_score(study: Study) -> str:
+    """The score that settings were chosen by, unless it is the accuracy."""
+    score = goal_of(study).score
+    if score.is_plain:
+        return ""
+    found = score.interval(study.svm.test)
+    value, ends = (
+        (percent(found.value), interval(found)) if score.is_share else (rounded(found.value), interval(found, 3))
+    )
+    return f"Its {score.name}, by which it was chosen, was {value} ({ends})."
+
+
+def _never_predicted(study: Study) -> str:
+    """A sentence on the classes that were not predicted for any sealed row although some are of them."""
+    missed = [one for one in study.svm.test.classes if one.support and not one.predicted]
+    if not missed:
+        return ""
+    if len(missed) == 1:
+        (one,) = missed
+        rows = "the one row" if one.support == 1 else f"all {one.support:,} rows"
+        return f"It never predicted “{one.label}” and missed {rows} of this class."
+    shown = ", ".join(f"“{one.label}”" for one in missed[:MAX_MISSED])
+    more = f" and {len(missed) - MAX_MISSED} more" if len(missed) > MAX_MISSED else ""
+    return (
+        f"It never predicted {len(missed)} of the {len(study.svm.test.classes)} classes ({shown}{more}) and missed all "
+        f"{sum(one.support for one in missed):,} rows of them."
+    )
+
+
+def _lost_by(study: Study) -> str:
+    """A sentence on each rival that is not better by accuracy, but is by balanced accuracy or area under ROC."""
+    svm, found = study.svm.test, []
+    for rival in study.contenders[1:3]:
+        other, figures = rival.test, []
+        if other.accuracy.value > svm.accuracy.value:
+            continue
+        if other.balanced - svm.balanced > LOST_BY:
+            figures.append(f"balanced accuracy ({percent(svm.balanced)} against {percent(other.balanced)})")
+        if svm.auc is not None and other.auc is not None and other.auc - svm.auc > LOST_BY:
+            figures.append(f"area under ROC ({svm.auc:.3f} against {other.auc:.3f})")
+        if figures:
+            found.append(f"It was right as often as {rival.name} or more, but is worse by {' and by '.join(figures)}.")
+    return " ".join(found)
 
 
 def labels_of(study: Study) -> Labels:

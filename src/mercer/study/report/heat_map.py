@@ -39,7 +39,9 @@ def search_heat_map(result: SearchResult, shown: Callable[[float], str]) -> Figu
     panels = [[cell for cell in cells if cell.choice.simplicity == family] for family in families]
     heights = [len({cell.choice.gamma_factor for cell in panel}) for panel in panels]
     figures = [cell.figure for cell in cells]
-    worst, best = max(0.0, min(figures)), max(0.0, *figures)
+    best, worst = max(figures), min(figures)
+    if best > 0.0:  # R² can be far below 0 for the worst cells
+        worst = max(0.0, worst)
     with house_style():
         figure, axes = new_figure(
             1.5 + 0.62 * len(values_of_C),

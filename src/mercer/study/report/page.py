@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,10 +99,10 @@ def write_report(path: str | Path, study: Study, *, source: str = "", command: s
 
 def _figures(study: Study) -> dict[str, Markup]:
     phrasing = prose.phrasing_of(study)
-    best = phrasing.figure(study.search.best.figure)
+    best = phrasing.figure(study.goal, study.search.best.figure)
     pictures = {
         "search": (
-            search_heat_map(study.search, phrasing.short_figure),
+            search_heat_map(study.search, partial(phrasing.short_figure, study.goal)),
             f"Table of cross-validated {study.goal.figure_name} by kernel, gamma and C; the best is "
             f"{study.svm.setting} with {best}.",
         )

@@ -5,10 +5,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from mercer.model_selection import Interval
+from mercer.study.goal import Goal
 from mercer.study.protocol import Contender, Study
+from mercer.study.report.numbers import decimals_of, interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def differences(goal: Goal, comparisons: dict[str, Interval]) -> str:
+    """By how much the figure of a machine is better than those of others, by their names."""
+    found = "; ".join(
+        f"{one.value:+z.{decimals_of(one)}f} against {name}, 95% interval {interval(one, decimals_of(one))}"
+        for name, one in comparisons.items()
+    )
+    how = "lower" if goal.is_loss else "larger"
+    return f"By how much its {goal.figure_name} is {how}: {found}; {goal.interval_method}."
 
 
 class TaskPhrasing(ABC):
@@ -21,12 +34,16 @@ class TaskPhrasing(ABC):
     """Of the columns of the table of machines, on the command line."""
 
     @abstractmethod
-    def figure(self, value: float) -> str:
+    def figure(self, goal: Goal, value: float) -> str:
         """The figure of merit as people read it."""
 
     @abstractmethod
-    def short_figure(self, value: float) -> str:
+    def short_figure(self, goal: Goal, value: float) -> str:
         """The same where room is short, without its unit."""
+
+    def settings(self, study: Study) -> str:
+        """A sentence on what classes and errors count, if they do not count alike; else ""."""
+        return ""
 
     @abstractmethod
     def headline(self, study: Study) -> str:
@@ -41,7 +58,7 @@ class TaskPhrasing(ABC):
         """Always giving the same answer, in words."""
 
     @abstractmethod
-    def compared(self, comparisons: dict[str, Any]) -> str:
+    def compared(self, goal: Goal, comparisons: dict[str, Any]) -> str:
         """The paired comparisons behind the verdict, by the names of the others."""
 
     @abstractmethod
@@ -49,7 +66,7 @@ class TaskPhrasing(ABC):
         """What a careful reader should know of these figures."""
 
     @abstractmethod
-    def cells(self, one: Contender) -> list[str]:
+    def cells(self, goal: Goal, one: Contender) -> list[str]:
         """The cells of a machine in the table, below `headings`."""
 
     @abstractmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
 
 from mercer.certificates import LARGE_GAP, Certificate, Status
@@ -72,12 +73,12 @@ def worth(study: Study) -> str:
     compared = {rival.name: study.against(rival) for rival in rivals}
     if study.svm.name not in useful:
         compared = {usual: study.against(constant)} | compared
-    return f"Was a support vector machine worth it? {verdict}. ({phrasing.compared(compared)})"
+    return f"Was a support vector machine worth it? {verdict}. ({phrasing.compared(goal, compared)})"
 
 
 def choice(study: Study) -> str:
     """Which machine was chosen, and why."""
-    found, best, shown = study.search, study.search.best, phrasing_of(study).figure
+    found, best, shown = study.search, study.search.best, partial(phrasing_of(study).figure, study.goal)
     ties = sum((cell.n_rows, cell.error) == (best.n_rows, best.error) for cell in found.cells) - 1
     others = [
         f"the best {cell.choice.name} {shown(cell.figure)}"
@@ -90,7 +91,8 @@ def choice(study: Study) -> str:
     setting += [] if value is None else [f"gamma = {value:.3g}"]
     setting += [] if best.epsilon is None else [f"epsilon = {best.epsilon:g}"]
     sentence = (
-        f"The {best.choice.name} with {_and(setting)} had the highest cross-validated {study.goal.figure_name} of "
+        f"The {best.choice.name} with {_and(setting)} had the {'lowest' if study.goal.is_loss else 'highest'} "
+        f"cross-validated {study.goal.figure_name} of "
         f"{count(len(found.cells), 'candidate')}: {shown(best.figure)} over {study.n_folds} folds of the "
         f"{count(len(study.model.training.rows), 'row')} that were not sealed"
     )
@@ -314,5 +316,6 @@ def summary(study: Study) -> list[str]:
         phrasing.comparison(study),
         worth(study),
         choice(study),
+        *filter(None, [phrasing.settings(study)]),
         certainty(study.model),
     ]

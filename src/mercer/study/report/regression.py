@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.model_selection import Deviations
+from mercer.study.goal import Goal
 from mercer.study.protocol import Contender, Study
-from mercer.study.report.numbers import count, decimals_of, interval, percent, quantities, quantity, rounded
-from mercer.study.report.phrasing import TaskPhrasing
+from mercer.study.report.numbers import count, interval, percent, quantities, quantity, rounded
+from mercer.study.report.phrasing import TaskPhrasing, differences
 from mercer.tables import Quantity
 
 if TYPE_CHECKING:
@@ -26,14 +27,16 @@ class OfNumbers(TaskPhrasing):
     """What a report says of numbers."""
 
     template = "numbers.html.j2"
-    headings = ("cross-\nvalid. R²", "test R²\n95% interval", "mean absolute error\n95% interval")
+    headings = ("cross-\nvalid.", "test R²\n95% interval", "mean absolute error\n95% interval")
 
-    def figure(self, value: float) -> str:
-        """R² with three decimals."""
-        return rounded(value)
+    def figure(self, goal: Goal, value: float) -> str:
+        """R² with three decimals, or an error in the target's unit."""
+        return quantity(-value) if goal.is_loss else rounded(value)
 
-    def short_figure(self, value: float) -> str:
+    def short_figure(self, goal: Goal, value: float) -> str:
         """R² with two decimals; far below 0 it does not matter how far."""
+        if goal.is_loss:
+            return f"{-value:.3g}"
         return rounded(value, 2) if value > -1.0 else "< −1"
 
     def headline(self, study: Study) -> str:
@@ -60,13 +63,9 @@ class OfNumbers(TaskPhrasing):
         """Always giving the same answer, in words."""
         return f"always answering {quantity(float(study.contenders[3].test.predicted[0]))}"
 
-    def compared(self, comparisons: dict[str, Any]) -> str:
-        """By how much its R² is larger."""
-        differences = "; ".join(
-            f"{one.value:+z.{decimals_of(one)}f} against {name}, 95% interval {interval(one, decimals_of(one))}"
-            for name, one in comparisons.items()
-        )
-        return f"By how much its R² is larger: {differences}; bootstrap of the sealed rows."
+    def compared(self, goal: Goal, comparisons: dict[str, Any]) -> str:
+        """By how much its R² is larger, or its error lower."""
+        return differences(goal, comparisons)
 
     def cautions(self, study: Study) -> list[str]:
         """What a careful reader should know of these figures."""
@@ -90,10 +89,14 @@ class OfNumbers(TaskPhrasing):
             )
         return notes
 
-    def cells(self, one: Contender) -> list[str]:
+    def cells(self, goal: Goal, one: Contender) -> list[str]:
         """Cross-validated and test R², and the mean absolute error."""
         r2, mae, _ = one.test.intervals
-        return [rounded(one.cv), f"{rounded(r2.value)}\n{interval(r2, 3)}", f"{quantity(mae.value)}\n{quantities(mae)}"]
+        return [
+            self.figure(goal, one.cv),
+            f"{rounded(r2.value)}\n{interval(r2, 3)}",
+            f"{quantity(mae.value)}\n{quantities(mae)}",
+        ]
 
     def details(self, study: Study) -> str:
         """The tube, and the rows that are off most."""

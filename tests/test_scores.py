@@ -1,0 +1,388 @@
+"""Class weights and scores of a study: what counts, what settings are chosen by, and what the report says of it."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+from sklearn import metrics
+from sklearn.svm import SVC as LIBSVM
+
+from generated import quantities, rare_class, three_classes
+from mercer.model_selection import Interval, PairedTest
+from mercer.model_selection.metrics import evaluate, wilson_interval
+from mercer.model_selection.score_intervals import area_with_influence, normal_interval, sum_of_shares
+from mercer.model_selection.splits import stratified_folds
+from mercer.persistence import load_model, verify
+from mercer.study import cli, scores
+from mercer.study.candidates import KernelChoice
+from mercer.study.classification import ClassScoring, ToClassify, choose_logistic, choose_majority
+from mercer.study.cli import study as study_module
+from mercer.study.contenders import encoded_folds
+from mercer.study.costs import class_weights
+from mercer.study.protocol import study
+from mercer.study.regression import NumberScoring
+from mercer.study.report import prose
+from mercer.study.search import search
+from mercer.tables import TableEncoder, TableError, as_table
+
+NAMES, COUNTS = ["a", "b", "c"], np.array([60, 30, 10])
+
+
+@pytest.mark.parametrize(
+    ("asked", "weights"),
+    [
+        ("none", [1.0, 1.0, 1.0]),
+        ("balanced", [100 / 180, 100 / 90, 100 / 30]),
+        ("c=3", [1.0, 1.0, 3.0]),
+        (" c = 3 , a=0.5", [0.5, 1.0, 3.0]),
+        ({"c": 3, "a": 0.5}, [0.5, 1.0, 3.0]),
+    ],
+)
+def test_class_weights(asked, weights):
+    np.testing.assert_allclose(class_weights(asked, NAMES, COUNTS), weights)
+
+
+def test_labels_may_hold_what_separates_them():
+    names = ["a", "a,b", "x=1", "7"]
+    found = class_weights("x=1=2,a,b=3,a=4,7=5", names, np.ones(4))
+    assert found.tolist() == [4.0, 3.0, 2.0, 5.0]
+    assert class_weights({7.0: 2}, names, np.ones(4)).tolist() == [1.0, 1.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("d=3", r"class_weight cannot be read from 'd=3' on: .* LABEL=NUMBER, .* the classes are 'a', 'b' and 'c'"),
+        ("a=3 b=2", "cannot be read from 'a=3 b=2'"),
+        ("a=3,b", "cannot be read from 'b'"),
+        ("a=three", "cannot be read from 'a=three'"),
+        ("", "class_weight is empty"),
+        ("a=0", "gives 'a' the weight 0, and a weight must be a finite number > 0"),
+        ("a=inf", "gives 'a' the weight inf"),
+        ("a=1,a=2", "names 'a' twice"),
+        ({"d": 3}, "names 'd', and the classes are"),
+        ({"a": "many"}, "says 'many' for 'a', which is not a number"),
+    ],
+)
+def test_class_weights_that_cannot_be_used(asked, message):
+    with pytest.raises(TableError, match=message):
+        class_weights(asked, NAMES, COUNTS)
+
+
+def predictions(n=200, n_classes=3, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = rng.choice(n_classes, n, p=[0.6, 0.4] if n_classes == 2 else [0.6, 0.3, 0.1])
+    logits = rng.standard_normal((n, n_classes)).round(1) + 1.5 * np.eye(n_classes)[truth]
+    shares = np.exp(logits)
+    shares /= shares.sum(axis=1, keepdims=True)
+    return scores.Predictions(truth, shares.argmax(axis=1), shares if n_classes > 2 else shares[:, 1], shares)
+
+
+def made(scoring, n_classes, one, **options):
+    return ToClassify.asked(NAMES[:n_classes], one.truth, scoring=scoring, **options).score
+
+
+SCIKIT_LEARN = {
+    "accuracy": lambda one: metrics.accuracy_score(one.truth, one.predicted),
+    "balanced_accuracy": lambda one: metrics.balanced_accuracy_score(one.truth, one.predicted),
+    "roc_auc": lambda one: metrics.roc_auc_score(one.truth, one.scores, multi_class="ovr"),
+    "f1": lambda one: (
+        metrics.f1_score(one.truth, one.predicted, average="macro")
+        if one.probabilities.shape[1] > 2
+        else metrics.f1_score(one.truth, one.predicted)
+    ),
+    "log_loss": lambda one: -metrics.log_loss(one.truth, one.probabilities),
+}
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("scoring", SCIKIT_LEARN)
+def test_scores_are_those_of_scikit_learn(scoring, n_classes):
+    one = predictions(n_classes=n_classes)
+    score = made(scoring, n_classes, one)
+    expected = SCIKIT_LEARN[scoring](one)
+    assert score.figure(score.error(one)) == pytest.approx(expected)
+    found = score.interval(evaluate(*one[:3], NAMES[:n_classes], probabilities=one.probabilities))
+    assert found.value == pytest.approx(-expected if score.is_loss else expected)
+    assert found.low < found.value < found.high
+
+
+def test_weighted_accuracy_counts_rows_by_their_class():
+    one = predictions()
+    weights = np.array([1.0, 2.0, 5.0])
+    score = made(None, 3, one, class_weight={"b": 2, "c": 5})
+    expected = np.average(one.truth == one.predicted, weights=weights[one.truth])
+    assert score.figure(score.error(one)) == pytest.approx(expected)
+    assert score.interval(evaluate(*one[:3], NAMES)).value == pytest.approx(expected)
+    plain = made("accuracy", 3, one, class_weight={"b": 2, "c": 5})
+    assert plain.is_plain
+    assert plain.error(one) == np.sum(one.truth != one.predicted)
+
+
+@pytest.mark.parametrize("scoring", [*SCIKIT_LEARN, None])
+def test_a_comparison_says_by_how_much_the_first_machine_is_better(scoring):
+    one = predictions(400)
+    better = one._replace(predicted=np.where(np.arange(400) % 2, one.truth, one.predicted))
+    better = better._replace(probabilities=0.5 * one.probabilities + 0.5 * np.eye(3)[better.predicted])
+    better = better._replace(scores=better.probabilities)
+    score = made(scoring, 3, one, class_weight={"c": 4.0})
+    first, second = (evaluate(*each[:3], NAMES, probabilities=each.probabilities) for each in (better, one))
+    found = score.compare(first, second)
+    goal = ToClassify(NAMES, 400, score=score)
+    assert [goal.sign(score.compare(*pair)) for pair in ((first, second), (second, first), (first, first))] == [
+        1,
+        -1,
+        0,
+    ]
+    if scoring == "accuracy":
+        assert isinstance(found, PairedTest)
+        return
+    sign = -1.0 if score.is_loss else 1.0
+    gain = sign * (score.interval(first).value - score.interval(second).value)
+    assert found.value == pytest.approx(gain)
+
+
+def test_a_sum_of_shares():
+    one, two = wilson_interval(8, 10), wilson_interval(20, 50)
+    found = sum_of_shares([one, two], [0.5, 0.25])
+    below = np.hypot(0.5 * (one.value - one.low), 0.25 * (two.value - two.low))
+    assert (found.value, found.low) == (pytest.approx(0.5), pytest.approx(0.5 - below))
+    certain = sum_of_shares([wilson_interval(10, 10), wilson_interval(50, 50)], [0.5, 0.5])
+    assert (certain.value, certain.high) == (1.0, 1.0)
+    assert certain.low < 0.9
+
+
+def test_the_variance_of_an_area_is_that_of_the_bootstrap():
+    one = predictions(300, 2)
+    area, influence = area_with_influence(one.truth, one.scores)
+    rng = np.random.default_rng(1)
+    draws = []
+    for _ in range(150):
+        rows = rng.integers(0, 300, 300)
+        draws.append(metrics.roc_auc_score(one.truth[rows], one.scores[rows]))
+    found = normal_interval(area, influence)
+    assert (found.high - found.low) / 2 / 1.96 == pytest.approx(np.std(draws), rel=0.2)
+    assert abs(influence.mean()) < 1e-12
+    assert area_with_influence(np.zeros(5, dtype=int), np.arange(5.0)) == (0.5, pytest.approx(np.zeros(5)))
+
+
+def test_the_balanced_accuracy_of_folds_is_that_of_all_rows_together():
+    one = predictions()
+    score = made("balanced_accuracy", 3, one)
+    parts = np.array_split(np.arange(200), 4)
+    errors = [score.error(scores.Predictions(*(each[rows] for each in one))) for rows in parts]
+    assert score.figure(sum(errors)) == pytest.approx(metrics.balanced_accuracy_score(one.truth, one.predicted))
+
+
+def folds_of(frame, target, n_folds=3):
+    table = as_table(frame)
+    codes = np.unique(table[target], return_inverse=True)[1]
+    return encoded_folds(table.without([target]), codes, stratified_folds(codes, n_folds, 0), TableEncoder())
+
+
+@pytest.mark.parametrize(
+    ("frame", "weights"), [(rare_class(200), {"sick": 8.0}), (three_classes(), {"b": 3.0})], ids=["two", "three"]
+)
+def test_machines_of_the_search_are_weighted_as_those_of_libsvm(frame, weights):
+    target = frame.columns[-1]
+    folds = folds_of(frame, target)
+    goal = ToClassify.asked(
+        np.unique(frame[target]).tolist(), folds[0].truth, class_weight=weights, scoring="balanced_accuracy"
+    )
+    found = search(folds, goal, kernels=[KernelChoice("linear")], C_grid=[0.1, 10.0], extend=False, tol=1e-8)
+    for cell in found.cells:
+        right = []
+        for fold in folds:
+            libsvm = LIBSVM(C=cell.C, kernel="linear", tol=1e-8, break_ties=True, decision_function_shape="ovr")
+            libsvm.set_params(class_weight=dict(enumerate(goal.weights)))
+            predicted = libsvm.fit(fold.X[fold.train], fold.truth[fold.train]).predict(fold.X[fold.validation])
+            right.append((fold.truth[fold.validation], predicted))
+        truth, predicted = map(np.concatenate, zip(*right, strict=True))
+        assert cell.figure == pytest.approx(metrics.balanced_accuracy_score(truth, predicted))
+
+
+def test_the_logistic_regression_has_the_same_weights():
+    folds = folds_of(rare_class(200), "state")
+    goal = ToClassify.asked(["sick", "well"], folds[0].truth, class_weight="balanced")
+    chosen = choose_logistic(folds, goal)
+    assert chosen.estimator.class_weight == pytest.approx({0: 10.0, 1: 200 / 380})
+    constant = choose_majority(folds, goal)
+    assert (constant.name, goal.figure(sum(constant.errors))) == ("same class for all", pytest.approx(0.5))
+
+
+@pytest.fixture(scope="module")
+def by_accuracy():
+    return study(rare_class(), "state", kernel="linear", n_folds=3)
+
+
+@pytest.fixture(scope="module")
+def balanced():
+    return study(rare_class(), "state", kernel="linear", n_folds=3, class_weight="balanced")
+
+
+def test_a_machine_that_never_predicts_a_class_says_so_in_the_headline(by_accuracy):
+    assert by_accuracy.svm.test.confusion[0].tolist() == [0, 8]
+    headline = prose.summary(by_accuracy)[0]
+    assert "It never predicted “sick” and missed all 8 rows of this class." in headline
+    assert "class_weight=balanced makes the machine look for them" in " ".join(prose.cautions(by_accuracy))
+
+
+def test_a_rival_that_wins_by_another_score_is_named_in_the_headline(by_accuracy):
+    svm, logistic, *others = by_accuracy.contenders
+    test = evaluate(svm.test.codes, svm.test.predicted, svm.test.scores, ["sick", "well"])
+    better = replace(test, balanced=0.8, curves=(replace(test.curves[0], area=Interval(0.99, 0.9, 1.0)),))
+    for own, words in (
+        (better, "It was right as often as logistic regression or more, but is worse by balanced accuracy (50.0% "
+                 f"against 80.0%) and by area under ROC ({svm.test.auc:.3f} against 0.990)."),
+        (test, ""),
+        (replace(better, accuracy=Interval(0.98, 0.9, 1.0)), ""),
+    ):  # fmt: skip
+        found = replace(by_accuracy, contenders=(svm, replace(logistic, test=own), *others))
+        headline = prose.phrasing_of(found).headline(found)
+        assert words in headline
+        assert ("logistic" in headline) is bool(words)
+
+
+def test_balanced_weights_find_the_rare_class(balanced):
+    recall = balanced.svm.test.classes[0].recall
+    assert recall >= 0.6
+    assert balanced.svm.test.balanced > 0.65
+    np.testing.assert_allclose(balanced.model.training.class_weight, [450 / (2 * 22), 450 / (2 * 428)])
+    assert verify(balanced.model, rare_class()).ok
+    best = balanced.search.best
+    assert best.figure == max(cell.figure for cell in balanced.search.cells) > 0.7
+    text = " ".join(prose.summary(balanced))
+    value = prose.percent(balanced.svm.test.balanced)
+    assert f"Its balanced accuracy, by which it was chosen, was {value} (" in text
+    assert "had the highest cross-validated balanced accuracy of 6 candidates" in text
+    assert "multiplied by the weight of its class: “sick” 10.2, “well” 0.526." in text
+    assert {cell.choice.family for cell in balanced.search.cells} == {"linear"}
+
+
+def test_the_score_and_the_weights_imply_each_other(balanced):
+    other = study(rare_class(), "state", kernel="linear", n_folds=3, scoring="balanced_accuracy")
+    assert [cell.errors for cell in other.search.cells] == [cell.errors for cell in balanced.search.cells]
+    assert prose.summary(other) == prose.summary(balanced)
+    unweighted = study(
+        rare_class(), "state", kernel="linear", n_folds=3, scoring="balanced_accuracy", class_weight="none"
+    )
+    assert unweighted.model.training.class_weight.tolist() == [1.0, 1.0]
+
+
+def test_a_study_by_the_logarithmic_loss_has_calibrated_probabilities():
+    frame = rare_class(300, 0.2)
+    found = study(frame, "state", kernel="linear", n_folds=3, scoring="log_loss")
+    assert found.model.has_probabilities
+    assert verify(found.model, frame).ok
+    rows = found.test_rows
+    shares = found.model.probabilities(frame.iloc[rows])
+    codes = (frame["state"].to_numpy()[rows] == "well").astype(int)
+    expected = metrics.log_loss(codes, shares)
+    assert found.goal.main(found.svm.test).value == pytest.approx(expected)
+    assert f"Its logarithmic loss, by which it was chosen, was {expected:.3f} (" in prose.summary(found)[0]
+    assert found.svm.cv < -0.2
+    assert found.svm.cv == max(cell.figure for cell in found.search.cells)
+
+
+@pytest.mark.parametrize("scoring", ["mae", "rmse"])
+def test_a_study_of_numbers_by_an_error(scoring):
+    found = study(quantities(90), "pay", kernel="linear", n_folds=3, scoring=scoring)
+    test = found.svm.test
+    main = found.goal.main(test)
+    assert main.value == pytest.approx(test.mae if scoring == "mae" else test.rmse)
+    assert found.search.best.figure == pytest.approx(max(cell.figure for cell in found.search.cells))
+    ridge = found.contenders[1].test
+    compared = found.against(found.contenders[1])
+    assert compared.value == pytest.approx((ridge.mae - test.mae) if scoring == "mae" else (ridge.rmse - test.rmse))
+    assert "had the lowest cross-validated" in prose.choice(found)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"scoring": "r2"},
+            "scoring=r2 is no score of classification, which has 'accuracy', 'balanced_accuracy', 'roc_auc',",
+        ),
+        ({"kernel": "gaussian"}, "kernel must be one of 'linear', 'poly', 'rbf', got 'gaussian'"),
+        ({"kernel": []}, "kernel names no family"),
+        ({"class_weight": "ill=3"}, "class_weight cannot be read from 'ill=3'"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        study(rare_class(60, 0.3), "state", **options)
+
+
+def test_options_of_classes_are_refused_for_numbers():
+    with pytest.raises(TableError, match="class_weight is for classification, and this is regression"):
+        study(quantities(60), "pay", class_weight="balanced")
+    with pytest.raises(ValueError, match="scoring=roc_auc is no score of regression, which has 'r2', 'mae' and 'rmse'"):
+        study(quantities(60), "pay", scoring="roc_auc")
+
+
+def test_the_command_line_knows_all_scores():
+    assert get_args(ClassScoring) == study_module._CLASS_SCORES
+    assert get_args(NumberScoring) == study_module._NUMBER_SCORES
+
+
+def test_only_the_kernels_that_were_asked_for_are_tried():
+    found = study(three_classes(60), "kind", kernel=["poly", "linear"], n_folds=2)
+    assert {cell.choice.family for cell in found.search.cells} == {"linear", "polynomial"}
+
+
+@pytest.fixture
+def mercer(tmp_path, monkeypatch, capsys):
+    """Run the command line in a folder with the table t.csv; exit status, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "400")
+    rare_class(300, 0.1).to_csv("t.csv", index=False)
+
+    def run(*arguments):
+        status = cli.run([str(argument) for argument in arguments])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def test_a_fit_with_class_weights_by_command(mercer):
+    status, _, err = mercer("fit", "t.csv", "--target", "state", "--class-weight", "sick=5", "--out", "m.mercer")
+    assert (status, err) == (0, "written: m.mercer\n")
+    assert load_model("m.mercer").training.class_weight.tolist() == [5.0, 1.0]
+    assert mercer("verify", "m.mercer", "t.csv")[0] == 0
+    mercer("fit", "t.csv", "--target", "state", "--class-weight", "balanced", "--out", "m.mercer")
+    assert load_model("m.mercer").training.class_weight == pytest.approx([5.0, 300 / 540])
+
+
+def test_a_study_by_another_score_by_command(mercer):
+    options = ("--kernel", "linear", "--folds", "3", "--out", "s")
+    status, out, _ = mercer("study", "t.csv", "--target", "state", "--scoring", "balanced_accuracy", *options)
+    assert status == 0
+    assert "Its balanced accuracy, by which it was chosen, was" in out
+    assert "The linear kernel" in out
+    page = Path("s/report.html").read_text(encoding="utf-8")
+    assert "<dt>Balanced accuracy</dt>" in page
+    assert "Cross-validated balanced accuracy in percent, for every candidate" in page
+    assert "--scoring balanced_accuracy --kernel linear" in page
+    assert load_model("s/model.mercer").training.class_weight == pytest.approx([225 / 44, 225 / 406])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("fit", "--class-weight", "ill=3"), "error: --class-weight cannot be read from 'ill=3' on: it must be LABEL="),
+        (("fit", "--class-weight", "sick=3", "--target", "a"), "error: --class-weight is for classification, and this"),
+        (("study", "--class-weight", "sick=3", "--target", "a"), "error: --class-weight is for classification, and"),
+        (("study", "--scoring", "auc"), "error: Invalid value for '--scoring': 'auc' is not one of 'accuracy'"),
+        (("study", "--scoring", "mae"), "error: --scoring mae is no score of classification, which has 'accuracy'"),
+    ],
+)
+def test_options_that_cannot_be_used_by_command(mercer, arguments, message):
+    command, *options = arguments
+    target = () if "--target" in options else ("--target", "state")
+    status, _, err = mercer(command, "t.csv", *target, *options, "--out", "out")
+    assert status != 0
+    assert err.startswith(message), err
+    assert not Path("out").exists()
