@@ -94,6 +94,19 @@ def test_options_reach_the_machine(run, case):
     assert all(f"{option} = {value:g}" in out for option, value in expected.items())
 
 
+@pytest.mark.parametrize("name", ["svc", "linear-logistic", "neighbors"])
+def test_class_weights_name_classes_as_the_table_does(run, name):
+    frame = three_classes(60)
+    frame.assign(kind=frame["kind"].map({"a": "10", "b": "9", "c": "007"})).to_csv("codes.csv", index=False)
+    options = "--task", "classification", "--machine", name, "--class-weight", "10=3,007=0.5"
+    status, _, err = run("fit", "codes.csv", "--target", "kind", *options, "--out", "m")
+    assert status == 0, err
+    model = load_model("m")
+    weights = dict(zip(model.prediction_kind.names, model.training.class_weight.tolist(), strict=True))
+    assert weights == {"007": 0.5, "9": 1.0, "10": 3.0}
+    assert run("verify", "m", "codes.csv")[0] == 0
+
+
 def test_the_share_of_rows_outside_is_told(run):
     assert run("fit", *ROWS, "--machine", "one-class", "--contamination", "0.2", "--drop", "w", "--out", "m")[0] == 0
     _, out, err = run("predict", "m", "x.csv")

@@ -220,7 +220,7 @@ def _class_weight(asked: str, target: str, table: Table, column_choice: TableCho
 
     if asked in (BALANCED, NONE):
         return asked if asked == BALANCED else None  # balanced weights depend on the weights of the rows, too
-    part = table.take(column_choice.rows)
+    part = table.as_written(target).take(column_choice.rows)
     classes = Classes.learnt(target, part[target])
     counts = np.bincount(classes.truth(part), minlength=len(classes.names))
     return dict(zip(classes.labels.tolist(), class_weights(asked, classes.names, counts).tolist(), strict=True))
