@@ -10,7 +10,7 @@ from mercer.study.examination import Kind, Weight, diagnose, examine
 from mercer.study.examination.errors_alone import class_rules, number_rules
 from mercer.study.examination.histograms import histogram
 from mercer.study.examination.machines import infeasible_nu
-from mercer.study.examination.rows import column_of, row_keys
+from mercer.study.examination.rows import column_of
 from mercer.tables import Table, as_table, read_target
 
 N = 200
@@ -309,12 +309,6 @@ def test_histograms_count_every_examined_row():
     assert histogram(huge, huge.numbers, np.zeros(3, dtype=np.int64), 1).counts.tolist() == [[1, 0, 1, 0, 1]]
 
 
-def test_keys_of_rows_are_equal_for_equal_rows_only():
-    table = as_table(pd.DataFrame({"a": [0.0, -0.0, 1.0, None, None], "b": ["u", "u", "u", None, "u"]}))
-    _, group = np.unique(row_keys(table), return_inverse=True)
-    assert [np.flatnonzero(group == g).tolist() for g in group] == [[0, 1], [0, 1], [2], [3], [4]]
-
-
 def test_rules_are_as_good_as_the_best_by_trying_all():
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 12, 60) + 0.0, rng.integers(0, 2, 60)
@@ -349,6 +343,8 @@ def outliers(n=N):
         (classes(plain()).assign(c=lambda one: 1e5 * one["a"] ** 3), {}, Kind.UNSCALED, "standard deviation of 'c'"),
         (classes(plain()).assign(id=np.arange(N)), {}, Kind.ASSUMED, "Column 'id' is not used"),
         (classes(plain()).assign(a=lambda one: one["a"].where(one.index != 3)), {}, Kind.ASSUMED, "'a' (1)"),
+        (pd.concat([classes(plain(60))] * 3), {}, Kind.COPIES, "120 of 180 rows are copies"),
+        (classes(plain())[["y"]], {}, Kind.REFUSED, "the target is the only column"),
         (classes(plain()).assign(a=np.inf), {}, Kind.REFUSED, "infinite values in 'a'"),
         (classes(plain(12)).assign(y=["no"] * 9 + ["yes"] * 3), {}, Kind.REFUSED, "mercer study refuses"),
         (numbers(plain(15)), {}, Kind.REFUSED, "regression needs more than"),

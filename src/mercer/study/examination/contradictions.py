@@ -6,26 +6,24 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.study.examination.finding import Finding, Kind, Weight
-from mercer.study.examination.rows import row_keys
-from mercer.tables import Labels, Table, Truth
+from mercer.tables import Labels, Truth
 
 MIN_SHARE = 0.01
 """Share of errors that no machine can avoid from which it is a caution, not a remark."""
 
 
-def contradictions(table: Table, truth: Truth) -> list[Finding]:
+def contradictions(equal: npt.NDArray[np.int64], truth: Truth) -> list[Finding]:
     """Return what there is to say about equal rows with different targets.
 
     Parameters
     ----------
-    table : Table
-        The columns that are used, in the rows whose target is known.
+    equal : ndarray of int64
+        The set of equal rows that each row is in whose target is known.
     truth : Labels or Quantities
     """
-    _, group = np.unique(row_keys(table), return_inverse=True)
     if isinstance(truth, Labels):
-        return _of_classes(group, truth.codes)
-    return _of_numbers(group, truth.values)
+        return _of_classes(equal, truth.codes)
+    return _of_numbers(equal, truth.values)
 
 
 def _of_classes(group: npt.NDArray[np.int64], codes: npt.NDArray[np.int64]) -> list[Finding]:
@@ -43,7 +41,7 @@ def _of_classes(group: npt.NDArray[np.int64], codes: npt.NDArray[np.int64]) -> l
             Weight.CAUTION if wrong >= MIN_SHARE * n else Weight.REMARK,
             (),
             f"{n_rows:,} rows are equal to rows of another class in every column that is used. No machine can be right "
-            f"on more than {100 * (1 - wrong / n):.1f}% of the {n:,} rows.",
+            f"on more than {np.floor(1000 * (1 - wrong / n)) / 10:.1f}% of the {n:,} rows.",
             "Mend wrong classes, or add a column that tells these rows apart.",
             {"rows": n_rows, "share_right": 1 - wrong / n},
         )

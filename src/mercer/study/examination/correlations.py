@@ -58,7 +58,7 @@ def _standardised_ranks(column: Column) -> npt.NDArray[np.float64]:
     ranks = np.zeros(len(known))
     ranks[known] = rankdata(column.codes[known])
     ranks[known] -= ranks[known].mean()
-    return ranks / np.linalg.norm(ranks)
+    return ranks / np.sqrt((ranks * ranks).sum())
 
 
 def _texts(columns: list[Column]) -> list[tuple[str, str, float]]:

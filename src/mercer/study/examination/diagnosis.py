@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.kernels import Gamma
+from mercer.study.examination.copies import copies
 from mercer.study.examination.examination import examine, ranked
 from mercer.study.examination.finding import Finding
 from mercer.study.examination.machines import collapsed_gamma, infeasible_nu, unscaled
@@ -44,7 +45,10 @@ def diagnose(
         features = tuple(name for name in table.names if name != truth.target and name not in options.drop)
     else:
         features, truth = choice.features, choice.truth
+    if not features and table.sparse is None:
+        return ranked(findings)
     examination = examine(table, truth, features)
+    findings += copies(table.select(features).take(truth.rows))
     findings += too_few_rows(table, truth, TEST_SIZE, N_FOLDS)
     findings += examination.findings
     findings += infeasible_nu(truth, nu)

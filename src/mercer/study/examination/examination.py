@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mercer.model_selection import equal_rows
 from mercer.study.examination.contradictions import contradictions
 from mercer.study.examination.correlations import correlations
 from mercer.study.examination.finding import Finding, Weight
@@ -54,7 +55,7 @@ class Examination:
         return [finding for finding in self.findings if finding.weight is weight]
 
 
-def examine(table: Table, truth: Truth, features: Sequence[str]) -> Examination:
+def examine(table: Table, truth: Truth, features: Sequence[str], *, grouped: bool = False) -> Examination:
     """Examine the rows of a table whose target is known.
 
     Costs one sort of each column of at most 20,000 rows, and one pass over all cells to find equal rows.
@@ -66,14 +67,18 @@ def examine(table: Table, truth: Truth, features: Sequence[str]) -> Examination:
         The target in the rows to examine; no other row is looked at.
     features : sequence of str
         The columns that are used to predict.
+    grouped : bool, default=False
+        Whether it was said which rows belong together, so that no more groups are looked for.
     """
-    sample = sample_of(table, truth, features)
+    known = table.take(truth.rows)
+    equal = equal_rows(known.select(features)).groups
+    sample = sample_of(known, truth, features, equal)
     alone = leaks(sample, truth)
     findings = [
-        *groups(sample),
+        *([] if grouped else groups(sample)),
         *alone,
         *([] if isinstance(truth, Labels) or Weight.DOUBT in {one.weight for one in alone} else formulas(sample)),
-        *contradictions(table.select(features).take(truth.rows), truth),
+        *contradictions(equal, truth),
         *examine_target(truth),
         *examine_shapes(sample.used),
         *correlations(sample.used),

@@ -56,6 +56,8 @@ def _near_copies(sample: Sample) -> list[Finding]:
     if not len(positive):
         return []
     ratios = distances[:, 1:] / np.maximum(distances[:, :-1], positive.min())
+    if len(measured) == 1:
+        ratios[distances[:, :-1] == 0.0] = 1.0  # one number is often the same in several rows
     wide = ratios.max(axis=1) >= GAP
     share = float(wide.mean())
     if share < MIN_SHARE + 1.0 / (GAP ** len(measured) - 1.0):

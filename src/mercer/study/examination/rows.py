@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 from mercer.tables import Labels, Table, Truth
 
 MAX_ROWS = 20_000  # rows; shares of a sample of this size are known to within one percentage point
-MAX_CELLS = 20_000_000  # cells; the examination of so many takes a few seconds
+MAX_CELLS = 5_000_000  # cells; the examination of so many takes a few seconds
 MIN_ROWS = 500  # rows; a sample of a wide table has at least these
 
 MAX_BLOCK_COLUMNS = 500
@@ -78,38 +78,6 @@ def _natural(text: str) -> tuple[list[tuple[int, int | str]], str]:
     return [(0, int(part)) if j % 2 else (1, part) for j, part in enumerate(parts)], text
 
 
-def distinct_rows(table: Table, truth: npt.NDArray) -> npt.NDArray[np.int64]:
-    """Return the first of each set of rows that are equal in all columns and in the target, in ascending order."""
-    key = row_keys(table)
-    _, first = np.unique(_mixed(key, column_of("", truth.astype(np.float64)).codes), return_index=True)
-    return np.sort(first)
-
-
-def row_keys(table: Table) -> npt.NDArray[np.uint64]:
-    """Return a number for each row, which is the same for equal rows; for others it differs (but for odds of 1e-9)."""
-    key = np.zeros(table.n_rows, dtype=np.uint64)
-    for name in table.names:
-        key = _mixed(key, column_of(name, table[name]).codes)
-    if table.sparse is not None:
-        block = table.sparse.copy()
-        block.sum_duplicates()
-        block.eliminate_zeros()
-        _, value = np.unique(block.data, return_inverse=True)
-        entry = _mixed(block.indices.astype(np.uint64), value)
-        ends = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(entry, dtype=np.uint64)])
-        key = _mixed(key, ends[block.indptr[1:]] - ends[block.indptr[:-1]])
-    return key
-
-
-def _mixed(key: npt.NDArray[np.uint64], values: npt.NDArray) -> npt.NDArray[np.uint64]:
-    """Return keys that depend on other keys and on further values (the mixing step is that of SplitMix64)."""
-    with np.errstate(over="ignore"):
-        z = key * np.uint64(0x9E3779B97F4A7C15) + values.astype(np.uint64) + np.uint64(0xD1B54A32D192ED03)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
-
-
 @dataclass(frozen=True, eq=False)
 class Sample:
     """Distinct rows of a table, and their targets.
@@ -145,25 +113,31 @@ class Sample:
         return [column for column in self.columns if column.name in self.features]
 
 
-def sample_of(table: Table, truth: Truth, features: Sequence[str], seed: int = 0) -> Sample:
-    """Return distinct rows among those whose target is known: all of them, or a random sample if there are many.
+def sample_of(
+    known: Table, truth: Truth, features: Sequence[str], equal: npt.NDArray[np.int64], seed: int = 0
+) -> Sample:
+    """Return the distinct rows of a table, or a random sample of them if there are many.
 
     Parameters
     ----------
-    table : Table
+    known : Table
+        The rows whose target is known.
     truth : Labels or Quantities
-        The rows to draw from, and their targets.
+        Their targets.
     features : sequence of str
-        The named columns that are used to predict. Equal rows are equal in these and in the sparse block.
+        The named columns that are used to predict.
+    equal : ndarray of int64
+        The set of equal rows that each row is in. One row of a set and target is drawn.
     """
-    known = table.take(truth.rows)
-    rows = distinct_rows(known.select(features), truth.values)
-    width = len(table.names) + (0 if table.sparse is None else table.sparse.nnz // max(1, table.n_rows))
+    _, targets = np.unique(truth.values, return_inverse=True)
+    _, first = np.unique(equal * (int(targets.max()) + 1) + targets, return_index=True)
+    rows = np.sort(first)
+    width = len(known.names) + (0 if known.sparse is None else known.sparse.nnz // max(1, known.n_rows))
     n = int(np.clip(MAX_CELLS // max(1, width), MIN_ROWS, MAX_ROWS))
     if len(rows) > n:
         rows = np.sort(np.random.default_rng(seed).choice(rows, n, replace=False))
     drawn, target = known.take(rows), truth.values[rows]
-    n_columns = len(table.names) - 1 + (0 if table.sparse is None else table.sparse.shape[1])
+    n_columns = len(known.names) - 1 + (0 if known.sparse is None else known.sparse.shape[1])
     if drawn.sparse is not None:
         positions = _telling(drawn.sparse, target, isinstance(truth, Labels))
         block = Table(tuple(map(str, positions)), tuple(drawn.sparse[:, positions].toarray().T))

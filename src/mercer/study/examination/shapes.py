@@ -102,7 +102,7 @@ def _outlying(columns: list[Column]) -> list[Finding]:
         if column.numbers is None or column.n_levels < 10:
             continue
         low, high = np.quantile(column.known, [0.01, 0.99])
-        farthest = max(column.known, key=lambda cell: max(low - cell, cell - high))
+        farthest = column.known[np.argmax(np.maximum(low - column.known, column.known - high))]
         times = max(low - farthest, farthest - high) / (high - low) if high > low else 0.0
         if times >= FAR:
             found.append((times, column, float(farthest), float(low), float(high)))

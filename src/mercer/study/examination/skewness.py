@@ -32,5 +32,5 @@ def skewness(numbers: npt.NDArray[np.float64]) -> float:
     if size == 0.0:
         return 0.0
     centred = numbers / size - (numbers / size).mean()
-    spread = float(centred.std())
-    return float(((centred / spread) ** 3).mean()) if spread > 0.0 else 0.0
+    spread = float(np.sqrt((centred * centred).mean()))
+    return float((centred * centred * centred).mean()) / spread**3 if spread**3 > 0.0 else 0.0
