@@ -1,15 +1,27 @@
-"""Files and frames are read as what they hold: labels as they stand, exact integers."""
+"""Files and frames are read as what they hold: labels, numbers, missing cells, encodings, formats."""
+
+import bz2
+import datetime
+import gzip
+import io
+import lzma
+import zipfile
+from contextlib import suppress
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mercer import SVC, KernelLogisticRegression
 from mercer.persistence import as_model, fit_model, load_model, save_model, verify
 from mercer.persistence.table_files import read_table
 from mercer.tables import as_table, read_target
-from mercer.tables.table import TableWarning
+from mercer.tables.table import TableError, TableWarning
 
 
 def written(folder, text, name="t.csv"):
@@ -40,6 +52,7 @@ LABELS = {
 
 @pytest.mark.parametrize("case", LABELS)
 @pytest.mark.parametrize("machine", [SVC(C=10.0), KernelLogisticRegression()], ids=["SVC", "KernelLogisticRegression"])
+@pytest.mark.filterwarnings("ignore:column 't' holds whole numbers beyond")
 def test_labels_are_what_the_file_holds_in_the_order_of_their_values(tmp_path, case, machine):
     labels = LABELS[case]
     table = table_of_classes(tmp_path, labels[::-1])
@@ -89,3 +102,312 @@ def test_integers_that_float64_would_round_are_text(library):
         table = as_table(FRAMES[library](numbers))
     assert table["0"].tolist() == [str(2**60 + k) for k in range(5)]
     assert table["1"].tolist() == [2.0**60 - 256 * k for k in range(5)]
+
+
+DECIMALS = {
+    "commas elsewhere make a point a thousands mark": (
+        "price;b;t\n1.928;0,910;yes\n583;-0,878;no\n",
+        {"price": [1928.0, 583.0], "b": [0.91, -0.878]},
+    ),
+    "points elsewhere make a comma a thousands mark": (
+        "price;b\n1,928;0.910\n583;-0.878\n",
+        {"price": [1928.0, 583.0], "b": [0.91, -0.878]},
+    ),
+    "tabs": ("price\tb\n1.928\t0,910\n583\t7\n", {"price": [1928.0, 583.0], "b": [0.91, 7.0]}),
+    "commas in quotes": ('a,b\n"1,5",1.928\n"-,5",3\n', {"a": [1.5, -0.5], "b": [1928.0, 3.0]}),
+    "thousands and decimals": ("a;b\n1.928,50;x\n1.928.391;y\n", {"a": [1928.5, 1928391.0]}),
+    "thousands with commas": ('a,b\n"1,928.50",x\n"12,345,678",y\n', {"a": [1928.5, 12345678.0]}),
+    "thousands in India": ('a,b\n"1,92,850.5",x\n"7,000",y\n', {"a": [192850.5, 7000.0]}),
+    "blanks as thousands marks": ("a;b\n1 234,5;1\n2\u00a0345\u202f678;2\n", {"a": [1234.5, 2345678.0]}),
+    "apostrophes": ("a;b\n1'234.5;1\n2\u2019345;2\n", {"a": [1234.5, 2345.0]}),
+    "four digits before a mark are no thousands": (
+        "a;b\n1928.500;1.000\n3;4.000\n",
+        {"a": [1928.5, 3.0], "b": [1.0, 4.0]},
+    ),
+    "a leading zero is no thousand": ("a;b\n0.500;1.500\n", {"a": [0.5], "b": [1.5]}),
+    "exponents": ("a;b\n1,5e3;x\n-2E-1;y\n", {"a": [1500.0, -0.2]}),
+    "three decimals in a comma-separated file": ("a,b\n1.928,x\n2.345,y\n", {"a": [1.928, 2.345]}),
+    "percent": ("a,b\n63%,x\n5.5 %,y\n", {"a": [63.0, 5.5]}),
+    "dollars": ('a,b\n"$2,330.00",x\n-$1.50,y\n', {"a": [2330.0, -1.5]}),
+    "euros": ("a;b\n2.330,00 €;x\n-1,50 €;y\n", {"a": [2330.0, -1.5]}),
+    "currency codes": ("a,b\nUSD 5.5,x\n7 USD,y\n", {"a": [5.5, 7.0]}),
+    "negative numbers in brackets": ('a,b\n"(1,234.5)",x\n7,y\n', {"a": [-1234.5, 7.0]}),
+    "minus sign": ("a,b\n\u22125.5,x\n7,y\n", {"a": [-5.5, 7.0]}),
+    "mixed units are text": ("a,b\n63%,$5\n5,€6\n", {"a": ["63%", "5"], "b": ["$5", "€6"]}),
+    "versions, dates and phone numbers are text": (
+        "a;b;c\n1.2.3;31.12.2024;030 123\n1.10.0;01.01.2025;0171 55\n",
+        {"a": ["1.2.3", "1.10.0"], "b": ["31.12.2024", "01.01.2025"], "c": ["030 123", "0171 55"]},
+    ),
+    "a few words among numbers do not hide the mark": (
+        "a;b\n1.928;0,5\n" + "2.500;1,5\n" * 30 + "7.000;lost\n",
+        {"a": [1928.0, *[2500.0] * 30, 7000.0]},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DECIMALS)
+def test_a_file_has_one_decimal_mark(tmp_path, case):
+    text, expected = DECIMALS[case]
+    table = read_table(written(tmp_path, text))
+    assert {name: table[name].tolist() for name in expected} == expected
+
+
+DOUBTFUL = {
+    "both marks": (
+        "a;b\n1,5;2.5\n",
+        "decimal points and decimal commas: row 1 of 'b' holds '2.5', row 1 of 'a' holds '1,5'",
+    ),
+    "both marks in a column": ('a,b\n1.5,x\n"2,5",y\n', "row 1 of 'a' holds '1.5', row 2 of 'a' holds '2,5'"),
+    "point": ("a;b\n7;x\n1.928;x\n", "row 2 of 'a' holds '1.928', which may be 1.928 or 1928, and no other cell tells"),
+    "comma": ('a,b\n"94,171",x\n', "row 1 of 'a' holds '94,171', which may be 94171 or 94.171"),
+    "point beside whole numbers": ("a,b\n1.928,x\n583,y\n", "'1.928', which may be 1.928 or 1928"),
+    "point here and comma there": ('a,b\n1.928,"1,928"\n', "may be 1.928 or 1928"),
+}
+
+
+@pytest.mark.parametrize("case", DOUBTFUL)
+def test_doubtful_marks_are_an_error_that_asks(tmp_path, case):
+    text, message = DOUBTFUL[case]
+    path = written(tmp_path, text)
+    with pytest.raises(TableError) as caught:
+        read_table(path)
+    assert message in str(caught.value)
+    assert "decimal='.'" in caught.value.hint or "decimal=','" in caught.value.hint
+    for mark in ".,":
+        assert read_table(path, decimal=mark).reading.decimal == mark
+    assert read_table(path, text_columns={"a", "b"})["a"].dtype == object
+
+
+def test_the_decimal_mark_of_training_decides_what_a_file_leaves_open(tmp_path):
+    known = read_table(written(tmp_path, "a;b\n1,5;x\n")).reading
+    path = written(tmp_path, "a;b\n1.928;x\n")
+    assert read_table(path, known=known)["a"].tolist() == [1928.0]
+    assert read_table(written(tmp_path, "a;b\n1.5;x\n"), known=known)["a"].tolist() == [1.5]
+
+
+def formatted(number, decimal, thousands):
+    text = f"{number:,}" if thousands else str(number)
+    return text.replace(",", "T").replace(".", decimal).replace("T", {".": ",", ",": "."}[decimal] if thousands else "")
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    numbers=st.lists(st.decimals(-(10**7), 10**7, places=3) | st.integers(-(10**7), 10**7), min_size=1, max_size=6),
+    decimal=st.sampled_from(".,"),
+    thousands=st.booleans(),
+    separator=st.sampled_from([";", "\t", "|"]),
+)
+def test_numbers_are_never_misread(numbers, decimal, thousands, separator, tmp_path_factory):
+    cells = [formatted(number, decimal, thousands) for number in numbers]
+    lines = [f"a{separator}b"] + [f"{cell}{separator}x" for cell in cells]
+    path = written(tmp_path_factory.mktemp("numbers"), "\n".join(lines) + "\n")
+    expected = [float(number) for number in numbers]
+    assert read_table(path, decimal=decimal)["a"].tolist() == expected
+    with suppress(TableError):  # the error that asks
+        found = read_table(path)["a"].tolist()
+        # Only if all numbers are of the form 1.928, they may be taken for numbers below 1000.
+        assert found == expected or (separator == "\t" and found == [float(cell) for cell in cells])
+
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zs", "Zl", "Zp")), min_size=1, max_size=5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.floats(allow_nan=False, allow_infinity=False),
+            st.integers(-(2**70), 2**70),
+            TEXTS.map(lambda text: f"t{text}"),
+        ),
+        min_size=2,
+        max_size=6,
+    ),
+    form=st.sampled_from(["csv", "tsv", "csv.gz", "csv.bz2", "csv.xz", "parquet"]),
+    encoding=st.sampled_from(["utf-8", "utf-16", "utf-8-sig"]),
+)
+@pytest.mark.filterwarnings("ignore:column 'n' holds whole numbers beyond")
+def test_a_table_that_is_written_and_read_again_is_the_same(rows, form, encoding, tmp_path_factory):
+    path = tmp_path_factory.mktemp("tables") / f"t.{form}"
+    x, n, t = zip(*rows, strict=True)
+    frame = pd.DataFrame({"x": x, "n": pd.Series(n, dtype=object), "t": t})
+    if form == "parquet":
+        pq.write_table(pa.table({"x": x, "n": list(map(str, n)), "t": t}), path)
+    else:
+        data = frame.to_csv(index=False, sep="\t" if form == "tsv" else ",").encode(encoding)
+        pack = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}.get(form[4:], bytes)
+        path.write_bytes(pack(data))
+    table = read_table(path)
+    assert table["x"].tolist() == list(x)
+    assert [int(cell) for cell in table["n"].tolist()] == list(n)
+    assert table["t"].tolist() == list(t)
+
+
+def test_words_are_missing_among_numbers_and_dates_only(tmp_path):
+    words = ["NA", "Na", "null", "None", "-", ".", "*", "n.d.", "#N/A", "#DIV/0!", "?"]
+    rows = [f"{k},2024-01-0{k},Cl,{k}" for k in range(1, 4)] + [f"{word},{word},{word},{word}" for word in words]
+    path = written(tmp_path, "\n".join(["x,day,ion,code", *rows]))
+    table = read_table(path, text_columns={"code"})
+    assert table.missing("x").tolist() == table.missing("day").tolist() == [False] * 3 + [True] * len(words)
+    assert table["ion"].tolist() == ["Cl"] * 3 + words[:8] + [None] * 3
+    assert table["code"].tolist() == ["1", "2", "3", *words[:8], None, None, None]
+    notes = " ".join(map(str, table.reading.notes))
+    assert "'NA', 'Na', 'null', ... in column 'x' is read as missing" in notes
+    assert "'NA', 'Na', 'null', ... in column 'ion' is read as text; na=['NA'] makes such cells missing" in notes
+    named = read_table(path, na=["NA", "3"])
+    assert named["ion"].tolist() == ["Cl"] * 3 + [None] + words[1:8] + [None] * 3
+    assert np.isnan(named["x"][2])
+
+
+def test_a_column_that_a_model_knows_as_numbers_or_text_is_read_so(tmp_path):
+    path = written(tmp_path, "x,ion,big\n-,Na,12345678901234567\n")
+    table = read_table(path, number_columns={"x", "big"}, text_columns={"ion"})
+    assert np.isnan(table["x"]).all()
+    assert table["ion"].tolist() == ["Na"]
+    assert table["big"].tolist() == [12345678901234567.0]
+
+
+def test_large_integers_in_a_text_file_are_text_and_a_target_of_them_may_be_a_quantity(tmp_path):
+    cells = [str(1_700_000_000_000_000_001 + 10**15 * k) for k in range(12)]
+    path = written(tmp_path, "\n".join(["id,y", *(f"{cell},{k % 3}.5" for k, cell in enumerate(cells))]))
+    with pytest.warns(TableWarning, match="column 'id' holds whole numbers beyond"):
+        table = read_table(path)
+    assert table["id"].tolist() == cells
+    assert read_target(table, "id", "regression").values.tolist() == [float(cell) for cell in cells]
+
+
+def noted(table):
+    return [note.text for note in table.reading.notes]
+
+
+ENCODINGS = {
+    "utf-8": ("grün", "utf-8", []),
+    "utf-16": ("grün", "utf-16", ["The file is text in UTF-16"]),
+    "utf-16 without a mark": ("grün", "utf-16-le", ["The file is text in UTF-16-LE"]),
+    "cp1252": (
+        "grün",
+        "cp1252",
+        ["The file is not UTF-8 and was read as Windows-1252 (Latin-1): byte 0xfc in line 2 is 'ü'"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ENCODINGS)
+def test_encodings_are_found_and_said(tmp_path, case):
+    word, encoding, notes = ENCODINGS[case]
+    path = written(tmp_path, f"a,b\n1,{word}\n2,blau\n".encode(encoding))
+    for table in (read_table(path), read_table(path, encoding=encoding)):
+        assert table["b"].tolist() == [word, "blau"]
+    assert noted(read_table(path)) == notes
+    assert noted(read_table(path, encoding=encoding)) == []
+    with pytest.raises(TableError, match="encoding='klingon' is unknown"):
+        read_table(path, encoding="klingon")
+
+
+SEPARATORS = {
+    "bars": ("a|b\n1|x\n2|y\n", "Cells are separated by '|'"),
+    "blanks": ('a "b"  c\n1 "x y" 3\n 2  y 4 \n', "Cells are separated by blanks"),
+    "commas in names": ("a, in cm;b\n1;x\n2;y\n", "Cells are separated by ';'"),
+    "more commas than semicolons": ("a, b, or c;d\n1;x\n2;y\n", "Cells are separated by ';'"),
+}
+
+
+@pytest.mark.parametrize("case", SEPARATORS)
+def test_separators_are_found_and_said(tmp_path, case):
+    text, note = SEPARATORS[case]
+    table = read_table(written(tmp_path, text))
+    assert table.columns[0].tolist() == [1.0, 2.0]
+    assert noted(table)[0] == note
+
+
+def test_options_name_the_separator_and_the_format(tmp_path):
+    path = written(tmp_path, "a:b\n1:2\n", "table.csv")
+    assert read_table(path, sep=":")["b"].tolist() == [2.0]
+    for sep, message in (("::", "must be one character"), ("", "must be one character")):
+        with pytest.raises(TableError, match=message):
+            read_table(path, sep=sep)
+    assert read_table(written(tmp_path, "1 1:2\n-1 1:3\n", "t.csv"), format="svmlight").sparse.shape == (2, 2)
+    assert read_table(written(tmp_path, gzip.compress(b"a,b\n1,2\n"), "table"), format="csv")["b"].tolist() == [2.0]
+    with pytest.raises(TableError, match="format='ods' must be csv, tsv, parquet, svmlight or excel"):
+        read_table(path, format="ods")
+
+
+@pytest.mark.parametrize(
+    "name", ["a9a", "a9a.t", "iris.scale", "iris.scale.bz2", "mnist.scale.t.xz", "t.txt", "a9a.gz"]
+)
+def test_files_of_libsvm_are_known_by_their_lines(tmp_path, name):
+    data = b"# made by hand\n+1 1:2 3:4.5\n-1\n1 2:1 # comment\n"
+    pack = {"bz2": bz2.compress, "gz": gzip.compress, "xz": lzma.compress}.get(name.rpartition(".")[2], bytes)
+    table = read_table(written(tmp_path, pack(data), name))
+    assert table["label"].tolist() == [1.0, -1.0, 1.0]
+    assert table.sparse.toarray().tolist() == [[0, 2, 0, 4.5], [0, 0, 0, 0], [0, 0, 1, 0]]
+    assert noted(table) == ["By its first lines, the file is LIBSVM's format (svmlight)"]
+
+
+def test_text_with_another_ending_is_read_if_its_rows_agree(tmp_path):
+    table = read_table(written(tmp_path, "a\tb\n1\tx\n2\ty\n", "export.xls"))
+    assert table["b"].tolist() == ["x", "y"]
+    assert noted(table) == ["By its first lines, the file is delimited text", "Cells are separated by tabs"]
+
+
+def workbook(folder, *sheets, name="t.xlsx"):
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for title, rows in sheets:
+        sheet = book.create_sheet(title)
+        for row in rows:
+            sheet.append(row)
+    book.save(folder / name)
+    return folder / name
+
+
+def test_an_excel_workbook(tmp_path):
+    day = datetime.datetime(2024, 1, 31)
+    rows = [
+        ["x", None, "words", "day", "flag", "percent"],
+        [],
+        [1.5, 1, "a", day, True, "63%"],
+        [None, 2, "#N/A", day + datetime.timedelta(hours=10), False, "5%"],
+        [2**40, None, None, None, None, None],
+    ]
+    table = read_table(workbook(tmp_path, ("empty", []), ("data", rows), ("other", [["a"], [1]])))
+    assert table.names == ("x", "unnamed_2", "words", "day", "flag", "percent")
+    np.testing.assert_array_equal(table["x"], [1.5, np.nan, 2.0**40])
+    assert table["words"].tolist() == ["a", None, None]
+    assert table["day"].tolist() == ["2024-01-31", "2024-01-31 10:00:00", None]
+    assert table["flag"].tolist() == ["True", "False", None]
+    np.testing.assert_array_equal(table["percent"], [63.0, 5.0, np.nan])
+    np.testing.assert_array_equal(table["unnamed_2"], [1.0, 2.0, np.nan])
+    assert noted(table)[0] == "The table is sheet 'data', and 1 more were not read"
+    assert read_table(tmp_path / "t.xlsx", text_columns={"x"})["x"].tolist() == ["1.5", None, str(2**40)]
+    assert np.isnan(read_table(tmp_path / "t.xlsx", na=["1.5"])["x"][0])
+
+
+BAD_WORKBOOKS = {
+    "empty": ([], "is empty"),
+    "header only": ([["a", "b"]], "has column names only, and no rows"),
+    "title": ([["Patients of 2026"], ["a", "b"], [1, 2]], "has 1 cell in its first row"),
+    "no names": ([[1, 2], [3, 4]], "holds 2 numbers where column names belong"),
+    "formula": ([["a", "b"], [1, "=A2*2"]], "has a formula without a value, '=A2*2', in column 2 of its row 2"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_WORKBOOKS)
+def test_a_workbook_that_is_no_table_is_refused(tmp_path, case):
+    rows, message = BAD_WORKBOOKS[case]
+    with pytest.raises(TableError) as caught:
+        read_table(workbook(tmp_path, ("s", rows)))
+    assert message in str(caught.value)
+
+
+def test_archives_are_called_what_they_are(tmp_path):
+    book = workbook(tmp_path, ("s", [["a", "b"], [1, 2]])).read_bytes()
+    with pytest.raises(TableError, match="it is an Excel workbook"):
+        read_table(written(tmp_path, book, "t.csv"))
+    assert read_table(written(tmp_path, book, "book"))["b"].tolist() == [2.0]
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("t.csv", "a,b\n1,2\n")
+    for name in ("u.csv", "u.zip"):
+        with pytest.raises(TableError, match=r"it is a zip archive \(of t.csv\)"):
+            read_table(written(tmp_path, packed.getvalue(), name))

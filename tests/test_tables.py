@@ -1,5 +1,6 @@
 """Reading tables, and what a table is."""
 
+import bz2
 import gzip
 import io
 import os
@@ -58,13 +59,12 @@ def test_reading_threads_hold_no_python_objects(tmp_path, monkeypatch):
 
 
 def test_missing_cells(tmp_path):
-    cells = ["", "NA", "NaN", "null", "?", "N/A", " na ", "nan"]
-    data = "x,y\n1,a\n" + "".join(f"{cell},{cell}\n" for cell in cells)
+    everywhere, among_numbers = ["", "NaN", "?", "N/A", "nan", "#DIV/0!"], ["NA", "null", " na ", "-", "None", "n.d."]
+    data = "x,y\n1,a\n" + "".join(f"{cell},{cell}\n" for cell in everywhere + among_numbers)
     table = read_table(written(tmp_path, "t.csv", data.encode()))
     assert table.is_numeric("x")
-    assert not table.is_numeric("y")
-    for name in ("x", "y"):
-        assert table.missing(name).tolist() == [False] + [True] * len(cells)
+    assert table.missing("x").tolist() == [False] + [True] * 12
+    assert table["y"].tolist() == ["a"] + [None] * 6 + [cell.strip() for cell in among_numbers]
 
 
 def test_a_quoted_cell_may_hold_delimiters_and_newlines(tmp_path):
@@ -125,16 +125,25 @@ BAD_FILES = {
     "header only": ("t.csv", b"a,b\n", "has column names only, and no rows"),
     "too few cells": ("t.csv", b"a,b\n1,2\n3\n", "is ragged: line 3 has 1 cell, the header has 2"),
     "too many cells": ("t.csv", b'a,b\n"1\n1",2\n3,4,5\n', "is ragged: line 4 has 3 cells, the header has 2"),
-    "latin-1": ("t.csv", b"a,b\n1,2\n3,\xe9\n", "is not UTF-8: byte 0xe9 in line 3"),
-    "latin-1 name": ("t.csv", b"a,\xe9\n1,2\n", "is not UTF-8: byte 0xe9 in line 1"),
-    "utf-16": ("t.csv", "a,b\n1,2\n".encode("utf-16"), "it is text in UTF-16"),
+    "damaged utf-8": ("t.csv", "a,b\né,2\n3,".encode() + b"\xe9\n", "is UTF-8 up to byte 0xe9 in line 3"),
+    "another encoding": ("t.csv", b"a,b\n1,2\n3,\x90\n", "neither UTF-8 nor Windows-1252: byte 0x90 in line 3"),
     "twice": ("t.csv", b"a,b,a\n1,2,3\n", "column names must differ, but 'a' occurs more than once"),
     "no names": ("t.csv", b"1,2\n3,4\n", "holds 2 numbers where column names belong"),
-    "ending": ("t.xlsx", b"a", "has an unknown ending '.xlsx'"),
+    "ending": ("t.doc", b"a", "has an unknown ending '.doc'"),
+    "ending and html": ("t.xls", b"<html><table>", "has an unknown ending '.xls': it is an HTML or XML page"),
+    "ending and json": ("t.json", b'{"a": 1}', "has an unknown ending '.json': it is JSON"),
+    "not excel": ("t.xlsx", b"a,b\n1,2\n", "cannot be read as an Excel workbook: File is not a zip file"),
     "no ending": ("table", b"a", "has an unknown ending ''"),
-    "parquet.gz": ("t.parquet.gz", b"a", "has an unknown ending '.parquet'"),
+    "parquet.gz": ("t.parquet.gz", gzip.compress(b"a"), "is compressed, and only text is read compressed"),
     "not parquet": ("t.parquet", b"a,b\n1,2\n", "cannot be read as Parquet"),
-    "not svmlight": ("t.txt", b"a,b\n1,2\n", "cannot be read as svmlight"),
+    "not svmlight": ("t.svm", b"a,b\n1,2\n", "cannot be read as svmlight"),
+    "json as svmlight": ("t.svm", b'{"a": 1}', "cannot be read as svmlight: it is JSON"),
+    "html as parquet": ("t.parquet", b"<html>", "cannot be read as Parquet: it is an HTML or XML page"),
+    "svmlight as csv": ("t.csv", b"1 1:2 3:4\n-1 2:5\n", "let its name end in .svm, or say format=svmlight"),
+    "arff": ("t.csv", b"% made by hand\n@RELATION iris\n@ATTRIBUTE a REAL\n", "it is an ARFF file"),
+    "bzip2 as csv": ("t.csv", bz2.compress(b"a,b\n1,2\n"), "it is compressed by bzip2"),
+    "feather": ("t.csv", b"ARROW1" + bytes(60), "it is an Arrow (Feather) file"),
+    "not bzip2": ("t.csv.bz2", b"a,b\n1,2\n", "cannot be read: Invalid data stream"),
     "feature number": ("t.svm", b"1 1:1\n-1 2:1 2000000000:1\n", "feature number 2000000000 in row 2, and 99999999 is"),
     "endless quote": ("t.csv", b'"a,b\n' + b"1,2\n" * 40000, "a quotation mark that is never closed, in line 1"),
     "html": ("t.csv", b"<!DOCTYPE html>\n<html><body>a,b</body></html>\n", "it is an HTML or XML page"),
@@ -144,9 +153,9 @@ BAD_FILES = {
     "old excel": ("t.csv", b"\xd0\xcf\x11\xe0" + bytes(60), "it is an Excel workbook of the old format"),
     "gzip as csv": ("t.csv", gzip.compress(b"a,b\n1,2\n"), "it is compressed by gzip"),
     "parquet as csv": ("t.csv", b"PAR1" + bytes(60), "it is a Parquet file"),
-    "not utf-8 at the start of a line": ("t.csv", b"a,b\n\xe4,2\n", "byte 0xe4 in line 2"),
-    "not utf-8 in the first byte": ("t.csv", b"\xe4,b\n1,2\n", "byte 0xe4 in line 1"),
-    "not utf-8 after empty lines": ("t.csv", b"\n\na,b\n1,\xe4\n", "byte 0xe4 in line 4"),
+    "not text at the start of a line": ("t.csv", b"a,b\n\x81,2\n", "byte 0x81 in line 2"),
+    "not text in the first byte": ("t.csv", b"\x81,b\n1,2\n", "byte 0x81 in line 1"),
+    "not text after empty lines": ("t.csv", b"\n\na,b\n1,\x81\n", "byte 0x81 in line 4"),
     "ragged after empty lines": ("t.csv", b"\n\na,b\n1,2,3\n", "line 4 has 3 cells"),
     "title": ("t.csv", b"Patients of 2026\na,b\n1,2\n", "line 1 looks like a title or a comment"),
     "comment": ("t.csv", b"# made by hand, twice, or more\na,b\n1,2\n", "line 1 looks like a title or a comment"),

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,14 +15,10 @@ from sklearn.datasets import load_svmlight_file
 from mercer.data import CSR, as_data
 from mercer.data.base import parts
 from mercer.persistence.atomic_write import open_atomically
+from mercer.persistence.file_formats import BYTE_ORDER_MARK, DAMAGED, compression_of, opened
 
 MAX_NUMBER = 2**31 - 1
 """Largest feature number; LIBSVM and scikit-learn read feature numbers as C's int."""
-
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""Bytes that some editors and spreadsheets write at the start of UTF-8 text."""
-
-_OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 class LibsvmFileError(ValueError):
@@ -197,7 +190,7 @@ def read_lines(
         except (ValueError, OverflowError) as error:
             fault = _fault(lines.line, 0 if zero_based else 1) or str(error)
             raise LibsvmFileError(f"{path}, line {lines.number}: {fault}") from error
-        except (EOFError, zlib.error) as error:
+        except DAMAGED as error:
             raise LibsvmFileError(f"{path} cannot be read: {error}") from error
     return sparse.csr_array(matrix), target
 
@@ -228,7 +221,7 @@ class _Lines:
 
 
 def _opened(path: str | Path) -> Any:
-    return _OPEN.get(Path(path).suffix.lower(), open)(path, "rb")
+    return opened(path, compression_of(Path(path)))
 
 
 def _fault(line: bytes, first: int) -> str | None:

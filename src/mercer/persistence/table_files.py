@@ -1,238 +1,178 @@
-"""Reading of tables from CSV, TSV, Parquet and svmlight files.
-
-Only this module imports pyarrow, which is part of the extra ``study``.
-"""
+"""Reading of tables from CSV, TSV, Parquet, Excel and svmlight files."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
-import json
-import re
-import zlib
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Literal, get_args
 
 import numpy as np
 
-from mercer.persistence.libsvm_data import BYTE_ORDER_MARK, read_lines
+from mercer.persistence import file_formats
+from mercer.persistence.arrow import pa, pacsv, pq
+from mercer.persistence.libsvm_data import read_lines
 from mercer.persistence.refusals import nearby
-from mercer.tables.table import MAX_FEATURES, Table, TableError, as_table, cell_text, text_cells
+from mercer.persistence.text_columns import emptied, table_of_text, without_numbers
+from mercer.persistence.text_files import DelimitedText, is_delimited
+from mercer.tables.note import Note
+from mercer.tables.reading import Reading, ReadingOptions
+from mercer.tables.table import MAX_FEATURES, Table, TableError, as_table, text_cells
 
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.csv as pacsv
-    import pyarrow.parquet as pq
-except ImportError as error:
-    raise ImportError(
-        "reading tables needs pyarrow, which is not installed; install it with: pip install pyarrow"
-    ) from error
-
-MISSING = ("", "na", "nan", "null", "?", "n/a")
-"""Cells that mean "missing" in a text file, in any letter case."""
-
-MAX_NAMES = 1000
-"""Number of different texts of a column of numbers up to which the text is kept, whatever the number of rows."""
+Format = Literal["csv", "tsv", "parquet", "svmlight", "excel"]
+"""Formats of table files."""
 
 LABEL = "label"
 """Name of the target of an svmlight file, which has no column names."""
 
-_DELIMITED = (".csv", ".tsv")
-_SVMLIGHT = (".svmlight", ".libsvm", ".svm", ".txt")
-
-_GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"  # first bytes of the format
-_SVMLIGHT_LINE = re.compile(rb"[-+.\deE]+([ \t]+\d+:[-+.\deE]+)+[ \t]*(#[^\r\n]*)?(\r?\n|$)")
-_SEPARATOR_LINE = re.compile(rb'"?sep=([,;\t|])"?[ \t]*(?:\r\n|\r|\n)', re.IGNORECASE)
-_QUOTED = re.compile(rb'"(?:[^"]|"")*"')
-_HEADER_BYTES = 1 << 16  # bytes in which the line of column names is searched
-
-_OTHER_FORMATS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
-    (
-        lambda raw: raw.startswith(b"PK\x03\x04"),
-        "a zip archive or an Excel workbook",
-        "unpack it, or export it as CSV in UTF-8",
-    ),
-    (
-        lambda raw: raw.startswith(b"\xd0\xcf\x11\xe0"),
-        "an Excel workbook of the old format",
-        "export it as CSV in UTF-8",
-    ),
-    (lambda raw: raw.startswith(_GZIP), "compressed by gzip", "let its name end in .csv.gz"),
-    (lambda raw: raw.startswith(_PARQUET), "a Parquet file", "let its name end in .parquet"),
-    (lambda raw: raw.startswith((b"\xff\xfe", b"\xfe\xff")), "text in UTF-16", "export it as CSV in UTF-8"),
-    (lambda raw: b"\0" in raw[:4096], "binary, or not text in UTF-8", "export it as CSV in UTF-8"),
-    (
-        lambda raw: raw.lstrip()[:200].lower().startswith((b"<!doctype html", b"<html", b"<?xml", b"<table")),
-        "an HTML or XML page",
-        "save the table itself as CSV, not the page that shows it",
-    ),
-    (lambda raw: _is_json(raw), "JSON", "convert it to CSV or Parquet"),
-)
-"""Other formats that a file named .csv or .tsv may have: a test of the first bytes, the format's name, and a hint."""
+_FOLLOWS = "lines are such as '+1 3:0.5 7:2'; a delimited table must end in .csv or .tsv, or say format=csv"
 
 
-def read_table(path: str | Path, *, text_columns: Collection[str] = ()) -> Table:
-    """Read a table; the ending of the file name determines the format.
+def read_table(
+    path: str | Path,
+    *,
+    format: Format | None = None,
+    sep: str | None = None,
+    decimal: Literal[".", ","] | None = None,
+    encoding: str | None = None,
+    na: Sequence[str] = (),
+    text_columns: Collection[str] = (),
+    number_columns: Collection[str] = (),
+    known: Reading | None = None,
+) -> Table:
+    """Read a table from a file; everything that is guessed about it is in the notes of the table's `reading`.
 
     Parameters
     ----------
     path : str or Path
-        ``.csv`` or ``.tsv`` (UTF-8, first line column names; commas, semicolons or tabs), the same with ``.gz``;
-        ``.parquet``; ``.svmlight``, ``.libsvm``, ``.svm`` or ``.txt`` (svmlight: its target becomes the column
-        "label", its features one sparse block whose column j is feature j as numbered in the file).
+        ``.csv`` or ``.tsv`` (first line column names), ``.parquet``, ``.xlsx`` (first sheet; needs the extra
+        ``excel``), or ``.svm``, ``.svmlight``, ``.libsvm`` (svmlight: its target becomes the column "label", its
+        features one sparse block whose column j is feature j as numbered in the file). Text files may be compressed:
+        ``.gz``, ``.bz2``, ``.xz``. A file with another name is read if its first lines tell what it is.
+    format : {"csv", "tsv", "parquet", "svmlight", "excel"}, optional
+        The format, whatever the name.
+    sep : str, optional
+        The separator of a delimited file: one character, "tab" or "space". By default it is found among commas,
+        semicolons, tabs, bars and blanks.
+    decimal : {".", ","}, optional
+        The decimal mark of text files. By default the cells tell; it is one for the whole file.
+    encoding : str, optional
+        The encoding of a text file. By default UTF-8, UTF-16 or Windows-1252.
+    na : sequence of str, optional
+        Cells that are missing, besides empty cells and the usual words.
     text_columns : collection of str, optional
         Columns that are read as text even if every cell is a number; unknown names are ignored.
+    number_columns : collection of str, optional
+        Columns that are numbers as far as their cells allow: in them, words such as "NA" or "-" are missing, and large
+        integers are rounded.
+    known : Reading, optional
+        How the table was read that a model was trained on: it decides what the file itself leaves open.
 
     Returns
     -------
     Table
-        A text column of a delimited file is numeric if every cell that is not missing (see `MISSING`) is a number.
+        A column of a text file holds numbers if every cell that is not missing is a number. Words such as "NA", "null"
+        and "-" are missing in such columns and in dates, and text elsewhere.
 
     Raises
     ------
     TableError
-        If the file does not exist, has an unknown ending, is empty, has only a header, is ragged (the message names
-        the line), is not UTF-8, repeats a column name, or does not have the format that its name says.
+        If the file does not exist, is empty, has only a header, is ragged (the message names the line), repeats a
+        column name, is no table, or has decimal marks that contradict each other or can be read in two ways.
+
+    Warns
+    -----
+    TableWarning
+        If whole numbers beyond 2**53 are read as text.
     """
     path = Path(path)
+    if decimal not in (None, ".", ","):
+        raise TableError(f"decimal={decimal!r} must be '.' or ','")
+    if format is not None and format not in get_args(Format):
+        raise TableError(f"format={format!r} must be {', '.join(get_args(Format)[:-1])} or {get_args(Format)[-1]}")
     if not path.exists():
         raise TableError(f"file {path} does not exist", nearby(path))
     if path.is_dir():
         raise TableError(f"{path} is a folder, not a table")
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    ending = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else "".join(suffixes[-1:])
+    options = ReadingOptions(format, sep, decimal, encoding, na, text_columns, number_columns, known or Reading())
     try:
-        if not path.is_file():  # a pipe, which is read once and whose name says nothing
-            return _from_pipe(path, path.read_bytes(), text_columns)
+        return _read(path, options)
+    except (OSError, *file_formats.DAMAGED) as error:
+        raise TableError(f"{path} cannot be read: {error}") from error
+
+
+def _read(path: Path, options: ReadingOptions) -> Table:
+    whole: bytes | None = None
+    if path.is_file():
         if path.stat().st_size == 0:
             raise TableError(f"{path} is empty")
-        if ending in _DELIMITED:
-            return _delimited(path, path.read_bytes(), ending, text_columns, packed=suffixes[-1] == ".gz")
-        if ending == ".parquet" and suffixes[-1] != ".gz":
-            return _parquet(path, str(path), text_columns)
-        if ending in _SVMLIGHT:
-            return _svmlight(path)
-    except (PermissionError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise TableError(f"{path} cannot be read: {error}") from error
-    raise TableError(
-        f"{path} has an unknown ending {ending!r}",
-        hint=f"tables end in {', '.join((*_DELIMITED, '.parquet', *_SVMLIGHT))}; all but .parquet also with .gz",
-    )
-
-
-def _from_pipe(path: Path, raw: bytes, text_columns: Collection[str]) -> Table:
-    """Return the table from a pipe: first bytes identify Parquet and svmlight, everything else is delimited text."""
-    packed = raw.startswith(_GZIP)
-    text = gzip.decompress(raw) if packed else raw
-    if not text:
+        packing = file_formats.compression_of(path)
+        with file_formats.opened(path, packing) as content:
+            head = content.read(file_formats.HEAD_BYTES)
+    else:  # a pipe, which is read once and whose name says nothing
+        whole = path.read_bytes()
+        packing = file_formats.packed_by(whole)
+        if packing is not None:
+            whole, packing = file_formats.unpacked(whole, packing), None
+        head = whole[: file_formats.HEAD_BYTES]
+    if not head:
         raise TableError(f"{path} is empty")
-    if text.startswith(_PARQUET):
-        return _parquet(path, pa.BufferReader(text), text_columns)
-    if _SVMLIGHT_LINE.match(text.removeprefix(BYTE_ORDER_MARK)):
-        return _svmlight(path, text)
-    return _delimited(path, raw, ".csv", text_columns, packed=packed)
+    format, note = options.format, None
+    if format is None:
+        format, note = _format(path, head, is_pipe=whole is not None)
+    if format in ("parquet", "excel"):
+        if packing is not None:
+            raise TableError(f"{path} is compressed, and only text is read compressed", "unpack it")
+        table = _parquet(path, whole, options) if format == "parquet" else _excel(path, whole, options)
+    else:
+        hidden = file_formats.packed_by(head) if options.format is not None and whole is None else None
+        if whole is None and (format != "svmlight" or hidden is not None):
+            with file_formats.opened(path, packing or hidden) as content:
+                whole = content.read()
+        if format == "svmlight":
+            table = _svmlight(path, whole)
+        else:
+            assert whole is not None
+            table = _delimited(path, whole, options, "\t" if format == "tsv" else ",")
+    if note is None:
+        return table
+    return replace(table, reading=replace(table.reading, notes=(note, *table.reading.notes)))
 
 
-def _delimited(path: Path, raw: bytes, ending: str, text_columns: Collection[str], *, packed: bool) -> Table:
-    raw = (gzip.decompress(raw) if packed else raw).removeprefix(BYTE_ORDER_MARK)
-    text = _Delimited.of(path, raw, ending)
+def _format(path: Path, head: bytes, *, is_pipe: bool) -> tuple[str, Note | None]:
+    """Return the format of a file, and a note if its name does not tell it."""
+    if is_pipe:
+        return file_formats.format_by_content(head) or "csv", None
+    format = file_formats.format_of(path, head)
+    if format is None and file_formats.other_format(head) is None and is_delimited(head):
+        format = "csv"
+    if format is None:
+        raise file_formats.unknown_format(path, head)
+    named = file_formats.format_of(path, b"")
+    what = {"csv": "delimited text", "svmlight": "LIBSVM's format (svmlight)"}.get(format, format)
+    return format, None if named else Note(f"By its first lines, the file is {what}", "format= names another format")
+
+
+def _delimited(path: Path, raw: bytes, options: ReadingOptions, usual: str) -> Table:
+    text = DelimitedText.of(path, raw, options, usual)
     try:
-        header = next(text.rows())
-        names = [name.strip() or f"unnamed_{j + 1}" for j, name in enumerate(header)]
+        names = [name.strip() or f"unnamed_{j + 1}" for j, name in enumerate(next(text.rows()))]
         _check_header(path, names)
         arrow = pacsv.read_csv(
             _held_by_arrow(text.raw),
             # one block, as pyarrow refuses a row that is longer than its block
             pacsv.ReadOptions(column_names=names, skip_rows_after_names=1, block_size=len(text.raw)),
-            pacsv.ParseOptions(delimiter=text.delimiter, newlines_in_values=True),
+            pacsv.ParseOptions(delimiter=text.separator, newlines_in_values=True),
             pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
         )
-    except (pa.ArrowInvalid, UnicodeDecodeError, csv.Error) as error:
+    except (pa.ArrowInvalid, csv.Error) as error:
         raise text.fault(path, error) from error
     if arrow.num_rows == 0:
         raise TableError(f"{path} has column names only, and no rows")
-    cells = [_known_cells(arrow[name]) for name in names]
-    columns = [
-        _text_or_numbers(column, name in text_columns, text.delimiter == ";")
-        for name, column in zip(names, cells, strict=True)
-    ]
-    written = {
-        name: found
-        for name, column, numbers in zip(names, cells, columns, strict=True)
-        if numbers.dtype != object and (found := _written(column)) is not None
-    }
-    return Table(tuple(names), tuple(columns), written=written)
-
-
-@dataclass(frozen=True)
-class _Delimited:
-    """Delimited text, starting with the line of column names."""
-
-    raw: bytes
-    delimiter: str
-    n_skipped: int  # lines of the file before the column names
-
-    @classmethod
-    def of(cls, path: Path, raw: bytes, ending: str) -> _Delimited:
-        """Return the delimited text of a file; TableError if it has another format or is empty."""
-        body = raw.lstrip(b"\r\n")
-        if not body.strip():
-            raise TableError(f"{path} is empty")
-        for is_it, what, hint in _OTHER_FORMATS:
-            if is_it(body):
-                raise TableError(f"{path} is no delimited text: it is {what}", hint)
-        n_skipped = len(raw[: len(raw) - len(body)].splitlines())
-        delimiter = "\t" if ending == ".tsv" else _delimiter(body)
-        if found := _SEPARATOR_LINE.match(body):  # spreadsheets name the delimiter in a line of its own
-            body, delimiter, n_skipped = body[found.end() :], found[1].decode(), n_skipped + 1
-        return cls(body, delimiter, n_skipped)
-
-    def rows(self) -> Iterator[list[str]]:
-        """Yield the rows; all kinds of line ends are accepted."""
-        return csv.reader(io.TextIOWrapper(io.BytesIO(self.raw), "utf-8", newline=""), delimiter=self.delimiter)
-
-    def fault(self, path: Path, error: Exception) -> TableError:
-        """Return the error for a text that pyarrow refused; the fault is found by a slower second reading."""
-        try:
-            text = self.raw.decode()
-        except UnicodeDecodeError as undecodable:
-            # With the added byte, a fault at the start of a line counts to that line.
-            before = self.raw[: undecodable.start] + b"x"
-            line, byte = self.n_skipped + len(before.splitlines()), self.raw[undecodable.start]
-            return TableError(f"{path} is not UTF-8: byte 0x{byte:02x} in line {line}", "save it as UTF-8")
-        reader, line, row = csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter), 1, [""]
-        try:
-            header = next(reader)
-            while True:
-                line = reader.line_num + 1  # line in which the next row begins
-                row = next(reader)
-                if row and len(row) != len(header):
-                    if len(header) == 1 or header[0].lstrip().startswith(("#", "%")):
-                        first = self.n_skipped + 1
-                        return TableError(
-                            f"{path} has {_cells(len(header))} in line {first} and {_cells(len(row))} in line "
-                            f"{self.n_skipped + reader.line_num}",
-                            f"line {first} looks like a title or a comment: the first line must hold the column names",
-                        )
-                    if row[-1].count("\n") > 1 and next(reader, None) is None:
-                        break
-                    return TableError(
-                        f"{path} is ragged: line {self.n_skipped + reader.line_num} has {_cells(len(row))}, the header "
-                        f"has {len(header)}",
-                        hint="mend the line, or quote cells that hold the delimiter",
-                    )
-        except (csv.Error, StopIteration):
-            pass
-        if self.raw.count(b'"') % 2:
-            return TableError(
-                f"{path} has a quotation mark that is never closed, in line {self.n_skipped + line} or before",
-                "close it, or double each quotation mark inside a quoted cell",
-            )
-        return TableError(f"{path} cannot be read as a delimited table: {str(error).splitlines()[0]}")
+    table = table_of_text(names, [arrow[name] for name in names], text.separator, options)
+    return replace(table, reading=replace(table.reading, notes=(*text.notes, *table.reading.notes)))
 
 
 def _held_by_arrow(raw: bytes) -> pa.BufferReader:
@@ -243,19 +183,6 @@ def _held_by_arrow(raw: bytes) -> pa.BufferReader:
     copy = pa.BufferOutputStream()
     copy.write(raw)
     return pa.BufferReader(copy.getvalue())
-
-
-def _is_json(raw: bytes) -> bool:
-    """Return whether the text is a JSON value, or has a JSON value in each line."""
-    if not raw.lstrip().startswith((b"{", b"[")):
-        return False
-    for text in (raw, raw.lstrip().splitlines()[0]):
-        try:
-            json.loads(text)
-        except ValueError:
-            continue
-        return True
-    return False
 
 
 def _check_header(path: Path, names: list[str]) -> None:
@@ -269,80 +196,70 @@ def _check_header(path: Path, names: list[str]) -> None:
     )
 
 
-def _delimiter(raw: bytes) -> str:
-    """Return the most frequent of comma, semicolon and tab in the line of column names, outside quotes."""
-    line = _QUOTED.sub(b"", raw[:_HEADER_BYTES]).splitlines()[:1]
-    return max(",;\t", key=lambda mark: line[0].count(mark.encode()) if line else 0)
-
-
-def _cells(count: int) -> str:
-    return "1 cell" if count == 1 else f"{count} cells"
-
-
-def _known_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the cells without blanks around them; missing cells are null."""
-    cells = pc.utf8_trim_whitespace(column)
-    missing = pc.is_in(pc.utf8_lower(cells), value_set=pa.array(MISSING))
-    return pc.if_else(missing, pa.scalar(None, pa.string()), cells)
-
-
-def _written(cells: pa.ChunkedArray) -> np.ndarray | None:
-    """Return the text of numbers if it does not follow from the numbers ("01", "1.10"), otherwise None.
-
-    Columns with many different texts cannot be classes; their text is not kept.
-    """
-    different = pc.unique(cells).to_pylist()
-    if len(different) > max(MAX_NAMES, len(cells) // 2) or all(
-        cell is None or _follows_from_number(cell) for cell in different
-    ):
-        return None
-    coded = pc.dictionary_encode(cells.combine_chunks())
-    names = np.array([*coded.dictionary.to_pylist(), None], dtype=object)
-    return names[pc.fill_null(coded.indices, len(names) - 1).to_numpy(zero_copy_only=False)]
-
-
-def _follows_from_number(cell: str) -> bool:
+def _parquet(path: Path, raw: bytes | None, options: ReadingOptions) -> Table:
     try:
-        return cell_text(float(cell)) == cell
-    except (ValueError, OverflowError):  # a decimal comma; infinity
-        return False
-
-
-def _text_or_numbers(cells: pa.ChunkedArray, keep_text: bool, decimal_comma: bool) -> np.ndarray:
-    if not keep_text:
-        for text in (cells, pc.replace_substring(cells, ",", ".")) if decimal_comma else (cells,):
-            try:
-                return pc.cast(text, pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64)
-            except pa.ArrowInvalid:
-                continue
-    return cells.to_numpy(zero_copy_only=False).astype(object)
-
-
-def _parquet(path: Path, source: Any, text_columns: Collection[str]) -> Table:
-    try:
-        arrow = pq.read_table(source)
+        arrow = pq.read_table(str(path) if raw is None else pa.BufferReader(raw))
     except (pa.ArrowException, OSError) as error:
-        raise TableError(f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}") from error
+        with path.open("rb") as file:
+            found = file_formats.other_format(file.read(file_formats.HEAD_BYTES)) if raw is None else None
+        why = str(error).splitlines()[0].rpartition(": ")[2] if found is None else f"it is {found[0]}"
+        raise TableError(f"{path} cannot be read as Parquet: {why}", found and found[1]) from error
     if arrow.num_rows == 0:
         raise TableError(f"{path} has column names only, and no rows")
-    table = as_table(arrow)
-    columns = tuple(
-        text_cells(column) if name in text_columns else column
-        for name, column in zip(table.names, table.columns, strict=True)
-    )
-    return Table(table.names, columns)
+    return _without_na(as_table(arrow), options)
 
 
-def _svmlight(path: Path, raw: bytes | None = None) -> Table:
+def _excel(path: Path, raw: bytes | None, options: ReadingOptions) -> Table:
+    from mercer.persistence.excel_files import is_number, read_sheet, written_cell
+
+    sheet = read_sheet(path, io.BytesIO(path.read_bytes() if raw is None else raw))
+    names = [name.strip() or f"unnamed_{j + 1}" for j, name in enumerate(sheet.names)]
+    _check_header(path, names)
+    if not sheet.rows:
+        raise TableError(f"{path} has column names only, and no rows")
+    cells = dict(zip(names, zip(*sheet.rows, strict=True), strict=True))
+    typed = {
+        name: np.array([np.nan if cell is None else float(cell) for cell in column])
+        for name, column in cells.items()
+        if name not in options.text and all(cell is None or is_number(cell) for cell in column)
+    }
+    texts = {
+        name: pa.chunked_array([pa.array(["" if cell is None else written_cell(cell) for cell in column], pa.string())])
+        for name, column in cells.items()
+        if name not in typed
+    }
+    numbers = _without_na(Table(tuple(typed), tuple(typed.values())), options)
+    table = table_of_text(list(texts), list(texts.values()), ";", options)
+    notes = (*([] if sheet.note is None else [sheet.note]), *table.reading.notes)
+    columns = tuple(numbers[name] if name in typed else table[name] for name in names)
+    return Table(tuple(names), columns, written=table.written, reading=replace(table.reading, notes=notes))
+
+
+def _without_na(table: Table, options: ReadingOptions) -> Table:
+    """Return a table of typed columns, with the columns asked for as text, and without the cells named as missing."""
+    words = options.words
+    columns = []
+    for name, column in zip(table.names, table.columns, strict=True):
+        cells = text_cells(column) if name in options.text else column
+        if words and cells.dtype == object:
+            cells = emptied(cells, np.isin(cells, words))
+        elif words:
+            cells = without_numbers(cells, words)
+        columns.append(cells)
+    return replace(table, columns=tuple(columns), reading=Reading(na=words, text=frozenset(options.text)))
+
+
+def _svmlight(path: Path, raw: bytes | None) -> Table:
     try:
         # Column j is feature j as numbered in the file, so that columns of two files always correspond. A file that
         # counts from 1 has an empty column 0, which does not affect kernels.
         matrix, target = read_lines(path, zero_based=True, raw=raw)
     except (ValueError, OSError) as error:
-        raise TableError(
-            f"{path} cannot be read as svmlight: {error}",
-            hint="lines are such as '+1 3:0.5 7:2'; a delimited table must end in .csv or .tsv",
-        ) from error
+        with path.open("rb") as file:
+            found = file_formats.other_format(file.read(file_formats.HEAD_BYTES)) if path.is_file() else None
+        if found is not None:
+            raise TableError(f"{path} cannot be read as svmlight: it is {found[0]}", found[1]) from error
+        raise TableError(f"{path} cannot be read as svmlight: {error}", _FOLLOWS) from error
     if matrix.shape[0] == 0:
         raise TableError(f"{path} is empty")
     if matrix.shape[1] > MAX_FEATURES:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 import numpy as np
 
 from mercer.tables.kinds import STRAY_SHARE
-from mercer.tables.number_text import NUMBER, NUMBER_WITH_COMMA
+from mercer.tables.number_text import NUMBER, written_number
 from mercer.tables.table import Table, TableError, TableWarning, cell_text
 
 NUMBERS_SHARE = 0.5
@@ -31,23 +31,40 @@ _LIKE_A_NUMBER = re.compile(r"[<>~$€£]?\s*[-+]?\s*[$€£]?\d[\d.,'\s]*([eE][
 
 
 def examine_text(table: Table, deciding: Table, name: str) -> None:
-    """Refuse a column of numbers that has text in some cells; warn if a text column looks like other forms of numbers.
+    """Refuse a text column of numbers with other text in some cells, or with several units; warn of similar columns.
 
     A text column counts as numbers if nearly all its cells are numbers in the rows `deciding`. Then all rows must have
-    numbers.
+    numbers of one unit. Columns that were asked for as text are not examined.
     """
-    if table.is_numeric(name):
+    if table.is_numeric(name) or name in table.reading.text:
         return
-    column, known = table[name], np.flatnonzero(~table.missing(name))
-    for pattern in (NUMBER, NUMBER_WITH_COMMA):
-        stray = _other_cells(table, name, pattern)
-        n_deciding = np.count_nonzero(~deciding.missing(name))
-        if len(stray) and n_deciding and len(_other_cells(deciding, name, pattern)) <= STRAY_SHARE * n_deciding:
+    numbers = {row: written_number(cell.strip()) for row, cell in enumerate(table[name]) if cell is not None}
+    stray = [row for row, number in numbers.items() if number is None]
+    decisive = [written_number(cell.strip()) for cell in deciding[name] if cell is not None]
+    nearly_all = bool(decisive) and decisive.count(None) <= STRAY_SHARE * len(decisive)
+    keep = f"text_columns={{{name!r}}} takes the cells as text"
+    if stray and nearly_all:
+        cell = table[name][stray[0]]
+        raise TableError(
+            f"column {name!r} holds numbers in {len(numbers) - len(stray)} of {len(numbers)} cells, but row "
+            f"{stray[0] + 1} holds {cell!r}",
+            f"mend these cells; na=[{cell!r}] says that such cells are missing, {keep}, drop={name} leaves it out",
+        )
+    if nearly_all:
+        first = next(iter(numbers.values()))
+        other = next((row for row, number in numbers.items() if number and first and number.unit != first.unit), None)
+        if other is not None:
+            (row,) = list(numbers)[:1]
             raise TableError(
-                f"column {name!r} holds numbers in {len(known) - len(stray)} of {len(known)} cells, but row "
-                f"{stray[0] + 1} holds {cell_text(column[stray[0]])!r}",
-                f"mend or empty these cells, or leave the column out with drop={name}",
+                f"column {name!r} holds numbers of different units: row {row + 1} holds {table[name][row]!r}, row "
+                f"{other + 1} holds {table[name][other]!r}",
+                f"write all in one unit; {keep}, drop={name} leaves it out",
             )
+    _warn_of_text(table, name)
+
+
+def _warn_of_text(table: Table, name: str) -> None:
+    column, known = table[name], np.flatnonzero(~table.missing(name))
     stray = _other_cells(table, name, NUMBER)
     n_alike = sum(bool(_LIKE_A_NUMBER.fullmatch(column[row])) for row in known)
     if len(stray) and n_alike >= NUMBERS_SHARE * len(known):
@@ -56,7 +73,7 @@ def examine_text(table: Table, deciding: Table, name: str) -> None:
             f"row {stray[0] + 1} holds {cell_text(column[stray[0]])!r}, which is not a number; write plain numbers, "
             "such as 1234.5, if that is what they are",
             TableWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -1,14 +1,182 @@
-"""Numbers written as text: what counts as a number, and the order of names that are all numbers."""
+"""Numbers written as text: decimal and thousands marks, percent signs and currencies."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from decimal import Decimal
+
+from mercer.tables.note import Note
+from mercer.tables.table import TableError
 
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 NUMBER_WITH_COMMA = re.compile(NUMBER.pattern.replace(r"\.", "[.,]"))
 """Patterns of numbers: with a decimal point, and with a decimal comma."""
+
+PLAIN = {".": NUMBER, ",": re.compile(NUMBER.pattern.replace(r"\.", ","))}
+"""Patterns of numbers without thousands marks and units, for each decimal mark."""
+
+AMBIGUOUS = r"^[-+]?[1-9][0-9]{0,2}\.[0-9]{3}$"
+"""A plain number whose point is a decimal point or a thousands mark."""
+
+_CURRENCIES = "(?:USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|KRW|TRY|kr|zł|Kč)"
+_MONEY = rf"(?:[$€£¥₹₽₩₺₴₫₪฿]|R\$|US\$|{_CURRENCIES})"
+_FORM = re.compile(
+    rf"(?P<open>\()?(?P<sign>[-+])? ?(?P<before>{_MONEY})? ?(?P<later_sign>[-+])?"
+    r"(?P<digits>[0-9][0-9.,' ]*[0-9.,]|[0-9]|[.,][0-9]+)(?P<exponent>[eE][-+]?[0-9]+)?"
+    rf" ?(?P<after>[%‰]|{_MONEY})?(?P<close>\))?"
+)
+_SAME_CHARACTER = str.maketrans(
+    {"\N{MINUS SIGN}": "-", "\N{RIGHT SINGLE QUOTATION MARK}": "'"}
+    | dict.fromkeys("\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{THIN SPACE}", " ")
+)
+_GROUPED = r"[1-9][0-9]{0,2}(?:([MARK' ])[0-9]{3})(?:\1[0-9]{3})*|[1-9][0-9]?(?:MARK[0-9]{2})+MARK[0-9]{3}|[0-9]+"
+_DIGITS = {
+    decimal: re.compile(rf"(?:{_GROUPED.replace('MARK', mark)})(?:{decimal}[0-9]*)?|{decimal}[0-9]+")
+    for decimal, mark in ((r"\.", ","), (",", r"\."))
+}
+_PATTERNS = {".": _DIGITS[r"\."], ",": _DIGITS[","]}
+
+
+@dataclass(frozen=True)
+class WrittenNumber:
+    """A number as it is written: its digits and marks, its sign, its exponent, and its unit (% or a currency)."""
+
+    digits: str
+    sign: str
+    exponent: str
+    unit: str
+
+    @property
+    def decimals(self) -> str:
+        """The decimal marks with which these digits are a number: ".", ",", or ".," if both are possible."""
+        return "".join(mark for mark in ".," if self.value(mark) is not None)
+
+    @property
+    def has_mark(self) -> bool:
+        """Whether there is a point or a comma, so that the decimal mark matters."""
+        return "." in self.digits or "," in self.digits
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether the point or comma is either a decimal mark or a thousands mark, as in 1.928."""
+        return self.has_mark and len(self.decimals) == 2
+
+    def value(self, decimal: str) -> float | None:
+        """Return the number if `decimal` is the decimal mark; None if it is no number then."""
+        if not _PATTERNS[decimal].fullmatch(self.digits):
+            return None
+        other = "," if decimal == "." else "."
+        if self.exponent and other in self.digits:  # numbers with an exponent have no thousands marks
+            return None
+        plain = re.sub(rf"[{other}' ]", "", self.digits).replace(decimal, ".")
+        return float(f"{self.sign}{plain}{self.exponent}")
+
+
+def written_number(cell: str) -> WrittenNumber | None:
+    """Return the number that a cell holds, or None if it holds something else."""
+    found = _FORM.fullmatch(cell.translate(_SAME_CHARACTER))
+    if found is None or bool(found["open"]) != bool(found["close"]):
+        return None
+    signs, units = (
+        [found["sign"], found["later_sign"], "-" if found["open"] else None],
+        [found["before"], found["after"]],
+    )
+    if sum(map(bool, signs)) > 1 or all(units):
+        return None
+    number = WrittenNumber(
+        found["digits"],
+        next(filter(None, signs), ""),
+        found["exponent"] or "",
+        next(filter(None, units), ""),
+    )
+    return number if number.decimals else None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell, as messages name it."""
+
+    column: str
+    row: int  # counted from 1
+    text: str
+
+    def __str__(self) -> str:
+        return f"row {self.row} of {self.column!r} holds {self.text!r}"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a column of numbers tells about the decimal mark of the file: the first cell of each kind.
+
+    Attributes
+    ----------
+    point, comma : Cell or None
+        A cell that is a number only with a decimal point, or only with a decimal comma.
+    either : Cell or None
+        A cell whose mark may be a decimal mark or a thousands mark.
+    is_mixed : bool
+        Whether the column has whole numbers below 1,000 without a mark beside cells with a mark, as columns of whole
+        numbers with thousands marks have.
+    """
+
+    point: Cell | None = None
+    comma: Cell | None = None
+    either: Cell | None = None
+    is_mixed: bool = False
+
+
+def decimal_mark(
+    evidence: Iterable[Evidence], *, given: str | None, known: str | None, separator: str
+) -> tuple[str | None, Note | None]:
+    """Return the decimal mark of a file (None if it has no marks), and a note if it is not the point.
+
+    There is one decimal mark for all columns. Cells that are numbers only with one of the marks decide. If there are
+    none, `known` decides, the mark of the file that a model was trained on. Otherwise 1.928 is a number below 2 in
+    files separated by commas or tabs, unless whole numbers without a mark stand beside it.
+
+    Raises
+    ------
+    TableError
+        If cells contradict each other, or nothing decides: guessing would make numbers 1000 times too small or large.
+    """
+    if given is not None:
+        return given, None
+    columns = list(evidence)
+    point = next((one.point for one in columns if one.point), None)
+    comma = next((one.comma for one in columns if one.comma), None)
+    if point and comma:
+        raise TableError(
+            f"numbers have decimal points and decimal commas: {point}, {comma}",
+            "mend the file; or say text_columns={'NAME'} for a column of names, or decimal=',' or decimal='.' for all",
+        )
+    if comma:
+        return ",", Note(f"Numbers have decimal commas: {comma}", "decimal='.' changes that")
+    if point:
+        return ".", None
+    doubtful = [one for one in columns if one.either]
+    if not doubtful:
+        return None, None
+    cells = [one.either for one in doubtful if one.either]
+    same = len({"," in cell.text for cell in cells}) == 1
+    if known is not None and same:
+        return known, Note(f"Numbers have the decimal mark {known!r}, as in training: {cells[0]}", _ASK)
+    if same and "." in cells[0].text and separator in ",\t" and not any(one.is_mixed for one in doubtful):
+        return ".", None
+    raise TableError(
+        f"{cells[0]}, which may be {_two_readings(cells[0].text)}, and no other cell tells which",
+        "say decimal='.' or decimal=','",
+    )
+
+
+_ASK = "decimal='.' or decimal=',' changes that"
+
+
+def _two_readings(text: str) -> str:
+    number = written_number(text)
+    assert number is not None
+    return " or ".join(f"{number.value(mark):.10g}" for mark in ".,")
 
 
 def in_order(names: Collection[str]) -> list[str]:

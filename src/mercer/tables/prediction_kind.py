@@ -326,7 +326,7 @@ class Quantity(PredictionKind):
 
     def contradicted(self, table: Table) -> str:
         """Return why the rows do not hold numbers; "" if they do."""
-        if not table.is_numeric(self.column) or table.missing(self.column).any():
+        if np.isnan(numbers(table, self.column)).any():
             return f"the target {self.column!r} is a number in the file, but the training rows hold other things"
         return ""
 
@@ -334,8 +334,11 @@ class Quantity(PredictionKind):
     def learnt(cls, column: str, cells: npt.NDArray[Any]) -> Quantity:
         """Return the scaling of known cells; TableError if they are not numbers, too large, or all equal."""
         if cells.dtype == object:
-            stray = next((cell for cell in cells if math.isnan(_number(cell))), cells[0])
-            raise TableError(f"the target {column!r} must hold numbers for regression, but holds {stray!r}")
+            values = np.array([_number(cell) for cell in cells])
+            if np.isnan(values).any():
+                stray = cells[np.isnan(values).argmax()]
+                raise TableError(f"the target {column!r} must hold numbers for regression, but holds {stray!r}")
+            cells = values
         check_numbers(column, cells, f"all {cells.size} rows to train on")
         centre = float(cells.mean())
         return cls(column, centre, float(np.sqrt(np.mean((cells - centre) ** 2))))

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.data.phrasing import listing, nearest_names
+from mercer.tables.reading import Reading
 
 MAX_FEATURES = 10**8
 """Largest number of columns of a sparse block; the encoding stores a few bytes for each, even for empty ones."""
@@ -81,6 +82,8 @@ class Table:
     written : mapping of str to ndarray of shape (n,), optional
         The cells of numeric columns as text, as they stand in a file, for columns whose text does not follow from the
         numbers: "01", "1.10". Names of classes are taken from here.
+    reading : Reading, optional
+        How the cells were read from a file, and what was guessed about it.
     """
 
     names: tuple[str, ...]
@@ -88,6 +91,7 @@ class Table:
     sparse: sp.csr_array | None = None
     origin: np.ndarray | None = None
     written: Mapping[str, np.ndarray] = field(default_factory=dict)
+    reading: Reading = field(default_factory=Reading)
 
     def __post_init__(self) -> None:
         repeated = sorted({name for name in self.names if self.names.count(name) > 1})

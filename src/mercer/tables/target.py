@@ -11,8 +11,8 @@ from mercer.data.arguments import check_choice
 from mercer.data.phrasing import listing
 from mercer.tables.column_checks import MIN_ROWS
 from mercer.tables.missing import refuse_infinite
-from mercer.tables.number_text import NUMBER, in_order
-from mercer.tables.prediction_kind import check_numbers, class_codes
+from mercer.tables.number_text import in_order
+from mercer.tables.prediction_kind import check_numbers, class_codes, numbers
 from mercer.tables.table import Table, TableError, cell_text
 
 Task = Literal["auto", "classification", "regression"]
@@ -101,7 +101,7 @@ class Quantities:
 
     def of(self, table: Table, rows: np.ndarray) -> Quantities:
         """Return the numbers of only these rows of the table."""
-        return Quantities(self.target, rows, table[self.target][rows], self.reading)
+        return Quantities(self.target, rows, numbers(table, self.target)[rows], self.reading)
 
 
 Truth: TypeAlias = Labels | Quantities
@@ -132,8 +132,10 @@ def read_target(table: Table, target: str, task: Task = "auto") -> Truth:
     chosen, reading = (task, "") if task != "auto" else _task_of(table, target, known)
     if chosen == "classification":
         return Labels(target, rows, *_classes(table, target, rows), reading)
-    if known.dtype == object:
-        stray = next((row for row in rows if not NUMBER.fullmatch(table[target][row].strip())), rows[0])
+    if known.dtype == object:  # among numbers, there may be integers that are kept as text
+        known = numbers(table, target)[rows]
+    if np.isnan(known).any():
+        stray = rows[np.isnan(known).argmax()]
         raise TableError(
             f"the target {target!r} must hold numbers for regression, but row {stray + 1} holds "
             f"{table[target][stray]!r}",

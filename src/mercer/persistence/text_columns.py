@@ -1,0 +1,287 @@
+"""Columns of a text file: which are numbers, which are text, and which cells are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mercer.persistence.arrow import pa, pc
+from mercer.tables.missing_words import ALWAYS, AMONG_NUMBERS, DATE
+from mercer.tables.note import Note
+from mercer.tables.number_text import (
+    AMBIGUOUS,
+    NUMBER,
+    PLAIN,
+    Cell,
+    Evidence,
+    WrittenNumber,
+    decimal_mark,
+    written_number,
+)
+from mercer.tables.reading import Reading, ReadingOptions
+from mercer.tables.table import MAX_EXACT, Table, cell_text, warn_of_whole_numbers
+
+MAX_NAMES = 1000
+"""Number of different texts of a column of numbers up to which the text is kept, whatever the number of rows."""
+
+STRAY_SHARE = 0.05
+"""Largest share of other cells in a column whose numbers still tell the decimal mark of the file."""
+
+_FIRST = 1000  # cells that are searched for a decimal mark before all are
+_SAMPLE = 200  # different cells that tell whether a column may hold numbers at all
+
+
+def table_of_text(
+    names: Sequence[str], cells: Sequence[pa.ChunkedArray], separator: str, options: ReadingOptions
+) -> Table:
+    """Return the table of columns of text; its `reading` has the decimal mark, and a note for everything guessed.
+
+    A column holds numbers if all cells that are not missing are numbers, possibly with thousands marks, and with a
+    percent sign or a currency if all cells have the same one. There is one decimal mark for all columns.
+
+    Raises
+    ------
+    TableError
+        If the decimal marks of the columns contradict each other, or if none of them tells which it is.
+    """
+    columns = [
+        _Column(name, cells, name in options.text, name in options.numbers, frozenset(options.words))
+        for name, cells in zip(names, cells, strict=True)
+    ]
+    evidence = (found for column in columns if (found := column.evidence()) is not None)
+    decimal, note = decimal_mark(evidence, given=options.decimal, known=options.known.decimal, separator=separator)
+    values = [without_numbers(column.values(decimal or "."), options.words) for column in columns]
+    written = {
+        column.name: emptied(text, np.isnan(found))
+        for column, found in zip(columns, values, strict=True)
+        if found.dtype != object and (text := column.written()) is not None
+    }
+    notes = (() if note is None else (note,)) + tuple(_notes(columns))
+    return Table(
+        tuple(names),
+        tuple(values),
+        written=written,
+        reading=Reading(decimal, options.words, frozenset(options.text), notes),
+    )
+
+
+def without_numbers(values: np.ndarray, words: Sequence[str]) -> np.ndarray:
+    """Return a column without the numbers that are among these words for missing cells; text is left as it is."""
+    numbers = [float(word) for word in words if NUMBER.fullmatch(word)]
+    return values if values.dtype == object or not numbers else np.where(np.isin(values, numbers), np.nan, values)
+
+
+class _Column:
+    """The cells of a column: without blanks around them, and without those that are missing in every column."""
+
+    def __init__(self, name: str, cells: pa.ChunkedArray, is_text: bool, is_numbers: bool, na: frozenset[str]) -> None:
+        self.name, self.is_text, self.is_numbers = name, is_text, is_numbers
+        self.rewritten: str | None = None
+        self.missing_words: list[str] = []
+        self.words_as_text: list[str] = []
+        trimmed = pc.utf8_trim_whitespace(cells)
+        self.always = pc.is_in(trimmed, value_set=pa.array(sorted(ALWAYS | na)))
+        self.trimmed = trimmed
+        self.known = pc.if_else(self.always, pa.scalar(None, pa.string()), trimmed)
+        self.ambiguous = pc.fill_null(
+            pc.is_in(pc.utf8_lower(self.known), value_set=pa.array(sorted(AMONG_NUMBERS))), False
+        )
+        self.rest = pc.if_else(self.ambiguous, pa.scalar(None, pa.string()), self.known)
+
+    @cached_property
+    def plain(self) -> np.ndarray | None:
+        """The cells as numbers, if all are plain numbers with a decimal point."""
+        if self.is_text:
+            return None
+        try:
+            return pc.cast(self.rest, pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64)
+        except pa.ArrowInvalid:
+            return None
+
+    @cached_property
+    def numbers(self) -> dict[str, WrittenNumber | None]:
+        """The number of each different cell, None for text; empty if the column is text."""
+        if self.is_text:
+            return {}
+        different = [cell for cell in pc.unique(self.rest).to_pylist() if cell is not None]
+        found = {cell: written_number(cell) for cell in different[:_SAMPLE]}
+        if sum(number is not None for number in found.values()) < 0.5 * len(found):
+            return {}
+        return found | {cell: written_number(cell) for cell in different[_SAMPLE:]}
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether all cells are numbers of one unit, whatever their marks."""
+        return bool(self.numbers) and len({number and number.unit for number in self.numbers.values()}) == 1
+
+    def evidence(self) -> Evidence | None:
+        """Return what this column tells about the decimal mark; None if it holds text."""
+        if self.plain is not None:
+            return self._plain_evidence()
+        if not self.numbers:
+            return None
+        if not all(self.numbers.values()):
+            counts = pc.value_counts(self.rest.drop_null())
+            stray = sum(
+                count
+                for cell, count in zip(counts.field(0).to_pylist(), counts.field(1).to_pylist(), strict=True)
+                if self.numbers[cell] is None
+            )
+            if stray > STRAY_SHARE * len(self.rest.drop_null()):
+                return None
+        marked = [(cell, number) for cell, number in self.numbers.items() if number is not None and number.has_mark]
+        firsts = {
+            kind: next((self._cell(cell) for cell, number in marked if number.decimals == kind), None)
+            for kind in (".", ",", ".,")
+        }
+        unmarked = [number for number in self.numbers.values() if number is not None and not number.has_mark]
+        mixed = any(len(number.digits) < 4 for number in unmarked) and all(len(one.digits) < 4 for one in unmarked)
+        return Evidence(firsts["."], firsts[","], firsts[".,"], mixed)
+
+    def _plain_evidence(self) -> Evidence | None:
+        for cells in (self.rest.slice(0, _FIRST), self.rest):
+            either = pc.match_substring_regex(cells, AMBIGUOUS)
+            has_point = pc.match_substring(cells, ".")
+            if (row := _first(pc.and_not(has_point, either))) is not None:
+                return Evidence(point=self._cell(self.rest[row].as_py()))
+        if (row := _first(either)) is None:
+            return None
+        unmarked = pc.invert(has_point)
+        small = pc.match_substring_regex(cells, r"^[-+]?[0-9]{1,3}$")
+        mixed = _first(pc.and_(unmarked, small)) is not None and _first(pc.and_not(unmarked, small)) is None
+        return Evidence(either=self._cell(self.rest[row].as_py()), is_mixed=mixed)
+
+    def _cell(self, text: str) -> Cell:
+        return Cell(self.name, pc.index(self.rest, text).as_py() + 1, text)
+
+    def values(self, decimal: str) -> np.ndarray:
+        """Return the column: float64 if it holds numbers with this decimal mark, otherwise text."""
+        found: np.ndarray | None = None
+        rewritten: tuple[str, float] | None = None
+        unless = ""
+        if self.plain is not None and (decimal == "." or _first(pc.match_substring(self.rest, ".")) is None):
+            found = self.plain
+            row = _first(pc.match_substring_regex(self.rest, r"^[-+]?0[0-9]+$"))
+            rewritten = None if row is None else (self.rest[row].as_py(), float(found[row]))
+            unless = ", unless it names a class"
+        elif self.are_numbers:
+            values = {
+                cell: value
+                for cell, number in self.numbers.items()
+                if number is not None and (value := number.value(decimal)) is not None
+            }
+            if len(values) == len(self.numbers):
+                found = self._mapped(values, np.nan, np.float64)
+                rewritten = next((one for one in values.items() if not PLAIN[decimal].fullmatch(one[0])), None)
+        if found is not None and (self.is_numbers or not self._loses_digits(found)):
+            if rewritten is not None:
+                self.rewritten = f"{_listed(rewritten[:1])} {{}} {rewritten[1]:.15g}{unless}"
+            self._count_words(are_missing=True)
+            return found
+        return self._text()
+
+    def _text(self) -> np.ndarray:
+        others = self.rest.drop_null()
+        dates = len(others) and pc.all(pc.match_substring_regex(others, DATE)).as_py()
+        are_missing = bool(dates) or self.is_numbers or not (len(others) or self.is_text)
+        self._count_words(are_missing=are_missing)
+        return (self.rest if are_missing else self.known).to_numpy(zero_copy_only=False).astype(object)
+
+    def _count_words(self, *, are_missing: bool) -> None:
+        """Record which words of the column count as missing, and which are text although they may mean it."""
+        words = pc.or_(self.ambiguous, self.always) if are_missing else self.always
+        self.missing_words = [cell for cell in pc.unique(self.trimmed.filter(words)).to_pylist() if cell]
+        if not are_missing and not self.is_text:
+            self.words_as_text = pc.unique(self.known.filter(self.ambiguous)).to_pylist()
+
+    def _loses_digits(self, values: np.ndarray) -> bool:
+        """Return whether these are whole numbers that float64 rounds; warns of it."""
+        if not np.abs(values[np.isfinite(values)]).max(initial=0.0) >= MAX_EXACT:
+            return False
+        whole = self.rest.drop_null()
+        if not pc.all(pc.match_substring_regex(whole, r"^[-+]?[0-9]+$")).as_py():
+            return False
+        cells = pc.unique(whole).to_pylist()
+        inexact = next((int(cell) for cell in cells if int(float(cell)) != int(cell)), None)
+        if inexact is not None:
+            warn_of_whole_numbers(self.name, inexact)
+        return inexact is not None
+
+    def written(self) -> np.ndarray | None:
+        """Return the text of numbers if it does not follow from the numbers ("01", "1.10"), otherwise None.
+
+        Columns with many different texts cannot be classes; their text is not kept.
+        """
+        different = pc.unique(self.rest).to_pylist()
+        if len(different) > max(MAX_NAMES, len(self.rest) // 2):
+            return None
+        if all(cell is None or _follows_from_number(cell) for cell in different):
+            return None
+        return self._mapped({cell: cell for cell in different}, None, object)
+
+    def _mapped(self, values: dict[str, Any], missing: Any, dtype: type) -> np.ndarray:
+        """Return the value of each cell."""
+        coded = pc.dictionary_encode(_one_chunk(self.rest))
+        held = [values[cell] for cell in coded.dictionary.to_pylist()]
+        of_codes: np.ndarray = np.array([*held, missing], dtype=dtype)
+        return of_codes[pc.fill_null(coded.indices, len(of_codes) - 1).to_numpy(zero_copy_only=False)]
+
+
+def emptied(cells: np.ndarray, gone: np.ndarray) -> np.ndarray:
+    """Return a column of text without the cells of these rows."""
+    cells = cells.copy()
+    cells[gone] = None
+    return cells
+
+
+def _one_chunk(cells: pa.ChunkedArray) -> pa.Array:
+    whole = cells.combine_chunks()
+    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
+
+
+def _first(mask: pa.ChunkedArray) -> int | None:
+    row = pc.index(mask, True).as_py()
+    return None if row < 0 else row
+
+
+def _follows_from_number(cell: str) -> bool:
+    try:
+        return cell_text(float(cell)) == cell
+    except (ValueError, OverflowError):  # a decimal comma; infinity
+        return False
+
+
+def _notes(columns: Sequence[_Column]) -> Iterator[Note]:
+    """Yield a note for each kind of guess about the cells."""
+    keep = "text_columns={{{column!r}}} keeps the text"
+    yield from _of_columns(columns, lambda one: one.rewritten, keep)
+    yield from _of_columns(
+        columns, lambda one: one.missing_words and f"{_listed(one.missing_words)} {{}} missing", keep
+    )
+    yield from _of_columns(
+        columns,
+        lambda one: one.words_as_text and f"{_listed(one.words_as_text)} {{}} text",
+        "na=[{word!r}] makes such cells missing",
+    )
+
+
+def _of_columns(columns: Sequence[_Column], say: Callable[[_Column], Any], remedy: str) -> Iterator[Note]:
+    """Yield one note about all columns of which there is something to say."""
+    found = {column.name: text for column in columns if (text := say(column))}
+    if not found:
+        return
+    shown = [text.format(f"in column {name!r} is read as") for name, text in list(found.items())[:3]]
+    if len(found) > 3:
+        shown.append(f"so are cells in {len(found) - 3} more columns")
+    first = next(column for column in columns if column.name in found)
+    word = first.words_as_text[0] if first.words_as_text else ""
+    yield Note("; ".join(shown), remedy.format(column=first.name, word=word))
+
+
+def _listed(cells: Sequence[str]) -> str:
+    return ", ".join(repr(cell).replace("{", "{{").replace("}", "}}") for cell in cells[:3]) + (
+        ", ..." if len(cells) > 3 else ""
+    )

@@ -1,0 +1,229 @@
+"""Delimited text: its encoding, its separator, its rows, and the errors of files that are damaged."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import itertools
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from mercer.persistence.file_formats import BYTE_ORDER_MARK, is_svmlight, looks_like_utf_16, other_format
+from mercer.tables.note import Note
+from mercer.tables.reading import ReadingOptions
+from mercer.tables.table import TableError
+
+SEPARATORS = ",;\t|"
+"""Separators that are recognised."""
+
+_NAMES = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
+_SEPARATOR_LINE = re.compile(rb'"?sep=([,;\t|])"?[ \t]*(?:\r\n|\r|\n)', re.IGNORECASE)
+_BLANKS = re.compile(r'("(?:[^"]|"")*")|[ \t]+')
+_HEAD = 1 << 16  # bytes in which the separator is searched
+_LINES = 30  # rows that tell the separator
+
+
+@dataclass(frozen=True)
+class DelimitedText:
+    """Delimited text in UTF-8, starting with the line of column names.
+
+    Attributes
+    ----------
+    raw : bytes
+    separator : str
+    n_skipped : int
+        Lines of the file before the column names.
+    notes : tuple of Note
+        What was guessed about the encoding and the separator.
+    """
+
+    raw: bytes
+    separator: str
+    n_skipped: int
+    notes: tuple[Note, ...] = ()
+
+    @classmethod
+    def of(cls, path: Path, raw: bytes, options: ReadingOptions, usual: str) -> DelimitedText:
+        """Return the text of a file whose usual separator is `usual`; TableError if it is no text or empty."""
+        body = raw.removeprefix(BYTE_ORDER_MARK)
+        if not body.strip():
+            raise TableError(f"{path} is empty")
+        found = other_format(body.lstrip(b"\r\n"))
+        if found is not None:
+            raise TableError(f"{path} is no delimited text: it is {found[0]}", found[1])
+        body, encoding_note = _in_utf_8(path, body, options.encoding)
+        whole, body = body, body.lstrip(b"\r\n")
+        n_skipped = len(whole[: len(whole) - len(body)].splitlines())
+        named = _SEPARATOR_LINE.match(body)  # spreadsheets name the separator in a line of its own
+        if named:
+            body, n_skipped = body[named.end() :], n_skipped + 1
+        if options.sep is not None:
+            separator, sep_note = _separator(options.sep), None
+        elif named:
+            separator, sep_note = named[1].decode(), None
+        else:
+            if is_svmlight(body[:_HEAD]):
+                raise TableError(
+                    f"{path} holds lines of LIBSVM's form, such as '+1 3:0.5 7:2'",
+                    "let its name end in .svm, or say format=svmlight",
+                )
+            separator = usual if usual == "\t" else _separator_of(body)
+            shown = {"\t": "tabs", " ": "blanks"}.get(separator, repr(separator))
+            sep_note = (
+                None if separator == usual else Note(f"Cells are separated by {shown}", f"sep={usual!r} changes that")
+            )
+        if separator == " ":
+            body, separator = _by_tabs(body), "\t"
+        return cls(body, separator, n_skipped, tuple(note for note in (encoding_note, sep_note) if note is not None))
+
+    def rows(self) -> Iterator[list[str]]:
+        """Yield the rows; all kinds of line ends are accepted."""
+        return csv.reader(io.TextIOWrapper(io.BytesIO(self.raw), "utf-8", newline=""), delimiter=self.separator)
+
+    def fault(self, path: Path, error: Exception) -> TableError:
+        """Return the error for a text that pyarrow refused; the fault is found by a slower second reading."""
+        reader = csv.reader(io.StringIO(self.raw.decode(), newline=""), delimiter=self.separator)
+        line, row = 1, [""]
+        try:
+            header = next(reader)
+            while True:
+                line = reader.line_num + 1  # line in which the next row begins
+                row = next(reader)
+                if row and len(row) != len(header):
+                    if len(header) == 1 or header[0].lstrip().startswith(("#", "%")):
+                        first = self.n_skipped + 1
+                        return TableError(
+                            f"{path} has {_cells(len(header))} in line {first} and {_cells(len(row))} in line "
+                            f"{self.n_skipped + reader.line_num}",
+                            f"line {first} looks like a title or a comment: the first line must hold the column names",
+                        )
+                    if row[-1].count("\n") > 1 and next(reader, None) is None:
+                        break
+                    return TableError(
+                        f"{path} is ragged: line {self.n_skipped + reader.line_num} has {_cells(len(row))}, the header "
+                        f"has {len(header)}",
+                        hint="mend the line, or quote cells that hold the separator; sep= names another separator",
+                    )
+        except (csv.Error, StopIteration):
+            pass
+        if self.raw.count(b'"') % 2:
+            return TableError(
+                f"{path} has a quotation mark that is never closed, in line {self.n_skipped + line} or before",
+                "close it, or double each quotation mark inside a quoted cell",
+            )
+        return TableError(f"{path} cannot be read as a delimited table: {str(error).splitlines()[0]}")
+
+
+def is_delimited(head: bytes) -> bool:
+    """Return whether the beginning of a file looks like delimited text with at least two columns and a row."""
+    try:
+        text = head[:_HEAD].decode(looks_like_utf_16(head) or "latin-1").lstrip("\ufeff\r\n")
+    except UnicodeDecodeError:
+        return False
+    counts = [_counts(text, separator) for separator in SEPARATORS]
+    counts.append(_counts(_by_tabs(text.encode()).decode(), "\t"))
+    return any(len(one) > 1 and one[0] > 1 and set(one) == {one[0]} for one in counts)
+
+
+def _in_utf_8(path: Path, raw: bytes, encoding: str | None) -> tuple[bytes, Note | None]:
+    """Return the text in UTF-8, and a note if its encoding was guessed."""
+    if encoding is not None:
+        try:
+            return raw.decode(codecs.lookup(encoding).name).removeprefix("\ufeff").encode(), None
+        except LookupError as error:
+            raise TableError(
+                f"encoding={encoding!r} is unknown", "encodings are such as utf-8, cp1252 or utf-16"
+            ) from error
+        except UnicodeDecodeError as error:
+            raise TableError(
+                f"{path} is not text in {encoding}: byte 0x{raw[error.start]:02x} in line {_line(raw, error.start)}",
+                "name another encoding",
+            ) from error
+    wide = looks_like_utf_16(raw)
+    if wide is not None:
+        text, _ = _in_utf_8(path, raw, wide)
+        return text, Note(f"The file is text in {wide.upper()}", "encoding= names another encoding")
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        return _from_windows(path, raw, error)
+    return raw, None
+
+
+def _from_windows(path: Path, raw: bytes, error: UnicodeDecodeError) -> tuple[bytes, Note]:
+    """Return text in Windows-1252 as UTF-8; TableError if it is rather damaged UTF-8 or another encoding."""
+    line, byte = _line(raw, error.start), raw[error.start]
+    where = f"byte 0x{byte:02x} in line {line}"
+    if not raw[: error.start].isascii():
+        raise TableError(
+            f"{path} is UTF-8 up to {where}, which is not",
+            "mend the line, or name the encoding, such as encoding=cp1252",
+        )
+    try:
+        text = raw.decode("cp1252")
+    except UnicodeDecodeError as other:
+        raise TableError(
+            f"{path} is neither UTF-8 nor Windows-1252: byte 0x{raw[other.start]:02x} in line "
+            f"{_line(raw, other.start)}",
+            "name its encoding, such as encoding=cp1250, shift_jis or gb18030",
+        ) from other
+    character = bytes([byte]).decode("cp1252")
+    return text.encode(), Note(
+        f"The file is not UTF-8 and was read as Windows-1252 (Latin-1): {where} is {character!r}",
+        "encoding= names another encoding",
+    )
+
+
+def _line(raw: bytes, position: int) -> int:
+    """Return the number of the line, from 1, that holds a byte."""
+    # With the added byte, a position at the start of a line counts to that line.
+    return len((raw[:position] + b"x").splitlines())
+
+
+def _separator(given: str) -> str:
+    separator = _NAMES.get(given.lower(), given)
+    if len(separator) != 1 or separator in '"\r\n' or not separator.isascii():
+        raise TableError(f"sep={given!r} must be one character, tab or space")
+    return separator
+
+
+def _separator_of(raw: bytes) -> str:
+    """Return the separator with which most of the first rows have as many cells as the column names."""
+    text = raw[:_HEAD].decode(errors="replace")
+    counts = {separator: _counts(text, separator) for separator in SEPARATORS}
+
+    def rank(separator: str) -> tuple[float, int]:
+        of_it = counts[separator]
+        return sum(count == of_it[0] for count in of_it) / len(of_it), of_it[0]
+
+    possible = [separator for separator in SEPARATORS if counts[separator] and counts[separator][0] > 1]
+    if possible:
+        return max(possible, key=rank)
+    blanks = _counts(_by_tabs(raw[:_HEAD]).decode(errors="replace"), "\t")
+    return " " if len(blanks) > 2 and blanks[0] > 1 and len(set(blanks)) == 1 else ","
+
+
+def _counts(text: str, separator: str) -> list[int]:
+    """Return the number of cells of each of the first rows that are not empty; the last one may be cut and is left."""
+    lines = text.splitlines(keepends=True)
+    if len(lines) > 1 and len(text) >= _HEAD - 4:
+        lines.pop()
+    rows = csv.reader(lines, delimiter=separator)
+    found: list[int] = []
+    with suppress(csv.Error):
+        found.extend(len(row) for row in itertools.islice(rows, _LINES) if row)
+    return found
+
+
+def _by_tabs(raw: bytes) -> bytes:
+    """Return lines of cells that are separated by blanks, with one tab between two cells."""
+    lines = raw.decode(errors="replace").splitlines()
+    return "\n".join(_BLANKS.sub(lambda blank: blank[1] or "\t", line.strip()) for line in lines).encode()
+
+
+def _cells(count: int) -> str:
+    return "1 cell" if count == 1 else f"{count} cells"
