@@ -29,6 +29,7 @@ from mercer.specs import from_dict as from_recipe
 from mercer.tables.encoding import TableEncoder
 from mercer.tables.number_text import in_order
 from mercer.tables.prediction_kind import MAX_TARGET, Classes, Membership, PredictionKind, Quantity
+from mercer.tables.reading import Reading
 
 FORMAT = "mercer model"
 VERSION = 4
@@ -92,6 +93,7 @@ def manifest_of(model: Model) -> dict[str, Any]:
         ],
         "calibration": None if model.calibration is None else calibration_dict(model.calibration),
         "seal": None if model.seal is None else seal_dict(model.seal),
+        "reading": {"decimal": model.reading.decimal, "na": list(model.reading.na)},
     } | ({} if column is None else {"weight_column": column})
 
 
@@ -123,6 +125,7 @@ def parsed(members: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, np.ndar
         manifest = manifest | {"calibration": None, "seal": None}
     if version < 4:
         manifest = manifest | {"encoder": _encoder_of_version_3(manifest["encoder"])}
+    manifest = {"reading": {"decimal": None, "na": []}} | manifest  # older files have no such entry
     names = [name for name in ARRAYS if f"{name}.npy" in members]
     return manifest, {name: read_array(name, members.pop(f"{name}.npy")) for name in names}
 
@@ -192,6 +195,7 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
         if manifest["calibration"] is None
         else _calibration(manifest["calibration"], prediction_kind, machine_spec),
         seal=None if manifest["seal"] is None else _seal(manifest["seal"]),
+        reading=_reading(manifest["reading"]),
     )
 
 
@@ -273,6 +277,12 @@ def _n_vectors(arrays: dict[str, np.ndarray]) -> int:
     if len(arrays["support_rows"]):
         refuse("its support vectors are not training rows, but it names some")
     return len(arrays["support_indptr"]) - 1 if "support_indptr" in arrays else len(arrays["support_data"])
+
+
+def _reading(entry: dict[str, Any]) -> Reading:
+    if entry["decimal"] not in (None, ".", ","):
+        refuse(f"its decimal mark is {entry['decimal']!r}, which is neither a point nor a comma")
+    return Reading(entry["decimal"], tuple(text(word, "word for missing cells") for word in entry["na"]))
 
 
 def _seal(entry: Any) -> Seal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from mercer.problems import Problem, has_width
 from mercer.specs import MachineSpec, Point, QuadraticSpec
 from mercer.tables.encoding import TableEncoder
 from mercer.tables.prediction_kind import PartTask, PredictionKind
+from mercer.tables.reading import Reading
 from mercer.tables.table import Table, TableWarning
 
 
@@ -118,6 +119,8 @@ class Model:
         Maps decision values to probabilities, if the machine was fitted with ``probability=True``.
     seal : Seal or None
         The record of the sealed test part, if there was one.
+    reading : Reading
+        How the table of the training was read: it decides what the file of a table to predict leaves open.
     """
 
     encoder: TableEncoder
@@ -130,6 +133,7 @@ class Model:
     training: Training
     calibration: Calibration | None = None
     seal: Seal | None = None
+    reading: Reading = field(default_factory=Reading)
 
     @property
     def target(self) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from mercer.problems import half_width
 from mercer.specs import MachineSpec
 from mercer.tables.encoding import TableEncoder
 from mercer.tables.prediction_kind import Classes, Membership, PredictionKind
+from mercer.tables.reading import Reading
 from mercer.tables.table import TableError, as_table
 
 
@@ -38,6 +39,8 @@ class TrainingSet:
         Indices of the rows in the table.
     checksum : str
         Checksum of their cells.
+    reading : Reading
+        How the table was read from a file.
     """
 
     encoder: TableEncoder
@@ -46,6 +49,7 @@ class TrainingSet:
     X: Any
     rows: npt.NDArray[np.int64]
     checksum: str
+    reading: Reading = field(default_factory=Reading)
 
     def model(
         self,
@@ -101,6 +105,7 @@ class TrainingSet:
             support_vectors=vectors,
             parts=tuple(parts),
             training=Training(self.rows, self.checksum, class_weight, sample_weight),
+            reading=self.reading,
         )
 
 
@@ -155,4 +160,5 @@ def encode_training_rows(
             table, part = table.as_text(target), part.as_text(target)
     encoder = (encoder or TableEncoder()).unfitted().fit(part if target is None else part.without([target]))
     checksum = used_part(table, encoder, target, chosen).checksum()
-    return TrainingSet(encoder, prediction_kind, prediction_kind.truth(part), encoder.transform(part), chosen, checksum)
+    truth, X = prediction_kind.truth(part), encoder.transform(part)
+    return TrainingSet(encoder, prediction_kind, truth, X, chosen, checksum, table.reading)

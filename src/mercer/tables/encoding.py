@@ -240,6 +240,11 @@ class TableEncoder:
         """The columns that were text in training, and must be read as text again."""
         return tuple(rule.name for rule in self.rules_ if rule.reads_text)
 
+    @property
+    def number_columns(self) -> tuple[str, ...]:
+        """The columns that were numbers in training."""
+        return tuple(rule.name for rule in self.rules_ if isinstance(rule, NumericRule))
+
     def to_dict(self) -> dict[str, Any]:
         """Return all rules as plain data for a model file."""
         return {
