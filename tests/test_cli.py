@@ -184,6 +184,79 @@ def test_predict_reads_text_as_it_was_in_training(mercer, tmp_path):
     assert labels == load_model("m").predict(frame[frame["site"] != "x"]).tolist()
 
 
+EUROPEAN = "Preis;b;Ort;ion;t\n" + "".join(
+    f"{k % 7 + 1}.{100 + k};{'-' * (k % 2)}{k % 5},{k % 3 + 1};{'Köln' if k % 4 else 'Bonn'};{'K' if k % 3 else 'Na'};"
+    f"0{k % 2}\n"
+    for k in range(60)
+)
+
+
+def test_every_guess_about_a_file_is_a_note_with_the_option_that_changes_it(mercer, tmp_path):
+    (tmp_path / "t.csv").write_bytes(EUROPEAN.encode("cp1252"))
+    status, _, err = mercer("fit", "t.csv", "--target", "t", "--out", "m")
+    assert status == 0
+    assert err.splitlines()[:5] == [
+        "note: The file is not UTF-8 and was read as Windows-1252 (Latin-1): byte 0xf6 in line 3 is 'ö'; --encoding "
+        "names another encoding",
+        "note: Cells are separated by ';'; --sep ',' changes that",
+        "note: Numbers have decimal commas: row 1 of 'b' holds '0,1'; --decimal '.' changes that",
+        "note: '1.100' in column 'Preis' is read as 1100; '00' in column 't' is read as 0, unless it names a class; "
+        "--categorical 'Preis' keeps the text",
+        "note: 'Na' in column 'ion' is read as text; --na 'Na' makes such cells missing",
+    ]
+    assert mercer("verify", "m", "t.csv")[0] == 0
+    # In a row alone, nothing tells the decimal mark, and "Na" could be missing: the model knows both.
+    (tmp_path / "new.csv").write_text("Preis;b;Ort;ion\n1.928;7;Köln;Na\n")
+    (tmp_path / "plain.csv").write_text("Preis,b,Ort,ion\n1928,7.0,Köln,Na\n")
+    predicted = [mercer("predict", "m", name)[1] for name in ("new.csv", "plain.csv")]
+    assert predicted[0] == predicted[1]
+    assert predicted[0].splitlines()[1].startswith(("00,", "01,"))
+
+
+OPTIONS = [
+    "--format",
+    "csv",
+    "--sep",
+    ":",
+    "--encoding",
+    "utf-16-be",
+    "--na=-9",
+    "--categorical",
+    "code",
+    "--decimal",
+    ",",
+]
+
+
+@pytest.mark.parametrize("command", ["study", "fit", "predict", "verify", "convert", "doctor"])
+def test_every_command_reads_a_table_as_its_options_say(mercer, tmp_path, command):
+    rows = [f"{k % 7},{k % 3 + 1:03d}:{k % 5}:{('x', 'é', '-9')[k % 3]}:{'yn'[k % 2]}" for k in range(60)]
+    (tmp_path / "table").write_bytes("\n".join(["a:code:word:t", *rows]).encode("utf-16-be"))
+    arguments = {
+        "study": ("table", "--target", "t", "--folds", "2", "--out", "s", "--max-seconds", "5"),
+        "fit": ("table", "--target", "t", "--out", "n"),
+        "predict": ("m", "table"),
+        "verify": ("m", "table"),
+        "convert": ("table", "libsvm", "--model", "m"),
+        "doctor": ("table", "--target", "t"),
+    }
+    status, _, err = mercer("fit", "table", "--target", "t", "--out", "m", *OPTIONS)
+    assert status == 0, err
+    encoder = load_model("m").encoder
+    assert set(encoder.number_columns) == {"a"}
+    assert {"code", "word"} <= set(encoder.text_columns)
+    assert "-9" not in "".join(encoder.feature_names_)
+    status, _, err = mercer(command, *arguments[command], *OPTIONS)
+    assert status == 0, err
+    status, _, err = mercer(command, *arguments[command], "--format", "excel")
+    assert (status, err.count("error: table cannot be read as an Excel workbook")) == (1, 1)
+
+
+def test_a_categorical_column_that_does_not_exist_is_an_error(mercer, table):
+    status, _, err = mercer("fit", table, "--target", "outcome", "--out", "m", "--categorical", "sitte")
+    assert (status, err) == (1, "error: there is no column 'sitte'; did you mean 'site'?\n")
+
+
 def test_predict_gives_a_score_for_each_of_several_classes(mercer, tmp_path):
     three_classes(60).to_csv(tmp_path / "t.csv", index=False)
     assert mercer("fit", "t.csv", "--target", "kind", "--out", "m")[0] == 0

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from mercer.study.cli.files import check_output, load, read_for, say_written
+from mercer.study.cli.files import check_output, load, read, say_written
 from mercer.study.cli.imports import ended_by_ctrl_c
 from mercer.study.cli.messages import Failure, say
+from mercer.study.cli.options import categorical_option, reading_options
 
 
 @click.command("convert")
 @click.argument("source", metavar="SOURCE")
 @click.argument("out", metavar="OUT")
 @click.option("--model", metavar="MODEL", help="SOURCE is a table; write its rows as this model encodes them.")
-def convert_command(source: str, out: str, model: str | None) -> None:
+@reading_options
+@categorical_option
+def convert_command(
+    source: str, out: str, model: str | None, reading: dict[str, Any], categorical: tuple[str, ...]
+) -> None:
     """Write a model as a LIBSVM model file, or with --model a table as the LIBSVM data file that goes with it.
 
     LIBSVM's svm-predict takes both and prints what `mercer predict` does, but for tied votes. Its labels are numbers:
@@ -48,14 +54,14 @@ def convert_command(source: str, out: str, model: str | None) -> None:
         if loaded.has_probabilities:
             say("note", "the probabilities of this model are not written: LIBSVM fits its own")
     else:
-        read = read_for(loaded, source)
-        column = loaded.target if loaded.target is not None and loaded.target in read else None
+        table = read(source, reading, text=categorical, model=loaded)
+        column = loaded.target if loaded.target is not None and loaded.target in table else None
         if isinstance(prediction_kind, Classes):
-            codes = np.full(read.n_rows, -1) if column is None else prediction_kind.truth(read)
+            codes = np.full(table.n_rows, -1) if column is None else prediction_kind.truth(table)
             targets = np.append(labels, int(labels.max()) + 1)[codes]  # the last one for a code of -1
         else:
-            targets = np.zeros(read.n_rows) if column is None else np.nan_to_num(numbers(read, column))
-        save_libsvm_data(loaded.encoder.transform(read), targets.tolist(), out)
+            targets = np.zeros(table.n_rows) if column is None else np.nan_to_num(numbers(table, column))
+        save_libsvm_data(loaded.encoder.transform(table), targets.tolist(), out)
     if isinstance(prediction_kind, Classes) and prediction_kind.is_text:
         meant = ", ".join(
             f"{number} is {name!r}" for number, name in zip(labels.tolist(), prediction_kind.names, strict=True)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mercer.study.cli.files import read
 from mercer.study.cli.imports import ended_by_ctrl_c
 from mercer.study.cli.messages import in_options, printable
 from mercer.study.cli.options import (
     Number,
     column_options,
     positive,
+    reading_options,
     say_reading,
     target_of,
     target_option,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 @click.command("doctor")
 @click.argument("table", metavar="[TABLE]", required=False)
+@reading_options
 @target_option
 @task_option
 @column_options
@@ -45,16 +48,23 @@ def doctor_command(table: str | None, target: str | None, **options: Any) -> Non
         _examine(table, target, **options)
 
 
-def _examine(path: str, target: str | None, task: Any, gamma: float | None, nu: float | None, **columns: Any) -> None:
+def _examine(
+    path: str,
+    target: str | None,
+    task: Any,
+    gamma: float | None,
+    nu: float | None,
+    reading: dict[str, Any],
+    **columns: Any,
+) -> None:
     with ended_by_ctrl_c():
-        from mercer.persistence import read_table
         from mercer.study.examination import diagnose
         from mercer.tables import read_target
 
-    read = read_table(path).as_text(*columns["categorical"], *columns["text"])
-    truth = read_target(read, target_of(read, target), task)
+    rows = read(path, reading, text=(*columns["categorical"], *columns["text"]))
+    truth = read_target(rows, target_of(rows, target), task)
     say_reading(truth)
-    found = diagnose(read, truth, gamma=gamma or "scale", nu=nu, **columns)
+    found = diagnose(rows, truth, gamma=gamma or "scale", nu=nu, **columns)
     for finding in found:
         click.echo(_in_lines(finding))
     if not found:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from mercer.study.cli.imports import ended_by_ctrl_c
-from mercer.study.cli.messages import printable
+from mercer.study.cli.messages import printable, say
 
 if TYPE_CHECKING:
     from mercer.persistence import Model
@@ -76,10 +76,24 @@ def load(path: str) -> Model:
     return load_model(path)
 
 
-def read_for(model: Model, path: str) -> Table:
-    """A table, with the columns that the model knows as text read as text."""
+def read(path: str, reading: dict[str, Any], *, text: Iterable[str] = (), model: Model | None = None) -> Table:
+    """Return a table, and print what was guessed about its file.
+
+    `reading` are the options of the command line, and `text` the columns that are text, whatever they look like. With a
+    model, columns are text or numbers as in its training, and its decimal mark decides what the file leaves open.
+    """
     with ended_by_ctrl_c():
         from mercer.persistence import read_table
 
-    text = {model.target} if model.target is not None and model.prediction_kind.is_text else set()
-    return read_table(path, text_columns=text | set(model.encoder.text_columns))
+    as_text, known = set(text), dict[str, Any]()
+    if model is not None:
+        known = {"known": model.reading, "number_columns": model.encoder.number_columns}
+        as_text |= set(model.encoder.text_columns)
+        if model.target is not None and model.prediction_kind.is_text:
+            as_text.add(model.target)
+    table = read_table(path, text_columns=as_text, **reading, **known)
+    for name in text:
+        table[name]  # raises a TableError that suggests similar names
+    for note in table.reading.notes:
+        say("note", str(note))
+    return table

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mercer.study.cli.files import check_output, say_written
+from mercer.study.cli.files import check_output, read, say_written
 from mercer.study.cli.imports import INTERRUPTED, ended_by_ctrl_c
 from mercer.study.cli.machines import KERNELS, MACHINES, USUAL, against_rounding, check_options
 from mercer.study.cli.messages import Failure, say
@@ -21,6 +21,7 @@ from mercer.study.cli.options import (
     class_weight_option,
     column_options,
     positive,
+    reading_options,
     say_reading,
     seconds_option,
     table_argument,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 @click.command("fit")
 @table_argument
+@reading_options
 @target_option
 @click.option("--out", metavar="MODEL", required=True, help="Model file to write.")
 @click.option(
@@ -114,6 +116,7 @@ def fit_command(
     machine: str | None,
     weights: str | None,
     task: Any,
+    reading: dict[str, Any],
     **options: Any,
 ) -> int:
     """Train one machine on all rows of a TABLE, certify it, and write it to a file.
@@ -126,7 +129,7 @@ def fit_command(
     """
     with ended_by_ctrl_c():
         from mercer import InseparableError, StoppedError
-        from mercer.persistence import fit_model, read_table, save_model
+        from mercer.persistence import fit_model, save_model
         from mercer.solvers import StageProgress, fit_progress
         from mercer.study.cli.output import print_fit
         from mercer.study.cli.progress import ConsoleProgress
@@ -134,7 +137,7 @@ def fit_command(
         from mercer.tables import choose_columns, choose_without_target
 
     columns = {option: options.pop(option) for option in COLUMN_OPTIONS}
-    read = read_table(table).as_text(*columns["categorical"], *columns["text"])
+    rows = read(table, reading, text=(*columns["categorical"], *columns["text"]))
     path = Path(out)
     check_output(path, inputs=(table,), mode="wb")
     if weights is not None and weights in (target, *columns["keep"]):
@@ -143,7 +146,7 @@ def fit_command(
             click.get_current_context(),
         )
     columns["drop"] = tuple(name for name in columns["drop"] if name != weights)
-    used = read if weights is None else read.without([weights])
+    used = rows if weights is None else rows.without([weights])
     truth = None
     if machine is not None and not MACHINES[machine].needs_target:
         _refuse_target(machine, target, task)
@@ -177,7 +180,7 @@ def fit_command(
         began = time.perf_counter()
         try:
             model = fit_model(
-                read.select([name for name in read.names if name in kept]),
+                rows.select([name for name in rows.names if name in kept]),
                 None if truth is None else truth.target,
                 estimator,
                 rows=column_choice.rows,

@@ -12,16 +12,22 @@ _OPTIONS = {
     "class_weight": "--class-weight",
     "cost": "--cost",
     "date_order": "--date-order",
+    "decimal": "--decimal",
     "drop": "--drop",
+    "encoding": "--encoding",
+    "format": "--format",
     "keep": "--keep",
     "max_levels": "--max-levels",
     "max_seconds": "--max-seconds",
     "missing": "--missing",
     "n_folds": "--folds",
+    "na": "--na",
     "scoring": "--scoring",
+    "sep": "--sep",
     "task": "--task",
     "test_size": "--test-size",
     "text": "--text",
+    "text_columns": "--categorical",
 }
 """Parameters of Python, as they occur in messages, and the options that they are on the command line."""
 
@@ -29,7 +35,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\
 """Control characters (but tabs and line feeds), those that change the direction of writing, and surrogates: bytes of a
 file name that are not UTF-8."""
 
-_SETTING = re.compile(rf"(?<![\w'-])({'|'.join(_OPTIONS)})=(\w+)")
+_SETTING = re.compile(rf"(?<![\w'-])({'|'.join(_OPTIONS)})=(?:[\[{{]?(\w+|'[^']*'|\"[^\"]*\")[\]}}]?)?")
 _PARAMETER = re.compile(r"(?<![\w'-])(class_weight|max_seconds|n_folds|test_size)(?![\w'])")
 
 
@@ -54,7 +60,7 @@ def say_error(message: str, hint: str | None) -> None:
 
 def in_options(text: str) -> str:
     """The text with options for Python's parameters: what is missing="impute" there is --missing impute here."""
-    text = _SETTING.sub(lambda match: f"{_OPTIONS[match[1]]} {match[2]}", text)
+    text = _SETTING.sub(lambda match: " ".join([_OPTIONS[match[1]], *filter(None, [match[2]])]), text)
     return _PARAMETER.sub(lambda match: _OPTIONS[match[1]], text)
 
 

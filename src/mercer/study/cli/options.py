@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -42,6 +43,32 @@ table_argument = click.argument("table", metavar="TABLE")
 target_option = click.option("--target", metavar="COLUMN", help="Column to predict (svmlight files: label).")
 
 
+_READING_OPTIONS = {
+    "format": click.option(
+        "--format",
+        type=click.Choice(["csv", "tsv", "parquet", "svmlight", "excel"]),
+        help="Format of the table  [default: by its name and first lines]",
+    ),
+    "sep": click.option("--sep", metavar="CHAR", help="Separator of its cells: a character, tab or space."),
+    "decimal": click.option("--decimal", type=click.Choice([".", ","]), help="Its decimal mark, the same everywhere."),
+    "encoding": click.option("--encoding", metavar="NAME", help="Its encoding, such as utf-8, cp1252 or utf-16."),
+    "na": click.option("--na", metavar="TEXT", multiple=True, help="A cell that means missing; may be repeated."),
+}
+
+
+def reading_options(command: Command) -> Command:
+    """Add the options that say how a table is read; the command gets them as one argument `reading`."""
+
+    @functools.wraps(command)
+    def with_reading(*arguments: Any, **options: Any) -> Any:
+        reading = {name: options.pop(name) for name in _READING_OPTIONS}
+        return command(*arguments, reading=reading, **options)
+
+    for option in reversed(_READING_OPTIONS.values()):
+        with_reading = option(with_reading)
+    return cast(Command, with_reading)
+
+
 _COLUMN_OPTIONS = {
     "drop": click.option("--drop", metavar="COLUMN", multiple=True, help="Column not to use; may be repeated."),
     "keep": click.option(
@@ -74,6 +101,9 @@ _COLUMN_OPTIONS = {
         help="Fill missing cells in, refuse the table, or leave their rows out.",
     ),
 }
+
+categorical_option = _COLUMN_OPTIONS["categorical"]
+
 
 COLUMN_OPTIONS = tuple(_COLUMN_OPTIONS)
 """Parameters of the options that say which columns are used, and how."""

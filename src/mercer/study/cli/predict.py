@@ -8,14 +8,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from mercer.study.cli.files import check_output, load, read_for
+from mercer.study.cli.files import check_output, load, read
 from mercer.study.cli.imports import ended_by_ctrl_c
 from mercer.study.cli.messages import Failure, printable, say
-from mercer.study.cli.options import table_argument
+from mercer.study.cli.options import categorical_option, reading_options, table_argument
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 @click.argument("model", metavar="MODEL")
 @table_argument
 @click.option("--out", metavar="FILE", help="CSV file to write  [default: stdout]")
-def predict_command(model: str, table: str, out: str | None) -> None:
+@reading_options
+@categorical_option
+def predict_command(
+    model: str, table: str, out: str | None, reading: dict[str, Any], categorical: tuple[str, ...]
+) -> None:
     """Predict the rows of a TABLE: a CSV line for each, with its label and its decision value(s), or its number.
 
     For two classes there is one decision value, positive for the class that its column names; for more there is a
@@ -41,11 +45,11 @@ def predict_command(model: str, table: str, out: str | None) -> None:
     loaded = load(model)
     if out is not None:
         check_output(Path(out), inputs=(model, table))
-    read = read_for(loaded, table)
-    answers, scores = loaded.answer(read)
+    rows = read(table, reading, text=categorical, model=loaded)
+    answers, scores = loaded.answer(rows)
     columns = loaded.prediction_kind.columns(scores, answers)
     if isinstance(loaded.prediction_kind, Classes) and loaded.has_probabilities:
-        shares = loaded.probabilities(read).T.tolist()
+        shares = loaded.probabilities(rows).T.tolist()
         columns |= {f"probability_{name}": one for name, one in zip(loaded.prediction_kind.names, shares, strict=True)}
     with _output(out) as file:
         # Data stay what they are in a file or a pipe, where a changed label would no longer match the table's. A
@@ -55,7 +59,7 @@ def predict_command(model: str, table: str, out: str | None) -> None:
         writer.writerow([shown(name) for name in columns])
         for row in zip(*columns.values(), strict=True):
             writer.writerow([repr(cell) if isinstance(cell, float) else shown(str(cell)) for cell in row])
-    _compare_with_truth(loaded, read, answers)
+    _compare_with_truth(loaded, rows, answers)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from mercer.study.cli.files import say_written, writable_folder
+from mercer.study.cli.files import read, say_written, writable_folder
 from mercer.study.cli.imports import INTERRUPTED, ended_by_ctrl_c
 from mercer.study.cli.messages import Failure, say
 from mercer.study.cli.options import (
@@ -18,6 +18,7 @@ from mercer.study.cli.options import (
     column_options,
     copies_option,
     groups_option,
+    reading_options,
     say_reading,
     seconds_option,
     table_argument,
@@ -33,6 +34,7 @@ _NUMBER_SCORES = ("r2", "mae", "rmse")
 
 @click.command("study")
 @table_argument
+@reading_options
 @target_option
 @click.option("--out", metavar="DIR", help="Folder for report and model  [default: TABLE's name with -study]")
 @click.option(
@@ -75,9 +77,10 @@ def study_command(
     force: bool,
     kernel: tuple[str, ...],
     folds: int,
+    reading: dict[str, Any],
     **options: Any,
 ) -> None:
-    """Find, certify and honestly evaluate a machine for a TABLE (CSV, Parquet or svmlight).
+    """Find, certify and honestly evaluate a machine for a TABLE (CSV, Excel, Parquet or svmlight).
 
     A test part is sealed first; kernel, gamma and C (for numbers epsilon too) are chosen on the rest by
     cross-validation; the seal is opened once. Logistic regression (for numbers ridge regression) and nearest neighbours
@@ -88,7 +91,7 @@ def study_command(
     of the one beside it. A study finds earlier looks there and beside the table, also those with another seed.
     """
     with ended_by_ctrl_c():
-        from mercer.persistence import read_table, save_model
+        from mercer.persistence import save_model
         from mercer.study.cli.output import print_study
         from mercer.study.cli.progress import ConsoleProgress
         from mercer.study.ledger import MODEL, REPORT, Looks, earlier_folders, free_folder, holds_study
@@ -99,8 +102,8 @@ def study_command(
 
     if out == "":
         raise click.UsageError("--out names no folder", click.get_current_context())
-    read = read_table(table)
-    name, wanted = Path(table).name, target_of(read, target)
+    rows = read(table, reading, text=(*options["categorical"], *options["text"]))
+    name, wanted = Path(table).name, target_of(rows, target)
     asked = Path(out if out is not None else f"{_stem(name)}-study")
     with writable_folder(asked if force else free_folder(asked)) as folder:
         if folder != asked:
@@ -111,13 +114,13 @@ def study_command(
         elif holds_study(folder):
             say("note", f"the study in {folder} is written over, as --force asks")
         others = [*earlier_folders(asked), Path(table).parent, Path.cwd()]
-        looks = Looks(read, wanted, source=name, folder=folder, others=others)
+        looks = Looks(rows, wanted, source=name, folder=folder, others=others)
         if looks.earlier:
             say("note", before_the_look(looks.earlier))
         try:
             with ConsoleProgress() as progress:
                 found = study(
-                    read, wanted, kernel=kernel or None, n_folds=folds, progress=progress, looks=looks, **options
+                    rows, wanted, kernel=kernel or None, n_folds=folds, progress=progress, looks=looks, **options
                 )
         except SearchStopped as stopped:
             raise Failure(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from mercer.study.cli.files import load, read_for
+from mercer.study.cli.files import load, read
 from mercer.study.cli.imports import ended_by_ctrl_c
 from mercer.study.cli.messages import say
-from mercer.study.cli.options import table_argument
+from mercer.study.cli.options import categorical_option, reading_options, table_argument
 
 
 @click.command("verify")
 @click.argument("model", metavar="MODEL")
 @table_argument
-def verify_command(model: str, table: str) -> int:
+@reading_options
+@categorical_option
+def verify_command(model: str, table: str, reading: dict[str, Any], categorical: tuple[str, ...]) -> int:
     """Recompute the certificate of a MODEL from the TABLE that it was trained on.
 
     Exit status 1 if it is another table, or if a number does not agree.
@@ -23,7 +27,7 @@ def verify_command(model: str, table: str) -> int:
         from mercer.study.cli.output import print_verification
 
     loaded = load(model)
-    verification = verify(loaded, read_for(loaded, table))
+    verification = verify(loaded, read(table, reading, text=categorical, model=loaded))
     print_verification(loaded, verification)
     for finding in verification.findings:
         say("error", finding)
