@@ -153,6 +153,12 @@ def test_looks_are_found_again_in_the_folder_beside_it_and_where_one_says(tmp_pa
     assert looks_at(three_classes(60, seed=1), tmp_path / "moved").earlier == ()
 
 
+def test_a_look_of_a_study_that_ran_at_the_same_time_counts(tmp_path):
+    frame = three_classes(60)
+    one, other = (looks_at(frame, tmp_path / "s") for _ in range(2))
+    assert [len(record(looks, 60).openings) for looks in (one, other)] == [0, 1]
+
+
 def test_a_look_for_another_column_does_not_count(tmp_path):
     frame = quantities(60)
     record(looks_at(frame, tmp_path / "s", target="pay"), 60)

@@ -9,7 +9,7 @@ import errno
 import json
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, count, takewhile
@@ -104,12 +104,12 @@ class Looks:
         table[target]  # raises a TableError if there is no such column
         # Bytes of a file name that are not UTF-8 are spelt out, because a model file holds text in UTF-8.
         self._source = source.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-        self._target, self._folder = target, folder
+        self._target, self._folder, self._names = target, folder, table.names
         self._hashes = RowHashes.of(table)
         self._fingerprint = self._hashes.fingerprint()
         folders = _distinct([folder, *others])
-        found = _read(_distinct([*(one / LEDGER for one in folders), folder.resolve().parent / LEDGER]))
-        self._looks = [look for look in found if self._concerns(look, table)]
+        self._ledgers = _distinct([*(one / LEDGER for one in folders), folder.resolve().parent / LEDGER])
+        self._looks = [look for look in _read(self._ledgers, _warn_of_ledger) if self._concerns(look)]
         self._of_models = _openings_of_models(folders, table, target)
 
     @property
@@ -142,6 +142,8 @@ class Looks:
         sealed.check(lambda test: splits.append(self._hashes.of_rows(rows[test])))
         answers = self._hashes.columns[self._target]
         look = Look(datetime.now(UTC), self._source, self._target, seed, splits[0], answers, self._fingerprint)
+        # Another study of these rows may have opened its seal since this one began.
+        self._looks = [one for one in _read(self._ledgers, lambda _: None) if self._concerns(one)]
         sealed.seal.openings = self._openings(look.split)
         _append(self._folder / LEDGER, look)
         beside = self._folder.resolve().parent / LEDGER
@@ -156,8 +158,8 @@ class Looks:
                     stacklevel=2,
                 )
 
-    def _concerns(self, look: Look, table: Table) -> bool:
-        another_column = look.target != self._target and look.target in table
+    def _concerns(self, look: Look) -> bool:
+        another_column = look.target != self._target and look.target in self._names
         if another_column and look.answers != self._hashes.columns[self._target]:
             return False
         return self._fingerprint.is_of_same_rows(look.fingerprint)
@@ -204,8 +206,8 @@ def _append(path: Path, look: Look) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
-def _read(paths: Iterable[Path]) -> list[Look]:
-    """Return the looks of several ledgers, without duplicates."""
+def _read(paths: Iterable[Path], tell: Callable[[str], object]) -> list[Look]:
+    """Return the looks of several ledgers, without duplicates; `tell` is called with what cannot be read."""
     looks: dict[str, Look] = {}
     for path in paths:
         try:
@@ -213,7 +215,7 @@ def _read(paths: Iterable[Path]) -> list[Look]:
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
-            _warn_of_ledger(f"{path} cannot be read ({error})")
+            tell(f"{path} cannot be read ({error})")
             continue
         n_damaged = 0
         for line in filter(None, lines):
@@ -222,7 +224,7 @@ def _read(paths: Iterable[Path]) -> list[Look]:
             except (ValueError, TypeError, KeyError, OverflowError):
                 n_damaged += 1
         if n_damaged:
-            _warn_of_ledger(f"{path} has {n_damaged} damaged {'line' if n_damaged == 1 else 'lines'}")
+            tell(f"{path} has {n_damaged} damaged {'line' if n_damaged == 1 else 'lines'}")
     return list(looks.values())
 
 

@@ -129,8 +129,9 @@ def study_command(
             ) from stopped
         say_reading(found.column_choice.truth)
         if not force and holds_study(folder):  # another study has written there in the meantime
-            folder = free_folder(asked)
+            taken, folder = folder, free_folder(asked)
             folder.mkdir()
+            say("note", f"another study was written to {taken} in the meantime: this one goes to {folder}")
         save_model(folder / MODEL, found.model)
         write_report(folder / REPORT, found, source=name, command=shlex.join(["mercer", *arguments]))
     print_study(found)
