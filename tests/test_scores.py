@@ -261,6 +261,7 @@ def test_balanced_weights_find_the_rare_class(balanced):
     assert {cell.choice.family for cell in balanced.search.cells} == {"linear"}
 
 
+@pytest.mark.full
 def test_the_score_and_the_weights_imply_each_other(balanced):
     other = study(rare_class(), "state", kernel="linear", n_folds=3, scoring="balanced_accuracy")
     assert [cell.errors for cell in other.search.cells] == [cell.errors for cell in balanced.search.cells]
@@ -356,6 +357,7 @@ def test_a_fit_with_class_weights_by_command(mercer):
     assert load_model("m.mercer").training.class_weight == pytest.approx([5.0, 300 / 540])
 
 
+@pytest.mark.full
 def test_a_study_by_another_score_by_command(mercer):
     options = ("--kernel", "linear", "--folds", "3", "--out", "s")
     status, out, _ = mercer("study", "t.csv", "--target", "state", "--scoring", "balanced_accuracy", *options)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -94,7 +94,9 @@ def manifest_of(model: Model) -> dict[str, Any]:
         "calibration": None if model.calibration is None else calibration_dict(model.calibration),
         "seal": None if model.seal is None else seal_dict(model.seal),
         "reading": {"decimal": model.reading.decimal, "na": list(model.reading.na)},
-    } | ({} if column is None else {"weight_column": column})
+        **({} if column is None else {"weight_column": column}),
+        **({} if model.costs is None else {"costs": model.costs.tolist()}),
+    }
 
 
 def _outcome_dict(prediction_kind: PredictionKind) -> dict[str, Any]:
@@ -155,6 +157,8 @@ def _encoder_of_version_3(encoder: dict[str, Any]) -> dict[str, Any]:
 def model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     """Return the model that a manifest and arrays describe."""
     model = _model_of(manifest, arrays)
+    if "costs" in manifest:
+        model = _with_costs(model, manifest["costs"])
     _refuse_unknown(manifest, manifest_of(model), "its manifest")
     return model
 
@@ -197,6 +201,20 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
         seal=None if manifest["seal"] is None else _seal(manifest["seal"]),
         reading=_reading(manifest["reading"]),
     )
+
+
+def _with_costs(model: Model, entry: object) -> Model:
+    """Return the model that predicts by these costs."""
+    n = len(model.prediction_kind.labels) if isinstance(model.prediction_kind, Classes) else 0
+    is_matrix = isinstance(entry, list) and len(entry) == n > 0
+    if not is_matrix or not all(isinstance(row, list) and len(row) == n for row in cast(list[Any], entry)):
+        refuse("its costs should be a row for each class, with a cost for each class")
+    costs = np.array([[real(cost, "cost", True) for cost in row] for row in cast(list[Any], entry)])
+    if not ((costs >= 0.0).all() and (np.diag(costs) == 0.0).all() and costs.any()):
+        refuse("its costs should not be negative, 0 for the right class, and not all 0")
+    if not model.has_probabilities:
+        refuse("it has costs, but no probabilities to compute expected costs with")
+    return replace(model, costs=costs)
 
 
 def _refuse_unknown(given: Any, known: Any, place: str) -> None:

@@ -20,10 +20,11 @@ from mercer.losses.certificate import combine as combine_losses
 from mercer.model_selection.seal import Seal
 from mercer.multiclass.calibration import Calibration
 from mercer.multiclass.coefficients import Coefficients, Entries
+from mercer.multiclass.expected_cost import least_expected_cost
 from mercer.problems import Problem, has_width
 from mercer.specs import MachineSpec, Point, QuadraticSpec
 from mercer.tables.encoding import TableEncoder
-from mercer.tables.prediction_kind import PartTask, PredictionKind
+from mercer.tables.prediction_kind import Classes, PartTask, PredictionKind
 from mercer.tables.reading import Reading
 from mercer.tables.table import Table, TableWarning
 
@@ -121,6 +122,9 @@ class Model:
         The record of the sealed test part, if there was one.
     reading : Reading
         How the table of the training was read: it decides what the file of a table to predict leaves open.
+    costs : ndarray of float64 of shape (n_classes, n_classes) or None
+        Cost of predicting each class (second axis) for rows of each class (first axis). The prediction is then the
+        class with the least expected cost, by the model's probabilities. None: the class with the largest score.
     """
 
     encoder: TableEncoder
@@ -134,6 +138,7 @@ class Model:
     calibration: Calibration | None = None
     seal: Seal | None = None
     reading: Reading = field(default_factory=Reading)
+    costs: npt.NDArray[np.float64] | None = None
 
     @property
     def target(self) -> str | None:
@@ -220,8 +225,11 @@ class Model:
         ValueError
             If the model has no probabilities.
         """
+        return self._probabilities(self.decision_values(table))
+
+    def _probabilities(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         make = self.machine_spec.probabilities if self.calibration is None else self.calibration.probabilities
-        found = make(self.decision_values(table))
+        found = make(values)
         if found is None:
             raise ValueError(
                 f"this {self.machine_spec.machine} knows no probabilities: fit an SVC or a NuSVC with "
@@ -239,16 +247,25 @@ class Model:
         """
         self._warn_of_unseen(table)
         data = as_data(self.encoder.transform(table))
-        if not self.machine_spec.is_sum:
-            return self.prediction_kind.answers(self._scores(data))
+        if not self.machine_spec.is_sum or self.costs is not None:
+            return self._answers(self._values(data), data)[0]
         found = self.prediction_kind.predict(self.kernel, data, self.support_vectors, *self._machines)
         return self.prediction_kind.answers(self._scores(data)) if found is None else found
 
     def answer(self, table: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
         """Return the predictions and the scores that decide them; warns like `predict`."""
         self._warn_of_unseen(table)
-        scores = self.scores(table)
-        return self.prediction_kind.answers(scores), scores
+        data = as_data(self.encoder.transform(table))
+        return self._answers(self._values(data), data)
+
+    def _answers(
+        self, values: npt.NDArray[np.float64], data: Vectors
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
+        scores = self.prediction_kind.scores(values, lambda: self.kernel.diag(data))
+        if self.costs is None:
+            return self.prediction_kind.answers(scores), scores
+        assert isinstance(self.prediction_kind, Classes)
+        return self.prediction_kind.labels[least_expected_cost(self._probabilities(values), self.costs)], scores
 
     def _warn_of_unseen(self, table: Any) -> None:
         for sentence in self.encoder.describe_unseen(table):

@@ -22,9 +22,9 @@ from mercer.problems import c_svc_each
 from mercer.solvers import Control
 from mercer.specs import ForSVC, QuadraticSpec
 from mercer.study.contenders import N_NEIGHBOURS, Chosen, Fold, best_of, choose_neighbours_by, fit_quietly
-from mercer.study.costs import BALANCED, ClassWeight, class_weights
+from mercer.study.costs import BALANCED, ClassWeight, Cost, class_weights, cost_matrix, weights_by_cost
 from mercer.study.goal import Answer, FoldTraining, Goal, checked_scoring
-from mercer.study.scores import F1, SIGNIFICANT, AreaUnderRoc, LogLoss, Predictions, Score, WeightedAccuracy
+from mercer.study.scores import F1, SIGNIFICANT, AreaUnderRoc, LogLoss, MeanCost, Predictions, Score, WeightedAccuracy
 from mercer.tables import Classes
 
 LOGISTIC_C = tuple(10.0**exponent for exponent in range(-3, 4))
@@ -46,6 +46,9 @@ class ToClassify(Goal):
         Weight of each class in training; default 1.
     score : Score, optional
         What settings are chosen by; default accuracy.
+    costs : ndarray of shape (K, K), optional
+        Cost of predicting each class (second axis) for rows of each class (first axis). Predictions then have the least
+        expected cost by calibrated probabilities; by default they are the classes with the largest score.
     constant : int, optional
         Class that the baseline predicts for all rows; default the most frequent one.
     """
@@ -60,12 +63,13 @@ class ToClassify(Goal):
         *,
         weights: npt.NDArray[np.float64] | None = None,
         score: Score | None = None,
+        costs: npt.NDArray[np.float64] | None = None,
         constant: int | None = None,
     ) -> None:
         self.labels, self.n = labels, n
         self.weights = np.ones(len(labels)) if weights is None else weights
         self.score = WeightedAccuracy(np.ones(len(labels)), n) if score is None else score
-        self.constant = constant
+        self.costs, self.constant = costs, constant
         self.rivals = (choose_logistic, choose_neighbours, choose_majority)
         if isinstance(self.score, AreaUnderRoc):
             self.interval_method = "method of DeLong, DeLong and Clarke-Pearson"
@@ -79,6 +83,7 @@ class ToClassify(Goal):
         *,
         class_weight: ClassWeight | None = None,
         scoring: str | None = None,
+        cost: Cost | None = None,
     ) -> ToClassify:
         """Return the goal that a user asked for.
 
@@ -90,18 +95,25 @@ class ToClassify(Goal):
         validated : ndarray of int64, optional
             The rows that are predicted in the folds; default all.
         class_weight : str or mapping, optional
-            See :func:`mercer.study.costs.class_weights`. By default rows count alike, but with the scores
-            "balanced_accuracy" and "f1" the weights are balanced.
+            See :func:`mercer.study.costs.class_weights`. By default rows count alike, but with costs they count by
+            them, and with the scores "balanced_accuracy" and "f1" the weights are balanced.
         scoring : str, optional
-            One of `ClassScoring`. By default the accuracy, in which rows count by their class weights if there are any.
+            One of `ClassScoring`. By default the mean cost if there are costs, else the accuracy, in which rows count
+            by their class weights if there are any.
+        cost : str or mapping, optional
+            See :func:`mercer.study.costs.cost_matrix`.
         """
         n_classes, of_folds = len(labels), codes if validated is None else codes[validated]
         n, counts = of_folds.size, np.bincount(codes, minlength=n_classes)
         if scoring is not None:
             checked_scoring(scoring, get_args(ClassScoring), cls.task)
-        if class_weight is None and scoring in ("balanced_accuracy", "f1"):
+        costs = None if cost is None else cost_matrix(cost, labels)
+        if class_weight is None and costs is None and scoring in ("balanced_accuracy", "f1"):
             class_weight = BALANCED
-        weights = np.ones(n_classes) if class_weight is None else class_weights(class_weight, labels, counts)
+        if class_weight is not None:
+            weights = class_weights(class_weight, labels, counts)
+        else:
+            weights = np.ones(n_classes) if costs is None else weights_by_cost(costs, counts)
         score: Score
         if scoring == "roc_auc":
             score = AreaUnderRoc(n)
@@ -109,14 +121,17 @@ class ToClassify(Goal):
             score = F1(labels, counts, n)
         elif scoring == "log_loss":
             score = LogLoss(n)
+        elif scoring is None and costs is not None:
+            score = MeanCost(costs, n)
         else:
             is_balanced = scoring == "balanced_accuracy" or (scoring is None and class_weight == BALANCED)
             counted = np.ones(n_classes) if scoring == "accuracy" else weights
             counted = class_weights(BALANCED, labels, counts) if is_balanced else counted
             score = WeightedAccuracy(counted, float(counted[of_folds].sum()), is_balanced=is_balanced)
-        weight = counts * weights
-        best = np.isclose(weight, weight.max(), rtol=1e-9)  # balanced weights make all classes equal but for rounding
-        return cls(labels, n, weights=weights, score=score, constant=int(np.where(best, counts, -1).argmax()))
+        total = counts @ (weights[:, None] * (1.0 - np.eye(n_classes)) if costs is None else costs)
+        best = np.isclose(total, total.min(), rtol=1e-9)  # balanced weights make all classes equal but for rounding
+        constant = int(np.where(best, counts, -1).argmax())
+        return cls(labels, n, weights=weights, score=score, costs=costs, constant=constant)
 
     @property
     def n_classes(self) -> int:
@@ -127,6 +142,11 @@ class ToClassify(Goal):
     def is_unweighted(self) -> bool:
         """Whether all classes have the weight 1."""
         return bool((self.weights == 1.0).all())
+
+    @property
+    def needs_probabilities(self) -> bool:
+        """Whether decision values must become probabilities, for the score or for expected costs."""
+        return self.score.needs_probabilities or self.costs is not None
 
     @property
     def figure_name(self) -> str:
@@ -144,7 +164,7 @@ class ToClassify(Goal):
 
     def errors(self, trainings: Sequence[FoldTraining]) -> tuple[float, ...]:
         """Return what the predictions for each fold cost; probabilities are calibrated on the other folds."""
-        if not self.score.needs_probabilities:
+        if not self.needs_probabilities:
             return super().errors(trainings)
         raw = [one.values() for one in trainings if isinstance(one, _ClassTraining)]
         truth = [one.fold.truth[one.fold.validation] for one in trainings]
@@ -182,8 +202,8 @@ class ToClassify(Goal):
         return list(trained.solutions)
 
     def finished(self, model: Model, gram: Gram, truth: npt.NDArray[Any], control: Control) -> Model:
-        """Return the model with calibrated probabilities, if the score needs them."""
-        if not self.score.needs_probabilities:
+        """Return the model with calibrated probabilities, if they are needed, and with the costs."""
+        if not self.needs_probabilities:
             return model
 
         def check() -> None:
@@ -194,7 +214,7 @@ class ToClassify(Goal):
         found = multiclass.cross_fitted(
             gram, truth, self.n_classes, penalties, scheme="ovo", duals=c_svc_each, control=control, check=check
         )
-        return replace(model, calibration=self._calibrated(found.raw, truth))
+        return replace(model, calibration=self._calibrated(found.raw, truth), costs=self.costs)
 
     def _penalties(self, C: float, truth: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Return C of each row, multiplied in the order of model files, so that bounds are equal to the last bit."""
@@ -210,7 +230,12 @@ class ToClassify(Goal):
 
     def _answer(self, values: npt.NDArray[np.float64], calibration: multiclass.Calibration | None) -> Answer:
         scores = multiclass.class_scores(values, self.n_classes, "ovo")
-        return multiclass.winners(scores), scores, None if calibration is None else calibration.probabilities(values)
+        if calibration is None:
+            return multiclass.winners(scores), scores, None
+        probabilities = calibration.probabilities(values)
+        if self.costs is None:
+            return multiclass.winners(scores), scores, probabilities
+        return multiclass.least_expected_cost(probabilities, self.costs), scores, probabilities
 
     def answer_of(self, estimator: Any, X: Any) -> Answer:
         """Classes, scores and probabilities."""
@@ -218,9 +243,12 @@ class ToClassify(Goal):
 
     def answer_by(self, probabilities: npt.NDArray[np.float64], *, is_weighted: bool) -> Answer:
         """Classes, scores and probabilities, from probabilities of a machine that was trained with weights or not."""
+        scores = probabilities[:, 1] if self.n_classes == 2 else probabilities
+        if self.costs is not None:
+            return multiclass.least_expected_cost(probabilities, self.costs), scores, probabilities
         # Nearest neighbours cannot be trained with class weights, so their votes count by class.
         votes = probabilities if is_weighted else probabilities * self.weights
-        return votes.argmax(axis=1), probabilities[:, 1] if self.n_classes == 2 else probabilities, probabilities
+        return votes.argmax(axis=1), scores, probabilities
 
     def same_for_all(self, truth: npt.NDArray[Any], n: int) -> Answer:
         """The same class for all rows, and the shares of the classes."""
@@ -298,7 +326,8 @@ def choose_logistic(folds: Sequence[Fold], goal: ToClassify) -> Chosen:
 
 
 def _logistic(C: float, goal: ToClassify) -> LogisticRegression:
-    weights = None if goal.is_unweighted else dict(enumerate(goal.weights.tolist()))
+    # Expected costs need the probabilities of the classes as they are.
+    weights = None if goal.is_unweighted or goal.costs is not None else dict(enumerate(goal.weights.tolist()))
     return LogisticRegression(C=C, max_iter=2000, warm_start=True, class_weight=weights)
 
 
@@ -324,6 +353,6 @@ def choose_majority(folds: Sequence[Fold], goal: ToClassify) -> Chosen:
         for fold in folds
     )
     name, setting = "majority class", "always the most frequent class"
-    if not goal.is_unweighted:
+    if not goal.is_unweighted or goal.costs is not None:
         name, setting = "same class for all", "always the class that costs least"
     return Chosen(name, setting, None, errors, time.perf_counter() - start)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -78,6 +80,53 @@ def cost_matrix(asked: Cost, names: Sequence[str]) -> npt.NDArray[np.float64]:
         found[names.index(true), names.index(predicted)] = cost
     if not found.any():
         raise TableError("cost says that no wrong prediction costs anything, so every prediction would be as good")
+    return found
+
+
+def weights_by_cost(costs: npt.NDArray[np.float64], counts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return the class weights that go with costs: in proportion to what wrong predictions of the class cost in all.
+
+    The mean weight of a row is 1. A machine that is trained with such weights looks for expensive classes, also if they
+    are rare; without them its decision values may tell nothing about such classes. A class whose wrong predictions cost
+    nothing has a thousandth of the largest weight.
+
+    References
+    ----------
+    Ting (2002), An instance-weighting method to induce cost-sensitive trees, IEEE TKDE 14.
+    """
+    totals = costs.sum(axis=1)
+    totals = np.maximum(totals, 1e-3 * totals.max())
+    return np.asarray(totals * (counts.sum() / (counts @ totals)), dtype=np.float64)
+
+
+def costs_of_file(path: str | Path) -> dict[tuple[str, str], float]:
+    """Return the costs in a CSV file, by true and predicted label.
+
+    The first line has the predicted labels, after a cell that is not read. Each further line has a true label and the
+    costs of predicting each label for it. Empty cells are left out.
+
+    Raises
+    ------
+    TableError
+        If a line has another number of cells than the first one, or a cell is not a number.
+    OSError
+        If the file cannot be read.
+    """
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        lines = [(number, [cell.strip() for cell in line]) for number, line in enumerate(csv.reader(file), 1) if line]
+    (_, (_, *predicted)), *rows = lines or [(1, [""])]
+    found = {}
+    for number, (true, *cells) in rows:
+        if len(cells) != len(predicted):
+            raise TableError(
+                f"{path}: line {number} has {len(cells)} costs, and the first line has {len(predicted)} labels",
+                "give a cost for each label, or an empty cell",
+            )
+        for label, cell in zip(predicted, cells, strict=True):
+            if (true, label) in found:
+                raise TableError(f"{path}: line {number} has a second cost of predicting {label!r} for {true!r}")
+            if cell:
+                found[true, label] = _number("cost", f"{true}:{label}", cell)
     return found
 
 

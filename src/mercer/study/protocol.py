@@ -29,7 +29,7 @@ from mercer.study.arranged import Arranged, Arranger, Copies
 from mercer.study.candidates import KERNELS, KernelChoice, kernels_named
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Chosen, Fold, encoded_folds, fit_quietly
-from mercer.study.costs import ClassWeight
+from mercer.study.costs import ClassWeight, Cost
 from mercer.study.examination import Examination, examine
 from mercer.study.goal import Answer, Goal
 from mercer.study.ledger import Looks
@@ -174,6 +174,7 @@ def study(
     kernel: str | Iterable[str] | None = None,
     class_weight: ClassWeight | None = None,
     scoring: str | None = None,
+    cost: Cost | None = None,
     tol: float = 1e-4,
     max_seconds: float | None = None,
     looks: Looks | None = None,
@@ -232,11 +233,16 @@ def study(
     class_weight : str or mapping, optional
         What each row of a class counts in training: "balanced" for n / (K n_k), a mapping from labels to weights, or
         text such as "sick=3,well=1". Without it rows count alike, but with the scores "balanced_accuracy" and "f1" the
-        weights are balanced; "none" prevents this.
+        weights are balanced, and with `cost` they follow from the costs; "none" prevents this.
     scoring : str, optional
         What settings are chosen by. For classes "accuracy", "balanced_accuracy", "roc_auc", "f1" (of the rarer of two
         classes, or the mean over several) or "log_loss" (of calibrated probabilities); by default the accuracy, in
         which rows count by their class weights. For numbers "r2" (default), "mae" or "rmse".
+    cost : str or mapping, optional
+        Costs of wrong predictions: text such as "sick:well=5" (predicting well for sick costs 5) or a mapping from
+        (true, predicted) labels to costs; those that are not named are 1. The machine's decision values become
+        probabilities, calibrated on folds, and the prediction is the class with the least expected cost. Settings are
+        chosen by the mean cost unless `scoring` names another score.
     tol : float, default=1e-4
         KKT violation to which the final machine is solved.
     max_seconds : float, optional
@@ -286,7 +292,7 @@ def study(
     rest, known_rest = used.take(sealed.rest), column_choice.truth.of(table, rest_rows)
     truth, of_rest = column_choice.truth.values[sealed.rest], arranged.of(sealed.rest)
     splits = folds_of(of_rest, known_rest, n_folds, seed)
-    goal = _goal(known_rest, np.concatenate([validation for _, validation in splits]), class_weight, scoring)
+    goal = _goal(known_rest, np.concatenate([validation for _, validation in splits]), class_weight, scoring, cost)
     examination = examine(table, known_rest, column_choice.features, grouped=groups is not None)
     encoder = column_choice.encoder()
     training = encode_training_rows(
@@ -337,12 +343,15 @@ def study(
     )
 
 
-def _goal(truth: Truth, asked: np.ndarray, class_weight: ClassWeight | None, scoring: str | None) -> Goal:
+def _goal(
+    truth: Truth, asked: np.ndarray, class_weight: ClassWeight | None, scoring: str | None, cost: Cost | None
+) -> Goal:
     """Return the goal for the rows that are not sealed; `asked` are the rows that the folds predict."""
     if isinstance(truth, Labels):
-        return ToClassify.asked(truth.names, truth.codes, asked, class_weight=class_weight, scoring=scoring)
-    if class_weight is not None:
-        raise TableError("class_weight is for classification, and this is regression", "leave it out")
+        return ToClassify.asked(truth.names, truth.codes, asked, class_weight=class_weight, scoring=scoring, cost=cost)
+    for option, value in (("class_weight", class_weight), ("cost", cost)):
+        if value is not None:
+            raise TableError(f"{option} is for classification, and this is regression", "leave it out")
     return ToEstimate(truth.target, truth.values[asked], "r2" if scoring is None else scoring)
 
 

@@ -53,6 +53,8 @@ def convert_command(
         save_libsvm_model(loaded, out)
         if loaded.has_probabilities:
             say("note", "the probabilities of this model are not written: LIBSVM fits its own")
+        if loaded.costs is not None:
+            say("note", "the costs of this model are not written: LIBSVM predicts the class with the most votes")
     else:
         table = read(source, reading, text=categorical, model=loaded)
         column = loaded.target if loaded.target is not None and loaded.target in table else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ from mercer.study.cli.options import (
     Number,
     class_weight_option,
     column_options,
+    cost_of,
+    cost_option,
     positive,
     reading_options,
     say_reading,
@@ -32,7 +35,7 @@ from mercer.study.cli.options import (
 
 if TYPE_CHECKING:
     from mercer import InseparableError
-    from mercer.tables import Table, TableChoice, Truth
+    from mercer.tables import Classes, Table, TableChoice, Truth
 
 
 @click.command("fit")
@@ -102,6 +105,7 @@ if TYPE_CHECKING:
     help="Of several classes: a machine for each pair, one for each against the rest, or one for all (svc).",
 )
 @class_weight_option
+@cost_option
 @click.option("--probability", is_flag=True, help="Classification: know the probability of each class, too.")
 @click.option("--weights", metavar="COLUMN", help="Column that says how often each row counts; 0 leaves a row out.")
 @click.option("--tol", type=positive, help="Largest KKT violation  [default: 0.001, less for the logistic machines]")
@@ -133,6 +137,7 @@ def fit_command(
         from mercer.solvers import StageProgress, fit_progress
         from mercer.study.cli.output import print_fit
         from mercer.study.cli.progress import ConsoleProgress
+        from mercer.study.costs import cost_matrix, weights_by_cost
         from mercer.study.report.prose import left_out, why_left_out
         from mercer.tables import choose_columns, choose_without_target
 
@@ -155,21 +160,28 @@ def fit_command(
         truth = _truth(used, target_of(used, target), machine, task)
         name = machine or USUAL[truth.task]
     check_options(name, options["kernel"], named=machine is not None)
-    if options["multi_class"] == "joint" and (options["probability"] or name != "svc"):
+    needs_probabilities = options["probability"] or options["cost"] is not None
+    if options["multi_class"] == "joint" and (needs_probabilities or name != "svc"):
         what = (
-            "--probability is for --multi-class ovo and ovr"
+            f"{'--probability is' if options['probability'] else '--cost is'} for --multi-class ovo and ovr"
             if name == "svc"
             else "--multi-class joint is for --machine svc"
         )
         raise click.UsageError(what, click.get_current_context())
     column_choice: TableChoice
+    costs = None
     if truth is None:
         column_choice = choose_without_target(used, **columns)
     else:
         say_reading(truth)
         column_choice = choose_columns(used, truth, **columns)
         if options["class_weight"] is not None:
-            options["class_weight"] = _class_weight(options["class_weight"], truth.target, used, column_choice)
+            options["class_weight"] = _class_weight(options["class_weight"], *_classes(truth, used, column_choice))
+        if options["cost"] is not None:
+            classes, part = _classes(truth, used, column_choice)
+            costs = cost_matrix(cost_of(options["cost"]), classes.names)
+            if options["class_weight"] is None and name == "svc":
+                options["class_weight"] = _by_label(classes, weights_by_cost(costs, _counts(classes, part)))
     with ConsoleProgress() as progress:
         progress(StageProgress("fit"))
         estimator = MACHINES[name].made(
@@ -192,11 +204,18 @@ def fit_command(
         except StoppedError as error:
             raise Failure(str(error)) from error
     took, status = time.perf_counter() - began, getattr(model.certificate, "status", None)
-    lacks = options["probability"] and not model.has_probabilities
+    lacks = needs_probabilities and not model.has_probabilities
     out_of_time = lacks and status != "interrupted" and took >= (options["max_seconds"] or math.inf)
     if (status == "interrupted" or lacks) and path.exists():
         why = "there was no time for probabilities" if out_of_time else "interrupted"
         raise Failure(why, f"{path} is as it was", 1 if out_of_time else INTERRUPTED)
+    if lacks and costs is not None:
+        raise Failure(
+            "the fit ended before there were probabilities, which --cost needs; nothing was written",
+            _WHAT_NEXT["time_limit" if out_of_time else "interrupted"],
+            1 if out_of_time else INTERRUPTED,
+        )
+    model = replace(model, costs=costs)
     save_model(path, model)
     for note in column_choice.notes:
         say("note", str(note))
@@ -214,19 +233,33 @@ def fit_command(
     return INTERRUPTED if status == "interrupted" else 0
 
 
-def _class_weight(asked: str, target: str, table: Table, column_choice: TableChoice) -> str | dict[Any, float] | None:
-    """Return the class weights as estimators take them: "balanced", or the weight of each label."""
-    import numpy as np
-
-    from mercer.study.costs import BALANCED, NONE, class_weights
+def _classes(truth: Truth, table: Table, column_choice: TableChoice) -> tuple[Classes, Table]:
+    """Return the classes of the rows to train on, and these rows."""
     from mercer.tables import Classes
+
+    part = table.as_written(truth.target).take(column_choice.rows)
+    return Classes.learnt(truth.target, part[truth.target]), part
+
+
+def _class_weight(asked: str, classes: Classes, part: Table) -> str | dict[Any, float] | None:
+    """Return the class weights as estimators take them: "balanced", or the weight of each label."""
+    from mercer.study.costs import BALANCED, NONE, class_weights
 
     if asked in (BALANCED, NONE):
         return asked if asked == BALANCED else None  # balanced weights depend on the weights of the rows, too
-    part = table.as_written(target).take(column_choice.rows)
-    classes = Classes.learnt(target, part[target])
-    counts = np.bincount(classes.truth(part), minlength=len(classes.names))
-    return dict(zip(classes.labels.tolist(), class_weights(asked, classes.names, counts).tolist(), strict=True))
+    return _by_label(classes, class_weights(asked, classes.names, _counts(classes, part)))
+
+
+def _counts(classes: Classes, part: Table) -> Any:
+    """Return the number of rows of each class."""
+    import numpy as np
+
+    return np.bincount(classes.truth(part), minlength=len(classes.names))
+
+
+def _by_label(classes: Classes, weights: Any) -> dict[Any, float]:
+    """Return weights of classes by their labels."""
+    return dict(zip(classes.labels.tolist(), weights.tolist(), strict=True))
 
 
 def _truth(table: Table, target: str, machine: str | None, task: Any) -> Truth:

@@ -49,21 +49,25 @@ class Machine:
 
         kind = getattr(mercer, self.estimator)
         given = {name: options[name] for name in self.options if options.get(name) is not None}
-        own = {_PARAMETERS.get(name, name): value for name, value in given.items() if name != "weights"}
+        if options.get("cost") is not None and "probability" in self.options:
+            given |= {"probability": True, "calibration": "free"}  # expected costs need the shares of the classes
+        own = {_PARAMETERS.get(name, name): value for name, value in given.items() if name not in ("cost", "weights")}
         return kind(**own, **({"callback": callback} if "callback" in kind().get_params() else {}))
 
 
 MACHINES = {
-    "svc": Machine("SVC", _CLASSES, ("C", "class_weight", "multi_class", "probability", *_SOLVED, "weights")),
-    "nu-svc": Machine("NuSVC", _CLASSES, ("nu", "class_weight", "multi_class", "probability", *_SOLVED, "weights")),
+    "svc": Machine("SVC", _CLASSES, ("C", "class_weight", "cost", "multi_class", "probability", *_SOLVED, "weights")),
+    "nu-svc": Machine(
+        "NuSVC", _CLASSES, ("nu", "class_weight", "cost", "multi_class", "probability", *_SOLVED, "weights")
+    ),
     "ls-svc": Machine("LeastSquaresSVC", _CLASSES, ("C", "class_weight", *_KERNEL, "max_seconds", "weights")),
     "logistic": Machine(
         "KernelLogisticRegression",
         _CLASSES,
-        ("prior_variance", "class_weight", *_KERNEL, "tol", "max_seconds", "weights"),
+        ("prior_variance", "class_weight", "cost", *_KERNEL, "tol", "max_seconds", "weights"),
     ),
     "linear-logistic": Machine(
-        "LogisticRegression", _CLASSES, ("prior_variance", "class_weight", "tol", "max_seconds", "weights")
+        "LogisticRegression", _CLASSES, ("prior_variance", "class_weight", "cost", "tol", "max_seconds", "weights")
     ),
     "least-squares": Machine("LeastSquaresClassifier", _CLASSES, ("alpha", "class_weight", "weights")),
     "gradient-svc": Machine(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -130,6 +131,20 @@ class_weight_option = click.option(
     metavar="WEIGHTS",
     help="Classes: what a row counts in training; balanced (rare classes count more), none, or LABEL=WEIGHT,...",
 )
+
+
+cost_option = click.option(
+    "--cost",
+    metavar="COSTS",
+    help="Classes: costs of wrong predictions; TRUE:PREDICTED=COST,... or a CSV file. The least expected cost decides.",
+)
+
+
+def cost_of(text: str | None) -> Any:
+    """Return the costs of a file, if the text names one, or else the text."""
+    from mercer.study.costs import costs_of_file
+
+    return costs_of_file(text) if text is not None and Path(text).is_file() else text
 
 
 seconds_option = click.option("--max-seconds", type=positive, help="Time limit of the search or the fit.")

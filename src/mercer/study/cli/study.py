@@ -17,6 +17,8 @@ from mercer.study.cli.options import (
     class_weight_option,
     column_options,
     copies_option,
+    cost_of,
+    cost_option,
     groups_option,
     reading_options,
     say_reading,
@@ -60,6 +62,7 @@ _NUMBER_SCORES = ("r2", "mae", "rmse")
     help="Kernel to try; may be repeated  [default: all]",
 )
 @class_weight_option
+@cost_option
 @click.option(
     "--scoring",
     type=click.Choice([*_CLASS_SCORES, *_NUMBER_SCORES]),
@@ -76,6 +79,7 @@ def study_command(
     out: str | None,
     force: bool,
     kernel: tuple[str, ...],
+    cost: str | None,
     folds: int,
     reading: dict[str, Any],
     **options: Any,
@@ -120,7 +124,14 @@ def study_command(
         try:
             with ConsoleProgress() as progress:
                 found = study(
-                    rows, wanted, kernel=kernel or None, n_folds=folds, progress=progress, looks=looks, **options
+                    rows,
+                    wanted,
+                    kernel=kernel or None,
+                    cost=cost_of(cost),
+                    n_folds=folds,
+                    progress=progress,
+                    looks=looks,
+                    **options,
                 )
         except SearchStopped as stopped:
             raise Failure(

@@ -10,6 +10,7 @@ from mercer.model_selection import Evaluation, margin_losses
 from mercer.study.classification import ToClassify
 from mercer.study.goal import Goal
 from mercer.study.protocol import Contender, Study
+from mercer.study.report.decisions import by_costs
 from mercer.study.report.numbers import count, interval, p_value, percent, rounded
 from mercer.study.report.phrasing import TaskPhrasing, differences
 from mercer.study.scores import Score
@@ -61,14 +62,18 @@ class OfClasses(TaskPhrasing):
         return " ".join(filter(None, (first, _by_the_score(study), _never_predicted(study), _lost_by(study))))
 
     def settings(self, study: Study) -> str:
-        """What the rows of each class counted in training."""
-        goal = goal_of(study)
-        if goal.is_unweighted:
-            return ""
-        weights = ", ".join(
-            f"“{name}” {weight:.3g}" for name, weight in zip(goal.labels, goal.weights.tolist(), strict=True)
-        )
-        return f"In training, the penalty C of a row was multiplied by the weight of its class: {weights}."
+        """What the rows of each class counted in training, and what wrong predictions cost."""
+        goal, sentences = goal_of(study), []
+        if not goal.is_unweighted:
+            weights = ", ".join(
+                f"“{name}” {weight:.3g}" for name, weight in zip(goal.labels, goal.weights.tolist(), strict=True)
+            )
+            sentences.append(
+                f"In training, the penalty C of a row was multiplied by the weight of its class: {weights}."
+            )
+        if goal.costs is not None:
+            sentences.append(by_costs(goal.labels, goal.costs))
+        return " ".join(sentences)
 
     def comparison(self, study: Study) -> str:
         """How the other machines did on the same rows."""
@@ -247,10 +252,11 @@ def margins(study: Study) -> str:
         for low, high in ((-np.inf, 0.0), (0.0, 1.0 - ON_THE_MARGIN))
     )
     if len(study.model.parts) == 1:
+        wrong = "is misclassified" if study.model.costs is None else "lies on the wrong side, whatever the costs say"
         return (
             "How far each row lies on the right side of the boundary, in units of the margin’s half-width. Below 0 "
-            f"(solid line) a row is misclassified: {below}. From there to 1 (dashed line) it is right, but inside the "
-            f"margin: {inside}."
+            f"(solid line) a row {wrong}: {below}. From there to 1 (dashed line) it is right, but inside the margin: "
+            f"{inside}."
         )
     return (
         "How far each row lies on the right side of a boundary, in units of the margin’s half-width: the smallest such "

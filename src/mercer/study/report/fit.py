@@ -11,8 +11,9 @@ from mercer.certificates import Status
 from mercer.persistence import Model
 from mercer.specs import InstanceBasedSpec, QuadraticSpec
 from mercer.study.report import prose
+from mercer.study.report.decisions import by_costs
 from mercer.study.report.numbers import count, percent, small
-from mercer.tables import Table
+from mercer.tables import Classes, Table
 
 
 def setting(model: Model) -> str:
@@ -25,11 +26,19 @@ def setting(model: Model) -> str:
 def paragraphs(model: Model, table: Table) -> list[str]:
     """The machine and what is certified of it; `table` holds the training rows."""
     if isinstance(model.machine_spec, QuadraticSpec):
-        said = [prose.support(model), prose.certainty(model), prose.numbers(model)]
+        said = [prose.support(model), *_decision(model), prose.certainty(model), prose.numbers(model)]
         return said if model.target is not None else [_outside(model, table), *said]
     if isinstance(model.machine_spec, InstanceBasedSpec):
         return [_kept(model), *_of_mistakes(model), f"This machine claims no optimum. {_VERIFIED}"]
-    return [_kept(model), _certainty_of_loss(model), _numbers_of_loss(model)]
+    return [_kept(model), *_decision(model), _certainty_of_loss(model), _numbers_of_loss(model)]
+
+
+def _decision(model: Model) -> list[str]:
+    """How predictions follow from costs, if there are any."""
+    if model.costs is None:
+        return []
+    assert isinstance(model.prediction_kind, Classes)
+    return [by_costs(model.prediction_kind.names, model.costs)]
 
 
 _VERIFIED = "`mercer verify` checks what it claims instead."
