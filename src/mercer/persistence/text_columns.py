@@ -24,11 +24,14 @@ from mercer.tables.number_text import (
 from mercer.tables.reading import Reading, ReadingOptions
 from mercer.tables.table import MAX_EXACT, Table, cell_text, warn_of_whole_numbers
 
-MAX_NAMES = 1000
+MAX_NAMES = 100
 """Number of different texts of a column of numbers up to which the text is kept, whatever the number of rows."""
 
 STRAY_SHARE = 0.05
 """Largest share of other cells in a column whose numbers still tell the decimal mark of the file."""
+
+_USUAL_NUMBER = r"^(0|-?[1-9][0-9]{0,14}|-?[1-9][0-9]{0,7}\.[0-9]{0,6}[1-9]|-?0\.0{0,3}([1-9]|[1-9][0-9]{0,12}[1-9]))$"
+"""Numbers that Python writes in the same way: at most 15 digits, and no zeros that could be left out."""
 
 _FIRST = 1000  # cells that are searched for a decimal mark before all are
 _SAMPLE = 200  # different cells that tell whether a column may hold numbers at all
@@ -82,24 +85,20 @@ class _Column:
         self.rewritten: str | None = None
         self.missing_words: list[str] = []
         self.words_as_text: list[str] = []
-        trimmed = pc.utf8_trim_whitespace(cells)
-        self.always = pc.is_in(trimmed, value_set=pa.array(sorted(ALWAYS | na)))
-        self.trimmed = trimmed
-        self.known = pc.if_else(self.always, pa.scalar(None, pa.string()), trimmed)
-        self.ambiguous = pc.fill_null(
-            pc.is_in(pc.utf8_lower(self.known), value_set=pa.array(sorted(AMONG_NUMBERS))), False
-        )
-        self.rest = pc.if_else(self.ambiguous, pa.scalar(None, pa.string()), self.known)
+        self.trimmed = self.known = self.rest = pc.utf8_trim_whitespace(cells)
+        self.plain = None if is_text else _plain_numbers(self.trimmed)
+        self.has_words = self.plain is None or bool(na) or bool(np.isnan(self.plain).any())
+        if self.has_words:
+            self._split_words(na)
 
-    @cached_property
-    def plain(self) -> np.ndarray | None:
-        """The cells as numbers, if all are plain numbers with a decimal point."""
-        if self.is_text:
-            return None
-        try:
-            return pc.cast(self.rest, pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64)
-        except pa.ArrowInvalid:
-            return None
+    def _split_words(self, na: frozenset[str]) -> None:
+        """Tell cells that are missing everywhere, words that are missing among numbers, and the rest."""
+        nothing = pa.scalar(None, pa.string())
+        self.always = pc.is_in(self.trimmed, value_set=pa.array(sorted(ALWAYS | na)))
+        self.known = pc.if_else(self.always, nothing, self.trimmed)
+        self.ambiguous = pc.is_in(pc.utf8_lower(self.known), value_set=pa.array(sorted(AMONG_NUMBERS)))
+        self.rest = pc.if_else(self.ambiguous, nothing, self.known)
+        self.plain = None if self.is_text else _plain_numbers(self.rest)
 
     @cached_property
     def numbers(self) -> dict[str, WrittenNumber | None]:
@@ -192,6 +191,8 @@ class _Column:
 
     def _count_words(self, *, are_missing: bool) -> None:
         """Record which words of the column count as missing, and which are text although they may mean it."""
+        if not self.has_words:
+            return
         words = pc.or_(self.ambiguous, self.always) if are_missing else self.always
         self.missing_words = [cell for cell in pc.unique(self.trimmed.filter(words)).to_pylist() if cell]
         if not are_missing and not self.is_text:
@@ -215,12 +216,14 @@ class _Column:
 
         Columns with many different texts cannot be classes; their text is not kept.
         """
-        different = pc.unique(self.rest).to_pylist()
-        if len(different) > max(MAX_NAMES, len(self.rest) // 2):
+        for cells in (self.rest.slice(0, 4 * MAX_NAMES), self.rest):
+            different = pc.unique(cells)
+            if len(different) > max(MAX_NAMES, len(cells) // 2):
+                return None
+        doubtful = different.filter(pc.invert(pc.match_substring_regex(different, _USUAL_NUMBER)))
+        if all(_follows_from_number(cell) for cell in doubtful.to_pylist()):
             return None
-        if all(cell is None or _follows_from_number(cell) for cell in different):
-            return None
-        return self._mapped({cell: cell for cell in different}, None, object)
+        return self._mapped({cell: cell for cell in different.to_pylist()}, None, object)
 
     def _mapped(self, values: dict[str, Any], missing: Any, dtype: type) -> np.ndarray:
         """Return the value of each cell."""
@@ -228,6 +231,14 @@ class _Column:
         held = [values[cell] for cell in coded.dictionary.to_pylist()]
         of_codes: np.ndarray = np.array([*held, missing], dtype=dtype)
         return of_codes[pc.fill_null(coded.indices, len(of_codes) - 1).to_numpy(zero_copy_only=False)]
+
+
+def _plain_numbers(cells: pa.ChunkedArray) -> np.ndarray | None:
+    """Return the cells as numbers, if all are numbers with a decimal point and without other marks."""
+    try:
+        return pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64)
+    except pa.ArrowInvalid:
+        return None
 
 
 def emptied(cells: np.ndarray, gone: np.ndarray) -> np.ndarray:

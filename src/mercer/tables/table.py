@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import numbers
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -94,8 +95,8 @@ class Table:
     reading: Reading = field(default_factory=Reading)
 
     def __post_init__(self) -> None:
-        repeated = sorted({name for name in self.names if self.names.count(name) > 1})
-        if repeated:
+        if len(set(self.names)) < len(self.names):
+            repeated = sorted(name for name, count in Counter(self.names).items() if count > 1)
             raise TableError(
                 f"column names must differ, but {listing(repeated)} {'occurs' if len(repeated) == 1 else 'occur'} "
                 "more than once",
