@@ -246,8 +246,12 @@ def test_every_command_reads_a_table_as_its_options_say(mercer, tmp_path, comman
     assert set(encoder.number_columns) == {"a"}
     assert {"code", "word"} <= set(encoder.text_columns)
     assert "-9" not in "".join(encoder.feature_names_)
-    status, _, err = mercer(command, *arguments[command], *OPTIONS)
+    status, out, err = mercer(command, *arguments[command], *OPTIONS)
     assert status == 0, err
+    note = "'-9' in column 'word' is read as missing"
+    assert (err.count(note), out.count(note)) == (1, 0)
+    if command == "study":
+        assert note in html.unescape((tmp_path / "s/report.html").read_text())
     status, _, err = mercer(command, *arguments[command], "--format", "excel")
     assert (status, err.count("error: table cannot be read as an Excel workbook")) == (1, 1)
 

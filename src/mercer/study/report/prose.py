@@ -226,6 +226,8 @@ def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
     found, column_choice = study.search, study.column_choice
     if column_choice.truth.reading:
         notes.append(capitalised(column_choice.truth.reading))
+    if not with_remedies:  # the console has them already, above the progress of the search
+        notes += [f"{note.text}." for note in study.model.reading.notes]
     notes += [f"{note if with_remedies else note.text}." for note in column_choice.notes]
     notes += arrangement.kept_together(study)
     seen = arrangement.seen_before(study)
