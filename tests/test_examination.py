@@ -7,10 +7,11 @@ import pytest
 from generated import mixed_frame, quantities, three_classes, with_missing
 from mercer import NuSVC
 from mercer.study.examination import Kind, Weight, diagnose, examine
+from mercer.study.examination.columns import column_of
 from mercer.study.examination.errors_alone import class_rules, number_rules
 from mercer.study.examination.histograms import histogram
 from mercer.study.examination.machines import infeasible_nu
-from mercer.study.examination.rows import column_of
+from mercer.study.report.examination import caption
 from mercer.tables import Table, as_table, read_target
 
 N = 200
@@ -152,6 +153,30 @@ def test_copies_of_rows_do_not_look_like_leaks():
     found = examined(pd.concat([frame] * 10, ignore_index=True))
     assert found.n_examined == 12
     assert kinds(found, Weight.DOUBT) == set()
+
+
+def test_a_word_that_alone_predicts_the_class_is_found():
+    rng = np.random.default_rng(8)
+    vocabulary = [f"word{chr(97 + j)}" for j in range(26)]
+    frame = classes(plain())
+    texts = [" ".join(rng.choice(vocabulary, 12)) + (" approved" if y == "yes" else "") for y in frame["y"]]
+    table = as_table(frame.assign(note=texts, day=[f"{1 + j % 28}.{1 + j % 12}.2024" for j in range(N)]))
+    found = diagnose(table, read_target(table, "y"))
+    (finding,) = (one for one in found if one.weight is Weight.DOUBT)
+    assert finding.sentence.startswith("The word 'approved' in column 'note' alone predicts the target in 100%")
+    assert "--drop note" in finding.remedy
+    assert Kind.IDENTIFYING not in {one.kind for one in found}
+
+
+def test_dates_are_examined_as_days():
+    rng = np.random.default_rng(8)
+    days = pd.Timestamp("1999-12-01") + pd.to_timedelta(rng.permutation(N) * 5, "D")
+    frame = plain().assign(y=np.where(days < pd.Timestamp("2001-01-01"), "old", "new"), day=days.strftime("%d.%m.%Y"))
+    table = as_table(frame)
+    found = examine(table, read_target(table, "y"), ["a", "b", "day"], kinds={"day": "dmy"})
+    (finding,) = found.with_weight(Weight.DOUBT)
+    assert (finding.columns, finding.sentence.endswith("each class has a range of its own.")) == (("day",), True)
+    assert caption(found.histograms[2]) == f"1999-12-01 to {days.max():%Y-%m-%d}"
 
 
 def near_copies(n_groups, size, columns=3, seed=0):

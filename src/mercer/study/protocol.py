@@ -293,7 +293,9 @@ def study(
     truth, of_rest = column_choice.truth.values[sealed.rest], arranged.of(sealed.rest)
     splits = folds_of(of_rest, known_rest, n_folds, seed)
     goal = _goal(known_rest, np.concatenate([validation for _, validation in splits]), class_weight, scoring, cost)
-    examination = examine(table, known_rest, column_choice.features, grouped=groups is not None)
+    examination = examine(
+        table, known_rest, column_choice.features, kinds=column_choice.kinds, grouped=groups is not None
+    )
     encoder = column_choice.encoder()
     training = encode_training_rows(
         table.select([*column_choice.features, target]), target, goal.learn, rows=rest_rows, encoder=encoder

@@ -9,10 +9,12 @@ from mercer.tables.columns import choose_without_target as choose_without_target
 from mercer.tables.columns import look_like_identifiers as look_like_identifiers
 from mercer.tables.dates import DateOrder as DateOrder
 from mercer.tables.dates import DateRule as DateRule
+from mercer.tables.dates import read_date as read_date
 from mercer.tables.encoding import MAX_LEVELS as MAX_LEVELS
 from mercer.tables.encoding import Kind as Kind
 from mercer.tables.encoding import Missing as Missing
 from mercer.tables.encoding import TableEncoder as TableEncoder
+from mercer.tables.free_text import WORD as WORD
 from mercer.tables.free_text import TextRule as TextRule
 from mercer.tables.note import Note as Note
 from mercer.tables.prediction_kind import Classes as Classes

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
+from mercer.study.examination.columns import Column
 from mercer.study.examination.finding import Finding, Kind, Weight
-from mercer.study.examination.rows import Column
 
 CORRELATED = 0.95
 """Smallest absolute rank correlation at which two columns hold nearly the same information."""

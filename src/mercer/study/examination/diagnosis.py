@@ -42,12 +42,12 @@ def diagnose(
     options = ColumnOptions(**columns)
     choice, findings = choose_or_refuse(table, truth, options)
     if choice is None:
-        features = tuple(name for name in table.names if name != truth.target and name not in options.drop)
+        features, kinds = tuple(name for name in table.names if name not in {truth.target, *options.drop}), {}
     else:
-        features, truth = choice.features, choice.truth
+        features, kinds, truth = choice.features, choice.kinds, choice.truth
     if not features and table.sparse is None:
         return ranked(findings)
-    examination = examine(table, truth, features)
+    examination = examine(table, truth, features, kinds=kinds)
     findings += copies(table.select(features).take(truth.rows))
     findings += too_few_rows(table, truth, TEST_SIZE, N_FOLDS)
     findings += examination.findings

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.special import gammaln
 from scipy.stats import rankdata
 
-from mercer.study.examination.rows import Column
+from mercer.study.examination.columns import Column
 
 MAX_CLASSES = 100
 """Largest number of classes for which intervals are examined."""

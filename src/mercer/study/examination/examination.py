@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from mercer.model_selection import equal_rows
+from mercer.study.examination.columns import Column, column_of
 from mercer.study.examination.contradictions import contradictions
 from mercer.study.examination.correlations import correlations
 from mercer.study.examination.finding import Finding, Weight
@@ -15,10 +16,10 @@ from mercer.study.examination.formulas import formulas
 from mercer.study.examination.groups import groups
 from mercer.study.examination.histograms import MAX_GROUPS, Histogram, histogram
 from mercer.study.examination.leaks import leaks
-from mercer.study.examination.rows import Column, Sample, column_of, sample_of
+from mercer.study.examination.rows import Sample, sample_of
 from mercer.study.examination.shapes import examine_shapes
 from mercer.study.examination.targets import examine_target
-from mercer.tables import Labels, Table, Truth
+from mercer.tables import Kind, Labels, Table, Truth
 
 MAX_HISTOGRAMS = 60
 
@@ -55,7 +56,14 @@ class Examination:
         return [finding for finding in self.findings if finding.weight is weight]
 
 
-def examine(table: Table, truth: Truth, features: Sequence[str], *, grouped: bool = False) -> Examination:
+def examine(
+    table: Table,
+    truth: Truth,
+    features: Sequence[str],
+    *,
+    kinds: Mapping[str, Kind] | None = None,
+    grouped: bool = False,
+) -> Examination:
     """Examine the rows of a table whose target is known.
 
     Costs one sort of each column of at most 20,000 rows, and one pass over all cells to find equal rows.
@@ -67,12 +75,14 @@ def examine(table: Table, truth: Truth, features: Sequence[str], *, grouped: boo
         The target in the rows to examine; no other row is looked at.
     features : sequence of str
         The columns that are used to predict.
+    kinds : mapping, optional
+        What columns hold that hold neither numbers nor plain categories: dates or free text.
     grouped : bool, default=False
         Whether it was said which rows belong together, so that no more groups are looked for.
     """
     known = table.take(truth.rows)
     equal = equal_rows(known.select(features)).groups
-    sample = sample_of(known, truth, features, equal)
+    sample = sample_of(known, truth, features, equal, kinds or {})
     alone = leaks(sample, truth)
     findings = [
         *([] if grouped else groups(sample)),
@@ -99,9 +109,9 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _histograms(sample: Sample, truth: Truth) -> tuple[Histogram, ...]:
-    columns, groups, n_groups = sample.used[:MAX_HISTOGRAMS], np.zeros(sample.n_rows, dtype=np.int64), 1
+    columns, codes, n_groups = sample.used[:MAX_HISTOGRAMS], np.zeros(sample.n_rows, dtype=np.int64), 1
     if not isinstance(truth, Labels):
         columns = [column_of(truth.target, sample.target), *columns]
     elif len(truth.names) <= MAX_GROUPS:
-        groups, n_groups = sample.target, len(truth.names)
-    return tuple(histogram(column, sample.table[column.name], groups, n_groups) for column in columns)
+        codes, n_groups = sample.target, len(truth.names)
+    return tuple(histogram(column, sample.cells(column), codes, n_groups) for column in columns)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.data import listing
+from mercer.study.examination.columns import Column
 from mercer.study.examination.finding import Finding, Kind, Weight
-from mercer.study.examination.rows import Column, Sample
+from mercer.study.examination.rows import Sample
 
 EXACT = 1e-4
 """Largest unexplained share of the target's variance; what remains is rounding of the cells."""

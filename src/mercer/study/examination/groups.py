@@ -10,8 +10,9 @@ import re
 import numpy as np
 import numpy.typing as npt
 
+from mercer.study.examination.columns import Column
 from mercer.study.examination.finding import Finding, Kind, Weight, option
-from mercer.study.examination.rows import Column, Sample
+from mercer.study.examination.rows import Sample
 
 MIN_ROWS = 40
 """Fewest rows in which groups are looked for."""

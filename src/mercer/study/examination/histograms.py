@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mercer.study.examination.rows import Column
+from mercer.study.examination.columns import Column, ColumnKind, number_column
 
 MAX_BARS = 24
 """Largest number of bars for numbers."""
@@ -27,6 +27,8 @@ class Histogram:
     ----------
     name : str
         Of the column.
+    kind : {"numbers", "categories", "dates", "text", "feature"}
+        What the column holds. The numbers of dates are days since 1970, those of texts are numbers of words.
     counts : ndarray of int64, shape (n_groups, n_bars)
         Rows of each class in each bar: a bin of numbers in ascending order, or a level of texts, the most frequent
         first. One group if classes are not told apart.
@@ -40,6 +42,7 @@ class Histogram:
     """
 
     name: str
+    kind: ColumnKind
     counts: npt.NDArray[np.int64]
     low: float | None
     high: float | None
@@ -63,6 +66,9 @@ def histogram(column: Column, cells: npt.NDArray, groups: npt.NDArray[np.int64],
         The class of each row; 0 for all if classes are not told apart.
     n_groups : int
     """
+    if column.kind == "text":
+        n_words = np.array([np.nan if cell is None else float(len(cell.split())) for cell in cells])
+        column = number_column(column.name, n_words, "text")
     known = ~column.missing
     low = high = None
     levels: tuple[str, ...] = ()
@@ -74,7 +80,9 @@ def histogram(column: Column, cells: npt.NDArray, groups: npt.NDArray[np.int64],
         low, high = float(column.known.min()), float(column.known.max())
         bars, n_bars = _of_numbers(column.known, low, high)
     counts = np.bincount(groups[known] * n_bars + bars, minlength=n_groups * n_bars).reshape(n_groups, n_bars)
-    return Histogram(column.name, counts, low, high, levels, column.n_levels, int(np.count_nonzero(~known)))
+    return Histogram(
+        column.name, column.kind, counts, low, high, levels, column.n_levels, int(np.count_nonzero(~known))
+    )
 
 
 def _of_texts(column: Column, cells: npt.NDArray) -> tuple[npt.NDArray[np.int64], int, tuple[str, ...]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.data import listing
+from mercer.study.examination.columns import Column
 from mercer.study.examination.errors_alone import Rule, class_rules, number_rules
 from mercer.study.examination.finding import Finding, Kind, Weight, option
-from mercer.study.examination.rows import Column, Sample
+from mercer.study.examination.rows import Sample
 from mercer.tables import Labels, Truth, cell_text
 
 ALONE = 0.02
@@ -35,18 +36,18 @@ def leaks(sample: Sample, truth: Truth) -> list[Finding]:
     """
     alone: list[tuple[Column, Rule]] = []
     mostly: list[tuple[Column, Rule]] = []
-    for column in sample.columns:
+    for column in (*sample.columns, *sample.words):
         best = _best(_rules(column, sample, truth))
         if best is not None and best.error <= MOSTLY:
             (alone if best.how == "missing" or best.error <= ALONE else mostly).append((column, best))
     alone.sort(key=lambda one: one[1].error)
-    used = [one for one in alone if one[0].name in sample.features]
-    unused = [one for one in alone if one[0].name not in sample.features]
+    used = [one for one in alone if one[0].source in sample.features]
+    unused = [one for one in alone if one[0].source not in sample.features]
     found = [_alone(column, rule, sample, truth) for column, rule in used[:MAX_NAMED]]
     if len(used) > MAX_NAMED:
         found.append(_more(used[MAX_NAMED:], truth))
     found += [_unused(column, rule, truth) for column, rule in unused]
-    mostly = [one for one in mostly if one[0].name in sample.features]
+    mostly = [one for one in mostly if one[0].source in sample.features]
     return found + ([_mostly(mostly, truth)] if mostly else [])
 
 
@@ -74,6 +75,8 @@ _HOW = {
 
 
 def _how(column: Column, rule: Rule, truth: Truth) -> str:
+    if column.kind == "word":
+        return "rows with it and rows without it have different targets"
     if rule.how == "levels":
         target = "class" if isinstance(truth, Labels) else "target"
         nearly = "" if rule.error < EXACT else "nearly always "
@@ -90,10 +93,7 @@ def _rate(rule: Rule, truth: Truth) -> str:
 
 def _alone(column: Column, rule: Rule, sample: Sample, truth: Truth) -> Finding:
     numbers = {"error": rule.error, "right": rule.right, "rows": sample.n_rows}
-    remedy = (
-        "If it is not known when a prediction is made, a test score with it is worthless: leave it out with "
-        f"{option('--drop', column.name)}."
-    )
+    remedy = f"If it is not known when a prediction is made, a test score with it is worthless: {column.way_out}."
     if rule.how == "levels" and column.n_levels >= MANY_LEVELS:
         groups = option("--groups", column.name)
         remedy += f" If rows with the same value belong together, keep them on one side of every split with {groups}."
@@ -101,7 +101,7 @@ def _alone(column: Column, rule: Rule, sample: Sample, truth: Truth) -> Finding:
         sentence = f"Column {column.name!r} is a copy of the target {truth.target!r}."
         return Finding(Kind.COPY, Weight.DOUBT, (column.name,), sentence, remedy, numbers)
     kind = Kind.MISSING_PREDICTS if rule.how == "missing" else Kind.PREDICTS_ALONE
-    sentence = f"Column {column.name!r} alone predicts the target {_rate(rule, truth)}: {_how(column, rule, truth)}."
+    sentence = f"{column.subject} alone predicts the target {_rate(rule, truth)}: {_how(column, rule, truth)}."
     return Finding(kind, Weight.DOUBT, (column.name,), sentence, remedy, numbers)
 
 
@@ -122,7 +122,7 @@ def _unused(column: Column, rule: Rule, truth: Truth) -> Finding:
         Kind.PREDICTS_ALONE,
         Weight.REMARK,
         (column.name,),
-        f"Column {column.name!r} would predict the target {_rate(rule, truth)}: {_how(column, rule, truth)}.",
+        f"{column.subject} would predict the target {_rate(rule, truth)}: {_how(column, rule, truth)}.",
         "It is not used; do not ask for it with --keep.",
         {"error": rule.error, "right": rule.right},
     )
@@ -145,7 +145,7 @@ def _mostly(found: list[tuple[Column, Rule]], truth: Truth) -> Finding:
 
 
 def _is_copy(column: Column, sample: Sample, truth: Truth) -> bool:
-    return all(
+    return column.name in sample.table and all(
         cell is not None and cell_text(cell) == cell_text(other)
         for cell, other in zip(sample.table[column.name], sample.table[truth.target], strict=True)
     )

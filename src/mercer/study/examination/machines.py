@@ -12,8 +12,8 @@ import numpy.typing as npt
 from mercer import RBF
 from mercer.data import as_data
 from mercer.kernels import Gamma
+from mercer.study.examination.columns import Column
 from mercer.study.examination.finding import Finding, Kind, Weight
-from mercer.study.examination.rows import Column
 from mercer.tables import Labels, Truth
 
 UNSCALED = 100.0
@@ -33,7 +33,7 @@ def unscaled(columns: Iterable[Column]) -> list[Finding]:
     """Return what there is to say about columns of numbers whose scales differ much."""
     spreads = {}
     for column in columns:
-        if column.numbers is not None and column.n_levels > 1:
+        if column.kind == "numbers" and column.n_levels > 1:
             size = float(np.abs(column.known).max())
             spreads[column.name] = float((column.known / size).std()) * size
     if not spreads:

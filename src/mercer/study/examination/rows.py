@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.stats import rankdata
+from sklearn.feature_extraction.text import CountVectorizer
 
-from mercer.tables import Labels, Table, Truth
+from mercer.study.examination.columns import Column, column_of, number_column
+from mercer.tables import WORD, Kind, Labels, Table, Truth
 
 MAX_ROWS = 20_000  # rows; shares of a sample of this size are known to within one percentage point
 MAX_CELLS = 5_000_000  # cells; the examination of so many takes a few seconds
@@ -20,62 +22,11 @@ MIN_ROWS = 500  # rows; a sample of a wide table has at least these
 MAX_BLOCK_COLUMNS = 500
 """Largest number of columns of a sparse block that are examined, each as a named column is."""
 
+MAX_WORDS = 50
+"""Largest number of words of a column of texts that are examined: those that go with the target most."""
 
-MAX_KEY = 100
-"""Characters of a text by which it is sorted."""
-
-_DIGITS = re.compile("([0-9]+)")
-
-
-@dataclass(frozen=True, eq=False)
-class Column:
-    """The cells of one column in the examined rows.
-
-    Attributes
-    ----------
-    name : str
-    codes : ndarray of shape (n,), int64
-        The number of each cell's level, -1 for a missing or infinite cell. Levels are in ascending order. Texts are in
-        alphabetical order, but numbers in them are in the order of their values ("row 9" before "row 10").
-    n_levels : int
-        Number of different cells; missing cells do not count.
-    numbers : ndarray of shape (n,), float64, or None
-        The cells with NaN for a missing one; None for text.
-    """
-
-    name: str
-    codes: npt.NDArray[np.int64]
-    n_levels: int
-    numbers: npt.NDArray[np.float64] | None
-
-    @property
-    def missing(self) -> npt.NDArray[np.bool_]:
-        """Whether each cell is missing."""
-        return self.codes < 0
-
-    @property
-    def known(self) -> npt.NDArray[np.float64]:
-        """The numbers that are not missing."""
-        assert self.numbers is not None
-        return self.numbers[self.codes >= 0]
-
-
-def column_of(name: str, cells: npt.NDArray) -> Column:
-    """Return a column from its cells: float64 with NaN for missing, or objects with None for missing."""
-    if cells.dtype != object:
-        codes = np.full(len(cells), -1, dtype=np.int64)
-        known = np.isfinite(cells)
-        levels, codes[known] = np.unique(cells[known], return_inverse=True)
-        return Column(name, codes, len(levels), cells)
-    place = {text: j for j, text in enumerate(sorted({cell for cell in cells if cell is not None}, key=_natural))}
-    codes = np.array([-1 if cell is None else place[cell] for cell in cells], dtype=np.int64)
-    return Column(name, codes, len(place), None)
-
-
-def _natural(text: str) -> tuple[list[tuple[int, int | str]], str]:
-    """Return a key that sorts texts by words and by the values of the numbers in them."""
-    parts = _DIGITS.split(text[:MAX_KEY])
-    return [(0, int(part)) if j % 2 else (1, part) for j, part in enumerate(parts)], text
+MAX_CHARACTERS = 2_000
+"""Characters of a text in which words are looked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +37,12 @@ class Sample:
     ----------
     columns : tuple of Column
         Every column but the target. Of a wide sparse block, only the columns that go with the target most.
+    words : tuple of Column
+        Whether a text has a word, for the words that go with the target most.
     features : frozenset of str
         The names of the columns that are used to predict.
     n_columns : int
-        Number of columns that `columns` was taken from.
+        Number of columns and words that these were taken from.
     target : ndarray of shape (n,)
         Class number, or number, of each row.
     table : Table
@@ -97,6 +50,7 @@ class Sample:
     """
 
     columns: tuple[Column, ...]
+    words: tuple[Column, ...]
     features: frozenset[str]
     n_columns: int
     target: npt.NDArray
@@ -107,6 +61,10 @@ class Sample:
         """Number of rows."""
         return len(self.target)
 
+    def cells(self, column: Column) -> npt.NDArray[Any]:
+        """Return the cells of a column as they are in the table."""
+        return self.table[column.name] if column.numbers is None else column.numbers
+
     @property
     def used(self) -> list[Column]:
         """The columns that are used to predict."""
@@ -114,7 +72,12 @@ class Sample:
 
 
 def sample_of(
-    known: Table, truth: Truth, features: Sequence[str], equal: npt.NDArray[np.int64], seed: int = 0
+    known: Table,
+    truth: Truth,
+    features: Sequence[str],
+    equal: npt.NDArray[np.int64],
+    kinds: Mapping[str, Kind],
+    seed: int = 0,
 ) -> Sample:
     """Return the distinct rows of a table, or a random sample of them if there are many.
 
@@ -128,6 +91,8 @@ def sample_of(
         The named columns that are used to predict.
     equal : ndarray of int64
         The set of equal rows that each row is in. One row of a set and target is drawn.
+    kinds : mapping
+        What columns hold that hold neither numbers nor plain categories.
     """
     _, targets = np.unique(truth.values, return_inverse=True)
     _, first = np.unique(equal * (int(targets.max()) + 1) + targets, return_index=True)
@@ -136,23 +101,39 @@ def sample_of(
     n = int(np.clip(MAX_CELLS // max(1, width), MIN_ROWS, MAX_ROWS))
     if len(rows) > n:
         rows = np.sort(np.random.default_rng(seed).choice(rows, n, replace=False))
-    drawn, target = known.take(rows), truth.values[rows]
-    n_columns = len(known.names) - 1 + (0 if known.sparse is None else known.sparse.shape[1])
-    if drawn.sparse is not None:
-        positions = _telling(drawn.sparse, target, isinstance(truth, Labels))
-        block = Table(tuple(map(str, positions)), tuple(drawn.sparse[:, positions].toarray().T))
-        features = (*features, *block.names)
-        drawn = Table((*drawn.names, *block.names), (*drawn.columns, *block.columns), origin=drawn.origin)
+    drawn, target, are_classes = known.take(rows), truth.values[rows], isinstance(truth, Labels)
     names = [name for name in drawn.names if name != truth.target]
-    columns = tuple(column_of(name, drawn[name]) for name in names)
-    return Sample(columns, frozenset(features), n_columns, target, drawn)
+    columns = [column_of(name, drawn[name], kinds.get(name)) for name in names]
+    n_columns, used = len(columns), set(features)
+    if drawn.sparse is not None:
+        for j in _telling(drawn.sparse, target, are_classes, MAX_BLOCK_COLUMNS):
+            columns.append(number_column(str(j), drawn.sparse[:, [j]].toarray().ravel(), "feature"))
+            used.add(str(j))
+        n_columns += drawn.sparse.shape[1]
+    words: list[Column] = []
+    for name in [column.name for column in columns if column.kind == "text" and column.name in used]:
+        vocabulary, present = _words(drawn[name])
+        for j in _telling(present, target, are_classes, MAX_WORDS):
+            words.append(number_column(vocabulary[j], present[:, [j]].toarray().ravel(), "word", name))
+        n_columns += len(vocabulary)
+    return Sample(tuple(columns), tuple(words), frozenset(used), n_columns, target, drawn)
 
 
-def _telling(block: sp.csr_array, target: npt.NDArray, are_classes: bool) -> npt.NDArray[np.int64]:
-    """Return the columns of a sparse block whose zeros go with the target most, at most `MAX_BLOCK_COLUMNS` of them."""
+def _words(texts: npt.NDArray[Any]) -> tuple[list[str], sp.csr_array]:
+    """Return the words of texts, and whether each text has each word, as 0 and 1."""
+    counter = CountVectorizer(token_pattern=WORD, binary=True, dtype=np.float64)
+    try:
+        present = counter.fit_transform(["" if text is None else text[:MAX_CHARACTERS] for text in texts])
+    except ValueError:  # no text has a word
+        return [], sp.csr_array((len(texts), 0))
+    return list(counter.get_feature_names_out()), sp.csr_array(present)
+
+
+def _telling(block: sp.csr_array, target: npt.NDArray, are_classes: bool, most: int) -> npt.NDArray[np.int64]:
+    """Return the columns of a sparse block whose zeros go with the target most, at most so many of them."""
     n = block.shape[0]
     occurring = np.unique(block.indices[block.data != 0])
-    if len(occurring) <= MAX_BLOCK_COLUMNS:
+    if len(occurring) <= most:
         return occurring
     present = sp.csr_array((np.ones(block.nnz), block.indices, block.indptr), block.shape)
     if are_classes:
@@ -163,4 +144,4 @@ def _telling(block: sp.csr_array, target: npt.NDArray, are_classes: bool) -> npt
         share = present.sum(axis=0) / n
         centred = rankdata(target) - (n + 1) / 2
         goodness = np.abs(centred @ present) / np.sqrt(np.maximum(share * (1 - share), 1 / n))
-    return np.sort(np.argsort(-goodness, kind="stable")[:MAX_BLOCK_COLUMNS])
+    return np.sort(np.argsort(-goodness, kind="stable")[:most])

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.data import listing
+from mercer.study.examination.columns import Column
 from mercer.study.examination.finding import Finding, Kind, Weight
-from mercer.study.examination.rows import Column
 from mercer.study.examination.skewness import skewness_on_log_scale
 from mercer.tables import cell_text
+
+SIZES = ("numbers", "feature")
+"""Kinds of columns whose numbers are sizes."""
 
 FAR = 10.0
 """A cell is far outside if it is this many times the width of the middle 98% away from them."""
@@ -74,7 +77,7 @@ def _mostly_missing(columns: list[Column]) -> list[Finding]:
 def _skewed(columns: list[Column]) -> list[Finding]:
     found = {}
     for column in columns:
-        if column.numbers is not None and column.n_levels >= 2:
+        if column.kind in SIZES and column.n_levels >= 2:
             skew = skewness_on_log_scale(column.known)
             if skew is not None:
                 found[column.name] = skew
@@ -99,7 +102,7 @@ def _skewed(columns: list[Column]) -> list[Finding]:
 def _outlying(columns: list[Column]) -> list[Finding]:
     found = []
     for column in columns:
-        if column.numbers is None or column.n_levels < 10:
+        if column.kind not in SIZES or column.n_levels < 10:
             continue
         low, high = np.quantile(column.known, [0.01, 0.99])
         farthest = column.known[np.argmax(np.maximum(low - column.known, column.known - high))]
@@ -143,7 +146,7 @@ def _identifying(columns: list[Column]) -> list[Finding]:
 
 def _nearly_identifies(column: Column) -> bool:
     n_known = int(np.count_nonzero(column.codes >= 0))
-    if n_known < MIN_IDENTIFYING:
+    if n_known < MIN_IDENTIFYING or column.kind in ("text", "dates", "feature"):
         return False
     if column.numbers is None:
         return column.n_levels > IDENTIFYING * n_known

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
+
 import numpy as np
 from markupsafe import Markup
 
@@ -46,9 +48,16 @@ def caption(histogram: Histogram) -> str:
     """The range of numbers, or the number of texts and the most frequent one."""
     missing = f"; {histogram.n_missing:,} missing" if histogram.n_missing else ""
     if histogram.low is not None and histogram.high is not None:
-        return f"{quantity(histogram.low)} to {quantity(histogram.high)}{missing}"
+        shown = _day if histogram.kind == "dates" else quantity
+        ends = f"{shown(histogram.low)} to {shown(histogram.high)}"
+        return f"texts of {ends} words{missing}" if histogram.kind == "text" else f"{ends}{missing}"
     if not histogram.levels:
         return f"no value{missing}"
     if histogram.n_levels == 1:
         return f"“{histogram.levels[0]}” only{missing}"
     return f"{histogram.n_levels:,} values, mostly “{histogram.levels[0]}”{missing}"
+
+
+def _day(days: float) -> str:
+    """A date, from days since 1970."""
+    return str(date(1970, 1, 1) + timedelta(days=int(days // 1)))
