@@ -109,7 +109,7 @@ def infeasible_nu(truth: Truth, nu: float | None = None) -> list[Finding]:
             (),
             f"A nu-machine needs nu of at most {math.floor(1e4 * largest) / 1e4:g} here, twice the share of the "
             f"smaller class in the most unequal pair; {'the default ' if nu is None else ''}{wanted:g} is infeasible.",
-            "Lower nu, or weight the classes: with class_weight='balanced' every nu up to 1 is feasible.",
+            "Lower nu, or weight the classes: with --class-weight balanced every nu up to 1 is feasible.",
             {"largest_nu": largest, "nu": wanted},
         )
     ]
