@@ -254,7 +254,9 @@ def test_words_are_missing_among_numbers_and_dates_only(tmp_path):
     notes = " ".join(map(str, table.reading.notes))
     assert "'NA', 'Na', 'null', ... in column 'x' is read as missing" in notes
     assert "'NA', 'Na', 'null', ... in column 'ion' is read as text; na=['NA'] makes such cells missing" in notes
+    assert "'#N/A', '#DIV/0!', '?' in column 'ion' is read as missing" in notes
     named = read_table(path, na=["NA", "3"])
+    assert "'Na', 'null', 'None', ... in column 'x' is read as missing" in " ".join(noted(named))
     assert named["ion"].tolist() == ["Cl"] * 3 + [None] + words[1:8] + [None] * 3
     assert np.isnan(named["x"][2])
 

@@ -81,20 +81,21 @@ class _Column:
     """The cells of a column: without blanks around them, and without those that are missing in every column."""
 
     def __init__(self, name: str, cells: pa.ChunkedArray, is_text: bool, is_numbers: bool, na: frozenset[str]) -> None:
-        self.name, self.is_text, self.is_numbers = name, is_text, is_numbers
+        self.name, self.is_text, self.is_numbers, self.na = name, is_text, is_numbers, na
         self.rewritten: str | None = None
         self.missing_words: list[str] = []
+        self.keeps_words = False  # whether missing words would be text if the column were asked for as text
         self.words_as_text: list[str] = []
         self.trimmed = self.known = self.rest = pc.utf8_trim_whitespace(cells)
         self.plain = None if is_text else _plain_numbers(self.trimmed)
         self.has_words = self.plain is None or bool(na) or bool(np.isnan(self.plain).any())
         if self.has_words:
-            self._split_words(na)
+            self._split_words()
 
-    def _split_words(self, na: frozenset[str]) -> None:
+    def _split_words(self) -> None:
         """Tell cells that are missing everywhere, words that are missing among numbers, and the rest."""
         nothing = pa.scalar(None, pa.string())
-        self.always = pc.is_in(self.trimmed, value_set=pa.array(sorted(ALWAYS | na)))
+        self.always = pc.is_in(self.trimmed, value_set=pa.array(sorted(ALWAYS | self.na)))
         self.known = pc.if_else(self.always, nothing, self.trimmed)
         self.ambiguous = pc.is_in(pc.utf8_lower(self.known), value_set=pa.array(sorted(AMONG_NUMBERS)))
         self.rest = pc.if_else(self.ambiguous, nothing, self.known)
@@ -186,15 +187,17 @@ class _Column:
         others = self.rest.drop_null()
         dates = len(others) and pc.all(pc.match_substring_regex(others, DATE)).as_py()
         are_missing = bool(dates) or self.is_numbers or not (len(others) or self.is_text)
-        self._count_words(are_missing=are_missing)
+        self._count_words(are_missing=are_missing, keeps_words=not dates)
         return (self.rest if are_missing else self.known).to_numpy(zero_copy_only=False).astype(object)
 
-    def _count_words(self, *, are_missing: bool) -> None:
+    def _count_words(self, *, are_missing: bool, keeps_words: bool = True) -> None:
         """Record which words of the column count as missing, and which are text although they may mean it."""
         if not self.has_words:
             return
         words = pc.or_(self.ambiguous, self.always) if are_missing else self.always
-        self.missing_words = [cell for cell in pc.unique(self.trimmed.filter(words)).to_pylist() if cell]
+        held = pc.unique(self.trimmed.filter(words)).to_pylist()
+        self.missing_words = [cell for cell in held if cell and cell not in self.na]
+        self.keeps_words = keeps_words and _first(self.ambiguous) is not None
         if not are_missing and not self.is_text:
             self.words_as_text = pc.unique(self.known.filter(self.ambiguous)).to_pylist()
 
@@ -269,9 +272,11 @@ def _notes(columns: Sequence[_Column]) -> Iterator[Note]:
     """Yield a note for each kind of guess about the cells."""
     keep = "text_columns={{{column!r}}} keeps the text"
     yield from _of_columns(columns, lambda one: one.rewritten, keep)
-    yield from _of_columns(
-        columns, lambda one: one.missing_words and f"{_listed(one.missing_words)} {{}} missing", keep
-    )
+    for keeps_words, remedy in ((True, keep), (False, "write another word if it is text")):
+        of_kind = [column for column in columns if column.keeps_words is keeps_words]
+        yield from _of_columns(
+            of_kind, lambda one: one.missing_words and f"{_listed(one.missing_words)} {{}} missing", remedy
+        )
     yield from _of_columns(
         columns,
         lambda one: one.words_as_text and f"{_listed(one.words_as_text)} {{}} text",

@@ -99,7 +99,8 @@ class DelimitedText:
                         return TableError(
                             f"{path} has {_cells(len(header))} in line {first} and {_cells(len(row))} in line "
                             f"{self.n_skipped + reader.line_num}",
-                            f"line {first} looks like a title or a comment: the first line must hold the column names",
+                            f"line {first} looks like a title or a comment: the first line must hold the column names; "
+                            "or name the separator with sep=",
                         )
                     if row[-1].count("\n") > 1 and next(reader, None) is None:
                         break

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 @click.command("doctor")
 @click.argument("table", metavar="[TABLE]", required=False)
-@reading_options
 @target_option
 @task_option
 @column_options
+@reading_options
 @click.option("--gamma", type=positive, help="Gamma of a Gaussian kernel to examine  [default: scale]")
 @click.option("--nu", type=Number(0, 1, min_open=True), help="Nu of a nu-machine to examine  [default: 0.5]")
 def doctor_command(table: str | None, target: str | None, **options: Any) -> None:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 @click.command("fit")
 @table_argument
-@reading_options
 @target_option
 @click.option("--out", metavar="MODEL", required=True, help="Model file to write.")
 @click.option(
@@ -112,6 +111,7 @@ if TYPE_CHECKING:
 @click.option("--tol-gap", type=positive, help="Largest relative duality gap  [default: whatever --tol leaves]")
 @task_option
 @column_options
+@reading_options
 @seconds_option
 def fit_command(
     table: str,

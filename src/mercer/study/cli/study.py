@@ -36,7 +36,6 @@ _NUMBER_SCORES = ("r2", "mae", "rmse")
 
 @click.command("study")
 @table_argument
-@reading_options
 @target_option
 @click.option("--out", metavar="DIR", help="Folder for report and model  [default: TABLE's name with -study]")
 @click.option(
@@ -44,6 +43,7 @@ _NUMBER_SCORES = ("r2", "mae", "rmse")
 )
 @task_option
 @column_options
+@reading_options
 @groups_option
 @time_option
 @copies_option
