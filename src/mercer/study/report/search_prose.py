@@ -18,12 +18,8 @@ _HOW = {Status.MAX_ITER: "took too long", Status.STALLED: "could not be improved
 
 def candidates(found: SearchResult) -> str:
     """How many candidates were judged: 36 candidates, or 20 of 36 candidates."""
-    judged = len(found.cells)
-    return f"{judged:,} of {count(found.n_planned, 'candidate')}" if judged < found.n_planned else f"{_all(found)}"
-
-
-def _all(found: SearchResult) -> str:
-    return count(found.n_planned, "candidate")
+    judged, of_all = len(found.cells), count(found.n_planned, "candidate")
+    return f"{judged:,} of {of_all}" if judged < found.n_planned else of_all
 
 
 def rounds(found: SearchResult) -> str:
@@ -56,7 +52,7 @@ def ended_early(found: SearchResult) -> str:
     why = {"interrupted": "interrupted", "time limit": "ended by its time limit"}[found.stopped]
     after = f"after {candidates(found)}"
     if len(found.cells) == found.n_planned:
-        after = f"after all {_all(found)} had been judged, but before the best ones were judged on all rows"
+        after = f"after all {candidates(found)} had been judged, but before the best ones were judged on all rows"
     return f"The search was {why} {after}; a full one may find a better machine."
 
 
