@@ -13,15 +13,15 @@ from generated import three_classes
 from mercer.model_selection.splits import stratified_folds
 from mercer.solvers import Interruption
 from mercer.study.candidates import KERNELS, Candidate, Cell, KernelChoice
-from mercer.study.classification import ToClassify
+from mercer.study.classification import ToClassify, choose_majority
 from mercer.study.cli.progress import ConsoleProgress
-from mercer.study.contenders import Fold, encoded_folds
+from mercer.study.contenders import Fold, encoded_folds, thinned
 from mercer.study.plan import SearchPlan, plan_search
 from mercer.study.protocol import study
 from mercer.study.refinement import neighbours
 from mercer.study.regression import ToEstimate
-from mercer.study.report import search_prose
-from mercer.study.rounds import n_kept, round_sizes, rows_in_time, survivors, thinned
+from mercer.study.report import prose, search_prose
+from mercer.study.rounds import clearly_worse, n_kept, round_sizes, rows_in_time, survivors
 from mercer.study.search import Round, search
 from mercer.tables.encoding import TableEncoder
 from mercer.tables.table import as_table
@@ -99,8 +99,9 @@ def test_a_stop_leaves_the_best_candidate_of_the_rounds_so_far(n_pieces):
     last = [cell for cell in found.cells if cell.n_rows == found.best.n_rows]
     assert found.best.errors == min(last, key=lambda cell: cell.rank).errors
     said = search_prose.ended_early(found)
-    of_all = "after 6 of 36 candidates;" if n_rounds == 1 else "had been judged, but before the best ones were"
-    assert of_all in said
+    how_far = ["6 of 36 candidates", "all 36 candidates had been judged, none of them on all rows"]
+    how_far += [f"all 36 candidates had been judged, {found.rounds[-1].n_judged} of "]
+    assert f"interrupted after {how_far[n_rounds - 1]}" in said
 
 
 def fold_of(truth):
@@ -142,9 +143,12 @@ def test_candidates_that_are_clearly_worse_are_dropped_and_each_kernel_stays():
     good += [cell("rbf", 100.0, (12, 11, 11, 10))]
     poor = [cell("linear", C, (40 + k, 42 - k, 39, 41 + k)) for k, C in enumerate([1.0, 10.0])]
     poor += [cell("polynomial", 1.0, (60, 61, 62, 60))]
-    assert survivors([*poor, *good], folds, 6, every_kernel=False) == good
-    assert survivors([*poor, *good], folds, 2, every_kernel=False) == good[:2]
-    assert survivors([*poor, *good], folds, 2, every_kernel=True) == [*good[:2], poor[0], poor[2]]
+    cells = [*poor, *good]
+    worse = clearly_worse(cells, folds)
+    assert worse == {one.candidate for one in poor}
+    assert survivors(cells, worse, 6, every_kernel=False) == good
+    assert survivors(cells, worse, 2, every_kernel=False) == good[:2]
+    assert survivors(cells, worse, 2, every_kernel=True) == [*good[:2], poor[0], poor[2]]
 
 
 def test_the_sizes_of_rounds():
@@ -157,7 +161,7 @@ def test_the_sizes_of_rounds():
 
 @pytest.mark.parametrize(
     ("needed", "left", "rows"),
-    [(1.0, 16.0, 4000), (1.0, 99.0, 4000), (4.0, 36.0, 3000), (4.0, 1.0, 2000), (0.0, 0.0, 4000)],
+    [(1.0, 8.01, 4000), (1.0, 99.0, 4000), (1.0, 3.0**1.5 + 1e-9, 3000), (4.0, 1.0, 2000), (0.0, 0.0, 4000)],
 )
 def test_a_round_has_fewer_rows_if_time_is_short(needed, left, rows):
     assert rows_in_time(1000, 4000, needed, left) == rows
@@ -208,7 +212,7 @@ def test_the_plan_has_a_smaller_first_round_if_the_time_is_short(monkeypatch):
     for max_seconds in (400.0, 1.0):  # one step down would be too few rows for another one
         plan = plan_search(folds, goal, max_seconds=max_seconds)
         assert (plan.sizes, plan.n_candidates) == ((75, 300), (48, 12))
-    assert plan.seconds == pytest.approx(3.0 * 3 * (48 / 16 + 12))
+    assert plan.seconds == pytest.approx(3.0 * 3 * (48 / 8 + 12))
 
 
 def test_the_plan_is_printed_before_the_search():
@@ -217,3 +221,21 @@ def test_the_plan_is_printed_before_the_search():
         study(three_classes(), "kind", n_folds=2, max_seconds=60.0, progress=progress)
     first = stream.getvalue().splitlines()[0]
     assert first.startswith("search: 36 candidates in 2 folds with 33 training rows each; about ")
+
+
+def test_rivals_of_a_large_table_are_chosen_by_a_part_of_its_rows(monkeypatch):
+    monkeypatch.setattr("mercer.study.protocol.MOST_ROWS", 20)
+    seen = []
+
+    def chosen(folds, goal):
+        seen.append([len(fold.train) for fold in folds])
+        return choose_majority(folds, goal)
+
+    monkeypatch.setattr("mercer.study.classification.choose_neighbours", chosen)
+    found = study(three_classes(), "kind", n_folds=2)
+    assert seen == [[20, 20]]
+    monkeypatch.setattr("mercer.study.report.search_prose.MOST_ROWS", 20)
+    assert (
+        "To save time, the settings of logistic regression and majority class were chosen with 20 of 33 training rows "
+        "a fold; their final fits have all rows."
+    ) in prose.cautions(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +18,11 @@ Matrix: TypeAlias = Any
 """An encoded table: ndarray or csr_array."""
 
 N_NEIGHBOURS = (1, 3, 5, 7, 11, 15, 21, 31)
+
+MOST_ROWS = 10_000
+"""Training rows of a fold by which the rivals' settings are chosen; their final fits have all rows."""
+
+_FEWEST_OF_A_CLASS = 4  # training rows; a class keeps at least this number, if it has them
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,25 @@ def encoded_folds(
         Fold(encoder.unfitted().fit(table.take(train)).transform(table), truth, train, validation)
         for train, validation in splits
     ]
+
+
+def thinned(fold: Fold, n_rows: int) -> Fold:
+    """Return the fold with about `n_rows` of its training rows. The choice is the same in every call.
+
+    The rows are spread evenly over the classes, or over the values of the target. Each class keeps at least four rows,
+    if it has them.
+    """
+    if n_rows >= len(fold.train):
+        return fold
+    rows = np.random.default_rng(0).permutation(fold.train)  # neighbouring rows of a table may be similar
+    rows = rows[np.argsort(fold.truth[rows], kind="stable")]
+    is_kept = np.zeros(len(rows), dtype=np.bool_)
+    is_kept[(2 * np.arange(n_rows) + 1) * len(rows) // (2 * n_rows)] = True
+    if np.issubdtype(fold.truth.dtype, np.integer):
+        for of_class in np.split(is_kept, np.flatnonzero(np.diff(fold.truth[rows])) + 1):
+            n_missing = min(_FEWEST_OF_A_CLASS, len(of_class)) - np.count_nonzero(of_class)
+            of_class[np.flatnonzero(~of_class)[: max(0, n_missing)]] = True  # a view of is_kept
+    return replace(fold, train=np.sort(rows[is_kept]))
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.solvers import Control, Limits, most_steps
 from mercer.study.candidates import C_GRID, KERNELS, KernelChoice
-from mercer.study.contenders import Fold
+from mercer.study.contenders import Fold, thinned
 from mercer.study.goal import Goal
 from mercer.study.report.numbers import duration
 from mercer.study.round_clock import growth
-from mercer.study.rounds import GROWTH, n_kept, round_sizes, thinned
+from mercer.study.rounds import GROWTH, n_kept, round_sizes
 
 PLAN = "plan"
 """The stage of a progress report whose note is the plan."""

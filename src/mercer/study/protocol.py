@@ -28,7 +28,7 @@ from mercer.solvers import StageProgress, fit_progress
 from mercer.study.arranged import Arranged, Arranger, Copies
 from mercer.study.candidates import KERNELS, KernelChoice, kernels_named
 from mercer.study.classification import ToClassify
-from mercer.study.contenders import Chosen, Fold, encoded_folds, fit_quietly
+from mercer.study.contenders import MOST_ROWS, Chosen, Fold, encoded_folds, fit_quietly, thinned
 from mercer.study.costs import ClassWeight, Cost
 from mercer.study.examination import Examination, examine
 from mercer.study.goal import Answer, Goal
@@ -307,7 +307,8 @@ def study(
     folds = encoded_folds(rest, truth, splits, encoder)
     plan = plan_search(folds, goal, kernels=kernels, max_seconds=max_seconds)
     tell(StageProgress(PLAN, note=str(plan)))
-    others = [choose(folds, goal) for choose in goal.rivals]
+    few = [thinned(fold, MOST_ROWS) for fold in folds]
+    others = [choose(few, goal) for choose in goal.rivals]
     clock.lap("choosing the machines to compare with")
 
     left = None if max_seconds is None else max(0.0, max_seconds - (time.perf_counter() - began))

@@ -8,15 +8,15 @@ from dataclasses import replace
 from mercer.study.candidates import STEP, Candidate
 
 
-def neighbours(best: Candidate, planned: Collection[Candidate], judged: Collection[Candidate]) -> list[Candidate]:
-    """Return the planned candidates that were not judged and differ from the best by one step of one parameter."""
+def neighbours(best: Candidate, planned: Collection[Candidate], known: Collection[Candidate]) -> list[Candidate]:
+    """Return the planned candidates that differ from the best by one step of one parameter, but for the known ones."""
     found = []
     for name in ("C", "gamma", "epsilon"):
         others = [one for one in planned if _rest(one, name) == _rest(best, name)]
         values = sorted({_value(one, name) for one in others})
         place = values.index(_value(best, name))
         near = values[max(0, place - 1) : place + 2]
-        found += [one for one in others if _value(one, name) in near and one not in judged]
+        found += [one for one in others if _value(one, name) in near and one not in known]
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mercer.solvers import CostEstimate
 from mercer.study.candidates import Candidate
+from mercer.study.rounds import COST_EXPONENT
 
 
 class RoundClock:
@@ -30,8 +31,8 @@ class RoundClock:
 
     def next_round(self, n_rows: int, later: dict[int, int]) -> None:
         """Begin a round; `later` has the numbers of candidates of further rounds, by their rows."""
-        if self.n_rows:
-            self._expected = self._mean * growth(self.n_rows, n_rows)
+        if self._estimate.n_done:
+            self._expected = self._seconds / self._estimate.n_done * growth(self.n_rows, n_rows)
         self._n_before += self._estimate.n_done
         self.n_rows, self._later, self._seconds, self._estimate = n_rows, later, 0.0, self._new_estimate()
 
@@ -48,11 +49,6 @@ class RoundClock:
         self._estimate.measured(candidate, seconds)
 
     @property
-    def _mean(self) -> float:
-        n_done = self._estimate.n_done
-        return self._seconds / n_done if n_done else self._expected
-
-    @property
     def n_done(self) -> int:
         """Pieces of work that are done."""
         return self._n_before + self._estimate.n_done
@@ -64,17 +60,16 @@ class RoundClock:
 
     def seconds_left(self, current: Candidate, spent: float) -> float:
         """Estimate the time left; the current candidate has taken `spent` seconds in this fold."""
-        estimate, mean = self._estimate, self._mean
-        left = (
-            estimate.seconds_left(current, spent)
-            if estimate.n_done
-            else max(0.0, self._expected * estimate.n_total - spent)
-        )
-        return left + sum(
-            count * self.n_folds * mean * growth(self.n_rows, size) for size, count in self._later.items()
-        )
+        estimate = self._estimate
+        if estimate.n_done:
+            each, left = self._seconds / estimate.n_done, estimate.seconds_left(current, spent)
+        else:
+            each = max(self._expected, spent)
+            left = each * estimate.n_total - spent
+        later = sum(count * growth(self.n_rows, size) for size, count in self._later.items())
+        return left + self.n_folds * each * later
 
 
 def growth(n_rows: int, larger: int) -> float:
     """Return the expected ratio of the times of a fit on `larger` rows and on `n_rows`."""
-    return (larger / n_rows) ** 2
+    return (larger / n_rows) ** COST_EXPONENT

@@ -14,11 +14,11 @@ from functools import partial
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.solvers import Control, Interruption, Limits, StageProgress, most_steps
 from mercer.study.candidates import C_GRID, KERNELS, Candidate, Cell, KernelChoice, usual_gamma
-from mercer.study.contenders import Fold
+from mercer.study.contenders import Fold, thinned
 from mercer.study.goal import FoldTraining, Goal
 from mercer.study.refinement import beyond_edges, neighbours
 from mercer.study.round_clock import RoundClock
-from mercer.study.rounds import n_kept, round_sizes, rows_in_time, survivors, thinned
+from mercer.study.rounds import clearly_worse, n_kept, round_sizes, rows_in_time, survivors
 
 _SIGN_OF_LIFE_SECONDS = 0.25
 
@@ -165,6 +165,8 @@ class _Run:
         All candidates, in the order in which they were planned.
     cells : dict of Candidate to Cell
         Each candidate as it was judged last.
+    worse : set of Candidate
+        Candidates that were clearly worse than the best one of the round before.
     extended : list of str
     rounds : list of Round
         The finished rounds, and the one that was stopped.
@@ -187,6 +189,7 @@ class _Run:
         self.usual_gammas = [usual_gamma(fold.X[fold.train]) for fold in folds]
         self.planned: dict[Candidate, None] = {}
         self.cells: dict[Candidate, Cell] = {}
+        self.worse: set[Candidate] = set()
         self.extended: list[str] = []
         self.rounds: list[Round] = []
         self.clock = RoundClock(len(folds))
@@ -209,7 +212,8 @@ class _Run:
             if self.stopped or not larger:
                 return
             most = n_kept(len(grid), place + 1)
-            kept = survivors(cells, self.folds, most, every_kernel=len(larger) > 1)
+            self.worse = clearly_worse(cells, self.folds)
+            kept = survivors(cells, self.worse, most, every_kernel=len(larger) > 1)
             candidates, n_next = [cell.candidate for cell in kept], larger[0]
             if self.ends_at is not None:
                 needed = sum(cell.seconds for cell in kept)
@@ -233,7 +237,9 @@ class _Run:
             return min(judged.values(), key=lambda cell: cell.rank).candidate
 
         def judge_neighbours() -> None:
-            while judged and not self.stopped and (near := neighbours(best(), self.planned, judged)):
+            while (
+                judged and not self.stopped and (near := neighbours(best(), self.planned, judged.keys() | self.worse))
+            ):
                 judge(near)
 
         judge(candidates)

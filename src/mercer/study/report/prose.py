@@ -235,7 +235,8 @@ def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
         notes.append(f"{seen}.")
     elif seen and not study.arranged.equal.by_chance:
         notes.append(f"{seen}, so the figures may be too good; let copies stay together (copies=together).")
-    notes += filter(None, [search_prose.ended_early(found), search_prose.unfinished(found)])
+    rivals = search_prose.rivals(found, [one.name for one in study.contenders[1:3]])
+    notes += filter(None, [search_prose.ended_early(found), search_prose.unfinished(found), rivals])
     if found.extended:
         notes.append(
             f"The best candidate lay at the end of the values planned for {' and '.join(found.extended)}, so one more "

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from mercer.certificates import Status
 from mercer.study.candidates import Cell
+from mercer.study.contenders import MOST_ROWS
 from mercer.study.report.numbers import count
 from mercer.study.search import SearchResult
 
@@ -34,7 +35,10 @@ def rounds(found: SearchResult) -> str:
     ]
     first, *others = parts
     listed = f"{first} training rows a fold" + (f", {_listed(others)}" if others else "")
-    return f"To save time, candidates were judged in rounds, and the better ones went on to more rows: {listed}."
+    said = f"To save time, candidates were judged in rounds, and the better ones went on to more rows: {listed}."
+    if found.best.n_rows == found.n_rows:
+        return said
+    return f"{said} The chosen one was judged with {found.best.n_rows:,} of {found.n_rows:,}."
 
 
 def _judged(n_judged: int, n_planned: int) -> str:
@@ -50,10 +54,21 @@ def ended_early(found: SearchResult) -> str:
     if not found.stopped:
         return ""
     why = {"interrupted": "interrupted", "time limit": "ended by its time limit"}[found.stopped]
-    after = f"after {candidates(found)}"
-    if len(found.cells) == found.n_planned:
-        after = f"after all {candidates(found)} had been judged, but before the best ones were judged on all rows"
+    after, last = f"after {candidates(found)}", found.rounds[-1]
+    if len(found.cells) == found.n_planned and len(found.rounds) > 1:
+        number = _judged(last.n_judged, last.n_planned) if last.n_rows == found.n_rows else "none"
+        after = f"after all {candidates(found)} had been judged, {number} of them on all rows"
     return f"The search was {why} {after}; a full one may find a better machine."
+
+
+def rivals(found: SearchResult, names: Sequence[str]) -> str:
+    """How many rows the settings of the other machines were chosen by; "" if by all."""
+    if found.n_rows <= MOST_ROWS:
+        return ""
+    return (
+        f"To save time, the settings of {_listed(names)} were chosen with {MOST_ROWS:,} of {found.n_rows:,} training "
+        "rows a fold; their final fits have all rows."
+    )
 
 
 def unfinished(found: SearchResult) -> str:
