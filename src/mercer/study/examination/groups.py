@@ -35,7 +35,7 @@ MIN_SHARE = 0.2
 
 _MEMBER = re.compile(
     r"(patient|subject|participant|person|user|customer|client|household|family|donor|animal|speaker|student|player|"
-    r"session|device)s?[ _.-]?(id|key|nr|no|num|number|name|code|#)?",
+    r"session|device)[ _.-]?(id|key|nr|no|num|number|name|code|#)?",
     re.IGNORECASE,
 )
 
