@@ -477,6 +477,10 @@ def test_the_doctor_examines_a_table(mercer, table, tmp_path):
     assert "doubt" not in out
     assert "0.99 is infeasible" in " ".join(out.split())
     assert mercer("doctor", "--target", "outcome")[0] == 2
+    status, out, err = mercer("doctor", "patients.csv")
+    assert status == 0
+    assert "without --target COLUMN only the columns are examined" in err
+    assert "Column 'unit' has the same value in every row" in out
 
 
 @pytest.mark.full

@@ -80,6 +80,16 @@ def test_a_column_that_alone_predicts_the_class_is_found(disguise, n_classes):
     assert "--drop leak" in finding.remedy
 
 
+def test_missing_cells_that_tell_one_of_several_classes_are_found():
+    frame = classes(plain(classes=3))
+    frame["died"] = np.where(frame["y"] == "no", np.arange(N), np.nan)
+    (finding,) = examined(frame).with_weight(Weight.DOUBT)
+    assert (finding.kind, finding.columns) == (Kind.MISSING_PREDICTS, ("died",))
+    assert finding.sentence.startswith("Column 'died' alone tells one class from the others in 100% of the rows")
+    frame["died"] = frame["died"].sample(frac=1, random_state=0).to_numpy()
+    assert kinds(examined(frame), Weight.DOUBT) == set()
+
+
 LEAKS_OF_NUMBERS = {
     "copy": lambda y, rng: (y, Kind.COPY),
     "other unit": lambda y, rng: ((1.1 * y).round(3), Kind.PREDICTS_ALONE),
@@ -112,6 +122,13 @@ def test_a_target_that_is_computed_from_columns_is_found():
     assert "+2·'registered' +1·'casual'" in finding.sentence
     noisy = frame.assign(y=frame["y"] + 0.1 * rng.normal(size=N))
     assert kinds(examined(noisy), Weight.DOUBT) == set()
+
+
+@pytest.mark.parametrize("make", [classes, numbers])
+def test_a_copy_of_the_target_is_found_in_a_small_table(make):
+    frame = make(plain(8)).assign(leak=lambda one: one["y"])
+    (finding,) = examined(frame, task="classification" if make is classes else "regression").with_weight(Weight.DOUBT)
+    assert (finding.kind, finding.columns) == (Kind.COPY, ("leak",))
 
 
 def test_a_text_with_one_number_each_is_found():

@@ -10,7 +10,7 @@ import click
 
 from mercer.study.cli.files import read
 from mercer.study.cli.imports import ended_by_ctrl_c
-from mercer.study.cli.messages import in_options, printable
+from mercer.study.cli.messages import in_options, printable, say
 from mercer.study.cli.options import (
     Number,
     column_options,
@@ -62,8 +62,12 @@ def _examine(
         from mercer.tables import read_target
 
     rows = read(path, reading, text=(*columns["categorical"], *columns["text"]))
-    truth = read_target(rows, target_of(rows, target), task)
-    say_reading(truth)
+    truth = None
+    if target is None and rows.sparse is None:
+        say("note", "without --target COLUMN only the columns are examined, not what predicts the target")
+    else:
+        truth = read_target(rows, target_of(rows, target), task)
+        say_reading(truth)
     found = diagnose(rows, truth, gamma=gamma or "scale", nu=nu, **columns)
     for finding in found:
         click.echo(_in_lines(finding))

@@ -25,8 +25,8 @@ MAX_CHANCE = 1e-3
 """Largest bound of the probability that a rule is as good by chance, over all columns of the table."""
 
 
-Basis: TypeAlias = Literal["levels", "intervals", "missing", "rising", "falling", "near"]
-"""What a rule is made of: see the module."""
+Basis: TypeAlias = Literal["levels", "intervals", "missing", "missing of one", "rising", "falling", "near"]
+"""What a rule is made of: see the module. "missing of one" tells one of several classes from all others."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Rule:
 
     Attributes
     ----------
-    how : {"levels", "intervals", "missing", "rising", "falling", "near"}
+    how : {"levels", "intervals", "missing", "missing of one", "rising", "falling", "near"}
     error : float
         Its error divided by the error of the best constant prediction: wrong rows for classes, squared deviations of
         ranks for numbers. 0 is perfect, 1 is useless.
@@ -75,7 +75,24 @@ def class_rules(column: Column, target: npt.NDArray[np.int64], n_columns: int) -
             MAX_CHANCE
         ):
             found.append(Rule(how, errors / constant, 1 - errors / n))
-    return sorted(found, key=lambda rule: rule.error)
+    return sorted([*found, *_missing_of_one(column, target, n_columns)], key=lambda rule: rule.error)
+
+
+def _missing_of_one(column: Column, target: npt.NDArray[np.int64], n_columns: int) -> list[Rule]:
+    """Return the rule by which missing cells tell one of several classes from the others."""
+    counts = np.bincount(target)
+    missing = np.bincount(target[column.missing], minlength=len(counts))
+    n, present = len(target), np.flatnonzero(counts)
+    if not 0 < missing.sum() < n or len(present) < 3:
+        return []
+    wrong = missing.sum() - missing + counts - missing  # rows that differ from "missing if and only if this class"
+    wrong, constant = np.minimum(wrong, n - wrong)[present], np.minimum(counts, n - counts)[present]
+    best = int(np.argmin(wrong / constant))
+    errors, sides = int(wrong[best]), np.array([counts[present[best]], n - counts[present[best]]])
+    log_labellings = math.log(2 * len(present) * n_columns)
+    if errors >= constant[best] or _log_chance(sides, errors, log_labellings) > math.log(MAX_CHANCE):
+        return []
+    return [Rule("missing of one", errors / int(constant[best]), 1 - errors / n)]
 
 
 _IMPOSSIBLE = (2**62, 0.0)  # errors and labellings of a rule that the column does not allow

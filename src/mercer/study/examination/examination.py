@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from mercer.model_selection import equal_rows
 from mercer.study.examination.columns import Column, column_of
@@ -19,7 +20,7 @@ from mercer.study.examination.leaks import leaks
 from mercer.study.examination.rows import Sample, sample_of
 from mercer.study.examination.shapes import examine_shapes
 from mercer.study.examination.targets import examine_target
-from mercer.tables import Kind, Labels, Table, Truth
+from mercer.tables import Kind, Labels, Quantities, Table, Truth
 
 MAX_HISTOGRAMS = 60
 
@@ -58,20 +59,20 @@ class Examination:
 
 def examine(
     table: Table,
-    truth: Truth,
+    truth: Truth | None,
     features: Sequence[str],
     *,
     kinds: Mapping[str, Kind] | None = None,
     grouped: bool = False,
 ) -> Examination:
-    """Examine the rows of a table whose target is known.
+    """Examine the rows of a table whose target is known, or all rows if there is no target.
 
     Costs one sort of each column of at most 20,000 rows, and one pass over all cells to find equal rows.
 
     Parameters
     ----------
     table : Table
-    truth : Labels or Quantities
+    truth : Labels, Quantities or None
         The target in the rows to examine; no other row is looked at.
     features : sequence of str
         The columns that are used to predict.
@@ -80,21 +81,17 @@ def examine(
     grouped : bool, default=False
         Whether it was said which rows belong together, so that no more groups are looked for.
     """
-    known = table.take(truth.rows)
+    known = table if truth is None else table.take(truth.rows)
     equal = equal_rows(known.select(features)).groups
     sample = sample_of(known, truth, features, equal, kinds or {})
-    alone = leaks(sample, truth)
     findings = [
         *([] if grouped else groups(sample)),
-        *alone,
-        *([] if isinstance(truth, Labels) or Weight.DOUBT in {one.weight for one in alone} else formulas(sample)),
-        *contradictions(equal, truth),
-        *examine_target(truth),
+        *([] if truth is None else _about_target(sample, truth, equal)),
         *examine_shapes(sample.used),
         *correlations(sample.used),
     ]
     return Examination(
-        n_rows=len(truth.rows),
+        n_rows=known.n_rows,
         n_examined=sample.n_rows,
         findings=ranked(findings),
         histograms=_histograms(sample, truth),
@@ -103,15 +100,22 @@ def examine(
     )
 
 
+def _about_target(sample: Sample, truth: Truth, equal: npt.NDArray[np.int64]) -> list[Finding]:
+    alone = leaks(sample, truth)
+    if not isinstance(truth, Labels) and Weight.DOUBT not in {finding.weight for finding in alone}:
+        alone += formulas(sample)
+    return [*alone, *contradictions(equal, truth), *examine_target(truth)]
+
+
 def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return the findings with the most important first."""
     return tuple(sorted(findings, key=lambda finding: list(Weight).index(finding.weight)))
 
 
-def _histograms(sample: Sample, truth: Truth) -> tuple[Histogram, ...]:
+def _histograms(sample: Sample, truth: Truth | None) -> tuple[Histogram, ...]:
     columns, codes, n_groups = sample.used[:MAX_HISTOGRAMS], np.zeros(sample.n_rows, dtype=np.int64), 1
-    if not isinstance(truth, Labels):
+    if isinstance(truth, Quantities):
         columns = [column_of(truth.target, sample.target), *columns]
-    elif len(truth.names) <= MAX_GROUPS:
+    elif isinstance(truth, Labels) and len(truth.names) <= MAX_GROUPS:
         codes, n_groups = sample.target, len(truth.names)
     return tuple(histogram(column, sample.cells(column), codes, n_groups) for column in columns)

@@ -20,7 +20,13 @@ MOSTLY = 0.1
 MISSING_ALONE = 0.1
 """The same for the pattern of missing cells, which hardly ever predicts a target unless it was made by it."""
 
+BY_MISSING = ("missing", "missing of one")
+"""Rules that go by which cells are missing."""
+
 EXACT = 1e-9  # error up to which a rule has no exception but for rounding
+
+MIN_COPIED = 5
+"""Fewest rows in which a column is called a copy of the target."""
 
 MANY_LEVELS = 10
 """Different values from which a column that predicts the target may rather name groups of rows, such as patients."""
@@ -39,7 +45,7 @@ def leaks(sample: Sample, truth: Truth) -> list[Finding]:
     for column in (*sample.columns, *sample.words):
         best = _best(_rules(column, sample, truth))
         if best is not None and best.error <= MOSTLY:
-            (alone if best.how == "missing" or best.error <= ALONE else mostly).append((column, best))
+            (alone if best.how in BY_MISSING or best.error <= ALONE else mostly).append((column, best))
     alone.sort(key=lambda one: one[1].error)
     used = [one for one in alone if one[0].source in sample.features]
     unused = [one for one in alone if one[0].source not in sample.features]
@@ -53,21 +59,27 @@ def leaks(sample: Sample, truth: Truth) -> list[Finding]:
 
 def _rules(column: Column, sample: Sample, truth: Truth) -> list[Rule]:
     if isinstance(truth, Labels):
-        return class_rules(column, sample.target, sample.n_columns)
-    return number_rules(column, sample.target)
+        found = class_rules(column, sample.target, sample.n_columns)
+    else:
+        found = number_rules(column, sample.target)
+    if not found and sample.n_rows >= MIN_COPIED and _is_copy(column, sample, truth):  # in a small table
+        found = [Rule("levels", 0.0, 1.0)]
+    return found
 
 
 def _best(rules: list[Rule]) -> Rule | None:
     """Return the rule to report: the best one, unless the pattern of missing cells is the stronger sign of a leak."""
-    missing = [rule for rule in rules if rule.how == "missing" and rule.error <= MISSING_ALONE]
-    if missing and rules[0].error > ALONE:
+    missing = [rule for rule in rules if rule.how in BY_MISSING and rule.error <= MISSING_ALONE]
+    others = [rule for rule in rules if rule.how != "missing of one"]  # whose error is not that of the whole target
+    if missing and (not others or others[0].error > ALONE):
         return missing[0]
-    return rules[0] if rules else None
+    return others[0] if others else None
 
 
 _HOW = {
     "intervals": "each class has a range of its own",
     "missing": "its cells are missing in rows of one class and present in the others",
+    "missing of one": "its cells are missing in rows of this class and present in the others, or the other way round",
     "rising": "it rises with the target from row to row",
     "falling": "it falls from row to row as the target rises",
     "near": "rows with close values have close targets",
@@ -100,8 +112,9 @@ def _alone(column: Column, rule: Rule, sample: Sample, truth: Truth) -> Finding:
     if _is_copy(column, sample, truth):
         sentence = f"Column {column.name!r} is a copy of the target {truth.target!r}."
         return Finding(Kind.COPY, Weight.DOUBT, (column.name,), sentence, remedy, numbers)
-    kind = Kind.MISSING_PREDICTS if rule.how == "missing" else Kind.PREDICTS_ALONE
-    sentence = f"{column.subject} alone predicts the target {_rate(rule, truth)}: {_how(column, rule, truth)}."
+    kind = Kind.MISSING_PREDICTS if rule.how in BY_MISSING else Kind.PREDICTS_ALONE
+    what = "tells one class from the others" if rule.how == "missing of one" else "predicts the target"
+    sentence = f"{column.subject} alone {what} {_rate(rule, truth)}: {_how(column, rule, truth)}."
     return Finding(kind, Weight.DOUBT, (column.name,), sentence, remedy, numbers)
 
 

@@ -6,13 +6,27 @@ from collections.abc import Collection
 
 from mercer.model_selection import check_class_counts, check_row_count
 from mercer.study.examination.finding import Finding, Kind, Weight, option
-from mercer.tables import ColumnChoice, ColumnOptions, Labels, Table, TableError, Truth, choose_columns
+from mercer.tables import (
+    ColumnOptions,
+    Labels,
+    Table,
+    TableChoice,
+    TableError,
+    Truth,
+    choose_columns,
+    choose_without_target,
+)
 
 
-def choose_or_refuse(table: Table, truth: Truth, options: ColumnOptions) -> tuple[ColumnChoice | None, list[Finding]]:
+def choose_or_refuse(
+    table: Table, truth: Truth | None, options: ColumnOptions
+) -> tuple[TableChoice | None, list[Finding]]:
     """Return the choice of columns, and what was assumed for it; or None, and the refusal. See `choose_columns`."""
     try:
-        choice = choose_columns(table, truth, **vars(options))
+        if truth is None:
+            choice = choose_without_target(table, **vars(options))
+        else:
+            choice = choose_columns(table, truth, **vars(options))
     except TableError as error:
         return None, [_refusal("mercer study and mercer fit refuse", error)]
     return choice, [*_assumptions(choice), *_left_out(choice, asked=set(options.drop))]
@@ -31,13 +45,13 @@ def too_few_rows(table: Table, truth: Truth, test_size: float, n_folds: int) -> 
     return []
 
 
-def _assumptions(choice: ColumnChoice) -> list[Finding]:
+def _assumptions(choice: TableChoice) -> list[Finding]:
     return [
         Finding(Kind.ASSUMED, Weight.REMARK, (), f"{note.text}.", f"Otherwise: {note.remedy}.") for note in choice.notes
     ]
 
 
-def _left_out(choice: ColumnChoice, asked: Collection[str]) -> list[Finding]:
+def _left_out(choice: TableChoice, asked: Collection[str]) -> list[Finding]:
     return [
         Finding(
             Kind.ASSUMED,

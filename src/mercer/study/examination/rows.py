@@ -73,7 +73,7 @@ class Sample:
 
 def sample_of(
     known: Table,
-    truth: Truth,
+    truth: Truth | None,
     features: Sequence[str],
     equal: npt.NDArray[np.int64],
     kinds: Mapping[str, Kind],
@@ -85,8 +85,8 @@ def sample_of(
     ----------
     known : Table
         The rows whose target is known.
-    truth : Labels or Quantities
-        Their targets.
+    truth : Labels, Quantities or None
+        Their targets; all targets are 0 if there are none.
     features : sequence of str
         The named columns that are used to predict.
     equal : ndarray of int64
@@ -94,15 +94,16 @@ def sample_of(
     kinds : mapping
         What columns hold that hold neither numbers nor plain categories.
     """
-    _, targets = np.unique(truth.values, return_inverse=True)
+    values = np.zeros(known.n_rows) if truth is None else truth.values
+    _, targets = np.unique(values, return_inverse=True)
     _, first = np.unique(equal * (int(targets.max()) + 1) + targets, return_index=True)
     rows = np.sort(first)
     width = len(known.names) + (0 if known.sparse is None else known.sparse.nnz // max(1, known.n_rows))
     n = int(np.clip(MAX_CELLS // max(1, width), MIN_ROWS, MAX_ROWS))
     if len(rows) > n:
         rows = np.sort(np.random.default_rng(seed).choice(rows, n, replace=False))
-    drawn, target, are_classes = known.take(rows), truth.values[rows], isinstance(truth, Labels)
-    names = [name for name in drawn.names if name != truth.target]
+    drawn, target, are_classes = known.take(rows), values[rows], isinstance(truth, Labels)
+    names = [name for name in drawn.names if truth is None or name != truth.target]
     columns = [column_of(name, drawn[name], kinds.get(name)) for name in names]
     n_columns, used = len(columns), set(features)
     if drawn.sparse is not None:
