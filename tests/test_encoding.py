@@ -395,6 +395,14 @@ def test_text_that_looks_like_numbers_causes_a_warning(cells):
     taken_in(table, "y", drop=["p"])
 
 
+def test_numbers_that_a_frame_holds_as_text_cause_a_warning():
+    table = table_of(p=text(*(str(k / 4) for k in range(60))), x=np.sin(np.arange(60.0)), y=text(*"ab" * 30))
+    with pytest.warns(
+        TableWarning, match="column 'p' is read as text, although 60 of its 60 .*; convert them to numbers"
+    ):
+        taken_in(table, "y")
+
+
 @pytest.mark.parametrize("cells", [["18-25", "26-40"], ["3rd", "1st"], ["1-2-10", "1-3-11"], ["A1", "B2"]])
 def test_text_that_is_no_number_stays_text(cells):
     column_choice = taken_in(table_of(p=text(*cells * 10), y=text(*"aabb" * 5)), "y")  # a warning would be an error

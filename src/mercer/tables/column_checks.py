@@ -67,14 +67,20 @@ def _warn_of_text(table: Table, name: str) -> None:
     column, known = table[name], np.flatnonzero(~table.missing(name))
     stray = _other_cells(table, name, NUMBER)
     n_alike = sum(bool(_LIKE_A_NUMBER.fullmatch(column[row])) for row in known)
-    if len(stray) and n_alike >= NUMBERS_SHARE * len(known):
-        warnings.warn(
-            f"column {name!r} is read as text, although {n_alike} of its {len(known)} cells look like numbers: "
-            f"row {stray[0] + 1} holds {cell_text(column[stray[0]])!r}, which is not a number; write plain numbers, "
-            "such as 1234.5, if that is what they are",
-            TableWarning,
-            stacklevel=4,
-        )
+    if n_alike < NUMBERS_SHARE * len(known):
+        return
+    if len(stray):
+        why = f"row {stray[0] + 1} holds {cell_text(column[stray[0]])!r}, which is not a number; write plain numbers, "
+        why += "such as 1234.5, if that is what they are"
+    elif len(set(column[known])) > MANY_LEVELS and any("." in column[row] for row in known):  # few may be codes
+        why = "the table holds them as text; convert them to numbers if they are a quantity"
+    else:
+        return
+    warnings.warn(
+        f"column {name!r} is read as text, although {n_alike} of its {len(known)} cells look like numbers: {why}",
+        TableWarning,
+        stacklevel=4,
+    )
 
 
 def _other_cells(table: Table, name: str, pattern: re.Pattern[str]) -> np.ndarray:

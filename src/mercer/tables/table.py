@@ -256,8 +256,7 @@ def _column(series: Any) -> np.ndarray:
         raise TableError(f"column {series.name!r} must hold numbers or text, got {dtype}", "drop or unpack it")
     if dtype.is_numeric():
         missing = series.is_null().to_numpy()
-        largest = max((abs(end) for end in (series.min(), series.max()) if end is not None), default=0)
-        if largest > MAX_EXACT and (dtype.is_integer() or dtype == nw.Decimal):
+        if (dtype.is_integer() or dtype == nw.Decimal) and _largest(series) > MAX_EXACT:
             cells = [None if gone else cell for cell, gone in zip(series.to_list(), missing, strict=True)]
             if all(cell is None or cell == int(cell) for cell in cells):
                 return _whole(series.name, cells)
@@ -276,6 +275,12 @@ def _column(series: Any) -> np.ndarray:
     if dtype == nw.Object and all(cell is None or _is_number(cell) for cell in cells):
         return np.array([np.nan if cell is None else float(cell) for cell in cells])
     return _text_column(cells)
+
+
+def _largest(series: Any) -> Any:
+    """Return the largest size of the numbers of a series; 0 if all are missing."""
+    known = series.drop_nulls()
+    return max(abs(known.min()), abs(known.max())) if len(known) else 0
 
 
 def _is_exact(values: np.ndarray) -> bool:
