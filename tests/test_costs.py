@@ -19,8 +19,9 @@ from mercer.study.classification import ToClassify
 from mercer.study.contenders import encoded_folds
 from mercer.study.costs import cost_matrix, costs_of_file, weights_by_cost
 from mercer.study.protocol import study
-from mercer.study.report import prose
+from mercer.study.report import decisions, prose
 from mercer.study.report.decisions import by_costs
+from mercer.study.report.page import render
 from mercer.study.search import search
 from mercer.tables import TableEncoder, TableError, as_table
 
@@ -276,3 +277,59 @@ def test_costs_that_cannot_be_used_by_command(mercer, arguments, message):
     status, _, err = mercer("fit", "t.csv", *target, *arguments, "--out", "m.mercer")
     assert status != 0
     assert err.startswith(message), err
+
+
+def test_thresholds_are_chosen_on_open_rows_and_judged_on_sealed_ones(costly):
+    frame, found = costly
+    thresholds = decisions.thresholds_of(found)
+    if len(found.goal.labels) > 2:
+        assert thresholds is None
+        assert "thresholds" not in prose.phrasing_of(found).pictures(found)
+        return
+    assert (thresholds.label, thresholds.sign, thresholds.values.size) == ("sick", -1, 225)
+    rows = frame.iloc[found.test_rows]
+    values, sick = found.model.scores(rows), (rows["state"] == "sick").to_numpy()
+    for one in thresholds.tuned:
+        own = thresholds.values > one.unsealed.value
+        assert one.unsealed.true_positive == np.sum(own & thresholds.positive)
+        predicted = -values > one.unsealed.value
+        assert one.sealed.recall == predicted[sick].mean()
+        assert one.sealed.false_positive_rate == predicted[~sick].mean()
+        place = decisions.condition(thresholds, one.unsealed.value)
+        assert place.startswith("below")
+        assert float(place.split()[1]) == pytest.approx(-one.unsealed.value, rel=1e-3)
+    best = {one.goal: one.unsealed for one in thresholds.tuned}
+    assert best["recall of at least 90%"].recall >= 0.9
+    assert best["largest F1"].f1 == max(one.unsealed.f1 for one in thresholds.tuned)
+    spent = {name: 12.0 * one.false_negative + one.false_positive for name, one in best.items()}
+    assert spent["least cost"] == min(spent.values())
+    gain = {name: one.recall - one.false_positive_rate for name, one in best.items()}
+    assert gain["largest balanced accuracy"] == max(gain.values())
+
+
+def test_decision_values_of_folds_are_those_of_machines_without_the_fold():
+    found = two_classes()
+    table = as_table(rare_class(120, 0.3))
+    values, start = found.search.best.values, 0
+    codes = (table["state"] == "well").astype(int)
+    rest = np.setdiff1d(np.arange(120), found.test_rows)
+    for _, validation in stratified_folds(codes[rest], 2, 0):
+        train = rest[np.setdiff1d(np.arange(rest.size), validation)]
+        encoder = TableEncoder().fit(table.without(["state"]).take(train))
+        machine = SVC(C=found.search.best.C, kernel="linear", tol=1e-8)
+        machine.set_params(class_weight=dict(enumerate(found.goal.weights)))
+        machine.fit(encoder.transform(table.take(train)), codes[train])
+        own = slice(start, start := start + validation.size)
+        expected = machine.decision_function(encoder.transform(table.take(rest[validation])))
+        np.testing.assert_allclose(values[own], expected, atol=0.01)
+        assert found.asked[own].tolist() == codes[rest[validation]].tolist()
+
+
+def test_the_page_shows_other_thresholds():
+    found = two_classes()
+    page = render(found)
+    assert "<h3>Other thresholds</h3>" in page
+    assert "“sick” where<br>decision_value_well is" in page
+    assert page.count('id="thresholds-') > 0
+    for one in decisions.thresholds_of(found).tuned:
+        assert f'<th scope="row">{one.goal}</th>' in page

@@ -118,7 +118,8 @@ def test_what_the_table_says_is_escaped(found):
 def test_every_picture_has_a_description(found):
     page = Page(render(found))
     labels = [value for tag, name, value in page.attributes if tag == "svg" and name == "aria-label"]
-    assert len(labels) == page.tags.count("svg") == 4 + len(found.examination.histograms)
+    n_pictures = 1 + len(prose.phrasing_of(found).pictures(found))  # the search has a picture, too
+    assert len(labels) == page.tags.count("svg") == n_pictures + len(found.examination.histograms)
     assert all(len(label) > 20 for label in labels)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mercer.multiclass.thresholds import tune_threshold
+from mercer.multiclass.thresholds import Threshold, ThresholdCurve, tune_threshold
 
 
 def sample(seed, n=40, weighted=True):
@@ -60,6 +60,26 @@ def test_recall(seed, goal):
         tp / (tp + fp) for tp, fp, _, fn in every_threshold(values, positive, w) if tp >= (goal - 1e-12) * (tp + fn)
     )
     assert found.precision == pytest.approx(best)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_largest_f1(seed):
+    values, positive, w = sample(seed)
+    found = tune_threshold(values, positive, w, f1=True)
+    check_counts(found, values, positive, w)
+    best = max(2.0 * tp / (2.0 * tp + fp + fn) for tp, fp, _, fn in every_threshold(values, positive, w))
+    assert found.f1 == pytest.approx(best)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_figures_of_a_given_threshold(seed):
+    values, positive, w = sample(seed, weighted=False)
+    curve = ThresholdCurve.of(values, positive)
+    for place, threshold in enumerate(curve.thresholds.tolist()):
+        found = Threshold.at(threshold, values, positive)
+        check_counts(found, values, positive, w)
+        rates = (curve.recall[place], curve.false_positive_rate[place], curve.f1[place])
+        assert rates == pytest.approx((found.recall, found.false_positive_rate, found.f1))
 
 
 @pytest.mark.parametrize("goal", [0.2, 0.5, 0.7])
@@ -121,8 +141,10 @@ def test_adjacent_floats_are_distinguished():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({}, "exactly one of costs, precision, recall, false_positive_rate must be given, got none"),
+        ({}, "exactly one of costs, precision, recall, false_positive_rate, f1 must be given, got none"),
         ({"recall": 0.5, "precision": 0.5}, "exactly one of .* must be given, got precision and recall"),
+        ({"recall": 0.5, "f1": True}, "got recall and f1"),
+        ({"f1": 0.5}, "f1 must be True or False, got 0.5"),
         ({"recall": 0.0}, "recall must be a number > 0 and <= 1, got 0.0"),
         ({"recall": "most"}, "recall must be a number > 0 and <= 1, got 'most'"),
         ({"precision": 1.5}, "precision must be a number > 0 and <= 1, got 1.5"),

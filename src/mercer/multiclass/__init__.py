@@ -5,6 +5,8 @@ from mercer.multiclass.calibration import Calibration as Calibration
 from mercer.multiclass.calibration import calibrate as calibrate
 from mercer.multiclass.cross_fitting import cross_fitted as cross_fitted
 from mercer.multiclass.expected_cost import least_expected_cost as least_expected_cost
+from mercer.multiclass.thresholds import Threshold as Threshold
+from mercer.multiclass.thresholds import ThresholdCurve as ThresholdCurve
 from mercer.multiclass.training import Machines as Machines
 from mercer.multiclass.training import class_scores as class_scores
 from mercer.multiclass.training import train as train

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mercer._typing import FloatArray
+from mercer.data.arguments import check_flag
 from mercer.multiclass.probability_maps import checked_weights
 
 _ROUNDED = 1e-12  # relative to a sum of weights; a goal that is missed by less counts as met
@@ -47,6 +49,18 @@ class Threshold:
         """Share of rows predicted positive among the truly negative rows."""
         return _share(self.false_positive, self.true_negative)
 
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall; 0 if no row is predicted positive."""
+        return 2.0 * self.true_positive / (2.0 * self.true_positive + self.false_positive + self.false_negative)
+
+    @classmethod
+    def at(cls, value: float, values: npt.NDArray[Any], positive: npt.NDArray[np.bool_]) -> Threshold:
+        """Return a given threshold with the numbers of correct and wrong decisions on some rows."""
+        found = values > value
+        pairs = ((found, positive), (found, ~positive), (~found, ~positive), (~found, positive))
+        return cls(value, *(float(np.count_nonzero(one & other)) for one, other in pairs))
+
     def cost(self, false_positive: float, false_negative: float) -> float:
         """Return the total cost of the errors, given the cost of each false positive and false negative."""
         return false_positive * self.false_positive + false_negative * self.false_negative
@@ -65,6 +79,7 @@ def tune_threshold(
     precision: float | None = None,
     recall: float | None = None,
     false_positive_rate: float | None = None,
+    f1: bool = False,
 ) -> Threshold:
     """Choose the best threshold for one goal.
 
@@ -87,6 +102,8 @@ def tune_threshold(
     false_positive_rate : float, optional
         Largest false positive rate, in [0, 1]. Among the thresholds within it, the one with the largest recall is
         chosen, then the lowest rate.
+    f1 : bool, default=False
+        True chooses the threshold with the largest F1, the harmonic mean of precision and recall.
 
     Returns
     -------
@@ -116,11 +133,14 @@ def tune_threshold(
     >>> found.value, found.precision, found.recall
     (-1.5, 0.6, 1.0)
     """
-    curve = _Curve.of(values, positive, weights)
+    curve = ThresholdCurve.of(values, positive, weights)
     goals = {"costs": costs, "precision": precision, "recall": recall, "false_positive_rate": false_positive_rate}
+    goals["f1"] = True if check_flag("f1", f1) else None
     given = [name for name, goal in goals.items() if goal is not None]
     if len(given) != 1:
         raise ValueError(f"exactly one of {', '.join(goals)} must be given, got {' and '.join(given) or 'none'}.")
+    if f1:
+        return curve.best(curve.f1)
     if costs is not None:
         return curve.best(-curve.cost(*_checked_costs(costs)))
     if precision is not None:
@@ -142,15 +162,24 @@ def tune_threshold(
 
 
 @dataclass(frozen=True, eq=False)
-class _Curve:
-    """The ROC curve: total weights of true and false positives at all thresholds, from the largest threshold down."""
+class ThresholdCurve:
+    """The ROC curve: total weights of true and false positives at all thresholds, from the largest threshold down.
+
+    Attributes
+    ----------
+    thresholds : ndarray of shape (k,)
+        Falling, from infinity to minus infinity. Rows with larger decision values are predicted positive.
+    true, false : ndarray of shape (k,)
+        Weight of the rows that are predicted positive, of the truly positive ones and of the others.
+    """
 
     thresholds: FloatArray
     true: FloatArray
     false: FloatArray
 
     @classmethod
-    def of(cls, values: npt.ArrayLike, positive: npt.ArrayLike, weights: npt.ArrayLike | None) -> _Curve:
+    def of(cls, values: npt.ArrayLike, positive: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> ThresholdCurve:
+        """Return the curve of decision values; see :func:`tune_threshold` for the arguments."""
         try:
             f, truth = np.asarray(values, dtype=np.float64), np.asarray(positive)
         except (TypeError, ValueError) as error:
@@ -193,6 +222,21 @@ class _Curve:
     def precision(self) -> FloatArray:
         """Precision at each threshold; 0 if no row is predicted positive."""
         return self.true / np.where(self.found, self.true + self.false, 1.0)
+
+    @property
+    def recall(self) -> FloatArray:
+        """Recall at each threshold."""
+        return self.true / self.true[-1]
+
+    @property
+    def false_positive_rate(self) -> FloatArray:
+        """False positive rate at each threshold."""
+        return self.false / self.false[-1]
+
+    @property
+    def f1(self) -> FloatArray:
+        """Harmonic mean of precision and recall at each threshold; 0 if no row is predicted positive."""
+        return 2.0 * self.true / (self.true + self.false + self.true[-1])
 
     def cost(self, false_positive: float, false_negative: float) -> FloatArray:
         """Return the total cost of the errors at each threshold."""

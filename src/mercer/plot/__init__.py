@@ -4,7 +4,7 @@ matplotlib is imported when a picture is drawn, not before.
 """
 
 from mercer.plot.classification import MAX_CURVES as MAX_CURVES
-from mercer.plot.classification import confusion_matrix, margin_distribution, roc_curves
+from mercer.plot.classification import confusion_matrix, margin_distribution, roc_curves, threshold_curves
 from mercer.plot.regression import MAX_POINTS as MAX_POINTS
 from mercer.plot.regression import residual_distribution, residuals, tube
 from mercer.plot.style import FAINT as FAINT
@@ -32,5 +32,6 @@ __all__ = [
     "residuals",
     "roc_curves",
     "shaded_cells",
+    "threshold_curves",
     "tube",
 ]

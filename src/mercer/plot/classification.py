@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer.model_selection.metrics import Roc
+from mercer.multiclass.thresholds import ThresholdCurve
 from mercer.plot.style import BLUE, FAINT, INK, ORANGE, SERIES, bare, few_ticks, house_style, new_figure, shaded_cells
 
 if TYPE_CHECKING:
@@ -55,6 +56,39 @@ def roc_curves(
         axes.set(xlabel="false positive rate", ylabel="true positive rate", xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
         axes.set_aspect("equal")
         axes.legend(loc="lower right")
+    return figure
+
+
+def threshold_curves(curve: ThresholdCurve, marks: Mapping[str, float]) -> Figure:
+    """Draw recall, precision and false positive rate against the threshold on the decision value.
+
+    Parameters
+    ----------
+    curve : ThresholdCurve
+    marks : mapping of str to float
+        Thresholds that are marked by vertical lines, by their names; infinite ones are not drawn.
+
+    Returns
+    -------
+    Figure
+    """
+    inner = curve.thresholds[1:-1] if curve.thresholds.size > 2 else np.zeros(1)
+    shown = [value for value in marks.values() if np.isfinite(value)]
+    low, high = min(float(inner.min()), -0.5, *shown), max(float(inner.max()), 0.5, *shown)
+    places = np.clip(curve.thresholds, low, high)
+    precision = np.where(curve.found, curve.precision, np.nan)
+    with house_style():
+        figure, (axes,) = new_figure(5.2, 3.6)
+        lines = (("recall", curve.recall, "-"), ("precision", precision, "--"))
+        for (name, values, style), color in zip(
+            (*lines, ("false positive rate", curve.false_positive_rate, ":")), SERIES, strict=False
+        ):
+            axes.plot(places, values, style, color=color, linewidth=2, label=name, drawstyle="steps-post")
+        for (name, value), style in zip(marks.items(), ("-", "--", "-.", ":"), strict=False):
+            if np.isfinite(value):
+                axes.axvline(value, color=INK, linewidth=1, linestyle=style, label=name)
+        axes.set(xlabel="threshold on the decision value", ylabel="share", xlim=(low, high), ylim=(-0.02, 1.02))
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
 

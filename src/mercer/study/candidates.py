@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
 
 from mercer.certificates import Status
 from mercer.data import as_data, check_choice, listing
@@ -136,6 +139,8 @@ class Cell:
         Half of the width of the tube, in standard deviations of the target; None for classes.
     n_rows : int
         Training rows of a fold; fewer than there are where the candidate was dropped early.
+    values : ndarray or None
+        Decision values of the rows that the folds predict, fold by fold, if there are two classes.
     """
 
     choice: KernelChoice
@@ -146,6 +151,7 @@ class Cell:
     unfinished: tuple[Status, ...] = ()
     epsilon: float | None = None
     n_rows: int = 0
+    values: npt.NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
 
     @property
     def candidate(self) -> Candidate:

@@ -174,6 +174,12 @@ class ToClassify(Goal):
             found.append(self.error(true, self._answer(values, self._calibrated(*others))))
         return tuple(found)
 
+    def values(self, trainings: Sequence[FoldTraining]) -> npt.NDArray[np.float64] | None:
+        """Return the decision values of the validation rows of all folds, for two classes."""
+        if self.n_classes > 2:
+            return None
+        return np.concatenate([one.values()[:, 0] for one in trainings if isinstance(one, _ClassTraining)])
+
     def error(self, truth: npt.NDArray[Any], answer: Answer) -> float:
         """Return what the predictions for some rows cost."""
         return self.score.error(Predictions(truth, *answer[:3]))
@@ -284,6 +290,7 @@ class _ClassTraining(FoldTraining):
         super().__init__(kernel, fold, memory_limit)
         self.goal, self.codes = goal, fold.truth[fold.train]
         self.machines: multiclass.Machines | None = None
+        self._values: npt.NDArray[np.float64] | None = None
 
     def train(self, C: float, control: Control) -> None:
         """Train with a warm start from the machines of the last C."""
@@ -295,14 +302,16 @@ class _ClassTraining(FoldTraining):
             control=control,
             warm_start=self.machines,
         )
-        self.solutions = self.machines.solutions
+        self.solutions, self._values = self.machines.solutions, None
 
     def values(self) -> npt.NDArray[np.float64]:
         """Return the decision values of the validation rows, (n, number of machines)."""
         assert self.machines is not None
-        beta = np.zeros((self.gram.n, len(self.machines.tasks)))
-        beta[self.fold.train] = self.machines.coefficients
-        return self.gram.matvec(beta, self.fold.validation.astype(np.int64)) + self.machines.biases
+        if self._values is None:
+            beta = np.zeros((self.gram.n, len(self.machines.tasks)))
+            beta[self.fold.train] = self.machines.coefficients
+            self._values = self.gram.matvec(beta, self.fold.validation.astype(np.int64)) + self.machines.biases
+        return self._values
 
     def error(self) -> float:
         """Return what the predictions for the validation rows cost."""

@@ -97,6 +97,8 @@ class Study:
         The chosen machine, refitted on all rows that are not sealed.
     goal : Goal
         The kind of prediction, and how predictions are judged.
+    asked : ndarray
+        The target of the rows that the folds predict, fold by fold.
     contenders : tuple of Contender
         The support vector machine first, then logistic or ridge regression, nearest neighbours, and a constant
         prediction.
@@ -123,6 +125,7 @@ class Study:
     search: SearchResult
     model: Model
     goal: Goal
+    asked: np.ndarray = field(repr=False)
     contenders: tuple[Contender, ...]
     test_rows: np.ndarray = field(repr=False)
     sealed: SealedTest
@@ -292,7 +295,8 @@ def study(
     rest, known_rest = used.take(sealed.rest), column_choice.truth.of(table, rest_rows)
     truth, of_rest = column_choice.truth.values[sealed.rest], arranged.of(sealed.rest)
     splits = folds_of(of_rest, known_rest, n_folds, seed)
-    goal = _goal(known_rest, np.concatenate([validation for _, validation in splits]), class_weight, scoring, cost)
+    asked = np.concatenate([validation for _, validation in splits])
+    goal = _goal(known_rest, asked, class_weight, scoring, cost)
     examination = examine(
         table, known_rest, column_choice.features, kinds=column_choice.kinds, grouped=groups is not None
     )
@@ -336,6 +340,7 @@ def study(
         search=found,
         model=replace(model, seal=sealed.seal),
         goal=goal,
+        asked=truth[asked],
         contenders=contenders,
         test_rows=test_rows,
         sealed=sealed,

@@ -280,7 +280,8 @@ class _Run:
             figure = self.goal.figure(sum(errors))
             unfinished = tuple(status for training in of_folds for status in training.unfinished())
             seconds = time.perf_counter() - began
-            yield Cell(candidate.choice, candidate.C, errors, figure, seconds, unfinished, candidate.epsilon, n_rows)
+            settings = (candidate.epsilon, n_rows, self.goal.values(of_folds))
+            yield Cell(candidate.choice, candidate.C, errors, figure, seconds, unfinished, *settings)
 
     def _train(self, training: FoldTraining, candidate: Candidate) -> None:
         began = time.perf_counter()

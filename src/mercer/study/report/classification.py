@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.model_selection import Evaluation, margin_losses
+from mercer.multiclass import ThresholdCurve
 from mercer.study.classification import ToClassify
 from mercer.study.goal import Goal
 from mercer.study.protocol import Contender, Study
-from mercer.study.report.decisions import by_costs
+from mercer.study.report.decisions import by_costs, thresholds_of
 from mercer.study.report.numbers import count, interval, p_value, percent, rounded
 from mercer.study.report.phrasing import TaskPhrasing, differences
 from mercer.study.scores import Score
@@ -43,9 +44,9 @@ class OfClasses(TaskPhrasing):
         """The same, a percentage without its sign."""
         return self.figure(goal, value).removesuffix("%")
 
-    def score(self, study: Study) -> str:
+    def score(self, goal: Goal, one: Contender) -> str:
         """The score on the sealed rows that settings were chosen by."""
-        return self._value(study.goal, study.goal.main(study.svm.test).value)
+        return self._value(goal, goal.main(one.test).value)
 
     def _value(self, goal: Goal, value: float) -> str:
         """The same for a loss that has no sign."""
@@ -78,7 +79,7 @@ class OfClasses(TaskPhrasing):
     def comparison(self, study: Study) -> str:
         """How the other machines did on the same rows."""
         goal, (logistic, neighbours, constant) = study.goal, study.contenders[1:]
-        one, two, three = (self._value(goal, goal.main(other.test).value) for other in (logistic, neighbours, constant))
+        one, two, three = (self.score(goal, other) for other in (logistic, neighbours, constant))
         if score_of(goal).is_plain:
             return (
                 f"On the same rows logistic regression was right in {one}, nearest neighbours in {two}, and "
@@ -167,6 +168,13 @@ class OfClasses(TaskPhrasing):
             found["roc"] = (
                 plot.roc_curves(svm.test.curves, svm.train.curves, (logistic.name, logistic.test.curves)),
                 f"ROC curves; area {svm.test.auc:.3f} on test rows and {svm.train.auc:.3f} on training rows.",
+            )
+        thresholds = thresholds_of(study)
+        if thresholds is not None:
+            curve = ThresholdCurve.of(thresholds.values, thresholds.positive)
+            found["thresholds"] = (
+                plot.threshold_curves(curve, {one.goal: one.unsealed.value for one in thresholds.tuned[:2]}),
+                f"Recall, precision and false positive rate of “{thresholds.label}” by the threshold.",
             )
         return found
 

@@ -1,4 +1,4 @@
-"""How decision values become predictions, in words: the least expected cost."""
+"""How decision values become predictions, in words: the least expected cost, and other thresholds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from mercer.multiclass import Threshold
+from mercer.study.classification import ToClassify
+from mercer.study.protocol import Study
 from mercer.study.report.numbers import percent
+from mercer.study.thresholds import Thresholds, tuned_thresholds
 
 MAX_COSTS = 6
 """Wrong predictions whose costs are named."""
@@ -30,3 +34,24 @@ def by_costs(names: Sequence[str], costs: npt.NDArray[np.float64]) -> str:
     dear = int(costs[1, 0] > costs[0, 1])
     share = costs[1 - dear, dear] / costs.sum()
     return f"{text} So “{names[dear]}” is predicted where its probability is at least {percent(float(share))}."
+
+
+def thresholds_of(study: Study) -> Thresholds | None:
+    """Thresholds on the decision value of two classes; None if there are more classes, or rows of one class only."""
+    goal, test, values, codes = study.goal, study.svm.test, study.search.best.values, study.asked
+    if not isinstance(goal, ToClassify) or values is None or test.scores is None or len(np.unique(codes)) < 2:
+        return None
+    return tuned_thresholds(goal, values, codes, test)
+
+
+def condition(found: Thresholds, threshold: float) -> str:
+    """Where the rarer class is predicted, by the decision value that `mercer predict` writes."""
+    if np.isinf(threshold):
+        return "everywhere" if threshold < 0.0 else "nowhere"
+    return f"{'above' if found.sign > 0 else 'below'} {found.sign * threshold + 0.0:.4g}"
+
+
+def figures(one: Threshold) -> tuple[str, str, str]:
+    """Recall, precision and false positive rate of a threshold."""
+    precision = "–" if one.true_positive + one.false_positive == 0.0 else percent(one.precision)
+    return percent(one.recall), precision, percent(one.false_positive_rate)

@@ -10,7 +10,7 @@ from typing import Any
 from mercer.persistence import open_atomically
 from mercer.study.candidates import times_usual
 from mercer.study.protocol import Study
-from mercer.study.report import classification, examination, numbers, prose, regression, search_prose
+from mercer.study.report import classification, decisions, examination, numbers, prose, regression, search_prose
 from mercer.study.report.numbers import quantity
 from mercer.tables import CategoricalRule, Classes, DateRule, NumericRule, Rule, TextRule
 
@@ -73,6 +73,7 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         doubts=prose.doubts(study),
         numbers=regression,
         margins=classification.margins,
+        decisions=decisions,
         losses=classification.losses(study),
         figures=_figures(study),
         certificate=study.certificate,
