@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from mercer.plot import INK, MUTED, bare, house_style, new_figure, shaded_cells
+from mercer.plot import INK, bare, house_style, new_figure, shaded_cells
 from mercer.study.candidates import Cell, KernelChoice, multiple
 from mercer.study.search import SearchResult
 
@@ -21,7 +21,7 @@ def search_heat_map(result: SearchResult, shown: Callable[[float], str]) -> Figu
 
     Rows are gamma, as a multiple of its usual value 1/(p · variance); columns are C.
     The shade runs from the worst to the best cell. A star marks cells with machines that were not trained to the end;
-    cells that were judged on fewer rows than the best one are in grey.
+    cells that were judged on fewer rows than the best one are in italics.
 
     Parameters
     ----------
@@ -84,9 +84,9 @@ def _panel(
     for cell in cells:
         i, j = gammas.index(cell.choice.gamma_factor), values_of_C.index(cell.C)
         shares[i, j] = max(0.0, (cell.figure - worst) / span) ** 2  # squared, to tell the good cells apart
-        colour = INK if cell.n_rows == most_rows else MUTED
+        style = "normal" if cell.n_rows == most_rows else "italic"
         text = f"{shown(cell.figure)}{'*' if cell.unfinished else ''}"
-        axes.text(j, i, text, ha="center", va="center", color=colour)
+        axes.text(j, i, text, ha="center", va="center", color=INK, style=style)
     shaded_cells(axes, shares)
     bare(axes)
     axes.set_title(cells[0].choice.name + (", by gamma (1: the usual value)" if len(gammas) > 1 else ""))
