@@ -21,6 +21,7 @@ from mercer.study.protocol import study
 from mercer.study.refinement import neighbours
 from mercer.study.regression import ToEstimate
 from mercer.study.report import prose, search_prose
+from mercer.study.report.heat_map import search_heat_map
 from mercer.study.rounds import clearly_worse, n_kept, round_sizes, rows_in_time, survivors
 from mercer.study.search import Round, search
 from mercer.tables.encoding import TableEncoder
@@ -161,7 +162,14 @@ def test_the_sizes_of_rounds():
 
 @pytest.mark.parametrize(
     ("needed", "left", "rows"),
-    [(1.0, 8.01, 4000), (1.0, 99.0, 4000), (1.0, 3.0**1.5 + 1e-9, 3000), (4.0, 1.0, 2000), (0.0, 0.0, 4000)],
+    [
+        (1.0, 8.01, 4000),
+        (1.0, 99.0, 4000),
+        (1.0, 3.0**1.5 + 1e-9, 3000),
+        (1.0, 3.3**1.5, 4000),
+        (4.0, 1.0, 2000),
+        (0.0, 0.0, 4000),
+    ],
 )
 def test_a_round_has_fewer_rows_if_time_is_short(needed, left, rows):
     assert rows_in_time(1000, 4000, needed, left) == rows
@@ -195,9 +203,7 @@ def test_rounds_in_words(searched):
 
 def test_the_plan_in_words():
     plan = SearchPlan((1695, 6783, 27132), (36, 12, 4), 5, 300.0, None)
-    rounds = (
-        "36 candidates in 5 folds with 1,695 training rows each, then the best 12 with 6,783, then the best 4 with "
-    )
+    rounds = "36 candidates in 5 folds with 1,695 training rows each, then about 12 with 6,783, then about 4 with "
     assert str(plan) == f"{rounds}27,132; about 5 min"
     assert str(replace(plan, max_seconds=90.0)).endswith("; about 5 min to the end, and at most 90 s are allowed")
     assert str(replace(plan, max_seconds=900.0)).endswith("; about 5 min")
@@ -239,3 +245,11 @@ def test_rivals_of_a_large_table_are_chosen_by_a_part_of_its_rows(monkeypatch):
         "To save time, the settings of logistic regression and majority class were chosen with 20 of 33 training rows "
         "a fold; their final fits have all rows."
     ) in prose.cautions(found)
+
+
+def test_figures_of_fewer_rows_are_in_italics(searched):
+    found = searched[2]
+    figure = search_heat_map(found, "{:.3f}".format)
+    last = {(cell.choice, cell.C) for cell in found.cells if cell.n_rows == found.n_rows}
+    upright = [text for axes in figure.axes for text in axes.texts if text.get_style() == "normal"]
+    assert len(upright) == len(last) < len({(cell.choice, cell.C) for cell in found.cells})

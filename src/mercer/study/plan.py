@@ -51,7 +51,7 @@ class SearchPlan:
     def __str__(self) -> str:
         (n_first, n_rows), *later = zip(self.n_candidates, self.sizes, strict=True)
         rounds = [f"{n_first} candidates in {self.n_folds} folds with {n_rows:,} training rows each"]
-        rounds += [f"then the best {count} with {size:,}" for count, size in later]
+        rounds += [f"then about {count} with {size:,}" for count, size in later]
         about = f"about {duration(self.seconds)}"
         if self.max_seconds is not None and self.max_seconds < self.seconds:
             about = f"{about} to the end, and at most {self.max_seconds:g} s are allowed"

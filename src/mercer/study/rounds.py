@@ -27,6 +27,7 @@ COST_EXPONENT = 1.5
 
 _KEPT = 3  # divisor; at most a third of the candidates goes on to the next round
 _FEWEST_KEPT = 3  # candidates; the limit of a round is never lower
+_CLOSE = 0.8  # share of the rows that were planned for a round
 _LEVEL = 0.05  # significance level at which a candidate is called worse than the best one
 
 
@@ -77,7 +78,8 @@ def survivors(cells: Sequence[Cell], worse: Set[Candidate], most: int, *, every_
 def rows_in_time(n_rows: int, following: int, seconds_needed: float, seconds_left: float) -> int:
     """Return the training rows of a fold in the next round: `following`, or fewer if time is short.
 
-    The number is at least twice `n_rows`, unless `following` is smaller.
+    The number is at least twice `n_rows`, unless `following` is smaller. A number that is close to `following` becomes
+    `following`, because the estimate is rough and the figures of all rows say more.
 
     Parameters
     ----------
@@ -90,4 +92,5 @@ def rows_in_time(n_rows: int, following: int, seconds_needed: float, seconds_lef
     seconds_left : float
     """
     factor = (seconds_left / seconds_needed) ** (1.0 / COST_EXPONENT) if seconds_needed > 0.0 else math.inf
-    return following if n_rows * factor >= following else min(following, int(n_rows * max(2.0, factor)))
+    enough = n_rows * max(2.0, factor)
+    return following if enough >= _CLOSE * following else int(enough)
