@@ -218,6 +218,11 @@ def test_groups_of_nearly_equal_rows_are_found(n_groups, size):
     assert (finding.kind, finding.columns) == (Kind.GROUPS, ())
 
 
+def test_classes_that_are_far_apart_are_no_groups():
+    frame = near_copies(20, 15).drop(columns="y").rename(columns={"who": "y"})
+    assert Kind.GROUPS not in kinds(examined(frame))
+
+
 @pytest.mark.parametrize("columns", [1, 2, 5])
 @pytest.mark.parametrize("values", [3, 40, 10**6])
 def test_independent_columns_have_no_groups(columns, values):

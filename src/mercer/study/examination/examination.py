@@ -85,7 +85,7 @@ def examine(
     equal = equal_rows(known.select(features)).groups
     sample = sample_of(known, truth, features, equal, kinds or {})
     findings = [
-        *([] if grouped else groups(sample)),
+        *([] if grouped else groups(sample, truth)),
         *([] if truth is None else _about_target(sample, truth, equal)),
         *examine_shapes(sample.used),
         *correlations(sample.used),

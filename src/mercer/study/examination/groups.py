@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mercer.study.examination.columns import Column
 from mercer.study.examination.finding import Finding, Kind, Weight, option
 from mercer.study.examination.rows import Sample
+from mercer.tables import Labels, Truth
 
 MIN_ROWS = 40
 """Fewest rows in which groups are looked for."""
@@ -20,10 +21,13 @@ MIN_ROWS = 40
 QUERIES = 300
 """Rows whose neighbours are looked at."""
 
+MAX_EQUAL = 0.05
+"""Largest share of equal pairs of cells in a column by which distances between rows are measured."""
+
 MAX_NEIGHBOURS = 50
 """Largest group that is looked for, in rows."""
 
-GAP = 5.0
+GAP = 2.5
 """Ratio of the distances to the next rows outside and inside a group.
 
 If p columns are independent, the distance to neighbour k + 1 is GAP times that to neighbour k with probability
@@ -31,7 +35,10 @@ GAP ** (-p k).
 """
 
 MIN_SHARE = 0.2
-"""Share of rows with such a gap, beyond what independent columns have; ordinary tables have less than 0.01."""
+"""Share of rows with such a gap, beyond what independent columns have; ordinary tables have no more than these."""
+
+ALIKE = 0.9
+"""Smallest agreement of groups with the values of a column, or with classes, at which they are the same."""
 
 _MEMBER = re.compile(
     r"(patient|subject|participant|person|user|customer|client|household|family|donor|animal|speaker|student|player|"
@@ -40,13 +47,13 @@ _MEMBER = re.compile(
 )
 
 
-def groups(sample: Sample) -> list[Finding]:
+def groups(sample: Sample, truth: Truth | None) -> list[Finding]:
     """Return what there is to say about rows that belong together."""
-    return _near_copies(sample) or _named_so(sample)
+    return _near_copies(sample, truth) or _named_so(sample)
 
 
-def _near_copies(sample: Sample) -> list[Finding]:
-    measured = [one for one in sample.used if one.numbers is not None and one.n_levels > sample.n_rows / 10]
+def _near_copies(sample: Sample, truth: Truth | None) -> list[Finding]:
+    measured = [column for column in sample.used if column.numbers is not None and _tells_rows_apart(column)]
     most = min(MAX_NEIGHBOURS, sample.n_rows // 10)
     if not measured or sample.n_rows < MIN_ROWS:
         return []
@@ -65,7 +72,10 @@ def _near_copies(sample: Sample) -> list[Finding]:
         return []
     inside = ratios.argmax(axis=1)[wide] + 1
     size = float(np.median(inside)) + 1
-    name = _group_column(sample, queries[wide], neighbours[wide], inside, size)
+    rows, neighbours = queries[wide], neighbours[wide]
+    if isinstance(truth, Labels) and _agreement(sample.target, rows, neighbours, inside) > ALIKE:
+        return []  # the groups are the classes, each of which is far from the others
+    name = _group_column(sample, rows, neighbours, inside, size)
     by = f"They go with the values of {name!r}. " if name else ""
     remedy = (
         f"Keep them on one side of every split with {option('--groups', name)}."
@@ -84,6 +94,13 @@ def _near_copies(sample: Sample) -> list[Finding]:
             {"share": share, "size": size, "groups": sample.n_rows / size},
         )
     ]
+
+
+def _tells_rows_apart(column: Column) -> bool:
+    """Return whether hardly two cells are equal, missing ones included."""
+    n = len(column.codes)
+    counts = np.bincount(column.codes + 1)
+    return column.n_levels > n / 10 and float(counts @ counts) <= MAX_EQUAL * n * n
 
 
 def _standardised(column: Column) -> npt.NDArray[np.float64]:
@@ -119,15 +136,25 @@ def _group_column(
     size: float,
 ) -> str:
     """Return the column whose levels are the groups; "" if there is none."""
-    member = np.arange(neighbours.shape[1]) < inside[:, None]
-    found = {}
-    for column in sample.columns:
-        if column.n_levels < sample.n_rows / (3 * size) or column.n_levels > sample.n_rows / 2:
-            continue
-        same = column.codes[neighbours] == column.codes[rows][:, None]
-        found[column.name] = float(same[member].mean()) - float(same[~member].mean())
+    found = {
+        column.name: _agreement(column.codes, rows, neighbours, inside)
+        for column in sample.columns
+        if sample.n_rows / (3 * size) <= column.n_levels <= sample.n_rows / 2
+    }
     best = max(found, key=found.__getitem__, default="")
-    return best if found.get(best, 0.0) > 0.9 else ""
+    return best if found.get(best, 0.0) > ALIKE else ""
+
+
+def _agreement(
+    codes: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int64],
+    neighbours: npt.NDArray[np.int64],
+    inside: npt.NDArray[np.int64],
+) -> float:
+    """Return how well codes name the groups: the share of neighbours inside with the same code, minus that outside."""
+    member = np.arange(neighbours.shape[1]) < inside[:, None]
+    same = codes[neighbours] == codes[rows][:, None]
+    return float(same[member].mean()) - float(same[~member].mean())
 
 
 def _named_so(sample: Sample) -> list[Finding]:
