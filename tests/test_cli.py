@@ -61,8 +61,8 @@ def table(tmp_path):
 
 
 IMPUTED = (
-    "There are missing values in 'age' (5), 'site' (5): they were filled in with what is usual in the column "
-    "(median, most frequent value), learnt on training rows; --missing drop leaves out 10 of 120 rows instead, "
+    "There are missing values in 'age' (5), 'site' (5): they were filled in with the median or most frequent value "
+    "of the column, learnt on training rows; --missing drop leaves out 10 of 120 rows instead, "
     "--missing error refuses them"
 )
 
@@ -343,7 +343,7 @@ def test_what_columns_hold_is_said_and_can_be_changed(mercer, tmp_path):
     frame = mixed_frame(80).assign(seen=[f"{1 + k % 12}/{1 + k % 12}/2021" for k in range(80)], code=np.arange(80) % 4)
     frame.loc[3, "seen"] = "3/4/2021"
     frame.to_csv(tmp_path / "t.csv", index=False)
-    held = "Column 'seen' holds dates: parts of them are used, such as year and weekday"
+    held = "Column 'seen' holds dates or times: parts of them are used, such as year, weekday and hour"
     read = "Column 'seen' holds dates such as '3/4/2021', which were read with the month first"
     status, _, err = mercer("fit", "t.csv", "--target", "outcome", "--out", "m")
     assert status == 0

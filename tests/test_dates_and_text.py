@@ -4,7 +4,7 @@ import json
 import random
 import warnings
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime, time
 
 import numpy as np
 import pandas as pd
@@ -60,6 +60,9 @@ DATES = {
     "Wed, 31 Jan 2024 08:00:00 +0130": datetime(2024, 1, 31, 6, 30),
     "2024-01-31T12:30:15.25Z": datetime(2024, 1, 31, 12, 30, 15, 250000),
     "2024-01-31 12:30": datetime(2024, 1, 31, 12, 30),
+    "2024-02": date(2024, 2, 1),
+    "Feb 2024": date(2024, 2, 1),
+    "4:30 pm": time(16, 30, tzinfo=UTC),
 }
 
 
@@ -73,7 +76,19 @@ def test_dates_are_read(cell):
 
 
 @pytest.mark.parametrize(
-    "cell", ["2024-02-30", "2024-13-01", "1-2-10", "1.2.10", "31.01.2024 25:00", "2024-01-31 13:00 pm", "20240131", ""]
+    "cell",
+    [
+        "2024-02-30",
+        "2024-13-01",
+        "1-2-10",
+        "1.2.10",
+        "31.01.2024 25:00",
+        "2024-01-31 13:00 pm",
+        "20240131",
+        "",
+        "3024-01",
+        "31:45",
+    ],
 )
 def test_cells_that_are_no_dates(cell):
     assert read_date(cell, "dmy") is None
@@ -104,6 +119,9 @@ def test_dates_become_their_parts():
 def test_parts_that_do_not_vary_are_left_out():
     encoder = TableEncoder(kinds={"x": "dmy"}).fit(Table(("x",), (text("2024-01-01", "2024-01-02"),)))
     assert [part.part for part in encoder.rules_[0].parts] == ["days", "day", "weekday"]
+    encoder = TableEncoder(kinds={"x": "dmy"}).fit(Table(("x",), (text("06:00", "11:30 pm"),)))
+    np.testing.assert_allclose(encoder.transform(Table(("x",), (text("18:00"),))), [[-1.0, 0.0]], atol=1e-12)
+    encoder = TableEncoder(kinds={"x": "dmy"}).fit(Table(("x",), (text("2024-01-01", "2024-01-02"),)))
     with pytest.raises(TableError, match="column 'x' must hold dates, as it did in training, but row 2 holds 'soon'"):
         encoder.transform(Table(("x",), (text("2024-01-09", "soon"),)))
 
@@ -129,7 +147,9 @@ def test_the_order_of_day_and_month_is_one_for_the_column_and_a_guess_is_said(ca
     choice = chosen([cell for cell in cells for _ in range(10)], date_order=asked)
     assert choice.kinds == {"x": order}
     notes = " ".join(map(str, choice.notes))
-    assert notes.startswith("Column 'x' holds dates: parts of them are used, such as year and weekday; categorical=x")
+    assert notes.startswith(
+        "Column 'x' holds dates or times: parts of them are used, such as year, weekday and hour; categorical=x"
+    )
     assert ("date_order" in notes) == (said is not None)
     assert said is None or said in notes
 
@@ -199,6 +219,9 @@ def test_free_text_is_encoded_as_by_scikit_learn():
     assert sparse.issparse(encoded)
     np.testing.assert_allclose(encoded.toarray(), theirs.transform(new).toarray(), atol=1e-15)
     assert encoder.feature_names_[0] == f"x: {theirs.get_feature_names_out()[0]}"
+    assert encoder.describe_unseen(Table(("x",), (text(*new),))) == [
+        "column 'x' has no word that the model knows from training in 1 of 23 rows"
+    ]
 
 
 def test_text_stands_beside_columns_as_one_of_them_and_missing_text_has_no_words():
@@ -206,6 +229,7 @@ def test_text_stands_beside_columns_as_one_of_them_and_missing_text_has_no_words
     table = Table(("x", "u"), (text(*texts(59), None), rng.normal(size=60)))
     encoded = TableEncoder(kinds={"x": "text"}, missing="impute").fit(table).transform(table)
     assert encoded[[59], :-1].nnz == 0
+    assert "taken as texts without words" in str(chosen([*texts(59), None]).notes[-1])
     lengths = sparse.linalg.norm(encoded[:59, :-1], axis=1)
     np.testing.assert_allclose(lengths, 1.0)
 
@@ -232,7 +256,7 @@ def test_a_model_of_text_and_dates_is_verified_and_its_encoding_cannot_be_forged
     frame = mixed_frame(80).drop(columns="row")
     frame["note"] = texts(80)
     frame["seen"] = [f"{1 + k % 12}/{1 + k % 28}/2021" for k in range(80)]
-    with pytest.warns(TableWarning, match=r"Columns? '.*' holds? (dates|free text)"):
+    with pytest.warns(TableWarning, match=r"Column '.*' holds (dates|free text)"):
         model = fit_model(frame, "outcome", SVC())
     save_model(tmp_path / "m.mercer", model)
     loaded = load_model(tmp_path / "m.mercer")

@@ -1475,7 +1475,8 @@ def test_fitting_leaves_out_columns_of_identifiers_and_takes_dates_apart():
     frame = mixed_frame(40).assign(seen=pd.date_range("2020-01-01", periods=40))
     rows = np.arange(30)
     with pytest.warns(
-        TableWarning, match=r"Column 'seen' holds dates: parts .* encoder=TableEncoder\(kinds=...\) says otherwise"
+        TableWarning,
+        match=r"Column 'seen' holds dates or times: parts .* encoder=TableEncoder\(kinds=...\) says otherwise",
     ):
         model = fit_model(frame, "outcome", SVC(), keep=["row"])
     with pytest.warns(TableWarning, match="column 'row' was left out: looks like a row identifier: it counts 1, 2, 3"):

@@ -243,9 +243,9 @@ def _examined(
     training = table if rows is None else table.take(np.asarray(rows, dtype=np.int64))
     features = training if target is None else training.without([target])
     kinds, notes = find_kinds(features)
+    doubtful = suspicious_columns(features, {*kinds, *training.select([*keep]).names})
     for note in notes:
         warnings.warn(f"{note.text}; encoder=TableEncoder(kinds=...) says otherwise", TableWarning, stacklevel=3)
-    doubtful = suspicious_columns(features, {*kinds, *training.select([*keep]).names})
     for name, reason in doubtful.items():
         warnings.warn(
             f"column {name!r} was left out: {reason}; say keep=[{name!r}] to use it", TableWarning, stacklevel=3

@@ -118,14 +118,24 @@ class TableChoice:
         """What was assumed about the table."""
         return [*self.guesses, *([self._missing_note()] if self.missing_cells else [])]
 
+    @property
+    def _usual(self) -> str:
+        """What stands in for missing cells, in words."""
+        kinds = {self.kinds.get(name, "") for name in self.missing_cells}
+        usual = [
+            *(["filled in with the median or most frequent value of the column"] if kinds & {"", "categories"} else []),
+            *(["filled in with the mean of the dates"] if kinds & {"dmy", "mdy"} else []),
+            *(["taken as texts without words"] if "text" in kinds else []),
+        ]
+        return " or ".join(usual)
+
     def _missing_note(self) -> Note:
         cells = name_missing(self.missing_cells)
         if self.missing == "drop":
             count = rows_of(self.n_incomplete, len(self.rows) + self.n_incomplete)
             return Note(f"Because of {cells}, {count} were left out", "missing=impute fills them in")
         return Note(
-            f"There are {cells}: they were filled in with what is usual in the column (median, most frequent value), "
-            "learnt on training rows",
+            f"There are {cells}: they were {self._usual}, learnt on training rows",
             f"missing=drop leaves out {rows_of(self.n_incomplete, len(self.rows))} instead, missing=error refuses them",
         )
 

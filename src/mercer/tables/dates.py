@@ -1,4 +1,4 @@
-"""Columns of dates: how their cells are read, and the rule that encodes parts of dates.
+"""Columns of dates and times: how their cells are read, and the rule that encodes parts of dates.
 
 A date becomes days since 1970, year, month, day of the month, weekday and, where there are times of day, hour. Month,
 weekday and hour are points on a circle, so that December is next to January: two columns each, the sine and the cosine.
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, date, datetime, timedelta, timezone
-from typing import Any, Literal, NamedTuple, Self, get_args
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, get_args
 
 import numpy as np
 
@@ -28,61 +30,99 @@ LINEAR = ("days", "year", "day")
 CYCLES = {"month": 12.0, "weekday": 7.0, "hour": 24.0}
 """Parts of a date that are points on a circle, and the number of units in the circle."""
 
+Moment: TypeAlias = datetime | date | time
+"""A date with or without a time of day, or a time of day."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _LAST_OF_2000 = 68  # a year of two digits up to this one is after 2000, as in POSIX
+_MAX_KEPT = 1 << 17  # cells whose dates are kept in memory, because folds read the same cells again
 
 _MONTH = rf"(?P<name>{'|'.join(_MONTHS)})[a-z]*\.?"
 _WEEKDAY = r"((mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,? +)?"
 _TIME = (
-    r"([T ]+(?P<hour>\d{1,2}):(?P<minute>\d{2})(:(?P<second>\d{2})([.,](?P<fraction>\d+))?)?"
-    r"( ?(?P<half>[ap])m)?( ?(?P<zone>Z|UTC|GMT|[-+]\d{2}(:?\d{2})?))?)?"
+    r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(:(?P<second>\d{2})([.,](?P<fraction>\d+))?)?"
+    r"( ?(?P<half>[ap])m)?( ?(?P<zone>Z|UTC|GMT|[-+]\d{2}(:?\d{2})?))?"
 )
 _FORMS = [
-    re.compile(f"{_WEEKDAY}{form}{_TIME}", re.IGNORECASE)
+    re.compile(form, re.IGNORECASE)
     for form in (
-        r"(?P<year>\d{4})(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2})",  # 2024-01-31
-        r"(?P<one>\d{1,2})(?P<mark>[-/.])(?P<two>\d{1,2})(?P=mark)(?P<year>\d{4})",  # 31.01.2024
-        r"(?P<one>\d{1,2})/(?P<two>\d{1,2})/(?P<year>\d{2})",  # 1/31/24
-        rf"(?P<day>\d{{1,2}})[. -]+{_MONTH}[ -]+(?P<year>\d{{4}}|\d{{2}})",  # 31 Jan 2024
-        rf"{_MONTH} +(?P<day>\d{{1,2}}),? +(?P<year>\d{{4}})",  # January 31, 2024
+        *(
+            f"{_WEEKDAY}{day}([T ]+{_TIME})?"
+            for day in (
+                r"(?P<year>\d{4})(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2})",  # 2024-01-31
+                r"(?P<one>\d{1,2})(?P<mark>[-/.])(?P<two>\d{1,2})(?P=mark)(?P<year>\d{4})",  # 31.01.2024
+                r"(?P<one>\d{1,2})/(?P<two>\d{1,2})/(?P<year>\d{2})",  # 1/31/24
+                rf"(?P<day>\d{{1,2}})[. -]+{_MONTH}[ -]+(?P<year>\d{{4}}|\d{{2}})",  # 31 Jan 2024
+                rf"{_MONTH} +(?P<day>\d{{1,2}}),? +(?P<year>\d{{4}})",  # January 31, 2024
+            )
+        ),
+        r"(?P<year>(19|20)\d{2})-(?P<month>\d{2})",  # 2024-01
+        rf"{_MONTH}[ -]+(?P<year>\d{{4}})",  # January 2024
+        _TIME,  # 16:30
     )
 ]
 
 
-def read_date(cell: str, order: DateOrder) -> datetime | date | None:
-    """Return the date in a cell, with its time of day if it has one; None if the cell is no date."""
+def read_date(cell: str, order: DateOrder) -> Moment | None:
+    """Return the date in a cell, with its time of day if it has one, or the time of day alone.
+
+    A month without a day is its first day. None stands for a cell that is no date.
+    """
+    return _both_ways(cell)[order == "mdy"]
+
+
+@lru_cache(maxsize=_MAX_KEPT)
+def _both_ways(cell: str) -> tuple[Moment | None, Moment | None]:
+    """Return the date in a cell, read with the day first and with the month first."""
     for form in _FORMS:
         if (match := form.fullmatch(cell.strip())) is not None:
-            try:
-                return _moment(match.groupdict(), order)
-            except (ValueError, OverflowError):
-                return None
-    return None
+            found = match.groupdict()
+            day_first = _moment(found, "dmy")
+            return day_first, _moment(found, "mdy") if "one" in found else day_first
+    return None, None
 
 
-def _moment(found: dict[str, str | None], order: DateOrder) -> datetime | date:
-    """Return the date of the groups of a match; ValueError if there is no such day or time."""
+def _moment(found: dict[str, str | None], order: DateOrder) -> Moment | None:
+    """Return the date of the groups of a match; None if there is no such day or time."""
+    try:
+        clock = None if found.get("hour") is None else _clock(found)
+        day = date(*_day(found, order)) if "year" in found else None
+    except (ValueError, OverflowError):
+        return None
+    return clock if day is None else day if clock is None else datetime.combine(day, clock)
+
+
+def _day(found: dict[str, str | None], order: DateOrder) -> tuple[int, int, int]:
+    """Return year, month and day of the groups of a match."""
     year = int(found["year"] or 0)
     if len(found["year"] or "") == 2:
         year += 2000 if year <= _LAST_OF_2000 else 1900
     if found.get("one") is not None:
         numbers = int(found["one"] or 0), int(found["two"] or 0)
-        day, month = numbers if order == "dmy" else numbers[::-1]
-    else:
-        day = int(found["day"] or 0)
-        month = int(found["month"] or 0) if found.get("month") else _MONTHS.index((found["name"] or "").lower()) + 1
-    if found["hour"] is None:
-        return date(year, month, day)
-    hour = int(found["hour"])
-    if found["half"] is not None:
+        return (year, *(numbers[::-1] if order == "dmy" else numbers))
+    month = int(found["month"] or 0) if found.get("month") else _MONTHS.index((found["name"] or "").lower()) + 1
+    return year, month, int(found.get("day") or 1)
+
+
+def days_since_1970(found: Moment) -> float:
+    """Return the days from 1 January 1970 (UTC) to a date; of a time of day alone, the share of the day before it."""
+    if isinstance(found, time):
+        found = datetime.combine(_EPOCH, found)
+    if isinstance(found, datetime):
+        return (found - _EPOCH) / timedelta(days=1)
+    return float(found.toordinal() - _EPOCH.toordinal())
+
+
+def _clock(found: dict[str, str | None]) -> time:
+    """Return the time of day of the groups of a match."""
+    hour, half = int(found["hour"] or 0), found["half"]
+    if half is not None:
         if not 1 <= hour <= 12:
             raise ValueError("hours before and after noon are 1 to 12")
-        hour = hour % 12 + (12 if found["half"].lower() == "p" else 0)
+        hour = hour % 12 + (12 if half.lower() == "p" else 0)
     micros = int((found["fraction"] or "")[:6].ljust(6, "0"))
-    return datetime(
-        year, month, day, hour, int(found["minute"] or 0), int(found["second"] or 0), micros, _zone(found["zone"])
-    )
+    return time(hour, int(found["minute"] or 0), int(found["second"] or 0), micros, _zone(found["zone"]))
 
 
 def _zone(text: str | None) -> timezone:
@@ -117,9 +157,14 @@ def find_dates(table: Table, name: str, stray_share: float, order: DateOrder | N
     TableError
         If some cells have the day first and others the month.
     """
-    cells = [cell for cell in table[name] if cell is not None]
-    read = {cell: tuple(read_date(cell, one) for one in get_args(DateOrder)) for cell in dict.fromkeys(cells)}
-    if not cells or sum(read[cell] == (None, None) for cell in cells) > stray_share * len(cells):
+    counts = Counter(cell for cell in table[name] if cell is not None)
+    read, n_stray, most = {}, 0, stray_share * counts.total()
+    for cell, count in counts.items():
+        read[cell] = _both_ways(cell)
+        n_stray += count if read[cell] == (None, None) else 0
+        if n_stray > most:
+            return None
+    if not read:
         return None
     if order is not None:
         return Found(order, False)
@@ -135,7 +180,7 @@ def find_dates(table: Table, name: str, stray_share: float, order: DateOrder | N
     both = [cell for cell, (a, b) in read.items() if a != b]
     if not both:
         return Found("dmy", False)
-    return Found("mdy" if "/" in both[0] else "dmy", True, both[0])
+    return Found("mdy" if any("/" in cell for cell in both) else "dmy", True, both[0])
 
 
 def refuse_other_cells(table: Table, name: str, order: DateOrder) -> None:
@@ -264,10 +309,9 @@ def _parts(table: Table, name: str, order: DateOrder) -> dict[str, np.ndarray]:
     return dict(zip((*LINEAR, *CYCLES), rows.T, strict=True))
 
 
-def _numbers_of(found: datetime | date) -> tuple[float, ...]:
-    """Return the parts of a date, in the order of `LINEAR` and `CYCLES`; the hour of a date without one is NaN."""
-    if isinstance(found, datetime):
-        days, hour = (found - _EPOCH) / timedelta(days=1), found.hour + found.minute / 60.0
-    else:
-        days, hour = float(found.toordinal() - _EPOCH.toordinal()), math.nan
-    return (days, found.year, found.day, found.month - 1.0, found.weekday(), hour)
+def _numbers_of(found: Moment) -> tuple[float, ...]:
+    """Return the parts of a date, in the order of `LINEAR` and `CYCLES`; a part that it does not have is NaN."""
+    hour = math.nan if not isinstance(found, datetime | time) else found.hour + found.minute / 60.0
+    if isinstance(found, time):
+        return (*(math.nan,) * (len(LINEAR) + len(CYCLES) - 1), hour)
+    return (days_since_1970(found), found.year, found.day, found.month - 1.0, found.weekday(), hour)

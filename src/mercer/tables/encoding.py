@@ -182,6 +182,11 @@ class TableEncoder:
                 "not know from training; they count as none of the values that it knows"
             )
         sentences += [
+            f"column {rule.name!r} has no word that the model knows from training in {rows_of(count, table.n_rows)}"
+            for rule in self.rules_
+            if isinstance(rule, TextRule) and rule.name in table and (count := rule.n_unknown(table))
+        ]
+        sentences += [
             f"column {rule.name!r} is empty in {rows_of(count, table.n_rows)}, and was in none in training; "
             f"{rule.substitute} stands in"
             for rule in self.rules_

@@ -59,7 +59,7 @@ def find_free_text(cells: Iterable[str | None]) -> Found | None:
     and row identifiers have few words, or words that no other text has, or that all of them have.
     """
     known = [cell for cell in cells if cell is not None]
-    different = list(dict.fromkeys(known))
+    different = sorted(set(known))
     repeats = len(known) / max(1, len(different))
     if repeats >= MAX_REPEATS or (len(different) <= MIN_TEXTS and repeats >= 2.0):
         return None
@@ -126,6 +126,12 @@ class TextRule(Rule):
     def n_features(self) -> int:
         """Number of encoded columns."""
         return len(self.words)
+
+    def n_unknown(self, table: Table) -> int:
+        """Return the number of texts that have words, but none of the words of training."""
+        known, words_of = set(self.words), self._counter.build_analyzer()
+        cells = [words_of(cell) for cell in text_cells(table[self.name]) if cell is not None]
+        return sum(bool(words) and known.isdisjoint(words) for words in cells)
 
     @property
     def substitute(self) -> str:

@@ -51,7 +51,12 @@ def find_kinds(
             kinds[name], texts[name] = "text", prose
     notes = []
     if dates:
-        notes.append(Note(f"{_hold(dates)} dates: parts of them are used, such as year and weekday", _otherwise(dates)))
+        notes.append(
+            Note(
+                f"{_hold(dates)} dates or times: parts of them are used, such as year, weekday and hour",
+                _otherwise(dates),
+            )
+        )
     for order, first, other in (("mdy", "month", "dmy"), ("dmy", "day", "mdy")):
         ambiguous = [name for name, found in dates.items() if found.ambiguous and found.order == order]
         if ambiguous:

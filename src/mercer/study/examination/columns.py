@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import date, datetime
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy.typing as npt
 
 from mercer.study.examination.finding import option
 from mercer.tables import Kind as TableKind
-from mercer.tables import read_date
+from mercer.tables import days_since_1970, read_date
 
 ColumnKind: TypeAlias = Literal["numbers", "categories", "dates", "text", "word", "feature"]
 """What a column holds; a "word" is whether a text has this word, and a "feature" is a column of a sparse block."""
@@ -108,19 +107,9 @@ def number_column(
 
 def _days(cells: npt.NDArray[Any], order: Literal["dmy", "mdy"]) -> npt.NDArray[np.float64]:
     """Return days since 1970, NaN for a cell that is no date."""
-    days = {cell: _day(None if cell is None else read_date(cell, order)) for cell in dict.fromkeys(cells)}
+    read = {cell: None if cell is None else read_date(cell, order) for cell in dict.fromkeys(cells)}
+    days = {cell: np.nan if found is None else days_since_1970(found) for cell, found in read.items()}
     return np.array([days[cell] for cell in cells])
-
-
-def _day(found: datetime | date | None) -> float:
-    if found is None:
-        return np.nan
-    whole = float(found.toordinal() - date(1970, 1, 1).toordinal())
-    if not isinstance(found, datetime):
-        return whole
-    offset = found.utcoffset()
-    seconds = 3600.0 * found.hour + 60.0 * found.minute + found.second + found.microsecond / 1e6
-    return whole + (seconds - (offset.total_seconds() if offset is not None else 0.0)) / 86400.0
 
 
 def _natural(text: str) -> tuple[list[tuple[int, int | str]], str]:
