@@ -17,7 +17,7 @@ from mercer.study.cli.output import print_study
 from mercer.study.contenders import encoded_folds
 from mercer.study.protocol import study
 from mercer.study.regression import PENALTIES, ToEstimate, choose_mean, choose_neighbours, choose_ridge
-from mercer.study.report import prose, regression
+from mercer.study.report import insight, prose, regression
 from mercer.study.report.page import render
 from mercer.study.search import search
 from mercer.tables.encoding import TableEncoder
@@ -250,7 +250,7 @@ def test_the_page_and_the_summary(found):
     words = " ".join(text.split())
     for sentence in (regression.in_tube(found), prose.phrasing_of(found).headline(found)):
         assert sentence in words
-    assert text.count("<svg") == 4
+    assert text.count("<svg") == 4 + len(found.examination.histograms) + len(insight.pictures(found))
     inside = np.mean(np.abs(found.svm.test.residuals) <= regression.half_width(found) * (1 + 1e-6))
     assert f"and {prose.percent(inside)} of the sealed ones lie in the tube" in words
     assert ", which training does not count; a narrow tube holds few rows and is no worse for it." in words

@@ -17,7 +17,7 @@ from mercer.model_selection.metrics import Interval
 from mercer.persistence import fit_model
 from mercer.study.candidates import KernelChoice
 from mercer.study.protocol import study
-from mercer.study.report import classification, numbers, prose, search_prose
+from mercer.study.report import classification, insight, numbers, prose, search_prose
 from mercer.study.report.heat_map import search_heat_map
 from mercer.study.report.page import render, write_report
 
@@ -67,7 +67,7 @@ HOSTILE = '<script>alert("x")</script>'
 def mixed():
     frame = with_missing(mixed_frame(160)).rename(columns={"dose": HOSTILE})
     frame["site"] = frame["site"].replace("south", HOSTILE + "&amp;")
-    return study(frame, "outcome", missing="impute", n_folds=3)
+    return study(frame, "outcome", missing="impute", n_folds=3, kernel=["rbf", "poly"])
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,8 @@ def test_what_the_table_says_is_escaped(found):
 def test_every_picture_has_a_description(found):
     page = Page(render(found))
     labels = [value for tag, name, value in page.attributes if tag == "svg" and name == "aria-label"]
-    n_pictures = 1 + len(prose.phrasing_of(found).pictures(found))  # the search has a picture, too
+    # the search has a picture, too
+    n_pictures = 1 + len(prose.phrasing_of(found).pictures(found)) + len(insight.pictures(found))
     assert len(labels) == page.tags.count("svg") == n_pictures + len(found.examination.histograms)
     assert all(len(label) > 20 for label in labels)
 

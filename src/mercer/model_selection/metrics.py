@@ -116,6 +116,31 @@ def grouped_share(hits: np.ndarray, groups: np.ndarray, level: float = 0.95) -> 
     return share_interval(share, variance, hits.size if variance > 0.0 else off.size, max(1, off.size - 1), level)
 
 
+def mean_interval(each: np.ndarray, groups: np.ndarray | None = None, level: float = 0.95) -> Interval:
+    """Mean of numbers, with Student's t interval; numbers of one group count as dependent.
+
+    Parameters
+    ----------
+    each : ndarray of shape (n,)
+    groups : ndarray of shape (n,), optional
+        Group of each number; by default each is a group of its own.
+    level : float, default=0.95
+        Confidence.
+
+    References
+    ----------
+    Cochran (1977), Sampling Techniques, section 9A, for the variance of a ratio of means over groups.
+    """
+    mean = float(np.mean(each))
+    codes = np.arange(each.size) if groups is None else np.unique(groups, return_inverse=True)[1]
+    off = np.bincount(codes, weights=each - mean)
+    if off.size < 2:
+        return Interval(mean, -math.inf, math.inf, level)
+    variance = off.size / (off.size - 1) * float(off @ off) / each.size**2
+    width = float(student.ppf(0.5 + level / 2, off.size - 1)) * variance**0.5
+    return Interval(mean, mean - width, mean + width, level)
+
+
 @dataclass(frozen=True)
 class ClassMetrics:
     """Figures for one class: `support` is its number of rows, `predicted` how often it was predicted."""

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.stats import t as student
 from sklearn.base import is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing, get_tags, indexable
@@ -24,7 +23,7 @@ from mercer.estimators._validation import check_square
 from mercer.model_selection.arrangement import Split, Together
 from mercer.model_selection.copies import equal_rows
 from mercer.model_selection.folds import checked_length, cut
-from mercer.model_selection.metrics import Interval, grouped_share, wilson_interval
+from mercer.model_selection.metrics import Interval, grouped_share, mean_interval, wilson_interval
 from mercer.model_selection.seal import Opening, Seal, SealedTest
 from mercer.model_selection.splits import grouped_holdout
 
@@ -434,9 +433,4 @@ def _interval(losses: FloatArray, groups: Any, zero_one: bool, level: float) -> 
         if groups is None:
             return wilson_interval(int(losses.sum()), losses.size, level)
         return grouped_share(losses, groups, level)
-    mean = float(losses.mean())
-    codes = np.arange(losses.size) if groups is None else np.unique(groups, return_inverse=True)[1]
-    off = np.bincount(codes, weights=losses - mean)
-    variance = off.size / (off.size - 1) * float(off @ off) / losses.size**2
-    width = float(student.ppf(0.5 + level / 2, off.size - 1)) * variance**0.5
-    return Interval(mean, mean - width, mean + width, level)
+    return mean_interval(losses, groups, level)

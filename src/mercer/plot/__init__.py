@@ -5,6 +5,7 @@ matplotlib is imported when a picture is drawn, not before.
 
 from mercer.plot.classification import MAX_CURVES as MAX_CURVES
 from mercer.plot.classification import confusion_matrix, margin_distribution, roc_curves, threshold_curves
+from mercer.plot.insight import calibration_curve, column_importance, dependence, learning_curve
 from mercer.plot.regression import MAX_POINTS as MAX_POINTS
 from mercer.plot.regression import residual_distribution, residuals, tube
 from mercer.plot.style import FAINT as FAINT
@@ -24,8 +25,12 @@ __all__ = [
     "MUTED",
     "SERIES",
     "bare",
+    "calibration_curve",
+    "column_importance",
     "confusion_matrix",
+    "dependence",
     "house_style",
+    "learning_curve",
     "margin_distribution",
     "new_figure",
     "residual_distribution",

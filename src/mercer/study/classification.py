@@ -272,6 +272,15 @@ class ToClassify(Goal):
         """Return the score on some rows, with its interval."""
         return self.score.interval(evaluation)
 
+    def row_losses(self, truth: npt.NDArray[Any], answer: Answer) -> npt.NDArray[np.float64]:
+        """Return 1 for each wrong prediction, and 0 for each correct one."""
+        return (answer[0] != truth).astype(np.float64)
+
+    def doubts(self, model: Model, values: npt.NDArray[np.float64], truth: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Return minus the margin of each row, or 0 if that is positive."""
+        assert isinstance(model.prediction_kind, Classes)
+        return np.maximum(0.0, -model.prediction_kind.margins(values, truth))
+
     def compare(self, first: Evaluation, second: Evaluation) -> PairedTest | Interval:
         """McNemar's exact test of accuracies, or an interval for the difference of another score."""
         return self.score.compare(first, second)

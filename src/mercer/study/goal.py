@@ -45,6 +45,10 @@ class FoldTraining(ABC):
     def error(self) -> float:
         """What the answers on the validation rows cost: wrong ones, or squared deviations."""
 
+    @abstractmethod
+    def values(self) -> npt.NDArray[np.float64]:
+        """Return the decision values of the validation rows, (n, number of machines); numbers in the target's unit."""
+
     def unfinished(self) -> list[Status]:
         """The status of each machine that is not optimal."""
         return [one.status for one in self.solutions if one.status is not Status.OPTIMAL]
@@ -134,6 +138,14 @@ class Goal(ABC):
     @abstractmethod
     def judge(self, truth: npt.NDArray[Any], answer: Answer, groups: npt.NDArray[Any] | None = None) -> Any:
         """Figures of answers to rows (in dependent groups) of which this is true: an `Evaluation` or `Deviations`."""
+
+    @abstractmethod
+    def row_losses(self, truth: npt.NDArray[Any], answer: Answer) -> npt.NDArray[np.float64]:
+        """Return what each prediction costs, so that the mean is a share: of errors, or of the target's variance."""
+
+    @abstractmethod
+    def doubts(self, model: Model, values: npt.NDArray[np.float64], truth: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Return how far off each row is, from `FoldTraining.values`: 0 if it is classified correctly."""
 
     @abstractmethod
     def compare(self, first: Any, second: Any) -> Any:

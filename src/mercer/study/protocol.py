@@ -32,6 +32,7 @@ from mercer.study.contenders import MOST_ROWS, Chosen, Fold, encoded_folds, fit_
 from mercer.study.costs import ClassWeight, Cost
 from mercer.study.examination import Examination, examine
 from mercer.study.goal import Answer, Goal
+from mercer.study.insight import Insight, LearningCurve, SealedInsight, gather, learning_curve, look_into_sealed
 from mercer.study.ledger import Looks
 from mercer.study.plan import PLAN, SearchPlan, plan_search
 from mercer.study.regression import ToEstimate
@@ -54,6 +55,9 @@ from mercer.tables import (
 )
 
 SVM = "support vector machine"
+
+SEARCH_TOL = 1e-3
+"""KKT violation to which the machines of the learning curve are solved."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +106,8 @@ class Study:
     contenders : tuple of Contender
         The support vector machine first, then logistic or ridge regression, nearest neighbours, and a constant
         prediction.
+    insight : Insight
+        The columns and rows on which the machine depends, and whether more rows would help.
     test_rows : ndarray of int64
         Indices of the sealed rows in the table.
     sealed : SealedTest
@@ -127,6 +133,7 @@ class Study:
     goal: Goal
     asked: np.ndarray = field(repr=False)
     contenders: tuple[Contender, ...]
+    insight: Insight
     test_rows: np.ndarray = field(repr=False)
     sealed: SealedTest
     opening: Opening
@@ -322,13 +329,19 @@ def study(
     model = _refit(goal, training, found, tol, tell)
     clock.lap("final fit and certificate")
 
+    left = None if max_seconds is None else max(0.0, max_seconds - (time.perf_counter() - began))
+    curve = _learning_curve(goal, found, folds, left, tell)
+    clock.lap("learning curve")
+
     trained = [_trained_svm(goal, found, model, clock.seconds["final fit and certificate"])]
     trained += [_trained_other(goal, chosen, model.encoder, rest, truth) for chosen in others]
     tell(StageProgress("sealed rows"))
     if looks is not None:
         looks.record(sealed, column_choice.rows, seed)
-    contenders, test_rows, opening = _opened(sealed, arranged, column_choice, used, goal, trained)
+    contenders, test_rows, on_sealed, opening = _opened(sealed, arranged, column_choice, used, goal, trained, model)
     clock.lap("comparison and test")
+    insight = gather(goal, model, rest, truth, rest_rows, curve, on_sealed)
+    clock.lap("columns and rows that matter")
     return Study(
         target=target,
         column_choice=column_choice,
@@ -342,6 +355,7 @@ def study(
         goal=goal,
         asked=truth[asked],
         contenders=contenders,
+        insight=insight,
         test_rows=test_rows,
         sealed=sealed,
         opening=opening,
@@ -394,6 +408,24 @@ def _searched(
     if interruption.insisted:
         raise KeyboardInterrupt
     return found
+
+
+def _learning_curve(
+    goal: Goal,
+    found: SearchResult,
+    folds: list[Fold],
+    max_seconds: float | None,
+    tell: Callable[[StageProgress], None],
+) -> LearningCurve:
+    """The learning curve of the best setting. A first Ctrl-C ends it, a second one the study."""
+    tell(StageProgress("learning curve"))
+    with solvers.Interruption() as interruption:
+        curve = learning_curve(
+            goal, found.best, folds, tol=SEARCH_TOL, max_seconds=max_seconds, interruption=interruption
+        )
+    if interruption.insisted or (interruption.requested and found.stopped == "interrupted"):
+        raise KeyboardInterrupt
+    return curve
 
 
 def _refit(
@@ -465,18 +497,28 @@ def _opened(
     used: Table,
     goal: Goal,
     trained: Sequence[_Trained],
-) -> tuple[tuple[Contender, ...], np.ndarray, Opening]:
-    """Open the seal once and judge all machines; return the contenders, the table's sealed rows and the opening."""
+    model: Model,
+) -> tuple[tuple[Contender, ...], np.ndarray, SealedInsight, Opening]:
+    """Open the seal once and judge all machines.
+
+    Returns the contenders, the table's sealed rows, the insight into the model that they give, and the opening.
+    """
 
     def judged(rows: np.ndarray) -> list[Any]:
         part, true = used.take(rows), column_choice.truth.values[rows]
         groups = None if arranged.units is None else arranged.units[rows]
         return [goal.judge(true, one.answer(part), groups) for one in trained]
 
-    unsealed = sealed.open(lambda rows: (column_choice.rows[rows], judged(rows)), "final estimate of the study")
-    test_rows, on_test = unsealed.value
+    def look(rows: np.ndarray) -> tuple[np.ndarray, list[Any], SealedInsight]:
+        groups = None if arranged.units is None else arranged.units[rows]
+        truth, in_table = column_choice.truth.values[rows], column_choice.rows[rows]
+        return in_table, judged(rows), look_into_sealed(goal, model, used.take(rows), truth, in_table, groups)
+
+    unsealed = sealed.open(look, "final estimate of the study")
+    test_rows, on_test, insight = unsealed.value
     sides = zip(trained, judged(sealed.rest), on_test, strict=True)
-    return tuple(one.judged(goal, train, test) for one, train, test in sides), test_rows, unsealed.opening
+    contenders = tuple(one.judged(goal, train, test) for one, train, test in sides)
+    return contenders, test_rows, insight, unsealed.opening
 
 
 class _Clock:

@@ -120,6 +120,14 @@ class ToEstimate(Goal):
         """Return the score on some rows, with its interval."""
         return evaluation.intervals[tuple(FIGURE_NAMES).index(self.scoring)]
 
+    def row_losses(self, truth: npt.NDArray[Any], answer: Answer) -> npt.NDArray[np.float64]:
+        """Return the squared deviation of each prediction, as a share of the variance of these rows."""
+        return np.asarray((answer[0] - truth) ** 2 / truth.var())
+
+    def doubts(self, model: Model, values: npt.NDArray[np.float64], truth: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Return the absolute deviation of each row."""
+        return np.abs(values[:, 0] - truth)
+
     def compare(self, first: Deviations, second: Deviations) -> Interval:
         """By how much the R² of the first is larger, or its error lower."""
         if self.scoring == "r2":
@@ -153,12 +161,16 @@ class _NumberTraining(FoldTraining):
         self.solutions = [solve(problem, self.view, control=control, start=start)]
         self.coefficients = problem.coefficients(self.solutions[0].beta)
 
-    def error(self) -> float:
-        """Return what the predictions for the validation rows cost, in the target's unit."""
+    def values(self) -> npt.NDArray[np.float64]:
+        """Return the predictions for the validation rows, (n, 1), in the target's unit."""
         beta = np.zeros(self.gram.n)
         beta[self.fold.train] = self.coefficients
         raw = self.gram.matvec(beta, self.fold.validation.astype(np.int64)) + self.solutions[0].bias
-        return float(np.sum(self.goal.losses(self.fold.truth[self.fold.validation], self.scale.in_unit(raw))))
+        return np.asarray(self.scale.in_unit(raw)[:, None])
+
+    def error(self) -> float:
+        """Return what the predictions for the validation rows cost, in the target's unit."""
+        return float(np.sum(self.goal.losses(self.fold.truth[self.fold.validation], self.values()[:, 0])))
 
 
 def choose_ridge(folds: Sequence[Fold], goal: ToEstimate) -> Chosen:

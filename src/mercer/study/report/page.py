@@ -10,7 +10,16 @@ from typing import Any
 from mercer.persistence import open_atomically
 from mercer.study.candidates import times_usual
 from mercer.study.protocol import Study
-from mercer.study.report import classification, decisions, examination, numbers, prose, regression, search_prose
+from mercer.study.report import (
+    classification,
+    decisions,
+    examination,
+    insight,
+    numbers,
+    prose,
+    regression,
+    search_prose,
+)
 from mercer.study.report.numbers import quantity
 from mercer.tables import CategoricalRule, Classes, DateRule, NumericRule, Rule, TextRule
 
@@ -77,6 +86,7 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         losses=classification.losses(study),
         figures=_figures(study),
         certificate=study.certificate,
+        insight=insight,
         gamma=_gamma(study),
         parts=_parts(study),
         columns=_columns(study),
@@ -101,13 +111,17 @@ def write_report(path: str | Path, study: Study, *, source: str = "", command: s
 def _figures(study: Study) -> dict[str, Markup]:
     phrasing = prose.phrasing_of(study)
     best = phrasing.figure(study.goal, study.search.best.figure)
-    pictures = {
-        "search": (
-            search_heat_map(study.search, partial(phrasing.short_figure, study.goal)),
-            f"Table of cross-validated {study.goal.figure_name} by kernel, gamma and C; the best is "
-            f"{study.svm.setting} with {best}.",
-        )
-    } | phrasing.pictures(study)
+    pictures = (
+        {
+            "search": (
+                search_heat_map(study.search, partial(phrasing.short_figure, study.goal)),
+                f"Table of cross-validated {study.goal.figure_name} by kernel, gamma and C; the best is "
+                f"{study.svm.setting} with {best}.",
+            )
+        }
+        | phrasing.pictures(study)
+        | insight.pictures(study)
+    )
     return {name: inline_svg(figure, name, text) for name, (figure, text) in pictures.items()}
 
 

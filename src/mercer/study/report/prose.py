@@ -14,7 +14,7 @@ from mercer.specs import MachineSpec
 from mercer.study.candidates import Cell, gamma_of
 from mercer.study.examination import Finding, Weight
 from mercer.study.protocol import Contender, Study
-from mercer.study.report import arrangement, search_prose
+from mercer.study.report import arrangement, insight, search_prose
 from mercer.study.report.classification import OfClasses
 from mercer.study.report.numbers import capitalised, ordinal
 from mercer.study.report.numbers import count as count
@@ -242,6 +242,7 @@ def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
             f"The best candidate lay at the end of the values planned for {' and '.join(found.extended)}, so one more "
             "value was tried there, and none beyond it."
         )
+    notes += filter(None, [insight.nearly_all_support(study.model)])
     notes += phrasing_of(study).cautions(study)
     notes += map(str, study.examination.with_weight(Weight.CAUTION))
     if not study.opening.clean:
@@ -311,6 +312,11 @@ def _listed(looks: Sequence[Opening]) -> str:
     return shown if more <= 0 else f"{more} before, and {shown}"
 
 
+def more_rows(study: Study) -> str:
+    """Whether more rows would help."""
+    return insight.more_rows(study, partial(phrasing_of(study).figure, study.goal))
+
+
 def summary(study: Study) -> list[str]:
     """The paragraphs at the top of the report."""
     phrasing = phrasing_of(study)
@@ -320,5 +326,7 @@ def summary(study: Study) -> list[str]:
         worth(study),
         choice(study),
         *filter(None, [phrasing.settings(study)]),
+        insight.columns_that_matter(study),
+        *filter(None, [more_rows(study)]),
         certainty(study.model),
     ]

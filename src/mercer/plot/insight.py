@@ -1,0 +1,120 @@
+"""Pictures of what a machine goes by: importance of columns, dependence on one, learning and calibration curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.model_selection.metrics import Interval
+from mercer.plot.style import BLUE, FAINT, ORANGE, SERIES, few_ticks, house_style, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAX_BARS = 20
+"""Largest number of columns whose importance is drawn."""
+
+MAX_LETTERS = 22  # letters of a column name or a text; longer ones are cut
+
+
+def column_importance(names: Sequence[str], increases: Sequence[Interval], label: str) -> Figure:
+    """Draw by how much errors rise if a column is shuffled, a dot with its interval for each column.
+
+    Parameters
+    ----------
+    names : sequence of str
+    increases : sequence of Interval
+        The first `MAX_BARS` are drawn, from top to bottom.
+    label : str
+        Of the axis.
+    """
+    names, increases = names[:MAX_BARS], increases[:MAX_BARS]
+    places = np.arange(len(names))
+    with house_style():
+        figure, (axes,) = new_figure(6.4, 0.9 + 0.28 * len(names))
+        axes.axvline(0.0, color=FAINT, linewidth=1)
+        axes.hlines(places, [one.low for one in increases], [one.high for one in increases], color=BLUE, linewidth=1.4)
+        axes.plot([one.value for one in increases], places, "o", color=BLUE, markersize=5)
+        axes.set_yticks(places, [_short(name) for name in names])
+        axes.set(xlabel=label, ylim=(len(names) - 0.5, -0.5))
+        axes.tick_params(axis="y", length=0)
+        few_ticks(axes.xaxis, 6)
+    return figure
+
+
+def dependence(
+    cells: npt.NDArray[Any], means: npt.NDArray[np.float64], column: str, label: str, names: Sequence[str] = ()
+) -> Figure:
+    """Draw mean predictions by the cell of a column: a line for numbers, dots for texts.
+
+    Parameters
+    ----------
+    cells : ndarray of shape (k,)
+    means : ndarray of shape (k, number of lines)
+    column, label : str
+        Names of the axes.
+    names : sequence of str, optional
+        Names of the lines, if there are several.
+    """
+    is_text = cells.dtype.kind in "UO"
+    with house_style():
+        figure, (axes,) = new_figure(4.2, 3.0)
+        places = np.arange(len(cells)) if is_text else cells
+        for number, color in zip(range(means.shape[1]), SERIES, strict=False):
+            name = names[number] if names else None
+            axes.plot(places, means[:, number], "o" if is_text else "-", color=color, linewidth=1.8, label=name)
+        if is_text:
+            upright = len(cells) <= 4 and max(len(str(cell)) for cell in cells) <= 10
+            axes.set_xticks(places, [_short(str(cell)) for cell in cells], rotation=0 if upright else 90)
+        else:
+            few_ticks(axes.xaxis, 5)
+        axes.set(xlabel=_short(column), ylabel=label)
+        few_ticks(axes.yaxis, 5)
+        if names:
+            axes.legend(loc="best")
+    return figure
+
+
+def learning_curve(rows: Sequence[int], figures: Sequence[float], label: str) -> Figure:
+    """Draw a cross-validated figure of merit by the number of training rows, on a logarithmic axis."""
+    with house_style():
+        figure, (axes,) = new_figure(4.8, 3.0)
+        axes.plot(rows, figures, "o-", color=BLUE, linewidth=1.8, markersize=5)
+        axes.set_xscale("log")
+        axes.set_xticks(list(rows), [f"{count:,}" for count in rows])
+        axes.minorticks_off()
+        axes.set(xlabel="training rows", ylabel=label)
+        few_ticks(axes.yaxis, 5)
+    return figure
+
+
+def calibration_curve(groups: Sequence[tuple[float, Interval]], other: Sequence[tuple[float, Interval]] = ()) -> Figure:
+    """Draw how often a class occurred by its predicted probability, with intervals; the diagonal is right.
+
+    Parameters
+    ----------
+    groups, other : sequence of (mean predicted probability, Interval)
+        Of a machine, and of another one to compare with.
+    """
+    with house_style():
+        figure, (axes,) = new_figure(4.8, 4.6)
+        axes.plot([0, 1], [0, 1], color=FAINT, linewidth=1)
+        for chosen, color, name, form in ((groups, BLUE, "support vector machine", "o-"), (other, ORANGE, "", "s:")):
+            if not chosen:
+                continue
+            predicted = [one for one, _ in chosen]
+            axes.vlines(predicted, [one.low for _, one in chosen], [one.high for _, one in chosen], color=color)
+            axes.plot(
+                predicted, [one.value for _, one in chosen], form, color=color, label=name or "logistic regression"
+            )
+        axes.set(xlabel="predicted probability", ylabel="share that occurred", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+        axes.set_aspect("equal")
+        axes.legend(loc="upper left")
+    return figure
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= MAX_LETTERS else name[: MAX_LETTERS - 1] + "…"

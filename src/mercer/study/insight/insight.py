@@ -1,0 +1,163 @@
+"""All that a study says about what its machine goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer.persistence import Model
+from mercer.study.goal import Goal
+from mercer.study.insight.column_importance import OTHER, Importance, column_importance
+from mercer.study.insight.dependence import Dependence, partial_dependence
+from mercer.study.insight.learning import LearningCurve
+from mercer.study.insight.rows import (
+    N_SHOWN,
+    NotedRow,
+    influential_rows,
+    nearest_support_vectors,
+    suspicious_rows,
+)
+from mercer.tables import Table
+
+N_DEPENDENCES = 3
+"""Columns for which the dependence of predictions is shown: the most important ones."""
+
+N_WRONG = 3
+"""Sealed rows that are named with their nearest support vectors: those that are farthest off."""
+
+
+@dataclass(frozen=True)
+class WrongRow:
+    """A sealed row whose prediction is far off, and the training rows that are nearest to it.
+
+    Attributes
+    ----------
+    row : int
+        Position in the table, from 0.
+    truth, predicted : class number, or number
+    nearest : tuple of int
+        Positions in the table of the nearest support vectors, the nearest first.
+    """
+
+    row: int
+    truth: Any
+    predicted: Any
+    nearest: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SealedInsight:
+    """What the sealed rows tell: importance of columns, and rows that are farthest off."""
+
+    columns: tuple[Importance, ...]
+    wrong: tuple[WrongRow, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Insight:
+    """What a machine goes by.
+
+    Attributes
+    ----------
+    columns : tuple of Importance
+        From the sealed rows, the most important column first.
+    dependences : tuple of Dependence
+        Of the most important columns, averaged over rows that are not sealed.
+    curve : LearningCurve
+    influential : tuple of NotedRow
+    suspicious : tuple of NotedRow
+        Rows that are not sealed whose target is far from the prediction of a machine that did not learn from them.
+    wrong : tuple of WrongRow
+    """
+
+    columns: tuple[Importance, ...]
+    dependences: tuple[Dependence, ...]
+    curve: LearningCurve
+    influential: tuple[NotedRow, ...]
+    suspicious: tuple[NotedRow, ...]
+    wrong: tuple[WrongRow, ...]
+
+
+def look_into_sealed(
+    goal: Goal, model: Model, part: Table, truth: npt.NDArray[Any], rows: npt.NDArray[np.int64], groups: Any
+) -> SealedInsight:
+    """Return what sealed rows tell; it is called in the look that judges the machines.
+
+    Parameters
+    ----------
+    goal : Goal
+    model : Model
+    part : Table
+        The sealed rows.
+    truth : ndarray
+        Their targets.
+    rows : ndarray of int64
+        Their positions in the table.
+    groups : ndarray or None
+        Groups of dependent rows.
+    """
+
+    def costs(values: npt.NDArray[np.float64], chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        return goal.row_losses(truth[chosen], goal.answer(model, values))
+
+    answer = goal.answer(model, model.decision_values(part))
+    off = goal.row_losses(truth, answer)
+    worst = [int(one) for one in np.argsort(-off, kind="stable")[:N_WRONG] if off[one] > 0.0]
+    nearest = nearest_support_vectors(model, part.take(np.array(worst, dtype=np.int64)))
+    wrong = tuple(
+        WrongRow(int(rows[one]), truth[one], answer[0][one], tuple(map(int, near)))
+        for one, near in zip(worst, nearest, strict=True)
+    )
+    return SealedInsight(column_importance(model, part, costs, groups), wrong)
+
+
+def gather(
+    goal: Goal,
+    model: Model,
+    rest: Table,
+    truth: npt.NDArray[Any],
+    rows: npt.NDArray[np.int64],
+    curve: LearningCurve,
+    sealed: SealedInsight,
+) -> Insight:
+    """Return all insight, with what the rows that are not sealed tell.
+
+    Parameters
+    ----------
+    goal, model
+    rest : Table
+        The rows that are not sealed.
+    truth : ndarray
+        Their targets.
+    rows : ndarray of int64
+        Their positions in the table.
+    curve : LearningCurve
+    sealed : SealedInsight
+    """
+    return Insight(
+        columns=sealed.columns,
+        dependences=tuple(_dependences(model, rest, [one.column for one in sealed.columns if one.matters])),
+        curve=curve,
+        influential=influential_rows(model, rest),
+        suspicious=_suspicious(goal, model, truth, rows, curve),
+        wrong=sealed.wrong,
+    )
+
+
+def _dependences(model: Model, rest: Table, columns: Sequence[str]) -> list[Dependence]:
+    named = [name for name in columns if name != OTHER and name in rest]
+    return [partial_dependence(model, rest, name) for name in named[:N_DEPENDENCES]]
+
+
+def _suspicious(
+    goal: Goal, model: Model, truth: npt.NDArray[Any], rows: npt.NDArray[np.int64], curve: LearningCurve
+) -> tuple[NotedRow, ...]:
+    if curve.held_out is None:
+        return ()
+    judged = np.flatnonzero(~np.isnan(curve.held_out).any(axis=1))
+    doubts = goal.doubts(model, curve.held_out[judged], truth[judged])
+    return suspicious_rows(rows[judged], doubts)[:N_SHOWN]

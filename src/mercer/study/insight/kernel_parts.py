@@ -1,0 +1,108 @@
+"""Kernel values of a machine whose columns are shuffled one at a time, without computing the other columns again.
+
+Inner products and squared lengths are sums over columns. So if one column is shuffled, its part of the sum moves to
+other rows, and the parts of all other columns stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from mercer.data import CSR, Dense
+from mercer.kernels import RBF, Kernel, Linear, Polynomial
+from mercer.persistence import Model
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The part of some columns: inner products with the support vectors, and squared lengths of rows and vectors."""
+
+    inner: FloatArray
+    squares: FloatArray
+
+    def shuffled(self, order: npt.NDArray[np.int64]) -> _Part:
+        return _Part(self.inner[order], self.squares[order])
+
+
+class KernelParts:
+    """Decision values of a model on rows, with the cells of a column taken from other rows.
+
+    Parameters
+    ----------
+    model : Model
+        With a linear, polynomial or Gaussian kernel.
+    X : ndarray or csr_array of shape (n, p)
+        The encoded rows.
+    """
+
+    def __init__(self, model: Model, X: Any) -> None:
+        self.kernel, self.X = model.kernel, X
+        vectors = model.support_vectors
+        assert isinstance(vectors, (Dense, CSR))
+        self.vectors = vectors.array if isinstance(vectors, Dense) else vectors.matrix
+        self.vector_squares = _squares(self.vectors)
+        m = model.support_vectors.n
+        self.beta = np.zeros((m, len(model.parts)))
+        for number, part in enumerate(model.parts):
+            np.add.at(self.beta[:, number], part.support, part.beta)
+        self.biases = np.array([part.bias for part in model.parts])
+        self.whole = _part(X, self.vectors)
+
+    def values(self) -> FloatArray:
+        """Return the decision values, (n, number of machines)."""
+        return self._values(self.whole)
+
+    def values_shuffled(self, columns: slice, orders: npt.NDArray[np.int64]) -> list[FloatArray]:
+        """Return the decision values with these columns of each row taken from another row, for each of the orders."""
+        own = _part(self.X[:, columns], self.vectors[:, columns])
+        found = []
+        for order in orders:
+            moved = own.shuffled(order)
+            changed = _Part(
+                self.whole.inner - own.inner + moved.inner, self.whole.squares - own.squares + moved.squares
+            )
+            found.append(self._values(changed))
+        return found
+
+    def kernel_values(self) -> FloatArray:
+        """Return k(x, s) of each row x and support vector s."""
+        return kernel_values(self.kernel, self.whole.inner, self.whole.squares, self.vector_squares)
+
+    def vector_values(self) -> FloatArray:
+        """Return k(s, s) of each support vector s."""
+        squares = self.vector_squares
+        if isinstance(self.kernel, RBF):
+            return np.ones_like(squares)
+        return kernel_values(self.kernel, squares, squares, squares)
+
+    def _values(self, part: _Part) -> FloatArray:
+        values = kernel_values(self.kernel, part.inner, part.squares, self.vector_squares)
+        return np.asarray(values @ self.beta + self.biases)
+
+
+def kernel_values(kernel: Kernel, inner: FloatArray, squares: FloatArray, vector_squares: FloatArray) -> FloatArray:
+    """Return kernel values from inner products and squared lengths."""
+    if isinstance(kernel, Linear):
+        return inner
+    if isinstance(kernel, RBF):
+        distances = np.maximum(squares[:, None] + vector_squares - 2.0 * inner, 0.0)
+        return np.asarray(np.exp(-float(kernel.gamma) * distances))
+    if isinstance(kernel, Polynomial):
+        return np.asarray((float(kernel.gamma) * inner + float(kernel.coef0)) ** int(kernel.degree))
+    raise TypeError(f"kernel must be linear, polynomial or Gaussian, got {kernel!r}")
+
+
+def _part(X: Any, vectors: Any) -> _Part:
+    inner = X @ vectors.T
+    return _Part(np.asarray(inner.toarray() if sparse.issparse(inner) else inner), _squares(X))
+
+
+def _squares(X: Any) -> FloatArray:
+    return np.asarray(X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)).ravel()

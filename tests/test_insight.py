@@ -1,0 +1,194 @@
+"""What a study says about its machine: importance of columns, dependence, learning curve, rows that matter."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from generated import three_classes
+from mercer.kernels import RBF, Linear, Polynomial
+from mercer.model_selection.metrics import mean_interval
+from mercer.study.insight.column_importance import column_importance, encoded_columns
+from mercer.study.insight.dependence import partial_dependence
+from mercer.study.insight.kernel_parts import KernelParts, kernel_values
+from mercer.study.insight.learning import LearningCurve
+from mercer.study.protocol import study
+from mercer.study.report import insight as words
+from mercer.study.report import prose
+from mercer.study.report.page import render
+from mercer.tables import as_table
+
+
+def frame(n=240, flipped=(), seed=0):
+    """Numbers, categories and text that matter, columns of noise, and rows whose class is mistaken."""
+    rng = np.random.default_rng(seed)
+    a, place, noise = rng.normal(size=n), rng.choice(["north", "south"], n), rng.normal(size=n)
+    classes = np.where(a + 1.5 * (place == "north") > 0.7, "up", "down")
+    classes[list(flipped)] = np.where(classes[list(flipped)] == "up", "down", "up")
+    return pd.DataFrame({"a": a, "noise": noise, "place": place, "t": classes})
+
+
+@pytest.fixture(scope="module")
+def found():
+    return study(frame(), "t", n_folds=3)
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(150, 3))
+    table = pd.DataFrame(X, columns=list("abc")).assign(y=np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=150))
+    return study(table, "y", task="regression", n_folds=3)
+
+
+def test_the_column_that_decides_comes_first_and_noise_does_not_matter(found):
+    columns = found.insight.columns
+    assert {one.column for one in columns[:2]} == {"a", "place"}
+    assert all(one.matters for one in columns[:2])
+    assert not columns[2].matters
+    assert found.insight.dependences[0].column in {"a", "place"}
+    sentence = words.columns_that_matter(found)
+    assert "percentage points" in sentence
+    assert "For 'noise' no rise beyond chance was seen" in sentence
+    assert sentence in prose.summary(found)
+
+
+@pytest.mark.parametrize("kernel", [Linear(), RBF(gamma=0.3), Polynomial(degree=3, gamma=0.4, coef0=1.0)])
+def test_kernel_values_come_from_inner_products(kernel):
+    rng = np.random.default_rng(2)
+    A, B = rng.normal(size=(7, 4)), rng.normal(size=(5, 4))
+    ours = kernel_values(kernel, A @ B.T, (A**2).sum(axis=1), (B**2).sum(axis=1))
+    from mercer.data import as_data
+
+    np.testing.assert_allclose(ours, kernel.block(as_data(A), as_data(B)), rtol=1e-12, atol=1e-12)
+
+
+def test_shuffled_values_are_those_of_a_shuffled_table(found):
+    table = as_table(frame()).select(found.column_choice.features)
+    parts = KernelParts(found.model, found.model.encoder.transform(table))
+    np.testing.assert_allclose(parts.values(), found.model.decision_values(table), atol=1e-9)
+    order = np.random.default_rng(3).permutation(table.n_rows)
+    for name, place in encoded_columns(found.model).items():
+        columns = [
+            column[order] if own == name else column for own, column in zip(table.names, table.columns, strict=True)
+        ]
+        wanted = found.model.decision_values(replace(table, columns=tuple(columns)))
+        np.testing.assert_allclose(parts.values_shuffled(place, order[None])[0], wanted, atol=1e-9)
+
+
+def test_a_budget_takes_fewer_rows_and_the_same_seed_the_same_ones(found, monkeypatch):
+    table = as_table(frame(seed=5)).select(found.column_choice.features)
+    asked = []
+
+    def costs(values, rows):
+        asked.append(len(rows))
+        return (values[:, 0] > 0).astype(float)
+
+    monkeypatch.setattr("mercer.study.insight.column_importance.BUDGET", 1.0)
+    first = column_importance(found.model, table, costs)
+    assert set(asked) == {100}
+    assert [one.increase for one in first] == [one.increase for one in column_importance(found.model, table, costs)]
+
+
+def test_dependence_is_the_mean_prediction_with_one_cell_in_all_rows(found):
+    table = as_table(frame()).select(found.column_choice.features)
+    of_place = partial_dependence(found.model, table, "place")
+    assert set(of_place.cells) == {"north", "south"}
+    changed = as_table(frame().assign(place="north")).select(found.column_choice.features)
+    wanted = found.model.decision_values(changed).mean(axis=0)
+    np.testing.assert_allclose(of_place.means[list(of_place.cells).index("north")], wanted)
+    of_a = partial_dependence(found.model, table, "a")
+    assert (np.diff(of_a.cells) > 0).all()
+
+
+def test_rows_with_a_mistaken_class_are_suspicious():
+    flipped = [3, 50, 77, 120, 200]
+    result = study(frame(flipped=flipped), "t", n_folds=3)
+    free = set(flipped) - set(result.test_rows)
+    named = {one.row for one in result.insight.suspicious}
+    assert len(named & free) >= len(free) - 1
+    assert all(amount.startswith("margin −") for _, _, amount in words.suspicious_rows(result))
+
+
+def test_values_of_held_out_rows_are_of_machines_that_have_not_learnt_them(found):
+    curve = found.insight.curve
+    assert curve.held_out is not None
+    truth = found.column_choice.truth.values[found.sealed.rest]
+    error = np.mean((curve.held_out[:, 0] > 0) != (truth == 1))
+    assert min(error, 1 - error) == pytest.approx(1 - curve.figures[-1])
+    assert curve.rows[-1] == 120
+    assert curve.figures[-1] == pytest.approx(found.search.best.figure)
+
+
+@pytest.mark.parametrize(
+    ("errors", "rises"),
+    [
+        (((9.0, 8.0, 9.0), (5.0, 4.0, 5.0)), True),
+        (((9.0, 8.0, 9.0), (9.0, 5.0, 12.0)), False),
+        (((9.0, 8.0, 9.0),), False),
+    ],
+)
+def test_a_curve_rises_if_every_fold_says_so(errors, rises):
+    assert LearningCurve((50, 100)[: len(errors)], (0.5, 0.6)[: len(errors)], errors).still_rises is rises
+
+
+def test_near_support_vectors_are_near(found):
+    table = as_table(frame())
+    for one in found.insight.wrong:
+        assert one.row in found.test_rows
+        assert one.truth != one.predicted
+        a, others = table["a"][one.row], table["a"][list(one.nearest)]
+        assert np.abs(others - a).mean() < np.abs(table["a"] - a).mean()
+
+
+def test_influential_rows_are_support_vectors(found):
+    rows = [one.row for one in found.insight.influential]
+    assert set(rows) <= set(found.model.training.rows[found.model.support_rows])
+    amounts = [one.amount for one in found.insight.influential]
+    assert amounts == sorted(amounts, reverse=True)
+    assert sum(amounts) <= 1.0 + 1e-12
+
+
+def test_numbers_have_all_of_it(numbers):
+    assert numbers.insight.columns[0].column == "a"
+    assert not any(one.matters for one in numbers.insight.columns[1:])
+    assert "the share of the variance that is not explained" in words.columns_that_matter(numbers)
+    page = render(numbers)
+    for heading in ("Which columns matter", "Which rows matter", "The most influential rows"):
+        assert heading in page
+
+
+@pytest.mark.full
+def test_several_classes_have_all_of_it():
+    result = study(three_classes(), "kind", n_folds=3)
+    assert result.insight.columns
+    assert "Which columns matter" in render(result)
+
+
+def test_many_support_vectors_are_explained(monkeypatch):
+    rng = np.random.default_rng(4)
+    noise = pd.DataFrame(rng.normal(size=(80, 30))).rename(columns=str).assign(t=rng.choice(list("xy"), 80))
+    result = study(noise, "t", n_folds=3, kernel="rbf")
+    assert result.insight.columns[0].increase.low < 0.1
+    share = len(result.model.support_rows) / len(result.model.training.rows)
+    sentence = "Nearly every training row is a support vector"
+    for limit, is_said in ((share - 0.01, True), (share + 0.01, False)):
+        monkeypatch.setattr("mercer.study.report.insight.MANY_SUPPORT_VECTORS", limit)
+        assert any(sentence in note for note in prose.cautions(result)) is is_said
+
+
+def test_a_page_may_have_no_curve(found):
+    short = replace(found, insight=replace(found.insight, curve=LearningCurve((), (), ()), suspicious=()))
+    assert prose.more_rows(short) == ""
+    page = render(short)
+    assert "Which rows matter" in page
+    assert "Rows whose target may be mistaken" not in page
+
+
+def test_a_mean_has_its_interval_and_copies_do_not_narrow_it():
+    numbers = np.random.default_rng(0).normal(size=30)
+    single = mean_interval(numbers)
+    many = mean_interval(np.repeat(numbers, 4), np.repeat(np.arange(30), 4))
+    assert (many.low, many.high) == pytest.approx((single.low, single.high))
+    assert mean_interval(numbers[:1]).high == np.inf
