@@ -38,9 +38,10 @@ def examine_text(table: Table, deciding: Table, name: str) -> None:
     """
     if table.is_numeric(name) or name in table.reading.text:
         return
-    numbers = {row: written_number(cell.strip()) for row, cell in enumerate(table[name]) if cell is not None}
+    read = {cell: written_number(cell.strip()) for cell in _different(table, name)}
+    numbers = {row: read[cell] for row, cell in enumerate(table[name]) if cell is not None}
     stray = [row for row, number in numbers.items() if number is None]
-    decisive = [written_number(cell.strip()) for cell in deciding[name] if cell is not None]
+    decisive = [read[cell] for cell in deciding[name] if cell is not None]
     nearly_all = bool(decisive) and decisive.count(None) <= STRAY_SHARE * len(decisive)
     keep = f"text_columns={{{name!r}}} takes the cells as text"
     if stray and nearly_all:
@@ -66,7 +67,8 @@ def examine_text(table: Table, deciding: Table, name: str) -> None:
 def _warn_of_text(table: Table, name: str) -> None:
     column, known = table[name], np.flatnonzero(~table.missing(name))
     stray = _other_cells(table, name, NUMBER)
-    n_alike = sum(bool(_LIKE_A_NUMBER.fullmatch(column[row])) for row in known)
+    alike = {cell for cell in _different(table, name) if _LIKE_A_NUMBER.fullmatch(cell)}
+    n_alike = sum(cell in alike for cell in column)
     if n_alike < NUMBERS_SHARE * len(known):
         return
     if len(stray):
@@ -85,10 +87,13 @@ def _warn_of_text(table: Table, name: str) -> None:
 
 def _other_cells(table: Table, name: str, pattern: re.Pattern[str]) -> np.ndarray:
     """Return the positions of the cells that do not match the pattern; missing cells are not included."""
-    return np.array(
-        [row for row, cell in enumerate(table[name]) if cell is not None and not pattern.fullmatch(cell.strip())],
-        dtype=np.int64,
-    )
+    others = {cell for cell in _different(table, name) if not pattern.fullmatch(cell.strip())}
+    return np.array([row for row, cell in enumerate(table[name]) if cell in others], dtype=np.int64)
+
+
+def _different(table: Table, name: str) -> list[str]:
+    """Return the different texts of a column; each is matched with patterns once, as few texts may fill many cells."""
+    return [cell for cell in dict.fromkeys(table[name]) if cell is not None]
 
 
 def suspicious_columns(table: Table, kinds: Collection[str]) -> dict[str, str]:
