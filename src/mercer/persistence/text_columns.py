@@ -133,13 +133,13 @@ class _Column:
             if stray > STRAY_SHARE * len(self.rest.drop_null()):
                 return None
         marked = [(cell, number) for cell, number in self.numbers.items() if number is not None and number.has_mark]
-        firsts = {
-            kind: next((self._cell(cell) for cell, number in marked if number.decimals == kind), None)
-            for kind in (".", ",", ".,")
+        only = {
+            kind: next((self._cell(cell) for cell, number in marked if number.decimals == kind), None) for kind in ".,"
         }
+        either = {"," in cell: self._cell(cell) for cell, number in reversed(marked) if number.is_ambiguous}
         unmarked = [number for number in self.numbers.values() if number is not None and not number.has_mark]
         mixed = any(len(number.digits) < 4 for number in unmarked) and all(len(one.digits) < 4 for one in unmarked)
-        return Evidence(firsts["."], firsts[","], firsts[".,"], mixed)
+        return Evidence(only["."], only[","], tuple(either.values()), mixed)
 
     def _plain_evidence(self) -> Evidence | None:
         for cells in (self.rest.slice(0, _FIRST), self.rest):
@@ -152,7 +152,7 @@ class _Column:
         unmarked = pc.invert(has_point)
         small = pc.match_substring_regex(cells, r"^[-+]?[0-9]{1,3}$")
         mixed = _first(pc.and_(unmarked, small)) is not None and _first(pc.and_not(unmarked, small)) is None
-        return Evidence(either=self._cell(self.rest[row].as_py()), is_mixed=mixed)
+        return Evidence(either=(self._cell(self.rest[row].as_py()),), is_mixed=mixed)
 
     def _cell(self, text: str) -> Cell:
         return Cell(self.name, pc.index(self.rest, text).as_py() + 1, text)

@@ -114,8 +114,8 @@ class Evidence:
     ----------
     point, comma : Cell or None
         A cell that is a number only with a decimal point, or only with a decimal comma.
-    either : Cell or None
-        A cell whose mark may be a decimal mark or a thousands mark.
+    either : tuple of Cell
+        Cells whose mark may be a decimal mark or a thousands mark: the first with a point, the first with a comma.
     is_mixed : bool
         Whether the column has whole numbers below 1,000 without a mark beside cells with a mark, as columns of whole
         numbers with thousands marks have.
@@ -123,7 +123,7 @@ class Evidence:
 
     point: Cell | None = None
     comma: Cell | None = None
-    either: Cell | None = None
+    either: tuple[Cell, ...] = ()
     is_mixed: bool = False
 
 
@@ -155,14 +155,13 @@ def decimal_mark(
         return ",", Note(f"Numbers have decimal commas: {comma}", "decimal='.' changes that")
     if point:
         return ".", None
-    doubtful = [one for one in columns if one.either]
-    if not doubtful:
+    cells = [cell for one in columns for cell in one.either]
+    if not cells:
         return None, None
-    cells = [one.either for one in doubtful if one.either]
     same = len({"," in cell.text for cell in cells}) == 1
     if known is not None and same:
         return known, Note(f"Numbers have the decimal mark {known!r}, as in training: {cells[0]}", _ASK)
-    if same and "." in cells[0].text and separator in ",\t" and not any(one.is_mixed for one in doubtful):
+    if same and "." in cells[0].text and separator in ",\t" and not any(one.is_mixed for one in columns if one.either):
         return ".", None
     raise TableError(
         f"{cells[0]}, which may be {_two_readings(cells[0].text)}, and no other cell tells which",
