@@ -12,9 +12,9 @@ from mercer.study.classification import ToClassify
 from mercer.study.goal import Goal
 from mercer.study.protocol import Contender, Study
 from mercer.study.report.decisions import by_costs, thresholds_of
-from mercer.study.report.numbers import count, interval, p_value, percent, rounded
+from mercer.study.report.numbers import capitalised, count, interval, p_value, percent, rounded
 from mercer.study.report.phrasing import TaskPhrasing, differences
-from mercer.study.scores import Score
+from mercer.study.scores import AreaUnderRoc, Score, WeightedAccuracy
 from mercer.tables import Labels
 
 if TYPE_CHECKING:
@@ -221,18 +221,23 @@ def _never_predicted(study: Study) -> str:
 
 
 def _lost_by(study: Study) -> str:
-    """A sentence on each rival that is not better by accuracy, but is by balanced accuracy or area under ROC."""
-    svm, found = study.svm.test, []
+    """A sentence on each rival that is not better by accuracy, but is by balanced accuracy or area under ROC.
+
+    Rivals that may owe their figure to chance are left out.
+    """
+    svm, found, n_classes = study.svm.test, [], len(labels_of(study).names)
+    balanced, area = WeightedAccuracy(np.ones(n_classes), svm.n, is_balanced=True), AreaUnderRoc(svm.n)
     for rival in study.contenders[1:3]:
         other, figures = rival.test, []
         if other.accuracy.value > svm.accuracy.value:
             continue
-        if other.balanced - svm.balanced > LOST_BY:
-            figures.append(f"balanced accuracy ({percent(svm.balanced)} against {percent(other.balanced)})")
-        if svm.auc is not None and other.auc is not None and other.auc - svm.auc > LOST_BY:
-            figures.append(f"area under ROC ({svm.auc:.3f} against {other.auc:.3f})")
+        if other.balanced - svm.balanced > LOST_BY and balanced.interval(other).low > 1.0 / n_classes:
+            figures.append(f"a higher balanced accuracy ({percent(other.balanced)} against {percent(svm.balanced)})")
+        gained = 0.0 if svm.auc is None or other.auc is None else other.auc - svm.auc
+        if gained > LOST_BY and area.interval(other).low > 0.5:
+            figures.append(f"a larger area under ROC ({other.auc:.3f} against {svm.auc:.3f})")
         if figures:
-            found.append(f"It was right as often as {rival.name} or more, but is worse by {' and by '.join(figures)}.")
+            found.append(f"{capitalised(rival.name)} had no higher accuracy, but {' and '.join(figures)}.")
     return " ".join(found)
 
 
