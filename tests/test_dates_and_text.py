@@ -20,8 +20,10 @@ from mercer.tables.columns import choose_columns
 from mercer.tables.dates import read_date
 from mercer.tables.encoding import TableEncoder
 from mercer.tables.free_text import WORD
+from mercer.tables.kinds import find_kinds
 from mercer.tables.table import Table, TableError, TableWarning, as_table
 from mercer.tables.target import read_target
+from mercer.tables.times import times_of
 
 WORDS = [
     *("the", "cheap", "offer", "free", "call", "now", "please", "bring", "milk", "home", "tonight", "dear", "prize"),
@@ -170,6 +172,45 @@ def test_dates_that_contradict_each_other_or_are_none_are_refused_by_row():
     assert (choice.kinds, choice.features) == ({"x": "categories"}, ("x",))
 
 
+def test_the_order_of_rows_in_time_is_that_of_their_dates():
+    cells = ["31.12.2023", "1.2.2024 08:00", "2024-01-01", "1 Feb 2024"]
+    table = Table(("t",), (text(*cells),))
+    assert np.argsort(times_of(table, "t")).tolist() == [0, 2, 3, 1]
+    table = Table(("t",), (text("3/4/2024", "2/5/2024"),))
+    assert np.argsort(times_of(table, "t", "dmy")).tolist() == [0, 1]
+    assert np.argsort(times_of(table, "t", "mdy")).tolist() == [1, 0]
+    with pytest.raises(TableError, match="such as '3/4/2024', whose day and month cannot be told apart"):
+        times_of(table, "t")
+
+
+@pytest.mark.parametrize("sealed", [0, 39])
+def test_a_sealed_date_that_cannot_be_read_is_refused_and_decides_nothing(sealed):
+    days = [f"{1 + k % 12}/{1 + k % 12}/2024" for k in range(40)]
+    rows = np.delete(np.arange(40), sealed)
+    days[sealed] = "30/4/2024"
+    with pytest.raises(TableError, match=f"39 of 40 cells, but row {sealed + 1} holds '30/4/2024'"):
+        chosen(["2/3/2024" if k == 5 else day for k, day in enumerate(days)], open_rows=rows)
+
+
+def test_what_columns_hold_does_not_depend_on_the_order_of_rows_on_copies_or_on_names():
+    days = [f"{1 + k % 12}/{1 + k % 9}/2024" for k in range(60)]
+    columns = {
+        "a": text(*texts(60)),
+        "b": text(*days),
+        "c": text(*(f"id {k}" for k in range(60))),
+        "d": text(*"xyz" * 20),
+    }
+    table = Table(tuple(columns), tuple(columns.values()))
+    kinds, notes = find_kinds(table)
+    assert kinds == {"a": "text", "b": "mdy"}
+    order = np.random.default_rng(0).permutation(60)
+    for rows in (order, np.concatenate([order, np.arange(60)])):
+        assert find_kinds(table.take(rows))[0] == kinds
+    renamed = Table(("d", "b", "id", "text"), table.columns)
+    assert find_kinds(renamed)[0] == {"d": "text", "b": "mdy"}
+    assert len(notes) == 3
+
+
 def test_a_study_learns_from_a_weekday(tmp_path):
     days = pd.date_range("2023-01-01", periods=240)
     frame = pd.DataFrame({"seen": days, "y": np.where(days.day_of_week >= 5, "busy", "quiet")})
@@ -222,6 +263,16 @@ def test_free_text_is_encoded_as_by_scikit_learn():
     assert encoder.describe_unseen(Table(("x",), (text(*new),))) == [
         "column 'x' has no word that the model knows from training in 1 of 23 rows"
     ]
+
+
+@pytest.mark.parametrize(
+    "cells", [texts(9), [f"2024-01-{k + 1:02d} 10:00" for k in range(9)], [f"v{k}" for k in range(60)]]
+)
+def test_no_rows_are_encoded_as_no_rows(cells):
+    table = Table(("x", "y"), (text(*cells), text(*("ab" * len(cells))[: len(cells)])))
+    choice = choose_columns(table, read_target(table, "y"), keep=["x"])
+    encoder = choice.encoder().fit(table.select(["x"]))
+    assert encoder.transform(table.select(["x"]).take(np.zeros(0, dtype=int))).shape == (0, encoder.n_features_)
 
 
 def test_text_stands_beside_columns_as_one_of_them_and_missing_text_has_no_words():

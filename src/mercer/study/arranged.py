@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mercer.data import check_choice
 from mercer.model_selection import Arrangement, EqualRows, InTime, Together, equal_rows
-from mercer.tables import Labels, Table, TableError, Truth, times_of
+from mercer.tables import DateOrder, Labels, Table, TableError, Truth, times_of
 
 Copies = Literal["together", "apart"]
 """What is done about copies of rows: they stay on one side of the seal and of folds, or are rows of their own."""
@@ -78,9 +78,19 @@ class Arranger:
     groups, time : str, optional
         Columns; at most one of them.
     copies : {"together", "apart"}
+    date_order : {"dmy", "mdy"}, optional
+        How dates such as 3/4/2024 in the column of time are read.
     """
 
-    def __init__(self, table: Table, truth: Truth, groups: str | None, time: str | None, copies: Copies) -> None:
+    def __init__(
+        self,
+        table: Table,
+        truth: Truth,
+        groups: str | None,
+        time: str | None,
+        copies: Copies,
+        date_order: DateOrder | None = None,
+    ) -> None:
         check_choice("copies", copies, ("together", "apart"))
         if groups is not None and time is not None:
             raise TableError(
@@ -96,12 +106,15 @@ class Arranger:
                     "fill it in, or leave the row out",
                 )
         self.used, self.groups, self.time, self.copies = table.take(truth.rows), groups, time, copies
+        self.date_order = date_order
 
     def by(self, columns: Sequence[str]) -> Arranged:
         """Return the arrangement in which rows are copies that are equal in these columns."""
         equal = equal_rows(self.used.select(columns))
         if self.time is not None:
-            return Arranged(InTime(times_of(self.used, self.time)), equal, None, self.time, self.copies)
+            return Arranged(
+                InTime(times_of(self.used, self.time, self.date_order)), equal, None, self.time, self.copies
+            )
         keys = [self.used[self.groups].astype(str)] if self.groups is not None else []
         if self.copies == "together" and equal.are_copies:
             keys.append(equal.groups)

@@ -289,7 +289,7 @@ def study(
     sealed, arranged, column_choice = seal_rows(
         table,
         known,
-        Arranger(table, known, groups, time_column, copies),
+        Arranger(table, known, groups, time_column, copies, date_order),
         columns,
         test_size=test_size,
         n_folds=n_folds,

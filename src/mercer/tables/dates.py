@@ -294,7 +294,8 @@ class DateRule(Rule):
 def _parts(table: Table, name: str, order: DateOrder) -> dict[str, np.ndarray]:
     """Return each part of the dates in a column, NaN for a missing cell; TableError for a cell that is no date."""
     cells = text_cells(table[name])
-    read = {None: (math.nan,) * (len(LINEAR) + len(CYCLES))}
+    parts = (*LINEAR, *CYCLES)
+    read = {None: (math.nan,) * len(parts)}
     for row, cell in enumerate(cells):
         if cell not in read:
             found = read_date(cell, order)
@@ -305,8 +306,8 @@ def _parts(table: Table, name: str, order: DateOrder) -> dict[str, np.ndarray]:
                     "write dates as in training, or such as 2024-01-31",
                 )
             read[cell] = _numbers_of(found)
-    rows = np.array([read[cell] for cell in cells]).reshape(len(cells), -1)
-    return dict(zip((*LINEAR, *CYCLES), rows.T, strict=True))
+    rows = np.array([read[cell] for cell in cells]).reshape(len(cells), len(parts))
+    return dict(zip(parts, rows.T, strict=True))
 
 
 def _numbers_of(found: Moment) -> tuple[float, ...]:

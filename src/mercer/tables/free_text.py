@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.preprocessing import normalize
 
 from mercer.data.lazy import lazy_property
 from mercer.tables.rules import Rule
@@ -148,7 +147,8 @@ class TextRule(Rule):
         counts = sparse.csr_array(self._counter.transform(cells), dtype=np.float64)
         weights = np.log((1.0 + self.n_texts) / (1.0 + np.array(self.counts))) + 1.0
         counts.data *= weights[counts.indices]
-        return sparse.csr_array(normalize(counts))
+        counts.data /= sparse.linalg.norm(counts, axis=1).repeat(np.diff(counts.indptr))
+        return counts
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain data for a model file."""
