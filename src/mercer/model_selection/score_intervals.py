@@ -36,7 +36,7 @@ def sum_of_shares(shares: Sequence[Interval], weights: npt.ArrayLike) -> Interva
     Examples
     --------
     >>> sum_of_shares([wilson_interval(8, 10), wilson_interval(10, 10)], [0.5, 0.5])
-    Interval(value=0.9, low=0.7073..., high=0.9716..., level=0.95)
+    Interval(value=0.9, low=0.6920..., high=0.9716..., level=0.95)
     """
     w = np.asarray(weights, dtype=np.float64)
     value, low, high = (np.array([getattr(one, name) for one in shares]) for name in ("value", "low", "high"))

@@ -21,6 +21,7 @@ def least_expected_cost(probabilities: FloatArray, costs: FloatArray) -> IndexAr
 
     Examples
     --------
+    >>> import numpy as np
     >>> least_expected_cost(np.array([[0.9, 0.1], [0.7, 0.3]]), np.array([[0.0, 1.0], [5.0, 0.0]]))
     array([0, 1])
     """
