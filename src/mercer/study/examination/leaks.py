@@ -100,7 +100,7 @@ def _how(column: Column, rule: Rule, truth: Truth) -> str:
 def _rate(rule: Rule, truth: Truth) -> str:
     """How good a rule is, in words; percentages are rounded down, so that 100% is perfect."""
     share = f"{np.floor(1000 * rule.right) / 10:.1f}%".replace(".0%", "%")
-    return f"in {share} of the rows" if isinstance(truth, Labels) else f"to {share} of its variance, by ranks"
+    return f"in {share} of the rows" if isinstance(truth, Labels) else f"({share} of the variance of its ranks)"
 
 
 def _alone(column: Column, rule: Rule, sample: Sample, truth: Truth) -> Finding:
@@ -144,7 +144,7 @@ def _unused(column: Column, rule: Rule, truth: Truth) -> Finding:
 def _mostly(found: list[tuple[Column, Rule]], truth: Truth) -> Finding:
     found = sorted(found, key=lambda one: one[1].error)
     names = tuple(column.name for column, _ in found)
-    rates = [f"{column.name!r} ({_rate(rule, truth)})" for column, rule in found[:MAX_NAMED]]
+    rates = [f"{column.name!r} {_rate(rule, truth)}" for column, rule in found[:MAX_NAMED]]
     more = f"; {len(found) - MAX_NAMED} more columns" if len(found) > MAX_NAMED else ""
     one = "One column alone predicts" if len(found) == 1 else f"Each of {len(found)} columns alone predicts"
     return Finding(
