@@ -151,6 +151,7 @@ def test_influential_rows_are_support_vectors(found):
 
 
 def test_numbers_have_all_of_it(numbers):
+    assert "<dt>Certificate</dt>" in render(numbers)
     assert numbers.insight.columns[0].column == "a"
     assert not any(one.matters for one in numbers.insight.columns[1:])
     assert "the share of the variance that is not explained" in words.columns_that_matter(numbers)
@@ -171,6 +172,8 @@ def test_many_support_vectors_are_explained(monkeypatch):
     noise = pd.DataFrame(rng.normal(size=(80, 30))).rename(columns=str).assign(t=rng.choice(list("xy"), 80))
     result = study(noise, "t", n_folds=3, kernel="rbf")
     assert result.insight.columns[0].increase.low < 0.1
+    assert not prose.is_useful(result)
+    assert "<dt>Certificate</dt>" not in render(result)  # an optimum of a useless machine is no headline
     share = len(result.model.support_rows) / len(result.model.training.rows)
     sentence = "Nearly every training row is a support vector"
     for limit, is_said in ((share - 0.01, True), (share + 0.01, False)):

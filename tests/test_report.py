@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from generated import mixed_frame, quantities, three_classes, with_missing
 from mercer import RBF, SVR, Linear, Polynomial, plot
 from mercer.certificates.status import Status
-from mercer.model_selection.metrics import Interval
+from mercer.model_selection.metrics import Interval, roc
 from mercer.persistence import fit_model
 from mercer.study.candidates import KernelChoice
 from mercer.study.protocol import study
@@ -219,7 +219,7 @@ def test_sealed_rows_have_no_part_in_the_examination():
 
 def test_cautions(mixed, three):
     notes = " ".join(prose.cautions(mixed))
-    assert "The test part is small" in notes
+    assert "The sealed part is small" in notes
     assert "of one class" not in notes
     frame = mixed_frame(200)
     frame = frame[(frame["outcome"] == "ill") | (np.arange(200) % 8 == 0)]
@@ -284,13 +284,13 @@ def test_margins_are_described_for_what_they_are(mixed, three):
     wrong = 1 - mixed.svm.test.accuracy.value
     text = classification.margins(mixed)
     assert f"a row is misclassified: {prose.percent(1 - mixed.svm.train.accuracy.value)} of the training rows" in text
-    assert f"and {prose.percent(wrong)} of the test rows" in text
+    assert f"and {prose.percent(wrong)} of the sealed rows" in text
     below = prose.percent(np.mean(three.svm.train.margins < 0))
     text = classification.margins(three)
     assert "misclassified" not in text
     assert f"at least one pair decides against the row: {below} of the training rows and " in text
     figure = plot.margin_distribution(three.svm.train.margins, three.svm.test.margins)
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["training rows", "test rows"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["training rows", "sealed rows"]
 
 
 def test_losses_are_compared_where_one_machine_decides(mixed, three):
@@ -323,8 +323,8 @@ def test_rows_on_the_edge_of_the_margin_are_not_inside(mixed):
     )
     found = replace(mixed, contenders=(svm, *mixed.contenders[1:]))
     text = classification.margins(found)
-    assert "misclassified: 25.0% of the training rows and 0.0% of the test rows." in text
-    assert text.endswith("inside the margin: 25.0% of the training rows and 100.0% of the test rows.")
+    assert "misclassified: 25.0% of the training rows and 0.0% of the sealed rows." in text
+    assert text.endswith("inside the margin: 25.0% of the training rows and 100.0% of the sealed rows.")
 
 
 @pytest.mark.parametrize(
@@ -503,7 +503,7 @@ def test_the_comparison_names_gamma(mixed):
 def test_tables_can_be_read_on_a_narrow_screen(mixed):
     page = Page(render(mixed))
     labels = {value for tag, name, value in page.attributes if name == "data-label"}
-    assert {"Cross-validation", "Test accuracy", "Balanced accuracy", "Area under ROC", "Time"} <= labels
+    assert {"Cross-validation", "Accuracy on sealed rows", "Balanced accuracy", "Area under ROC", "Time"} <= labels
     assert {"Kind", "Encoding", "Missing cells"} <= labels
     scrolling = [value for tag, name, value in page.attributes if tag == "div" and (name, value) == ("class", "scroll")]
     assert len(scrolling) == page.tags.count("table")
@@ -541,3 +541,21 @@ def test_pictures_are_figures(three):
     heat_map = figures[1]
     shown = [text.get_text() for axes in heat_map.axes for text in axes.texts]
     assert sorted(shown) == sorted(f"{100 * cell.figure:.1f}" for cell in three.search.cells)
+
+
+def test_all_roc_curves_are_drawn_and_the_worst_are_named():
+    curves = [
+        roc(np.arange(20) % 2 == 1, np.arange(20) * (number % 5 - 1.0) % 7, f"class {number}") for number in range(9)
+    ]
+    (axes,) = plot.roc_curves(curves).axes
+    assert len(axes.lines) == 1 + 9  # the diagonal, and a curve for each class
+    named = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert len(named) == plot.MAX_CURVES
+    shown = sorted(curve.area.value for curve in curves)[: plot.MAX_CURVES]
+    assert sorted(float(name.split()[-1]) for name in named) == pytest.approx(shown, abs=1e-3)
+
+
+def test_names_of_classes_are_upright():
+    names = [f"a long name {number}" for number in range(9)]
+    (axes,) = plot.confusion_matrix(np.eye(9, dtype=int), names).axes
+    assert {label.get_rotation() for label in axes.get_xticklabels()} == {0.0}

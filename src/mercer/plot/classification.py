@@ -9,27 +9,41 @@ import numpy as np
 
 from mercer.model_selection.metrics import Roc
 from mercer.multiclass.thresholds import ThresholdCurve
-from mercer.plot.style import BLUE, FAINT, INK, ORANGE, SERIES, bare, few_ticks, house_style, new_figure, shaded_cells
+from mercer.plot.style import (
+    BLUE,
+    FAINT,
+    INK,
+    MUTED,
+    ORANGE,
+    SERIES,
+    bare,
+    few_ticks,
+    house_style,
+    new_figure,
+    shaded_cells,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_CURVES = 6
-"""Largest number of classes whose ROC curves are drawn."""
+"""Largest number of classes whose ROC curves are named."""
 
 MAX_LETTERS = 14  # letters of a class name; longer names are cut
+LETTERS_OF_A_CELL = 6  # letters of a class name that fit below a cell of a confusion matrix
 MAX_CELLS = 12  # classes; with more, the cells of a confusion matrix do not show their counts
 
 
 def roc_curves(
     test: Sequence[Roc], train: Sequence[Roc] = (), other: tuple[str, Sequence[Roc]] | None = None
 ) -> Figure:
-    """Draw ROC curves on test data (solid) and on training data (dashed).
+    """Draw ROC curves on sealed rows (solid) and on training rows (dashed).
 
     Parameters
     ----------
     test, train : sequence of Roc
-        One curve for two classes; with more classes, a curve of each class against the rest (the first six are drawn).
+        One curve for two classes; with more classes, a curve of each class against the rest. All are drawn. If there
+        are more than `MAX_CURVES`, those with the smallest areas are named and coloured.
     other : (name, sequence of Roc), optional
         Name and test curve of another classifier; drawn only for two classes.
 
@@ -40,18 +54,24 @@ def roc_curves(
     with house_style():
         figure, (axes,) = new_figure(4.8, 4.6)
         axes.plot([0, 1], [0, 1], color=FAINT, linewidth=1)
-        several = len(test) > 1
-        for curve, color in zip(train[:MAX_CURVES], SERIES, strict=False):
-            label = None if several else f"training, area {curve.area.value:.3f}"
-            axes.plot(
-                curve.false_positive_rate, curve.true_positive_rate, "--", color=color, linewidth=1.2, label=label
-            )
-        for curve, color in zip(test[:MAX_CURVES], SERIES, strict=False):
-            label = f"{_short(curve.label) if several else 'test'}, area {curve.area.value:.3f}"
+        several, named = len(test) > 1, _named(test)
+        for number, curve in enumerate(test):
+            if number not in named:
+                axes.plot(curve.false_positive_rate, curve.true_positive_rate, color=MUTED, linewidth=0.8, alpha=0.5)
+        for number, color in zip(named, SERIES, strict=False):
+            if number < len(train):
+                curve = train[number]
+                label = None if several else f"training, area {curve.area.value:.3f}"
+                axes.plot(
+                    curve.false_positive_rate, curve.true_positive_rate, "--", color=color, linewidth=1.2, label=label
+                )
+        for number, color in zip(named, SERIES, strict=False):
+            curve = test[number]
+            label = f"{_short(curve.label) if several else 'sealed'}, area {curve.area.value:.3f}"
             axes.plot(curve.false_positive_rate, curve.true_positive_rate, color=color, linewidth=2, label=label)
         if other is not None and not several and other[1]:
             name, (curve, *_) = other
-            label = f"{name} on test, area {curve.area.value:.3f}"
+            label = f"{name} on sealed, area {curve.area.value:.3f}"
             axes.plot(curve.false_positive_rate, curve.true_positive_rate, ":", color=ORANGE, linewidth=2, label=label)
         axes.set(xlabel="false positive rate", ylabel="true positive rate", xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
         axes.set_aspect("equal")
@@ -92,6 +112,12 @@ def threshold_curves(curve: ThresholdCurve, marks: Mapping[str, float]) -> Figur
     return figure
 
 
+def _named(curves: Sequence[Roc]) -> list[int]:
+    """Return the positions of the curves that are named: all, or those with the smallest areas."""
+    smallest = sorted(range(len(curves)), key=lambda number: curves[number].area.value)
+    return sorted(smallest[:MAX_CURVES])
+
+
 def confusion_matrix(counts: np.ndarray, labels: Sequence[str]) -> Figure:
     """Draw a confusion matrix: true classes in rows, predicted classes in columns, shaded by share of the true class.
 
@@ -115,21 +141,21 @@ def confusion_matrix(counts: np.ndarray, labels: Sequence[str]) -> Figure:
             for i, j in np.ndindex(n, n):
                 weight = "bold" if i == j else "normal"
                 axes.text(j, i, f"{counts[i, j]:,}", ha="center", va="center", color=INK, fontweight=weight)
-        names = [_short(label) for label in labels]
-        axes.set_xticks(range(n), names, rotation=0 if n <= 4 and max(map(len, names)) <= 10 else 90)
-        axes.set_yticks(range(n), names)
+        width = MAX_LETTERS if n <= 4 else LETTERS_OF_A_CELL
+        axes.set_xticks(range(n), [_short(label, width) for label in labels], fontsize=None if n <= 12 else 7)
+        axes.set_yticks(range(n), [_short(label) for label in labels])
         axes.set(xlabel="predicted", ylabel="true")
         axes.set_aspect("equal")
         bare(axes)
     return figure
 
 
-def _short(label: str) -> str:
-    return label if len(label) <= MAX_LETTERS else f"{label[: MAX_LETTERS - 1]}…"
+def _short(label: str, most: int = MAX_LETTERS) -> str:
+    return label if len(label) <= most else f"{label[: most - 1]}…"
 
 
 def margin_distribution(train: np.ndarray, test: np.ndarray) -> Figure:
-    """Draw histograms of margins y f(x) on training and on test rows.
+    """Draw histograms of margins y f(x) on training and on sealed rows.
 
     With two classes, a row with a margin below 0 is misclassified, and between 0 and 1 it is on the right side but
     inside the margin. With more classes, a row may win the vote although one pair of classes decides against it.
@@ -146,7 +172,9 @@ def margin_distribution(train: np.ndarray, test: np.ndarray) -> Figure:
     edges = np.linspace(min(low, -0.5), max(high, 1.5), 41)
     with house_style():
         figure, panels = new_figure(5.2, 3.8, 2, 1, sharex=True)
-        for axes, margins, name, color in zip(panels, (train, test), ("training", "test"), (BLUE, ORANGE), strict=True):
+        for axes, margins, name, color in zip(
+            panels, (train, test), ("training", "sealed"), (BLUE, ORANGE), strict=True
+        ):
             clipped = np.clip(margins, edges[0], edges[-1])
             axes.hist(clipped, bins=edges.tolist(), color=color, alpha=0.75)
             for border in (0.0, 1.0):

@@ -48,7 +48,7 @@ def column_importance(names: Sequence[str], increases: Sequence[Interval], label
 def dependence(
     cells: npt.NDArray[Any], means: npt.NDArray[np.float64], column: str, label: str, names: Sequence[str] = ()
 ) -> Figure:
-    """Draw mean predictions by the cell of a column: a line for numbers, dots for texts.
+    """Draw mean predictions by the cell of a column: a line for numbers, a dot beside each text.
 
     Parameters
     ----------
@@ -61,18 +61,21 @@ def dependence(
     """
     is_text = cells.dtype.kind in "UO"
     with house_style():
-        figure, (axes,) = new_figure(4.2, 3.0)
-        places = np.arange(len(cells)) if is_text else cells
+        figure, (axes,) = new_figure(4.2, 0.9 + 0.26 * len(cells) if is_text else 3.0)
         for number, color in zip(range(means.shape[1]), SERIES, strict=False):
             name = names[number] if names else None
-            axes.plot(places, means[:, number], "o" if is_text else "-", color=color, linewidth=1.8, label=name)
+            if is_text:
+                axes.plot(means[:, number], np.arange(len(cells)), "o", color=color, label=name)
+            else:
+                axes.plot(cells, means[:, number], "-", color=color, linewidth=1.8, label=name)
         if is_text:
-            upright = len(cells) <= 4 and max(len(str(cell)) for cell in cells) <= 10
-            axes.set_xticks(places, [_short(str(cell)) for cell in cells], rotation=0 if upright else 90)
+            axes.set_yticks(np.arange(len(cells)), [_short(str(cell)) for cell in cells])
+            axes.set(xlabel=label, ylabel=_short(column), ylim=(len(cells) - 0.5, -0.5))
+            few_ticks(axes.xaxis, 4)
         else:
+            axes.set(xlabel=_short(column), ylabel=label)
             few_ticks(axes.xaxis, 5)
-        axes.set(xlabel=_short(column), ylabel=label)
-        few_ticks(axes.yaxis, 5)
+            few_ticks(axes.yaxis, 5)
         if names:
             axes.legend(loc="best")
     return figure

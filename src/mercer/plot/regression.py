@@ -76,7 +76,7 @@ def residuals(test: Deviations, epsilon: float) -> Figure:
 
 
 def residual_distribution(train: Deviations, test: Deviations, epsilon: float) -> Figure:
-    """Draw histograms of residuals on training and on test rows; dashed lines are the edges of the tube.
+    """Draw histograms of residuals on training and on sealed rows; dashed lines are the edges of the tube.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def residual_distribution(train: Deviations, test: Deviations, epsilon: float) -
     edges = np.linspace(min(low, -1.5 * epsilon), max(high, 1.5 * epsilon), 41)
     with house_style():
         figure, panels = new_figure(5.2, 3.8, 2, 1, sharex=True)
-        for axes, one, name, color in zip(panels, (train, test), ("training", "test"), (BLUE, ORANGE), strict=True):
+        for axes, one, name, color in zip(panels, (train, test), ("training", "sealed"), (BLUE, ORANGE), strict=True):
             axes.hist(np.clip(one.residuals, edges[0], edges[-1]), bins=edges.tolist(), color=color, alpha=0.75)
             axes.axvline(0.0, color=FAINT, linewidth=1)
             for edge in (-epsilon, epsilon):

@@ -34,7 +34,7 @@ class OfClasses(TaskPhrasing):
     """What a report says of classes."""
 
     template = "classes.html.j2"
-    headings = ("cross-\nvalid.", "test accuracy\n95% interval", "area under ROC\n95% interval")
+    headings = ("cross-\nvalid.", "sealed rows:\naccuracy\n95% interval", "area under ROC\n95% interval")
 
     def figure(self, goal: Goal, value: float) -> str:
         """A percentage, or an area or a loss with three decimals."""
@@ -111,8 +111,8 @@ class OfClasses(TaskPhrasing):
         width = svm.test.accuracy.high - svm.test.accuracy.low
         if width > 0.1:
             notes.append(
-                f"The test part is small: its interval is {100 * width:.0f} percentage points wide, so differences of "
-                "a few points mean nothing."
+                f"The sealed part is small: its interval is {100 * width:.0f} percentage points wide, so differences "
+                "of a few points mean nothing."
             )
         share = counts.max() / counts.sum()
         if share > 0.75:
@@ -129,7 +129,7 @@ class OfClasses(TaskPhrasing):
         return notes
 
     def cells(self, goal: Goal, one: Contender) -> list[str]:
-        """Cross-validated score, test accuracy, and the area under the ROC curve."""
+        """Cross-validated score, accuracy on the sealed rows, and the area under the ROC curve."""
         accuracy = one.test.accuracy
         return [self.figure(goal, one.cv), f"{percent(accuracy.value)}\n{interval(accuracy)}", _area(one.test)]
 
@@ -157,17 +157,17 @@ class OfClasses(TaskPhrasing):
         found = {
             "confusion": (
                 plot.confusion_matrix(svm.test.confusion, labels_of(study).names),
-                f"Confusion matrix on the test rows; {accuracy} of them are on the diagonal.",
+                f"Confusion matrix on the sealed rows; {accuracy} of them are on the diagonal.",
             ),
             "margins": (
                 plot.margin_distribution(svm.train.margins, svm.test.margins),
-                "Histograms of the margins on training and on test rows.",
+                "Histograms of the margins on training and on sealed rows.",
             ),
         }
         if svm.test.curves:
             found["roc"] = (
                 plot.roc_curves(svm.test.curves, svm.train.curves, (logistic.name, logistic.test.curves)),
-                f"ROC curves; area {svm.test.auc:.3f} on test rows and {svm.train.auc:.3f} on training rows.",
+                f"ROC curves; area {svm.test.auc:.3f} on sealed rows and {svm.train.auc:.3f} on training rows.",
             )
         thresholds = thresholds_of(study)
         if thresholds is not None:
@@ -280,7 +280,7 @@ def margins(study: Study) -> str:
 
 
 def losses(study: Study) -> list[tuple[str, float, float]]:
-    """Name of each loss with its mean on training and on test rows; none unless there is one machine for two classes.
+    """Name of each loss with its mean on training and on sealed rows; none unless there is one machine for two classes.
 
     With several machines, no machine minimises the smallest margin of a row.
     """

@@ -38,6 +38,12 @@ def phrasing_of(study: Study) -> TaskPhrasing:
     return VOICES[study.goal.task]
 
 
+def is_useful(study: Study) -> bool:
+    """Whether the support vector machine did better on the sealed rows than the same answer for all."""
+    constant = study.contenders[3]
+    return study.goal.sign(study.goal.compare(study.svm.test, constant.test)) > 0
+
+
 def worth(study: Study) -> str:
     """Whether a support vector machine was worth it, by paired comparisons on the sealed rows.
 
@@ -286,7 +292,7 @@ def looked_at(opening: Opening) -> str:
 def before_the_look(earlier: Sequence[Opening]) -> str:
     """A clause about earlier looks, for the start of a study."""
     return (
-        f"this study will be the {ordinal(len(earlier) + 1)} look at these rows, so its test figures will be no clean "
+        f"this study will be the {ordinal(len(earlier) + 1)} look at these rows, so its figures will be no clean "
         f"estimate; earlier looks: {_listed(earlier)}"
     )
 

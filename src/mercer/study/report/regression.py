@@ -27,7 +27,7 @@ class OfNumbers(TaskPhrasing):
     """What a report says of numbers."""
 
     template = "numbers.html.j2"
-    headings = ("cross-\nvalid.", "test R²\n95% interval", "mean absolute error\n95% interval")
+    headings = ("cross-\nvalid.", "sealed rows:\nR²\n95% interval", "mean absolute error\n95% interval")
 
     def figure(self, goal: Goal, value: float) -> str:
         """R² with three decimals, or an error in the target's unit."""
@@ -73,12 +73,12 @@ class OfNumbers(TaskPhrasing):
         r2 = svm.test.main
         if r2.high - r2.low > 0.2:
             notes.append(
-                f"The test part is small or uneven: the interval of its R² is {r2.high - r2.low:.2f} wide, so smaller "
-                "differences mean nothing."
+                f"The sealed part is small or uneven: the interval of its R² is {r2.high - r2.low:.2f} wide, so "
+                "smaller differences mean nothing."
             )
         if svm.train.r2 - r2.high > 0.05:
             notes.append(
-                f"R² on the training rows ({rounded(svm.train.r2)}) is well above that on the test rows: the machine "
+                f"R² on the training rows ({rounded(svm.train.r2)}) is well above that on the sealed rows: the machine "
                 "fits its training rows closely."
             )
         share = _share_of_largest(svm.test)
@@ -90,7 +90,7 @@ class OfNumbers(TaskPhrasing):
         return notes
 
     def cells(self, goal: Goal, one: Contender) -> list[str]:
-        """Cross-validated and test R², and the mean absolute error."""
+        """Cross-validated R², R² on the sealed rows, and the mean absolute error."""
         r2, mae, _ = one.test.intervals
         return [
             self.figure(goal, one.cv),
@@ -114,12 +114,12 @@ class OfNumbers(TaskPhrasing):
         return {
             "tube": (
                 plot.tube(svm.test, epsilon),
-                f"True against predicted numbers on the test rows, and the tube of ±{quantity(epsilon)}.",
+                f"True against predicted numbers on the sealed rows, and the tube of ±{quantity(epsilon)}.",
             ),
-            "residuals": (plot.residuals(svm.test, epsilon), "Residuals against predictions on the test rows."),
+            "residuals": (plot.residuals(svm.test, epsilon), "Residuals against predictions on the sealed rows."),
             "distribution": (
                 plot.residual_distribution(svm.train, svm.test, epsilon),
-                "Histograms of the residuals on training and on test rows.",
+                "Histograms of the residuals on training and on sealed rows.",
             ),
         }
 
