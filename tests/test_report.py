@@ -312,7 +312,7 @@ def test_long_names_of_classes_are_shortened_in_pictures(three):
     assert [text.get_text().split(", area")[0] for text in legend.get_texts()] == ["a name that g…", "b", "c"]
     ticks = plot.confusion_matrix(three.svm.test.confusion, labels).axes[0].get_xticklabels()
     assert [tick.get_text() for tick in ticks] == ["a name that g…", "b", "c"]
-    assert {tick.get_rotation() for tick in ticks} == {90.0}
+    assert {tick.get_rotation() for tick in ticks} == {0.0}
 
 
 def test_rows_on_the_edge_of_the_margin_are_not_inside(mixed):

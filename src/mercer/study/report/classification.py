@@ -260,7 +260,7 @@ def margins(study: Study) -> str:
     below, inside = (
         " and ".join(
             f"{percent(float(np.mean((low <= values) & (values < high))))} of the {name} rows"
-            for name, values in (("training", study.svm.train.margins), ("test", study.svm.test.margins))
+            for name, values in (("training", study.svm.train.margins), ("sealed", study.svm.test.margins))
         )
         for low, high in ((-np.inf, 0.0), (0.0, 1.0 - ON_THE_MARGIN))
     )
