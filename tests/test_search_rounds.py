@@ -1,6 +1,7 @@
 """The search of a study in rounds: all candidates on few rows, the better ones on more rows."""
 
 import io
+from copy import copy
 from dataclasses import replace
 from functools import cache
 
@@ -17,13 +18,13 @@ from mercer.study.classification import ToClassify, choose_majority
 from mercer.study.cli.progress import ConsoleProgress
 from mercer.study.contenders import Fold, encoded_folds, thinned
 from mercer.study.plan import SearchPlan, plan_search
-from mercer.study.protocol import study
+from mercer.study.protocol import _rivals, study
 from mercer.study.refinement import neighbours
 from mercer.study.regression import ToEstimate
-from mercer.study.report import prose, search_prose
+from mercer.study.report import search_prose
 from mercer.study.report.heat_map import search_heat_map
 from mercer.study.rounds import clearly_worse, n_kept, round_sizes, rows_in_time, survivors
-from mercer.study.search import Round, search
+from mercer.study.search import Round, SearchResult, search
 from mercer.tables.encoding import TableEncoder
 from mercer.tables.table import as_table
 
@@ -229,22 +230,39 @@ def test_the_plan_is_printed_before_the_search():
     assert first.startswith("search: 36 candidates in 2 folds with 33 training rows each; about ")
 
 
-def test_rivals_of_a_large_table_are_chosen_by_a_part_of_its_rows(monkeypatch):
-    monkeypatch.setattr("mercer.study.protocol.MOST_ROWS", 20)
+RIVALS = "logistic regression and nearest neighbours"
+AND_FITTED = "training rows a fold, too; all final fits have all rows."
+
+
+@pytest.mark.parametrize(("n_rows", "words"), [(12, "12 of 30"), (30, "")])
+def test_rivals_are_chosen_with_as_many_rows_as_the_machine(n_rows, words):
+    folds, goal = bent("classes")
     seen = []
 
     def chosen(folds, goal):
-        seen.append([len(fold.train) for fold in folds])
+        seen.append({len(fold.train) for fold in folds})
         return choose_majority(folds, goal)
 
-    monkeypatch.setattr("mercer.study.classification.choose_neighbours", chosen)
-    found = study(three_classes(), "kind", n_folds=2)
-    assert seen == [[20, 20]]
-    monkeypatch.setattr("mercer.study.report.search_prose.MOST_ROWS", 20)
-    assert (
-        "To save time, the settings of logistic regression and majority class were chosen with 20 of 33 training rows "
-        "a fold; their final fits have all rows."
-    ) in prose.cautions(found)
+    best = cell("rbf", 1.0, (0, 0, 0), n_rows)
+    found = SearchResult((best,), 1, "", (), 0.0, (Round(n_rows, 1, 1),), 30)
+    goal = replace_rivals(goal, (chosen,))
+    assert len(_rivals(folds, goal, found)) == 1
+    assert seen == [{n_rows} if words else {300}]
+    said = search_prose.rivals(found, ["logistic regression", "nearest neighbours"])
+    assert said == (words and f"The settings of {RIVALS} were chosen with {words} {AND_FITTED}")
+
+
+def replace_rivals(goal, rivals):
+    other = copy(goal)
+    other.rivals = rivals
+    return other
+
+
+def test_a_search_under_a_time_limit_comes_before_the_rivals():
+    stages = []
+    study(three_classes(), "kind", n_folds=2, max_seconds=60.0, progress=lambda state: stages.append(state.stage))
+    order = list(dict.fromkeys(stages))
+    assert order.index("search") < order.index("plan") < order.index("comparison with simpler methods")
 
 
 def test_figures_of_fewer_rows_are_in_italics(searched):

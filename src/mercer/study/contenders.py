@@ -19,9 +19,6 @@ Matrix: TypeAlias = Any
 
 N_NEIGHBOURS = (1, 3, 5, 7, 11, 15, 21, 31)
 
-MOST_ROWS = 30_000
-"""Training rows of a fold by which the rivals' settings are chosen; their final fits have all rows."""
-
 _FEWEST_OF_A_CLASS = 4  # training rows; a class keeps at least this number, if it has them
 
 

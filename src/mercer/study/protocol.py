@@ -28,7 +28,7 @@ from mercer.solvers import StageProgress, fit_progress
 from mercer.study.arranged import Arranged, Arranger, Copies
 from mercer.study.candidates import KERNELS, KernelChoice, kernels_named
 from mercer.study.classification import ToClassify
-from mercer.study.contenders import MOST_ROWS, Chosen, Fold, encoded_folds, fit_quietly, thinned
+from mercer.study.contenders import Chosen, Fold, encoded_folds, fit_quietly, thinned
 from mercer.study.costs import ClassWeight, Cost
 from mercer.study.examination import Examination, examine
 from mercer.study.goal import Answer, Goal
@@ -314,17 +314,17 @@ def study(
     if not isinstance(known, Labels):
         sealed.check(lambda rows: check_judging_numbers(target, column_choice.truth.values[rows]))
     sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
-    tell(StageProgress("comparison with simpler methods"))
+    tell(StageProgress("search"))
     folds = encoded_folds(rest, truth, splits, encoder)
     plan = plan_search(folds, goal, kernels=kernels, max_seconds=max_seconds)
     tell(StageProgress(PLAN, note=str(plan)))
-    few = [thinned(fold, MOST_ROWS) for fold in folds]
-    others = [choose(few, goal) for choose in goal.rivals]
-    clock.lap("choosing the machines to compare with")
-
     left = None if max_seconds is None else max(0.0, max_seconds - (time.perf_counter() - began))
     found = _searched(folds, goal, kernels, plan, left, progress)
     clock.lap("search")
+
+    tell(StageProgress("comparison with simpler methods"))
+    others = _rivals(folds, goal, found)
+    clock.lap("choosing the machines to compare with")
 
     model = _refit(goal, training, found, tol, tell)
     clock.lap("final fit and certificate")
@@ -408,6 +408,13 @@ def _searched(
     if interruption.insisted:
         raise KeyboardInterrupt
     return found
+
+
+def _rivals(folds: list[Fold], goal: Goal, found: SearchResult) -> list[Chosen]:
+    """The machines to compare with; their settings are chosen with as many training rows as the best candidate's."""
+    n_rows = found.best.n_rows
+    few = folds if n_rows == found.n_rows else [thinned(fold, n_rows) for fold in folds]
+    return [choose(few, goal) for choose in goal.rivals]
 
 
 def _learning_curve(

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from mercer.certificates import Status
 from mercer.study.candidates import Cell
-from mercer.study.contenders import MOST_ROWS
 from mercer.study.report.numbers import count
 from mercer.study.search import SearchResult
 
@@ -63,11 +62,11 @@ def ended_early(found: SearchResult) -> str:
 
 def rivals(found: SearchResult, names: Sequence[str]) -> str:
     """How many rows the settings of the other machines were chosen by; "" if by all."""
-    if found.n_rows <= MOST_ROWS:
+    if found.best.n_rows == found.n_rows:
         return ""
     return (
-        f"To save time, the settings of {_listed(names)} were chosen with {MOST_ROWS:,} of {found.n_rows:,} training "
-        "rows a fold; their final fits have all rows."
+        f"The settings of {_listed(names)} were chosen with {found.best.n_rows:,} of {found.n_rows:,} training rows a "
+        "fold, too; all final fits have all rows."
     )
 
 
