@@ -67,7 +67,7 @@ def plan_search(
     tol: float = 1e-3,
     max_seconds: float | None = None,
 ) -> SearchPlan:
-    """Plan a search; its time is estimated from one fit, on the rows of one fold in the first round.
+    """Plan a search; its time is estimated from one fit and its predictions, on the rows of one fold in the first round.
 
     With a time limit the first round has fewer rows if it would take more than a quarter of the time.
 
@@ -96,12 +96,14 @@ def plan_search(
 def _probe(
     fold: Fold, goal: Goal, choice: KernelChoice, C_grid: Sequence[float], tol: float, max_seconds: float | None
 ) -> float:
-    """Return the seconds that one fit takes, with the C of the grid that is closest to 1."""
+    """Return the seconds of one fit and its predictions, with the C of the grid that is closest to 1."""
     control = Control(Limits(tol=tol, max_iter=most_steps(len(fold.train)), max_seconds=max_seconds))
-    training = goal.training(choice.kernel(fold.X[fold.train]), goal.epsilons[0], fold, DEFAULT_MEMORY_LIMIT // 4)
+    kernel = choice.kernel(fold.X[fold.train])
     began = time.perf_counter()
+    training = goal.training(kernel, goal.epsilons[0], fold, DEFAULT_MEMORY_LIMIT // 4)
     with control.interruption as interruption:
         training.train(min(C_grid, key=lambda C: max(C, 1.0 / C)), control)
     if interruption.requested:
         raise KeyboardInterrupt
+    training.error()
     return time.perf_counter() - began
