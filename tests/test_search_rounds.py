@@ -23,7 +23,7 @@ from mercer.study.refinement import neighbours
 from mercer.study.regression import ToEstimate
 from mercer.study.report import search_prose
 from mercer.study.report.heat_map import search_heat_map
-from mercer.study.rounds import clearly_worse, n_kept, round_sizes, rows_in_time, survivors
+from mercer.study.rounds import clearly_worse, n_kept, part_of, round_sizes, rows_in_time, survivors
 from mercer.study.search import Round, SearchResult, search
 from mercer.tables.encoding import TableEncoder
 from mercer.tables.table import as_table
@@ -83,15 +83,21 @@ def test_a_search_in_rounds_is_deterministic(searched):
     assert (again.rounds, again.extended) == (found.rounds, found.extended)
 
 
-@pytest.mark.parametrize("n_pieces", [20, 130, 160])
-def test_a_stop_leaves_the_best_candidate_of_the_rounds_so_far(n_pieces):
-    whole, interruption = bent_in_rounds("classes"), Interruption()
+def stopped_at(n_pieces, folds, goal, **options):
+    """The result of a search that is stopped when so many machines are trained."""
+    interruption = Interruption()
 
     def stop(progress):
         if progress.done == n_pieces:
             interruption.request()
 
-    found = search(*bent("classes"), sizes=SIZES, interruption=interruption, progress=stop)
+    return search(folds, goal, interruption=interruption, progress=stop, **options)
+
+
+@pytest.mark.parametrize("n_pieces", [20, 130, 160])
+def test_a_stop_leaves_the_best_candidate_of_the_rounds_so_far(n_pieces):
+    whole = bent_in_rounds("classes")
+    found = stopped_at(n_pieces, *bent("classes"), sizes=SIZES)
     assert found.stopped == "interrupted"
     assert {cell.choice.family for cell in found.cells} == {"linear", "polynomial", "rbf"}
     n_rounds = len(found.rounds)
@@ -123,7 +129,23 @@ def test_a_part_of_the_rows_has_every_class_in_its_share():
     of_all = np.bincount(codes[fold.train])
     np.testing.assert_allclose(counts[:2], 500 * of_all[:2] / of_all.sum(), atol=1)
     assert (counts[2:] >= np.minimum(4, of_all[2:])).all()
-    assert thinned(fold, len(fold.train)) is fold
+    assert thinned(fold, len(fold.train)).train is fold.train
+
+
+def test_errors_on_a_part_of_the_validation_rows_stand_for_all_of_them(monkeypatch):
+    folds, goal = bent("classes")
+    options = dict(kernels=KERNELS[:1], C_grid=[1.0], sizes=(40, 300))
+    (whole,) = stopped_at(4, folds, goal, **options).cells  # the fourth machine is the first one of the second round
+    monkeypatch.setattr("mercer.study.rounds._FEWEST_VALIDATION", 75)
+    monkeypatch.setattr("mercer.study.rounds._VALIDATION", 1)
+    fold = part_of(folds[0], 40)
+    assert (len(fold.train), len(fold.validation), len(folds[0].validation)) == (40, 75, 150)
+    assert np.isin(fold.validation, folds[0].validation).all()
+    (cell,) = stopped_at(4, folds, goal, **options).cells
+    assert cell.n_rows == whole.n_rows == 40
+    assert all(error % 2 == 0 for error in cell.errors)  # each wrong one stands for two rows
+    assert cell.errors != whole.errors
+    assert cell.figure == pytest.approx(whole.figure, abs=0.06)
 
 
 def test_a_part_of_the_rows_covers_the_numbers():

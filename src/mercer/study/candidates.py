@@ -129,7 +129,8 @@ class Cell:
     choice : KernelChoice
     C : float
     errors : tuple of float
-        What the answers in each fold cost: wrong ones, or squared deviations.
+        What the answers in each fold cost: wrong ones, or squared deviations. If a part of the validation rows was
+        predicted, this is the estimate for all of them.
     figure : float
         Figure of merit of all answers, larger is better: accuracy, or R².
     seconds : float

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.solvers import Control, Limits, most_steps
 from mercer.study.candidates import C_GRID, KERNELS, KernelChoice
-from mercer.study.contenders import Fold, thinned
+from mercer.study.contenders import Fold
 from mercer.study.goal import Goal
 from mercer.study.report.numbers import duration
 from mercer.study.round_clock import growth
-from mercer.study.rounds import GROWTH, n_kept, round_sizes
+from mercer.study.rounds import GROWTH, n_kept, part_of, round_sizes
 
 PLAN = "plan"
 """The stage of a progress report whose note is the plan."""
@@ -67,7 +67,7 @@ def plan_search(
     tol: float = 1e-3,
     max_seconds: float | None = None,
 ) -> SearchPlan:
-    """Plan a search; its time is estimated from one fit and its predictions, on the rows of one fold in the first round.
+    """Plan a search. Its time is estimated from one fit and its predictions, in one fold of the first round.
 
     With a time limit the first round has fewer rows if it would take more than a quarter of the time.
 
@@ -78,7 +78,7 @@ def plan_search(
     """
     sizes = round_sizes(min(len(fold.train) for fold in folds))
     n_first = len(kernels) * len(C_grid) + (len(goal.epsilons) - 1) * len(C_grid)
-    seconds = _MEAN_COST * len(folds) * _probe(thinned(folds[0], sizes[0]), goal, kernels[0], C_grid, tol, max_seconds)
+    seconds = _MEAN_COST * len(folds) * _probe(part_of(folds[0], sizes[0]), goal, kernels[0], C_grid, tol, max_seconds)
 
     def of_all(sizes: tuple[int, ...], counts: Sequence[int], each: float) -> float:
         return sum(count * each * growth(sizes[0], size) for count, size in zip(counts, sizes, strict=True))

@@ -2,19 +2,20 @@
 
 The time of a fit grows faster than its number of rows, and few rows suffice to recognise a poor candidate. So every
 kernel and every C is judged first on a part of the training rows. Only candidates that may still be the best are judged
-on more rows. Every round predicts all validation rows of the fold.
+on more rows. A round predicts at least twice as many rows as it has training rows in a fold, or all validation rows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence, Set
+from dataclasses import replace
 
 import numpy as np
 
 from mercer.model_selection import hardly_best
 from mercer.study.candidates import Candidate, Cell
-from mercer.study.contenders import Fold
+from mercer.study.contenders import Fold, spread, thinned
 
 WHOLE_ROWS = 2000
 """Training rows of a fold up to which every candidate is judged on all of them."""
@@ -27,6 +28,8 @@ COST_EXPONENT = 1.5
 
 _KEPT = 3  # divisor; at most a third of the candidates goes on to the next round
 _FEWEST_KEPT = 3  # candidates; the limit of a round is never lower
+_VALIDATION = 2  # validation rows of a fold, as a multiple of the training rows of a round
+_FEWEST_VALIDATION = 1000  # rows of a fold; all if it has fewer
 _CLOSE = 0.8  # share of the rows that were planned for a round
 _LEVEL = 0.05  # significance level at which a candidate is called worse than the best one
 
@@ -48,6 +51,12 @@ def round_sizes(n_rows: int, first: int = WHOLE_ROWS) -> tuple[int, ...]:
 def n_kept(n_candidates: int, place: int) -> int:
     """Return the largest number of candidates in a round; `place` is the number of the round, from 0."""
     return max(min(_FEWEST_KEPT, n_candidates), math.ceil(n_candidates / _KEPT**place))
+
+
+def part_of(fold: Fold, n_rows: int) -> Fold:
+    """Return the fold of a round with about `n_rows` training rows, and enough validation rows to judge by."""
+    n_validation = max(_FEWEST_VALIDATION, _VALIDATION * n_rows)
+    return replace(thinned(fold, n_rows), validation=spread(fold.validation, fold.truth, n_validation))
 
 
 def clearly_worse(cells: Sequence[Cell], folds: Sequence[Fold]) -> set[Candidate]:

@@ -14,11 +14,11 @@ from functools import partial
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.solvers import Control, Interruption, Limits, StageProgress, most_steps
 from mercer.study.candidates import C_GRID, KERNELS, Candidate, Cell, KernelChoice, usual_gamma
-from mercer.study.contenders import Fold, thinned
+from mercer.study.contenders import Fold
 from mercer.study.goal import FoldTraining, Goal
 from mercer.study.refinement import beyond_edges, neighbours
 from mercer.study.round_clock import RoundClock
-from mercer.study.rounds import clearly_worse, n_kept, round_sizes, rows_in_time, survivors
+from mercer.study.rounds import clearly_worse, n_kept, part_of, round_sizes, rows_in_time, survivors
 
 _SIGN_OF_LIFE_SECONDS = 0.25
 
@@ -222,7 +222,7 @@ class _Run:
 
     def _round(self, n_rows: int, candidates: Sequence[Candidate], *, extend: bool) -> list[Cell]:
         """Judge candidates, then those next to the best one; return the cells of the round."""
-        folds = self.folds if n_rows >= self.sizes[-1] else [thinned(fold, n_rows) for fold in self.folds]
+        folds = self.folds if n_rows >= self.sizes[-1] else [part_of(fold, n_rows) for fold in self.folds]
         judged: dict[Candidate, Cell] = {}
         n_planned = 0
 
@@ -276,7 +276,10 @@ class _Run:
                 self._train(training, candidate)
                 if self.stopped:
                     return
-            errors = self.goal.errors(of_folds)
+            errors = tuple(
+                error * (len(whole.validation) / len(part.validation))
+                for error, whole, part in zip(self.goal.errors(of_folds), self.folds, folds, strict=True)
+            )
             figure = self.goal.figure(sum(errors))
             unfinished = tuple(status for training in of_folds for status in training.unfinished())
             seconds = time.perf_counter() - began
