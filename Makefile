@@ -19,6 +19,8 @@ demo: $(VENV)/.mercer
 	$(BIN)/python examples/breast_cancer_table.py $(DEMO)/breast_cancer.csv
 	$(BIN)/mercer study $(DEMO)/breast_cancer.csv --target diagnosis --out $(DEMO)/study
 	@echo; echo "Open the report: $(DEMO)/study/report.html"
+	@echo "The table has a column that gives the answer away. Without it:"
+	@echo "$(BIN)/mercer study $(DEMO)/breast_cancer.csv --target diagnosis --drop treatment"
 
 # One process of tests for each core. Threads of OpenBLAS on top of them would only wait for each other.
 IN_PARALLEL = OPENBLAS_NUM_THREADS=1 $(1)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
