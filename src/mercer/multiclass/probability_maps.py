@@ -17,6 +17,9 @@ from mercer._typing import BoolArray, FloatArray, IndexArray
 _TIGHT = 1e-12
 """Gradient of the mean loss at which Newton's method stops, f in units of the largest |f|: the limit of float64."""
 
+_ROUNDED = 2.0**-46
+"""Values that differ by no more, relative to the largest, may differ by rounding only: their sigmoid is flat."""
+
 _LOOSE = 1e-6
 """With a larger gradient, a fit has not converged. This happens if values differ in their last digits only."""
 
@@ -133,7 +136,7 @@ def fit_sigmoid(
     Warns
     -----
     ConvergenceWarning
-        If the violation is above 1e-6, for instance because values differ in their last digits only.
+        If values differ in their last digits only, so that the sigmoid is flat, or the violation is above 1e-6.
 
     Notes
     -----
@@ -177,15 +180,18 @@ def fit_sigmoids(
     f, is_positive, w = values[counts], positive[counts], weights[counts]
     _require_finite(f)
     some = _Samples.of(f, is_positive, w, sizes)
-    slopes, intercepts = _lines(some)
+    starts = sizes.cumsum() - sizes
+    spreads = np.maximum.reduceat(some.f, starts) - np.minimum.reduceat(some.f, starts)
+    unclear = (spreads > 0.0) & (spreads <= _ROUNDED)
+    slopes, intercepts = _lines(replace(some, f=np.where(unclear.repeat(sizes), 0.0, some.f)))
     slopes = np.minimum(slopes / some.tops, np.finfo(np.float64).max)
     violations = some.violations(slopes, intercepts)
-    for number in np.flatnonzero(~(violations <= _LOOSE)).tolist():
-        own = np.split(f, sizes.cumsum()[:-1])[number]
+    for number in np.flatnonzero(unclear | ~(violations <= _LOOSE)).tolist():
+        own = np.split(f, starts[1:])[number]
+        how = f"not fitted: its gradient is {violations[number]:.2g}, and should be below {_LOOSE:g}"
         warnings.warn(
-            f"the sigmoid is not fitted: its gradient is {violations[number]:.2g}, and should be below {_LOOSE:g}. "
-            f"Decision values between {own.min():.17g} and {own.max():.17g} differ in their last digits only; scale "
-            "the columns, or use isotonic regression.",
+            f"the sigmoid is {'flat' if unclear[number] else how}. Decision values between {own.min():.17g} and "
+            f"{own.max():.17g} differ in their last digits only; scale the columns, or use isotonic regression.",
             ConvergenceWarning,
             stacklevel=3,
         )
