@@ -394,3 +394,43 @@ def test_options_that_cannot_be_used_by_command(mercer, arguments, message):
     assert status != 0
     assert err.startswith(message), err
     assert not Path("out").exists()
+
+
+def test_a_fit_says_which_classes_it_never_predicts(mercer):
+    options = ("t.csv", "--target", "state", "--kernel", "linear", "--C", "0.001", "--out", "m.mercer")
+    said = "No training row is predicted to be 'sick'; --class-weight balanced may change this."
+    assert said in mercer("fit", *options)[1]
+    assert "No training row" not in mercer("fit", *options, "--class-weight", "balanced")[1]
+
+
+def test_the_doctor_says_that_classes_are_uneven(mercer):
+    out = " ".join("".join(mercer("doctor", "t.csv", "--target", "state")[1:]).split())
+    assert (
+        "90.0% of the rows are of the class 'well', so a machine that predicts nothing else is right in as many" in out
+    )
+    assert "--class-weight balanced or --scoring balanced_accuracy" in out
+
+
+@pytest.mark.parametrize("scoring", ["balanced_accuracy", "roc_auc", "log_loss"])
+def test_noise_is_not_above_chance_by_any_score(scoring):
+    rng = np.random.default_rng(5)
+    frame = rare_class(240, 0.2)[["a", "b", "state"]].assign(state=rng.permutation(rare_class(240, 0.2)["state"]))
+    found = study(frame, "state", n_folds=3, scoring=scoring)
+    svm, constant = (found.goal.main(one.test) for one in (found.svm, found.contenders[3]))
+    assert svm.low <= constant.value <= svm.high or found.goal.sign(found.against(found.contenders[3])) <= 0
+    assert "Was a support vector machine worth it? No" in prose.worth(found)
+
+
+def test_rows_of_a_group_count_as_dependent():
+    one = predictions(200, 2)
+    groups = np.arange(200) // 10
+    order = np.argsort(one.truth + 0.1 * one.probabilities[:, 1], kind="stable")  # groups of rows that are alike
+    one = scores.Predictions(*(each[order] for each in one))
+    for scoring in ("balanced_accuracy", "roc_auc", "f1", "log_loss"):
+        score = made(scoring, 2, one)
+        alone, grouped = (
+            score.interval(evaluate(*one[:3], NAMES[:2], probabilities=one.probabilities, groups=own))
+            for own in (None, groups)
+        )
+        assert alone.value == pytest.approx(grouped.value)
+        assert grouped.high - grouped.low > alone.high - alone.low, scoring

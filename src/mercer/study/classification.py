@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -228,7 +230,9 @@ class ToClassify(Goal):
 
     def _calibrated(self, raw: npt.NDArray[np.float64], truth: npt.NDArray[Any]) -> multiclass.Calibration:
         """Return the map from decision values to the probabilities of the classes among rows as they are."""
-        return multiclass.calibrate(raw, truth, self.n_classes, free=True, fitted_on=multiclass.CROSS_FITTED)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a machine with equal values is judged as it is
+            return multiclass.calibrate(raw, truth, self.n_classes, free=True, fitted_on=multiclass.CROSS_FITTED)
 
     def answer(self, model: Model, values: npt.NDArray[np.float64]) -> Answer:
         """Classes, scores, probabilities if there are some, and what margins are computed from."""
@@ -344,8 +348,8 @@ def choose_logistic(folds: Sequence[Fold], goal: ToClassify) -> Chosen:
 
 
 def _logistic(C: float, goal: ToClassify) -> LogisticRegression:
-    # Expected costs need the probabilities of the classes as they are.
-    weights = None if goal.is_unweighted or goal.costs is not None else dict(enumerate(goal.weights.tolist()))
+    # Expected costs and the logarithmic loss need the probabilities of the classes as they are.
+    weights = None if goal.is_unweighted or goal.needs_probabilities else dict(enumerate(goal.weights.tolist()))
     return LogisticRegression(C=C, max_iter=2000, warm_start=True, class_weight=weights)
 
 

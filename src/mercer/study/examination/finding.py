@@ -20,6 +20,7 @@ class Kind(StrEnum):
     CEILING = "ceiling of the target"
     FLOOR = "floor of the target"
     SMALL_CLASS = "small class"
+    UNEVEN_CLASSES = "uneven classes"
     COPIES = "copies of rows"
     CONTRADICTION = "equal rows, different targets"
     CONSTANT = "constant"

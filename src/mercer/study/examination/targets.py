@@ -15,6 +15,9 @@ NEXT_VALUES = 5  # different values beside the limit that it is compared with
 TIMES_NEXT = 3  # the limit is this many times as frequent as each of them
 MIN_VALUES = 8  # different numbers; a scale of fewer steps has ends in any case
 
+UNEVEN = 0.8
+"""Share of the rows; if one class has as much, accuracy says little about the others."""
+
 SMALL_CLASS = 20
 """Rows; a class with fewer has about five sealed rows or fewer, by which its recall cannot be judged."""
 
@@ -22,7 +25,7 @@ SMALL_CLASS = 20
 def examine_target(truth: Truth) -> list[Finding]:
     """Return what there is to say about the classes or numbers of a target."""
     if isinstance(truth, Labels):
-        return _small_classes(truth)
+        return [*_small_classes(truth), *_uneven_classes(truth)]
     return [*_limits(truth.target, truth.values), *_skewed(truth.target, truth.values)]
 
 
@@ -43,6 +46,25 @@ def _small_classes(truth: Labels) -> list[Finding]:
             "judge by.",
             f"Merge rare classes, leave them out, or get more rows of them{number}.",
             {"classes": len(small), "rows": min(count for _, count in small)},
+        )
+    ]
+
+
+def _uneven_classes(truth: Labels) -> list[Finding]:
+    largest, n = int(truth.counts.argmax()), int(truth.counts.sum())
+    share = float(truth.counts[largest]) / n
+    if share < UNEVEN:
+        return []
+    return [
+        Finding(
+            Kind.UNEVEN_CLASSES,
+            Weight.REMARK,
+            (),
+            f"{100.0 * share:.1f}% of the rows are of the class {truth.names[largest]!r}, so a machine that predicts "
+            "nothing else is right in as many.",
+            "Find the other rows with --class-weight balanced or --scoring balanced_accuracy, or say with --cost what "
+            "errors cost.",
+            {"share": share},
         )
     ]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.certificates import Status
+from mercer.data import listing
 from mercer.persistence import Model
 from mercer.specs import InstanceBasedSpec, QuadraticSpec
 from mercer.study.report import prose
@@ -26,19 +27,32 @@ def setting(model: Model) -> str:
 def paragraphs(model: Model, table: Table) -> list[str]:
     """The machine and what is certified of it; `table` holds the training rows."""
     if isinstance(model.machine_spec, QuadraticSpec):
-        said = [prose.support(model), *_decision(model), prose.certainty(model), prose.numbers(model)]
+        said = [prose.support(model), *_decision(model, table), prose.certainty(model), prose.numbers(model)]
         return said if model.target is not None else [_outside(model, table), *said]
     if isinstance(model.machine_spec, InstanceBasedSpec):
         return [_kept(model), *_of_mistakes(model), f"This machine claims no optimum. {_VERIFIED}"]
-    return [_kept(model), *_decision(model), _certainty_of_loss(model), _numbers_of_loss(model)]
+    return [_kept(model), *_decision(model, table), _certainty_of_loss(model), _numbers_of_loss(model)]
 
 
-def _decision(model: Model) -> list[str]:
-    """How predictions follow from costs, if there are any."""
-    if model.costs is None:
+def _decision(model: Model, table: Table) -> list[str]:
+    """How predictions follow from costs, if there are any, and which classes are never predicted."""
+    kind = model.prediction_kind
+    if not isinstance(kind, Classes):
         return []
-    assert isinstance(model.prediction_kind, Classes)
-    return [by_costs(model.prediction_kind.names, model.costs)]
+    said = [] if model.costs is None else [by_costs(kind.names, model.costs)]
+    rows = model.training.rows
+    if len(rows) > MAX_PREDICTED:
+        return said
+    found = set(model.predict(table.take(rows)).tolist())
+    missed = [name for name, label in zip(kind.names, kind.labels.tolist(), strict=True) if label not in found]
+    if missed:
+        remedy = "--class-weight balanced" if model.costs is None else "other costs"
+        said.append(f"No training row is predicted to be {listing(missed, last='or')}; {remedy} may change this.")
+    return said
+
+
+MAX_PREDICTED = 20_000
+"""Training rows up to which they are predicted to see which classes are found."""
 
 
 _VERIFIED = "`mercer verify` checks what it claims instead."
