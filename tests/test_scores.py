@@ -226,7 +226,8 @@ def test_a_machine_that_never_predicts_a_class_says_so_in_the_headline(by_accura
     assert by_accuracy.svm.test.confusion[0].tolist() == [0, 8]
     headline = prose.summary(by_accuracy)[0]
     assert "It never predicted “sick” and missed all 8 rows of this class." in headline
-    assert "class_weight=balanced makes the machine look for them" in " ".join(prose.cautions(by_accuracy))
+    remedy = "--class-weight balanced or --scoring balanced_accuracy makes the machine look for rare classes"
+    assert remedy in " ".join(prose.cautions(by_accuracy))
 
 
 def test_a_rival_that_wins_by_another_score_is_named_in_the_headline(by_accuracy):
@@ -259,6 +260,7 @@ def test_balanced_weights_find_the_rare_class(balanced):
     assert verify(balanced.model, rare_class()).ok
     best = balanced.search.best
     assert best.figure == max(cell.figure for cell in balanced.search.cells) > 0.7
+    assert "--class-weight" not in " ".join(prose.cautions(balanced))
     text = " ".join(prose.summary(balanced))
     value = prose.percent(balanced.svm.test.balanced)
     assert f"Its balanced accuracy, by which it was chosen, was {value} (" in text

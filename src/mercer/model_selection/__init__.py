@@ -7,6 +7,7 @@ from mercer.model_selection.arrangement import Together as Together
 from mercer.model_selection.copies import CopiesWarning as CopiesWarning
 from mercer.model_selection.copies import EqualRows as EqualRows
 from mercer.model_selection.copies import equal_rows as equal_rows
+from mercer.model_selection.metrics import ClassMetrics as ClassMetrics
 from mercer.model_selection.metrics import Evaluation as Evaluation
 from mercer.model_selection.metrics import Interval as Interval
 from mercer.model_selection.metrics import PairedTest as PairedTest

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.model_selection import Evaluation, margin_losses
+from mercer.model_selection import ClassMetrics, Evaluation, margin_losses
 from mercer.multiclass import ThresholdCurve
 from mercer.study.classification import ToClassify
 from mercer.study.goal import Goal
@@ -106,8 +106,7 @@ class OfClasses(TaskPhrasing):
 
     def cautions(self, study: Study) -> list[str]:
         """What a careful reader should know of these figures."""
-        notes, svm, counts = [], study.svm, labels_of(study).counts
-        plain = goal_of(study).score.is_plain
+        notes, svm, counts, goal = [], study.svm, labels_of(study).counts, goal_of(study)
         width = svm.test.accuracy.high - svm.test.accuracy.low
         if width > 0.1:
             notes.append(
@@ -119,7 +118,11 @@ class OfClasses(TaskPhrasing):
             notes.append(
                 f"{percent(share)} of the rows are of one class, so accuracy looks high for every machine; look at the "
                 f"balanced accuracy ({percent(svm.test.balanced)}) and at the recall of the rare classes."
-                + (" class_weight=balanced makes the machine look for them." if plain else "")
+            )
+        if goal.is_unweighted and goal.costs is None and (share > 0.75 or _missed(svm.test)):
+            notes.append(
+                "--class-weight balanced or --scoring balanced_accuracy makes the machine look for rare classes, and "
+                "--cost says what errors cost."
             )
         if svm.train.accuracy.value - svm.test.accuracy.high > 0.02:
             notes.append(
@@ -203,9 +206,14 @@ def _by_the_score(study: Study) -> str:
     return f"Its {score.name}, by which it was chosen, was {value} ({ends})."
 
 
+def _missed(test: Evaluation) -> list[ClassMetrics]:
+    """The classes of sealed rows that are never predicted."""
+    return [one for one in test.classes if one.support and not one.predicted]
+
+
 def _never_predicted(study: Study) -> str:
     """A sentence on the classes that were not predicted for any sealed row although some are of them."""
-    missed = [one for one in study.svm.test.classes if one.support and not one.predicted]
+    missed = _missed(study.svm.test)
     if not missed:
         return ""
     if len(missed) == 1:
