@@ -95,6 +95,8 @@ FRAMES = {
 
 @pytest.mark.parametrize("library", FRAMES)
 def test_integers_that_float64_would_round_are_text(library):
+    with pytest.warns(TableWarning, match="column 'n' holds whole numbers"):
+        assert as_table(pd.DataFrame({"n": pd.Series([1, 10**400], dtype=object)}))["n"].tolist() == ["1", str(10**400)]
     numbers = {"0": np.int64(2**60) + np.arange(5), "1": np.int64(2**60) - 256 * np.arange(5)}
     with pytest.warns(
         TableWarning, match="column '0' holds whole numbers beyond 2\\*\\*53, such as 115292150460684697"

@@ -19,7 +19,7 @@ from mercer.persistence.text_columns import emptied, table_of_text, without_numb
 from mercer.persistence.text_files import DelimitedText, is_delimited
 from mercer.tables.note import Note
 from mercer.tables.reading import Reading, ReadingOptions
-from mercer.tables.table import MAX_FEATURES, Table, TableError, as_table, text_cells
+from mercer.tables.table import MAX_FEATURES, Table, TableError, as_table, text_cells, whole_numbers
 
 Format = Literal["csv", "tsv", "parquet", "svmlight", "excel"]
 """Formats of table files."""
@@ -219,7 +219,9 @@ def _excel(path: Path, raw: bytes | None, options: ReadingOptions) -> Table:
         raise TableError(f"{path} has column names only, and no rows")
     cells = dict(zip(names, zip(*sheet.rows, strict=True), strict=True))
     typed = {
-        name: np.array([np.nan if cell is None else float(cell) for cell in column])
+        name: whole_numbers(name, column)
+        if all(cell is None or isinstance(cell, int) for cell in column)
+        else np.array([np.nan if cell is None else float(cell) for cell in column])
         for name, column in cells.items()
         if name not in options.text and all(cell is None or is_number(cell) for cell in column)
     }

@@ -22,7 +22,7 @@ from mercer.tables.number_text import (
     written_number,
 )
 from mercer.tables.reading import Reading, ReadingOptions
-from mercer.tables.table import MAX_EXACT, Table, cell_text, warn_of_whole_numbers
+from mercer.tables.table import MAX_EXACT, Table, cell_text, first_rounded, warn_of_whole_numbers
 
 MAX_NAMES = 100
 """Number of different texts of a column of numbers up to which the text is kept, whatever the number of rows."""
@@ -203,13 +203,12 @@ class _Column:
 
     def _loses_digits(self, values: np.ndarray) -> bool:
         """Return whether these are whole numbers that float64 rounds; warns of it."""
-        if not np.abs(values[np.isfinite(values)]).max(initial=0.0) >= MAX_EXACT:
+        if not np.nanmax(np.abs(values), initial=0.0) >= MAX_EXACT:
             return False
         whole = self.rest.drop_null()
         if not pc.all(pc.match_substring_regex(whole, r"^[-+]?[0-9]+$")).as_py():
             return False
-        cells = pc.unique(whole).to_pylist()
-        inexact = next((int(cell) for cell in cells if int(float(cell)) != int(cell)), None)
+        inexact = first_rounded(map(int, pc.unique(whole).to_pylist()))
         if inexact is not None:
             warn_of_whole_numbers(self.name, inexact)
         return inexact is not None

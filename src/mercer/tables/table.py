@@ -230,7 +230,7 @@ def as_table(frame: Any) -> Table:
         if frame.dtype.kind not in "iu" or _is_exact(frame):
             return Table(tuple(names), tuple(np.asarray(frame, dtype=np.float64).T))
         return Table(
-            tuple(names), tuple(_whole(name, part.tolist()) for name, part in zip(names, frame.T, strict=True))
+            tuple(names), tuple(whole_numbers(name, part.tolist()) for name, part in zip(names, frame.T, strict=True))
         )
     try:
         native = nw.from_native(frame, eager_only=True)
@@ -259,7 +259,7 @@ def _column(series: Any) -> np.ndarray:
         if (dtype.is_integer() or dtype == nw.Decimal) and _largest(series) > MAX_EXACT:
             cells = [None if gone else cell for cell, gone in zip(series.to_list(), missing, strict=True)]
             if all(cell is None or cell == int(cell) for cell in cells):
-                return _whole(series.name, cells)
+                return whole_numbers(series.name, cells)
         values = series.cast(nw.Float64).fill_null(0.0).to_numpy().astype(np.float64, copy=True)
         values[missing] = np.nan
         return values
@@ -271,7 +271,7 @@ def _column(series: Any) -> np.ndarray:
     if dtype == nw.Object and all(
         cell is None or (_is_number(cell) and isinstance(cell, numbers.Integral)) for cell in cells
     ):
-        return _whole(series.name, cells)
+        return whole_numbers(series.name, cells)
     if dtype == nw.Object and all(cell is None or _is_number(cell) for cell in cells):
         return np.array([np.nan if cell is None else float(cell) for cell in cells])
     return _text_column(cells)
@@ -293,13 +293,24 @@ def _is_exact(values: np.ndarray) -> bool:
     )
 
 
-def _whole(name: str, cells: Sequence[Any]) -> np.ndarray:
+def whole_numbers(name: str, cells: Sequence[Any]) -> np.ndarray:
     """Return a column of integers or None: numbers if float64 holds all exactly, otherwise text, with a warning."""
-    inexact = next((cell for cell in cells if cell is not None and int(float(cell)) != cell), None)
+    inexact = first_rounded(int(cell) for cell in cells if cell is not None)
     if inexact is None:
         return np.array([np.nan if cell is None else float(cell) for cell in cells])
-    warn_of_whole_numbers(name, int(inexact))
+    warn_of_whole_numbers(name, inexact)
     return _text_column([None if cell is None else int(cell) for cell in cells])
+
+
+def first_rounded(integers: Iterable[int]) -> int | None:
+    """Return the first integer that float64 does not hold exactly, or None."""
+    for integer in integers:
+        try:
+            if int(float(integer)) != integer:
+                return integer
+        except OverflowError:
+            return integer
+    return None
 
 
 def warn_of_whole_numbers(name: str, example: int) -> None:
