@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -41,18 +41,12 @@ MIN_SHARED_WORDS = 1.0
 """Smallest mean number of words in free text that other texts have too, but not nearly all texts."""
 
 _NEARLY_ALL = 0.9
-_MAX_EXAMINED = 5_000  # different texts; enough to tell free text from names and codes
+_MAX_EXAMINED = 2_000  # different texts; enough to tell free text from names and codes
+_MAX_CHARACTERS = 500  # characters of each of these texts, for the same reason
 
 
-class Found(NamedTuple):
-    """What free text was recognised by: the number of different texts, and their mean number of words."""
-
-    n_texts: int
-    n_words: float
-
-
-def find_free_text(cells: Iterable[str | None]) -> Found | None:
-    """Return what a text column was recognised by if it holds free text, otherwise None.
+def is_free_text(cells: Iterable[str | None]) -> bool:
+    """Return whether a text column holds free text.
 
     Free text is different in most rows, and has words that occur in some other texts. Categories repeat; names, codes
     and row identifiers have few words, or words that no other text has, or that all of them have.
@@ -60,17 +54,14 @@ def find_free_text(cells: Iterable[str | None]) -> Found | None:
     known = [cell for cell in cells if cell is not None]
     different = sorted(set(known))
     repeats = len(known) / max(1, len(different))
-    if repeats >= MAX_REPEATS or (len(different) <= MIN_TEXTS and repeats >= 2.0):
-        return None
-    examined = different[:: max(1, len(different) // _MAX_EXAMINED)]
-    words = [{word for word in re.findall(WORD, text.lower()) if _has_meaning(word)} for text in examined]
+    if not known or repeats >= MAX_REPEATS or (len(different) <= MIN_TEXTS and repeats >= 2.0):
+        return False
+    examined = [text[:_MAX_CHARACTERS].lower() for text in different[:: max(1, len(different) // _MAX_EXAMINED)]]
+    words = [{word for word in re.findall(WORD, text) if _has_meaning(word)} for text in examined]
     counts = Counter(word for text in words for word in text)
     shared = {word for word, count in counts.items() if 2 <= count <= _NEARLY_ALL * len(examined)}
-    n_words = counts.total() / max(1, len(examined))
-    n_shared = sum(len(text & shared) for text in words) / max(1, len(examined))
-    if n_words < MIN_WORDS or n_shared < MIN_SHARED_WORDS:
-        return None
-    return Found(len(different), n_words)
+    n_shared = sum(len(text & shared) for text in words)
+    return counts.total() >= MIN_WORDS * len(examined) and n_shared >= MIN_SHARED_WORDS * len(examined)
 
 
 def _has_meaning(word: str) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from mercer.data.phrasing import listing
-from mercer.tables.dates import DateOrder, find_dates
+from mercer.tables.dates import DateOrder, Found, find_dates
 from mercer.tables.encoding import Kind
-from mercer.tables.free_text import find_free_text
+from mercer.tables.free_text import is_free_text
 from mercer.tables.note import Note
 from mercer.tables.rules import MAX_DENSE_LEVELS
 from mercer.tables.table import Table
@@ -41,14 +41,16 @@ def find_kinds(
     """
     kinds: dict[str, Kind] = {name: "text" for name in text}
     kinds |= {name: "categories" for name in categorical}
-    dates, texts = {}, {}
+    dates: dict[str, Found] = {}
+    texts: list[str] = []
     for name in table.names:
         if name in kinds or table.is_numeric(name):
             continue
         if (found := find_dates(table, name, STRAY_SHARE, date_order)) is not None:
             kinds[name], dates[name] = found.order, found
-        elif (prose := find_free_text(table[name])) is not None:
-            kinds[name], texts[name] = "text", prose
+        elif is_free_text(table[name]):
+            kinds[name] = "text"
+            texts.append(name)
     notes = []
     if dates:
         notes.append(
@@ -65,9 +67,7 @@ def find_kinds(
             )
             notes.append(Note(held + "first", f"date_order={other} reads them the other way"))
     if texts:
-        shown = "; ".join(f"{one.n_texts:,} different texts of {one.n_words:.0f} words" for one in texts.values())
-        held = f"{_hold(texts)} free text ({shown}): the weights (TF-IDF) of its words are used"
-        notes.append(Note(held, _otherwise(texts)))
+        notes.append(Note(f"{_hold(texts)} free text: the weights (TF-IDF) of its words are used", _otherwise(texts)))
     return kinds, notes
 
 
