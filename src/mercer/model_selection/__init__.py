@@ -12,9 +12,11 @@ from mercer.model_selection.metrics import Evaluation as Evaluation
 from mercer.model_selection.metrics import Interval as Interval
 from mercer.model_selection.metrics import PairedTest as PairedTest
 from mercer.model_selection.metrics import evaluate as evaluate
+from mercer.model_selection.metrics import grouped_share as grouped_share
 from mercer.model_selection.metrics import margin_losses as margin_losses
 from mercer.model_selection.metrics import mcnemar as mcnemar
 from mercer.model_selection.metrics import mean_interval as mean_interval
+from mercer.model_selection.metrics import wilson_interval as wilson_interval
 from mercer.model_selection.regression_metrics import Deviations as Deviations
 from mercer.model_selection.regression_metrics import bootstrap as bootstrap
 from mercer.model_selection.regression_metrics import r2_difference as r2_difference

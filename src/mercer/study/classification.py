@@ -209,9 +209,11 @@ class ToClassify(Goal):
         trained = multiclass.train(gram, truth, self.n_classes, self._penalties(machine_spec.C, truth), control=control)
         return list(trained.solutions)
 
-    def finished(self, model: Model, gram: Gram, truth: npt.NDArray[Any], control: Control) -> Model:
-        """Return the model with calibrated probabilities, if they are needed, and with the costs."""
-        if not self.needs_probabilities:
+    def finished(
+        self, model: Model, gram: Gram, truth: npt.NDArray[Any], control: Control, *, with_probabilities: bool
+    ) -> Model:
+        """Return the model with calibrated probabilities, if they are needed or asked for, and with the costs."""
+        if not self.needs_probabilities and (not with_probabilities or control.interruption.requested):
             return model
 
         def check() -> None:

@@ -119,8 +119,13 @@ class Goal(ABC):
     def class_weight(self) -> npt.NDArray[np.float64] | None:
         """Weights of the classes, where there are some."""
 
-    def finished(self, model: Model, gram: Gram, truth: npt.NDArray[Any], control: Control) -> Model:
-        """Return a trained model with what its predictions need besides the machine, from its training rows."""
+    def finished(
+        self, model: Model, gram: Gram, truth: npt.NDArray[Any], control: Control, *, with_probabilities: bool
+    ) -> Model:
+        """Return a trained model with what its predictions need besides the machine, from its training rows.
+
+        Probabilities that no prediction needs are there only if `with_probabilities` asks for them.
+        """
         return model
 
     @abstractmethod

@@ -326,7 +326,9 @@ def study(
     others = _rivals(folds, goal, found)
     clock.lap("choosing the machines to compare with")
 
-    model = _refit(goal, training, found, tol, tell)
+    # Copies and groups in different parts of the rows would make probabilities look surer than they are.
+    with_probabilities = arranged.units is None and (max_seconds is None or time.perf_counter() - began < max_seconds)
+    model = _refit(goal, training, found, tol, tell, with_probabilities=with_probabilities)
     clock.lap("final fit and certificate")
 
     left = None if max_seconds is None else max(0.0, max_seconds - (time.perf_counter() - began))
@@ -436,7 +438,13 @@ def _learning_curve(
 
 
 def _refit(
-    goal: Goal, training: TrainingSet, found: SearchResult, tol: float, tell: Callable[[StageProgress], None]
+    goal: Goal,
+    training: TrainingSet,
+    found: SearchResult,
+    tol: float,
+    tell: Callable[[StageProgress], None],
+    *,
+    with_probabilities: bool,
 ) -> Model:
     """Return the best cell's machine, fitted to all rows that are not sealed, with its certificate.
 
@@ -451,7 +459,7 @@ def _refit(
         gram = Gram(kernel, as_data(training.X), keep=keep)
         solutions = goal.solve(gram, training.truth, machine_spec, control)
         model = training.model(machine_spec, kernel, solutions, goal.class_weight())
-        model = goal.finished(model, gram, training.truth, control)
+        model = goal.finished(model, gram, training.truth, control, with_probabilities=with_probabilities)
     if interruption.insisted or (interruption.requested and found.stopped == "interrupted"):
         raise KeyboardInterrupt
     return model

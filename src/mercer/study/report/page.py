@@ -11,6 +11,7 @@ from mercer.persistence import open_atomically
 from mercer.study.candidates import times_usual
 from mercer.study.protocol import Study
 from mercer.study.report import (
+    calibration,
     classification,
     decisions,
     examination,
@@ -87,6 +88,7 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         figures=_figures(study),
         certificate=study.certificate,
         insight=insight,
+        calibration=calibration,
         gamma=_gamma(study),
         parts=_parts(study),
         columns=_columns(study),
@@ -122,6 +124,8 @@ def _figures(study: Study) -> dict[str, Markup]:
         | phrasing.pictures(study)
         | insight.pictures(study)
     )
+    if calibration.has_probabilities(study):
+        pictures["calibration"] = calibration.picture(study)
     return {name: inline_svg(figure, name, text) for name, (figure, text) in pictures.items()}
 
 

@@ -1,0 +1,75 @@
+"""How far the probabilities of classes can be trusted: predicted probabilities against shares that occurred."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mercer.model_selection import Evaluation, Interval, grouped_share, wilson_interval
+from mercer.study.protocol import Study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ROWS_A_GROUP = 25
+"""Fewest sealed rows of similar predicted probability whose share is drawn."""
+
+MAX_GROUPS = 10
+"""Largest number of groups of rows, from the lowest to the highest predicted probability."""
+
+
+def has_probabilities(study: Study) -> bool:
+    """Whether the machine has probabilities, and there are enough sealed rows to judge them."""
+    test = study.svm.test
+    return isinstance(test, Evaluation) and test.probabilities is not None and len(test.codes) >= 2 * ROWS_A_GROUP
+
+
+def groups_of(test: Evaluation) -> list[tuple[float, Interval]]:
+    """Return groups of rows by predicted probability: its mean, and the share of rows for which it came true.
+
+    For two classes it is the probability of the second one, for several that of the most probable one.
+    """
+    assert test.probabilities is not None
+    if test.probabilities.shape[1] == 2:
+        predicted, came_true = test.probabilities[:, 1], test.codes == 1
+    else:
+        predicted, came_true = test.probabilities.max(axis=1), test.probabilities.argmax(axis=1) == test.codes
+    order = np.argsort(predicted, kind="stable")
+    n_groups = int(np.clip(len(order) // ROWS_A_GROUP, 1, MAX_GROUPS))
+    found = []
+    for rows in np.array_split(order, n_groups):
+        hits, units = came_true[rows], None if test.groups is None else test.groups[rows]
+        share = wilson_interval(int(hits.sum()), len(rows)) if units is None else grouped_share(hits, units)
+        found.append((float(predicted[rows].mean()), share))
+    return found
+
+
+def log_loss(test: Evaluation) -> float:
+    """Return the mean of minus the logarithm of the probability of the true class."""
+    assert test.probabilities is not None
+    own = test.probabilities[np.arange(len(test.codes)), test.codes]
+    return float(-np.log(np.maximum(own, np.finfo(np.float64).tiny)).mean())
+
+
+def trust(study: Study) -> str:
+    """How many groups of rows agree with their probabilities, and the logarithmic losses."""
+    found = groups_of(study.svm.test)
+    agreeing = sum(share.low <= predicted <= share.high for predicted, share in found)
+    sentence = (
+        f"In {agreeing} of {len(found)} groups of sealed rows, from the lowest to the highest predicted probability, the "
+        f"share that came true agrees with the probability. The logarithmic loss is {log_loss(study.svm.test):.3f}"
+    )
+    others = [
+        f"{log_loss(one.test):.3f} for {one.name}" for one in study.contenders[1:] if one.test.probabilities is not None
+    ]
+    return f"{sentence} ({', '.join(others)}; less is better)." if others else f"{sentence}."
+
+
+def picture(study: Study) -> tuple[Figure, str]:
+    """Draw the groups of rows, and those of logistic regression."""
+    from mercer import plot
+
+    logistic = study.contenders[1].test
+    other = groups_of(logistic) if logistic.probabilities is not None else []
+    return plot.calibration_curve(groups_of(study.svm.test), other), trust(study)

@@ -1,0 +1,63 @@
+"""Probabilities in a study: the model has them, and the page says how far they can be trusted."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from generated import three_classes
+from mercer.persistence import load_model, save_model, verify
+from mercer.study.protocol import study
+from mercer.study.report import calibration
+from mercer.study.report.page import render
+
+
+def frame(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=n)
+    return pd.DataFrame(
+        {"a": a, "b": rng.normal(size=n), "t": np.where(rng.random(n) < 1 / (1 + np.exp(-2 * a)), "up", "down")}
+    )
+
+
+@pytest.fixture(scope="module")
+def found():
+    return study(frame(), "t", n_folds=3, kernel=["linear", "rbf"])
+
+
+def test_a_study_has_probabilities_that_agree_with_what_happens(found):
+    test = found.svm.test
+    groups = calibration.groups_of(test)
+    assert len(groups) == 4
+    assert [one for one, _ in groups] == sorted(one for one, _ in groups)
+    for predicted, share in groups:
+        assert abs(predicted - share.value) < 0.25
+    picked = found.model.probabilities(frame().drop(columns="t").iloc[found.test_rows])
+    np.testing.assert_allclose(picked, test.probabilities)
+    assert calibration.log_loss(test) < np.log(2)
+    page = render(found)
+    assert "Can the probabilities be trusted?" in page
+    assert "of 4 groups of sealed rows" in page
+
+
+def test_the_model_file_has_them_and_they_are_verified(found, tmp_path):
+    save_model(tmp_path / "m.mercer", found.model)
+    model = load_model(tmp_path / "m.mercer")
+    assert model.has_probabilities
+    assert verify(model, frame()).ok
+
+
+def test_copies_and_short_tables_have_none():
+    double = pd.concat([frame(120), frame(120)], ignore_index=True)
+    result = study(double, "t", n_folds=3, kernel="linear")
+    assert not result.model.has_probabilities
+    assert "Can the probabilities be trusted?" not in render(result)
+    short = study(frame(80), "t", n_folds=3, kernel="linear")
+    assert not calibration.has_probabilities(short)
+
+
+@pytest.mark.full
+def test_several_classes_are_judged_by_the_most_probable_one():
+    result = study(three_classes(), "kind", n_folds=3, kernel="linear")
+    if calibration.has_probabilities(result):
+        assert "of the most probable class" in render(result)
+    assert result.svm.test.probabilities.shape[1] == 3
