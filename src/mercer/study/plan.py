@@ -105,5 +105,5 @@ def _probe(
         training.train(min(C_grid, key=lambda C: max(C, 1.0 / C)), control)
     if interruption.requested:
         raise KeyboardInterrupt
-    training.error()
+    training.values()
     return time.perf_counter() - began

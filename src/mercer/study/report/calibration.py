@@ -57,8 +57,8 @@ def trust(study: Study) -> str:
     found = groups_of(study.svm.test)
     agreeing = sum(share.low <= predicted <= share.high for predicted, share in found)
     sentence = (
-        f"In {agreeing} of {len(found)} groups of sealed rows, from the lowest to the highest predicted probability, the "
-        f"share that came true agrees with the probability. The logarithmic loss is {log_loss(study.svm.test):.3f}"
+        f"In {agreeing} of {len(found)} groups of sealed rows, from the lowest to the highest predicted probability, "
+        f"the share that came true agrees with the probability. The logarithmic loss is {log_loss(study.svm.test):.3f}"
     )
     others = [
         f"{log_loss(one.test):.3f} for {one.name}" for one in study.contenders[1:] if one.test.probabilities is not None
