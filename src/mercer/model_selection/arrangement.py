@@ -77,7 +77,9 @@ class Together:
         """Return the stratum of each group: of the codes of its rows, the one that the fewest groups have.
 
         A stratum of fewer than `at_least` groups, of which some have rows of several codes, is joined to the largest.
+        Strata are numbered by the first rows of codes, so the numbers of the codes do not matter.
         """
+        codes = numbered(codes)
         order = np.argsort(self.counts(codes), kind="stable")
         rank = np.empty(order.size, dtype=np.int64)
         rank[order] = np.arange(order.size)

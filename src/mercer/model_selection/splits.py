@@ -7,6 +7,7 @@ import math
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 
+from mercer.model_selection.copies import numbered
 from mercer.tables.table import TableError, cell_text
 
 
@@ -95,9 +96,11 @@ def stratified_holdout(codes: np.ndarray, test_size: float, seed: int) -> tuple[
     Returns
     -------
     rest, test : ndarray of int
-        Sorted row indices. Every class with two rows or more is in both.
+        Sorted row indices. Every class with two rows or more is in both. They do not depend on how classes are
+        numbered.
     """
     check_share(test_size)
+    codes = numbered(codes)
     if len(np.unique(codes)) > round(test_size * len(codes)):
         raise TableError(
             f"a test part of {test_size:g} has {round(test_size * len(codes))} rows, fewer than there are classes",

@@ -1,0 +1,66 @@
+"""Properties of a study that hold for every table: what must not change a figure, and that noise stays noise."""
+
+import numpy as np
+import pytest
+
+from generated import mixed_frame, with_missing
+from mercer.persistence.verification import verify
+from mercer.study.protocol import study
+from mercer.tables.table import as_table
+
+QUICK = {"n_folds": 3, "kernel": ["linear", "rbf"]}
+
+
+def frame():
+    """Numbers, categories, missing cells and two classes."""
+    return with_missing(mixed_frame(100)).drop(columns=["row", "unit"])
+
+
+@pytest.fixture(scope="module")
+def found():
+    return study(frame(), "outcome", **QUICK)
+
+
+def figures(found, names=None):
+    """All figures of a study; `names` are the classes in the order in which the figures name them."""
+    own = found.column_choice.truth.names
+    order = [own.index(name) for name in names or own]
+    judged = [one.test for one in found.contenders[:3]]
+    return {
+        "rows": found.test_rows.tolist(),
+        "search": [(cell.setting, cell.errors) for cell in found.search.cells],
+        "settings": [(one.setting, one.errors) for one in found.contenders],
+        "confusion": [one.confusion[np.ix_(order, order)].tolist() for one in judged],
+        "accuracy": [(one.accuracy.low, one.accuracy.value, one.accuracy.high) for one in judged],
+        "area": [round(one.auc, 12) for one in judged],
+    }
+
+
+def reversed_columns(table):
+    return table[table.columns[::-1]], None
+
+
+def renamed_columns(table):
+    return table.rename(columns={name: f"z{9 - j}" for j, name in enumerate(table.columns.drop("outcome"))}), None
+
+
+def renamed_classes(table):
+    return table.assign(outcome=table["outcome"].map({"ill": "no", "well": "maybe"})), ["no", "maybe"]
+
+
+@pytest.mark.parametrize("change", [reversed_columns, renamed_columns, renamed_classes])
+def test_names_and_the_order_of_names_and_columns_change_no_figure(found, change):
+    changed, names = change(frame())
+    assert figures(study(changed, "outcome", **QUICK), names) == figures(found, ["ill", "well"])
+
+
+def test_another_order_of_the_rows_is_another_split_of_the_same_table(found):
+    changed = frame().sample(frac=1, random_state=3, ignore_index=True)
+    other = study(changed, "outcome", **QUICK)
+    assert other.column_choice.left_out == found.column_choice.left_out
+    assert other.search.best.choice.name == found.search.best.choice.name
+    for one, same in zip(found.contenders, other.contenders, strict=True):
+        assert one.test.accuracy.low <= same.test.accuracy.high
+        assert same.test.accuracy.low <= one.test.accuracy.high
+    assert other.certificate.status == "optimal"
+    assert verify(other.model, as_table(changed)).ok
