@@ -464,3 +464,11 @@ def test_the_order_of_rows_and_columns_changes_no_value(columns, rows, order, tm
     if found is not None:
         for j, column in zip(order, other, strict=True):
             assert list(map(str, found[j][list(rows)])) == list(map(str, column))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "Int64", "int64[pyarrow]"])
+def test_classes_of_an_estimator_are_exact_integers(dtype):
+    y = pd.Series([2**53, 2**53 + 1, -(2**60)] * 10, dtype=dtype)
+    machine = SVC(C=1e6).fit(np.column_stack([np.arange(30) % 3, np.arange(30)]), y)
+    assert machine.classes_.tolist() == [-(2**60), 2**53, 2**53 + 1]
+    assert machine.predict([[1, 1]]).tolist() == [2**53 + 1]

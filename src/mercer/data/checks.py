@@ -16,6 +16,9 @@ Rows: TypeAlias = slice | npt.ArrayLike
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 """Number types that are used without conversion."""
 
+MAX_EXACT = 2**53
+"""Largest size of an integer up to which float64 holds all integers exactly."""
+
 MAX_SHOWN = 5  # the largest number of bad entries that a message names
 
 
@@ -34,6 +37,15 @@ def float_values(values: Any, what: str = "X") -> tuple[Array, int]:
     except (TypeError, ValueError) as error:
         raise ValueError(f"{what} must hold real numbers, but {error}") from error
     return converted, converted.nbytes
+
+
+def fits_float64(integers: Array) -> bool:
+    """Return whether float64 holds all these integers exactly."""
+    as_float = integers.astype(np.float64)
+    if float(np.abs(as_float).max(initial=0.0)) < MAX_EXACT:
+        return True
+    below = as_float < float(np.iinfo(integers.dtype).max)
+    return bool(below.all() and (as_float.astype(integers.dtype) == integers).all())
 
 
 def refuse_mask(values: object, what: str) -> None:

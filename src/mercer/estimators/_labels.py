@@ -14,6 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import check_number
+from mercer.data.checks import fits_float64
 from mercer.estimators._validation import check_sample_weight, has_plain_labels
 
 _LARGEST_INTEGER = np.iinfo(np.int64).max
@@ -126,7 +127,7 @@ def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
     ValueError
         If `y` is not a classification target, mixes text with numbers, or holds one class only.
     """
-    labels = y if has_plain_labels(y) else column_or_1d(y, warn=True)
+    labels = _one_column(y)
     try:
         classes, codes = _numbered(labels) or np.unique(labels, return_inverse=True)
     except TypeError as error:
@@ -142,6 +143,14 @@ def check_labels(y: Any) -> tuple[npt.NDArray[Any], IndexArray]:
             "if there is no other class, OneClassSVM or SVDD learn what one class looks like."
         )
     return classes, codes.astype(np.int64, copy=False)
+
+
+def _one_column(y: Any) -> npt.NDArray[Any]:
+    """Return labels as a one-dimensional array, as scikit-learn does, but without rounding large integers."""
+    if has_plain_labels(y):
+        return y
+    values = np.asarray(y)
+    return values if has_plain_labels(values) and not fits_float64(values) else column_or_1d(y, warn=True)
 
 
 def _numbered(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], IndexArray] | None:
@@ -179,7 +188,7 @@ def class_numbers(y: Any, classes: npt.NDArray[Any]) -> IndexArray:
     ValueError
         If `y` is not a classification target, or holds other classes.
     """
-    labels = column_or_1d(y, warn=True)
+    labels = _one_column(y)
     _refuse_other_targets(labels)
     unknown = np.setdiff1d(labels, classes)
     if unknown.size:

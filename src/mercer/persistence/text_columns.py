@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data.checks import MAX_EXACT
 from mercer.persistence.arrow import pa, pc
 from mercer.tables.missing_words import ALWAYS, AMONG_NUMBERS, DATE
 from mercer.tables.note import Note
@@ -22,7 +23,7 @@ from mercer.tables.number_text import (
     written_number,
 )
 from mercer.tables.reading import Reading, ReadingOptions
-from mercer.tables.table import MAX_EXACT, Table, cell_text, first_rounded, warn_of_whole_numbers
+from mercer.tables.table import Table, cell_text, first_rounded, warn_of_whole_numbers
 
 MAX_NAMES = 100
 """Number of different texts of a column of numbers up to which the text is kept, whatever the number of rows."""

@@ -18,15 +18,12 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.data.checks import MAX_EXACT, fits_float64
 from mercer.data.phrasing import listing, nearest_names
 from mercer.tables.reading import Reading
 
 MAX_FEATURES = 10**8
 """Largest number of columns of a sparse block; the encoding stores a few bytes for each, even for empty ones."""
-
-
-MAX_EXACT = 2**53
-"""Largest size of an integer up to which float64 holds all integers exactly."""
 
 
 class TableError(ValueError):
@@ -205,7 +202,7 @@ class Table:
 def target_column(labels: Any) -> np.ndarray:
     """Return a list or array of labels as a column: numbers as float64, everything else as text."""
     values = np.asarray(labels)
-    if values.dtype.kind == "f" or (values.dtype.kind in "iu" and _is_exact(values)):
+    if values.dtype.kind == "f" or (values.dtype.kind in "iu" and fits_float64(values)):
         return values.astype(np.float64)
     return _text_column(values.tolist())
 
@@ -227,7 +224,7 @@ def as_table(frame: Any) -> Table:
         return Table((), (), sp.csr_array(frame, dtype=np.float64))
     if isinstance(frame, np.ndarray) and frame.ndim == 2 and frame.dtype.kind in "biuf":
         names = list(map(str, range(frame.shape[1])))
-        if frame.dtype.kind not in "iu" or _is_exact(frame):
+        if frame.dtype.kind not in "iu" or fits_float64(frame):
             return Table(tuple(names), tuple(np.asarray(frame, dtype=np.float64).T))
         return Table(
             tuple(names), tuple(whole_numbers(name, part.tolist()) for name, part in zip(names, frame.T, strict=True))
@@ -281,16 +278,6 @@ def _largest(series: Any) -> Any:
     """Return the largest size of the numbers of a series; 0 if all are missing."""
     known = series.drop_nulls()
     return max(abs(known.min()), abs(known.max())) if len(known) else 0
-
-
-def _is_exact(values: np.ndarray) -> bool:
-    """Return whether float64 holds all these integers exactly."""
-    as_float = values.astype(np.float64)
-    if float(np.abs(as_float).max(initial=0.0)) < MAX_EXACT:
-        return True
-    return bool(
-        (as_float < float(np.iinfo(values.dtype).max)).all() and (as_float.astype(values.dtype) == values).all()
-    )
 
 
 def whole_numbers(name: str, cells: Sequence[Any]) -> np.ndarray:
