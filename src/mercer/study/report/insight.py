@@ -33,8 +33,8 @@ def columns_that_matter(study: Study) -> str:
     if not matter:
         reason = " Other columns stand in for it." if is_useful(study) else ""
         return (
-            "No column is needed alone: predictions on the sealed rows do not get worse beyond chance if the cells of one "
-            f"column are shuffled.{reason}"
+            "No column is needed alone: predictions on the sealed rows do not get worse beyond chance if the cells of "
+            f"one column are shuffled.{reason}"
         )
     first = "; ".join(f"“{one.column}” {_increase(study, one)}" for one in matter[:3])
     sentence = f"If the cells of a column are shuffled, {_what_rises(study)} on the sealed rows rises: {first}."

@@ -38,11 +38,6 @@ def phrasing_of(study: Study) -> TaskPhrasing:
     return VOICES[study.goal.task]
 
 
-def is_useful(study: Study) -> bool:
-    """Whether the support vector machine did better on the sealed rows than the same answer for all."""
-    return insight.is_useful(study)
-
-
 def worth(study: Study) -> str:
     """Whether a support vector machine was worth it, by paired comparisons on the sealed rows.
 
