@@ -333,3 +333,20 @@ def test_the_page_shows_other_thresholds():
     assert page.count('id="thresholds-') > 0
     for one in decisions.thresholds_of(found).tuned:
         assert f'<th scope="row">{one.goal}</th>' in page
+
+
+def test_a_threshold_by_command(mercer):
+    mercer("fit", "t.csv", "--target", "state", "--class-weight", "balanced", "--out", "m.mercer")
+    _, out, _ = mercer("predict", "m.mercer", "t.csv")
+    values = [float(line.split(",")[1]) for line in out.splitlines()[1:]]
+    for threshold in (-1.25, 0.5):
+        status, out, _ = mercer("predict", "m.mercer", "t.csv", "--threshold", threshold)
+        labels = [line.split(",")[0] for line in out.splitlines()[1:]]
+        assert (status, labels) == (0, ["1" if value > threshold else "0" for value in values])
+    status, _, err = mercer("predict", "m.mercer", "t.csv", "--threshold", "nan")
+    assert (status, err) == (1, "error: --threshold must be a number, got nan; name a number\n")
+    mercer("fit", "t.csv", "--target", "a", "--out", "n.mercer")
+    status, _, err = mercer("predict", "n.mercer", "t.csv", "--threshold", "0.5")
+    assert (status, err) == (1, "error: --threshold is for models of two classes, and this is none; leave it out\n")
+    mercer("fit", "t.csv", "--target", "state", "--cost", "1:0=5", "--out", "m.mercer")
+    assert "the threshold decides, and not the costs" in mercer("predict", "m.mercer", "t.csv", "--threshold", "0")[2]

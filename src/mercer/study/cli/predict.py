@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import click
 from mercer.study.cli.files import check_output, load, read
 from mercer.study.cli.imports import ended_by_ctrl_c
 from mercer.study.cli.messages import Failure, printable, say
-from mercer.study.cli.options import categorical_option, reading_options, table_argument
+from mercer.study.cli.options import AnyNumber, categorical_option, reading_options, table_argument
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,10 +29,21 @@ if TYPE_CHECKING:
 @click.argument("model", metavar="MODEL")
 @table_argument
 @click.option("--out", metavar="FILE", help="CSV file to write  [default: stdout]")
+@click.option(
+    "--threshold",
+    type=AnyNumber(),
+    help="Two classes: predict the class that the decision value is named after where it is above  [default: 0, or the "
+    "model's costs decide]",
+)
 @reading_options
 @categorical_option
 def predict_command(
-    model: str, table: str, out: str | None, reading: dict[str, Any], categorical: tuple[str, ...]
+    model: str,
+    table: str,
+    out: str | None,
+    threshold: float | None,
+    reading: dict[str, Any],
+    categorical: tuple[str, ...],
 ) -> None:
     """Predict the rows of a TABLE: a CSV line for each, with its label and its decision value(s), or its number.
 
@@ -47,6 +59,8 @@ def predict_command(
         check_output(Path(out), inputs=(model, table))
     rows = read(table, reading, text=categorical, model=loaded)
     answers, scores = loaded.answer(rows)
+    if threshold is not None:
+        answers = _answers_at(threshold, loaded, scores)
     columns = loaded.prediction_kind.columns(scores, answers)
     if isinstance(loaded.prediction_kind, Classes) and loaded.has_probabilities:
         shares = loaded.probabilities(rows).T.tolist()
@@ -60,6 +74,20 @@ def predict_command(
         for row in zip(*columns.values(), strict=True):
             writer.writerow([repr(cell) if isinstance(cell, float) else shown(str(cell)) for cell in row])
     _compare_with_truth(loaded, rows, answers)
+
+
+def _answers_at(threshold: float, model: Model, scores: np.ndarray) -> np.ndarray:
+    """Return the labels of two classes: the second one where the decision value is above the threshold."""
+    from mercer.tables import Classes
+
+    kind = model.prediction_kind
+    if not isinstance(kind, Classes) or len(kind.labels) > 2:
+        raise Failure("--threshold is for models of two classes, and this is none", "leave it out")
+    if math.isnan(threshold):
+        raise Failure("--threshold must be a number, got nan", "name a number")
+    if model.costs is not None:
+        say("note", "the threshold decides, and not the costs in the model")
+    return kind.labels[(scores > threshold).astype(int)]
 
 
 @contextmanager
