@@ -1,9 +1,11 @@
 """Properties of a study that hold for every table: what must not change a figure, and that noise stays noise."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from generated import mixed_frame, with_missing
+from mercer.model_selection import equal_rows
 from mercer.persistence.verification import verify
 from mercer.study.protocol import study
 from mercer.tables.table import as_table
@@ -64,3 +66,47 @@ def test_another_order_of_the_rows_is_another_split_of_the_same_table(found):
         assert same.test.accuracy.low <= one.test.accuracy.high
     assert other.certificate.status == "optimal"
     assert verify(other.model, as_table(changed)).ok
+
+
+def noise(rng, n=40, n_classes=2):
+    """Numbers and categories that do not depend on the classes, which are equally frequent."""
+    table = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n).round(3)})
+    table["town"] = rng.choice(["São Paulo", "New York", "Rome"], n)
+    return table.assign(t=rng.permutation(np.arange(n) % n_classes).astype(str))
+
+
+def rounded_again(table):
+    return table.assign(a=(table["a"] * 3) / 3, b=(table["b"] + 10) - 10)
+
+
+def written_with_fewer_digits(table):
+    return table.assign(a=[float(f"{value:.14g}") for value in table["a"]])
+
+
+def in_other_letters(table):
+    return table.assign(town=table["town"].str.upper())
+
+
+def with_other_spaces(table):
+    return table.assign(town=" " + table["town"].str.replace(" ", "\u00a0") + "  ")
+
+
+@pytest.mark.parametrize(
+    "altered", [rounded_again, written_with_fewer_digits, in_other_letters, with_other_spaces], ids=lambda f: f.__name__
+)
+def test_copies_whose_cells_are_written_in_another_way_are_copies(altered):
+    table = noise(np.random.default_rng(4))
+    copies = pd.concat([table, altered(table)]).sample(frac=1, random_state=1, ignore_index=True)
+    assert (copies.drop_duplicates().shape[0]) > 60  # which a comparison of cells does not see
+    equal = equal_rows(copies.drop(columns="t"))
+    assert equal.n_repeated == 40
+    found = study(copies, "t", n_folds=2, kernel=["rbf"])
+    assert not set(equal.groups[found.test_rows]) & set(equal.groups[found.column_choice.rows[found.sealed.rest]])
+    assert found.svm.test.accuracy.low < 0.5
+
+
+def test_numbers_of_many_digits_are_told_apart():
+    codes = 1234567890123456 + np.arange(4.0)
+    assert equal_rows(codes[:, None]).n_repeated == 0
+    assert equal_rows(np.array([[0.1], [0.1 + 1e-12], [0.1 + 1e-10]])).n_repeated == 0
+    assert equal_rows(np.array([[0.3], [0.1 + 0.2]])).n_repeated == 1

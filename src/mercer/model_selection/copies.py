@@ -6,9 +6,10 @@ categories, however, rows are equal by chance. New rows will then equal training
 
 from __future__ import annotations
 
+import unicodedata
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,10 @@ from mercer._typing import IndexArray
 from mercer.tables.table import Table, TableError, as_table
 
 HASHED = npt.NDArray[np.uint64]
+
+SAME_BITS = 40
+"""Leading bits in which numbers are compared (12 digits). A copy may have been written with fewer digits than 17, or
+computed in another order."""
 
 MAX_EXAMINED = 50
 """Largest number of columns without which, in turn, rows are compared: those with the most distinct values."""
@@ -103,7 +108,8 @@ def equal_rows(rows: Any) -> EqualRows:
     Parameters
     ----------
     rows : Table, data frame, array-like or sparse matrix of n rows, or sequence of n strings
-        Missing cells are equal to each other, and 0 to -0. Rows of any other kind count as different.
+        Missing cells are equal to each other, and 0 to -0. Numbers that are not whole are compared in their first 12
+        digits, and texts without regard to case and to the number of spaces. Rows of any other kind count as different.
 
     Returns
     -------
@@ -130,6 +136,7 @@ def equal_rows(rows: Any) -> EqualRows:
     if table is None or n < 2:
         size = n if table is not None else len(rows)
         return EqualRows(np.arange(size), by_chance=False)
+    table = _without_details(table)
     columns = list(_hashed_columns(table))
     whole = np.zeros(n, dtype=np.uint64)
     for column in columns:
@@ -176,6 +183,37 @@ def _texts(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     cells = np.empty(column.size, dtype=object)
     cells[:] = [None if cell is None or cell != cell else repr(cell) for cell in column.tolist()]
     return cells
+
+
+def _without_details(table: Table) -> Table:
+    """Return the table without what may differ between copies: rounding, case and spaces."""
+    columns = tuple(_plain_texts(one) if one.dtype == object else _rounded(one) for one in table.columns)
+    if table.sparse is None:
+        return replace(table, columns=columns)
+    block = sparse.csr_array(
+        (_rounded(table.sparse.data), table.sparse.indices, table.sparse.indptr), table.sparse.shape
+    )
+    return replace(table, columns=columns, sparse=block)
+
+
+def _rounded(numbers: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return numbers rounded to `SAME_BITS` bits; whole numbers, which may be codes, stay as they are."""
+    numbers = np.asarray(numbers, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        mantissa, exponent = np.frexp(numbers)
+        rounded = np.ldexp(np.round(mantissa * 2.0**SAME_BITS), exponent - SAME_BITS)
+        return np.where(numbers == np.floor(numbers), numbers, rounded)
+
+
+def _plain_texts(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return texts in one case and one form of each character, with one space between words."""
+    plain = {
+        cell: " ".join(unicodedata.normalize("NFKC", cell).split()).casefold() if isinstance(cell, str) else cell
+        for cell in set(cells.tolist())
+    }
+    found = np.empty(cells.size, dtype=object)
+    found[:] = [plain[cell] for cell in cells.tolist()]
+    return found
 
 
 def _hashed_columns(table: Table) -> Iterator[HASHED]:
