@@ -6,11 +6,14 @@ import pytest
 
 from generated import mixed_frame, quantities, three_classes, with_missing
 from mercer import NuSVC
+from mercer.study.arranged import Arranger
 from mercer.study.examination import Kind, Weight, diagnose, examine
 from mercer.study.examination.columns import column_of
 from mercer.study.examination.errors_alone import class_rules, number_rules
 from mercer.study.examination.histograms import histogram
 from mercer.study.examination.machines import infeasible_nu
+from mercer.study.protocol import study
+from mercer.study.report.arrangement import kept_together
 from mercer.study.report.examination import caption
 from mercer.tables import Table, as_table, read_target
 
@@ -216,6 +219,46 @@ def test_groups_of_nearly_equal_rows_are_found(n_groups, size):
     assert found[Kind.GROUPS].numbers["size"] == size
     (finding,) = examined(frame.drop(columns="who")).with_weight(Weight.DOUBT)
     assert (finding.kind, finding.columns) == (Kind.GROUPS, ())
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_groups_of_nearly_equal_rows_stay_together(named):
+    frame = near_copies(30, 5, columns=6)
+    group = pd.factorize(frame["who"])[0]
+    frame = pd.concat([frame, frame.head(3)], ignore_index=True)
+    group = np.append(group, group[:3])
+    table = as_table(frame if named else frame.drop(columns="who"))
+    truth = read_target(table, "y")
+    columns = [f"x{j}" for j in range(6)]
+    arranged = Arranger(table, truth, None, None, "together").by(columns)
+    assert (arranged.near.size, arranged.near.column) == (5, "who" if named else "")
+    assert (arranged.arrangement.groups == pd.factorize(group)[0]).all()
+    assert Arranger(table, truth, None, None, "apart").by(columns).near is None
+    if named:
+        assert Arranger(table, truth, "who", None, "together").by(columns).near is None
+
+
+def test_noise_in_groups_of_nearly_equal_rows_is_not_predicted():
+    frame = near_copies(40, 4, columns=6, seed=2)
+    found = study(frame.drop(columns="who"), "y", n_folds=3)
+    accuracy = found.svm.test.accuracy
+    assert accuracy.low < 0.5 < accuracy.high
+    assert found.examination.with_weight(Weight.DOUBT) == []
+    assert "The 40 groups stayed together" in " ".join(kept_together(found))
+
+
+def test_one_cell_far_outside_makes_no_groups():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(120, 2)), columns=["a", "b"])
+    frame.loc[7, "a"] = 1e300
+    table = as_table(frame.assign(y=np.arange(120) % 2))
+    assert Arranger(table, read_target(table, "y"), None, None, "together").by(["a", "b"]).near is None
+
+
+def test_few_groups_are_not_kept_together_but_named():
+    frame = near_copies(12, 10)
+    table = as_table(frame)
+    assert Arranger(table, read_target(table, "y"), None, None, "together").by(["x0", "x1", "x2"]).near is None
+    assert Kind.GROUPS in kinds(examined(frame), Weight.DOUBT)
 
 
 def test_classes_that_are_far_apart_are_no_groups():

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mercer.data import check_choice
 from mercer.model_selection import Arrangement, EqualRows, InTime, Together, equal_rows
+from mercer.study.examination import NearCopies, near_copies
 from mercer.tables import DateOrder, Labels, Table, TableError, Truth, times_of
 
 Copies = Literal["together", "apart"]
@@ -34,6 +35,8 @@ class Arranged:
     groups, time : str or None
         The column that names groups, and the column of time.
     copies : {"together", "apart"}
+    near : NearCopies or None
+        Groups of nearly equal rows that stay together although no column was said to name them.
     """
 
     arrangement: Arrangement
@@ -41,6 +44,7 @@ class Arranged:
     groups: str | None
     time: str | None
     copies: Copies
+    near: NearCopies | None = None
 
     @property
     def keeps_copies(self) -> bool:
@@ -106,17 +110,25 @@ class Arranger:
                     "fill it in, or leave the row out",
                 )
         self.used, self.groups, self.time, self.copies = table.take(truth.rows), groups, time, copies
+        self.truth = truth
         self.date_order = date_order
 
-    def by(self, columns: Sequence[str]) -> Arranged:
-        """Return the arrangement in which rows are copies that are equal in these columns."""
+    def by(self, columns: Sequence[str], *, find_near: bool = True) -> Arranged:
+        """Return the arrangement in which rows are copies that are equal in these columns.
+
+        Unless it was said which rows belong together, groups of nearly equal rows are looked for, if `find_near`.
+        """
         equal = equal_rows(self.used.select(columns))
         if self.time is not None:
             return Arranged(
                 InTime(times_of(self.used, self.time, self.date_order)), equal, None, self.time, self.copies
             )
         keys = [self.used[self.groups].astype(str)] if self.groups is not None else []
+        near = None
         if self.copies == "together" and equal.are_copies:
             keys.append(equal.groups)
+        if self.copies == "together" and self.groups is None and find_near:
+            near = near_copies(self.used, columns, self.truth, equal.groups)
+            keys += [] if near is None else [near.groups]
         together = Together.by(*keys) if keys else Together(np.arange(self.used.n_rows))
-        return Arranged(together, equal, self.groups, self.time, self.copies)
+        return Arranged(together, equal, self.groups, self.time, self.copies, near)

@@ -305,7 +305,12 @@ def study(
     asked = np.concatenate([validation for _, validation in splits])
     goal = _goal(known_rest, asked, class_weight, scoring, cost)
     examination = examine(
-        table, known_rest, column_choice.features, kinds=column_choice.kinds, grouped=groups is not None
+        table,
+        known_rest,
+        column_choice.features,
+        kinds=column_choice.kinds,
+        grouped=groups is not None or arranged.near is not None,
+        group_column="" if arranged.near is None else arranged.near.column,
     )
     encoder = column_choice.encoder()
     training = encode_training_rows(

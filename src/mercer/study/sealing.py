@@ -67,7 +67,13 @@ def seal_rows(
     names = [name for name in table.names if name not in {truth.target, *options.drop, *identifiers}]
     while True:
         arranged = arranger.by(names)
-        sealed = _sealed(truth, arranged, are_numbers, test_size, n_folds, seed)
+        try:
+            sealed = _sealed(truth, arranged, are_numbers, test_size, n_folds, seed)
+        except TableError:
+            if arranged.near is None:
+                raise
+            arranged = arranger.by(names, find_near=False)  # too few groups for this protocol
+            sealed = _sealed(truth, arranged, are_numbers, test_size, n_folds, seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             choice = chosen_by(sealed)

@@ -8,6 +8,7 @@ import sys
 import click
 
 _OPTIONS = {
+    "copies": "--copies",
     "categorical": "--categorical",
     "class_weight": "--class-weight",
     "cost": "--cost",

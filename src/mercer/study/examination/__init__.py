@@ -10,4 +10,6 @@ from mercer.study.examination.examination import ranked as ranked
 from mercer.study.examination.finding import Finding as Finding
 from mercer.study.examination.finding import Kind as Kind
 from mercer.study.examination.finding import Weight as Weight
+from mercer.study.examination.gaps import NearCopies as NearCopies
+from mercer.study.examination.gaps import near_copies as near_copies
 from mercer.study.examination.histograms import Histogram as Histogram

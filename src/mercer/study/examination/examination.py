@@ -64,6 +64,7 @@ def examine(
     *,
     kinds: Mapping[str, Kind] | None = None,
     grouped: bool = False,
+    group_column: str = "",
 ) -> Examination:
     """Examine the rows of a table whose target is known, or all rows if there is no target.
 
@@ -79,14 +80,16 @@ def examine(
     kinds : mapping, optional
         What columns hold that hold neither numbers nor plain categories: dates or free text.
     grouped : bool, default=False
-        Whether it was said which rows belong together, so that no more groups are looked for.
+        Whether it is known which rows belong together, so that no more groups are looked for.
+    group_column : str, default=""
+        The column that names the groups; it cannot predict the target of new groups.
     """
     known = table if truth is None else table.take(truth.rows)
     equal = equal_rows(known.select(features)).groups
     sample = sample_of(known, truth, features, equal, kinds or {})
     findings = [
         *([] if grouped else groups(sample, truth)),
-        *([] if truth is None else _about_target(sample, truth, equal)),
+        *([] if truth is None else _about_target(sample, truth, equal, group_column)),
         *examine_shapes(sample.used),
         *correlations(sample.used),
     ]
@@ -100,8 +103,8 @@ def examine(
     )
 
 
-def _about_target(sample: Sample, truth: Truth, equal: npt.NDArray[np.int64]) -> list[Finding]:
-    alone = leaks(sample, truth)
+def _about_target(sample: Sample, truth: Truth, equal: npt.NDArray[np.int64], group_column: str) -> list[Finding]:
+    alone = [finding for finding in leaks(sample, truth) if finding.columns != (group_column,)]
     if not isinstance(truth, Labels) and Weight.DOUBT not in {finding.weight for finding in alone}:
         alone += formulas(sample)
     return [*alone, *contradictions(equal, truth), *examine_target(truth)]

@@ -31,6 +31,13 @@ def kept_together(study: Study) -> list[str]:
             f"Rows with the same “{arranged.groups}” stayed together: {n_groups:,} groups, of which {n_sealed:,} are "
             "sealed."
         )
+    if arranged.near is not None and isinstance(arranged.arrangement, Together):
+        named = f", which “{arranged.near.column}” names" if arranged.near.column else ""
+        notes.append(
+            f"The rows come in groups of about {arranged.near.size:.0f} nearly equal ones, such as several rows of one "
+            f"patient{named}. The {arranged.arrangement.n_groups:,} groups stayed together on one side of the seal and "
+            "of each fold: the figures are for rows of new groups (copies=apart treats each row as one of its own)."
+        )
     if arranged.time is not None:
         notes.append(
             f"The sealed rows are the last ones by “{arranged.time}”, and in each fold the rows to judge by are later "

@@ -1,0 +1,252 @@
+"""Groups of nearly equal rows, such as several measurements of one patient, found by gaps between distances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.stats import rankdata
+
+from mercer.study.examination.columns import Column, column_of
+from mercer.tables import Labels, Table, Truth
+
+MIN_ROWS = 40
+"""Fewest different rows in which groups are looked for."""
+
+MAX_ROWS = 20_000
+"""Most different rows that are divided into groups; the distances between all of more rows take too long."""
+
+QUERIES = 1_000
+"""Rows whose neighbours show whether there are groups."""
+
+BLOCK = 500  # rows whose distances to all others are in memory at once
+
+MAX_EQUAL = 0.05
+"""Largest share of equal pairs of cells in a column by which distances between rows are measured."""
+
+MAX_NEIGHBOURS = 50
+"""Largest group that is looked for, in rows."""
+
+GAP = 2.5
+"""Ratio of the distances to the next rows outside and inside a group.
+
+If p columns are independent, the distance to neighbour k + 1 is GAP times that to neighbour k with probability
+GAP ** (-p k).
+"""
+
+MIN_SHARE = 0.2
+"""Share of rows with such a gap, beyond what independent columns have; ordinary tables have no more than these."""
+
+ALIKE = 0.9
+"""Smallest agreement of groups with the values of a column, or with classes, at which they are the same."""
+
+MIN_GROUPS, MIN_GROUPS_A_CLASS = 21, 8
+"""Fewest groups that rows are divided into: what a study needs that seals a quarter of them and has five folds."""
+
+MAX_GROUP = 0.25
+"""Largest group that rows are divided into, as a share of the rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """Rows whose nearest neighbours are much nearer than the next ones.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (m,), int64
+    neighbours : ndarray of shape (m, k), int64
+        The nearest rows of each, the nearest first.
+    inside : ndarray of shape (m,), int64
+        How many of these are nearer than the gap.
+    share : float
+        Share of the rows that were looked at.
+    cut : float
+        The usual middle of a gap: distances below it are inside a group.
+    """
+
+    rows: npt.NDArray[np.int64]
+    neighbours: npt.NDArray[np.int64]
+    inside: npt.NDArray[np.int64]
+    share: float
+    cut: float
+
+    @property
+    def size(self) -> float:
+        """Number of rows of a usual group."""
+        return float(np.median(self.inside)) + 1.0
+
+    def agreement(self, codes: npt.NDArray[np.int64]) -> float:
+        """Return the share of neighbours inside with the code of the row, minus that of the neighbours outside."""
+        inside = self._are_inside
+        same = codes[self.neighbours] == codes[self.rows][:, None]
+        return float(same[inside].mean()) - float(same[~inside].mean())
+
+    @property
+    def _are_inside(self) -> npt.NDArray[np.bool_]:
+        return np.arange(self.neighbours.shape[1]) < self.inside[:, None]
+
+
+def measured(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns by which distances between rows are measured: numbers, hardly two of which are equal."""
+    return [column for column in columns if column.numbers is not None and _tells_rows_apart(column)]
+
+
+def find_gaps(columns: Sequence[Column]) -> Gaps | None:
+    """Return the rows with a gap after their nearest neighbours; None if there are no more than without groups.
+
+    At most `QUERIES` rows are looked at.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        See `measured`.
+    """
+    n = len(columns[0].codes) if columns else 0
+    if n < MIN_ROWS:
+        return None
+    X, rows = _together(columns), np.random.default_rng(0).permutation(n)[:QUERIES]
+    neighbours, distances = _nearest(X, rows)
+    positive = distances[distances > 0.0]
+    if not len(positive):
+        return None
+    ratios = distances[:, 1:] / np.maximum(distances[:, :-1], positive.min())
+    if len(columns) == 1:
+        ratios[distances[:, :-1] == 0.0] = 1.0  # one number is often the same in several rows
+    wide = ratios.max(axis=1) >= GAP
+    share = float(wide.mean())
+    if share < MIN_SHARE + 1.0 / (GAP ** len(columns) - 1.0):
+        return None
+    place = ratios.argmax(axis=1)[wide]
+    ends = np.maximum(np.take_along_axis(distances[wide], place[:, None] + [0, 1], axis=1), positive.min())
+    return Gaps(rows[wide], neighbours[wide], place + 1, share, float(np.median(np.sqrt(ends[:, 0] * ends[:, 1]))))
+
+
+def are_classes(gaps: Gaps, truth: Truth | None, target: npt.NDArray[np.int64]) -> bool:
+    """Return whether the groups are the classes, each of which is far from the others; then nothing is wrong."""
+    return isinstance(truth, Labels) and gaps.agreement(target) > ALIKE
+
+
+def group_column(columns: Sequence[Column], gaps: Gaps) -> Column | None:
+    """Return the column whose levels are the groups; None if there is none."""
+    found = {
+        column.name: (gaps.agreement(column.codes), column)
+        for column in columns
+        if len(column.codes) / (3 * gaps.size) <= column.n_levels <= len(column.codes) / 2
+    }
+    best, column = max(found.values(), key=lambda one: one[0], default=(0.0, None))
+    return column if best > ALIKE else None
+
+
+@dataclass(frozen=True, eq=False)
+class NearCopies:
+    """Groups of nearly equal rows.
+
+    Attributes
+    ----------
+    groups : ndarray of shape (n,), int64
+        Group of each row.
+    size : float
+        Number of different rows of a usual group.
+    column : str
+        The column that names the groups; "" if they were found by distances alone.
+    """
+
+    groups: npt.NDArray[np.int64]
+    size: float
+    column: str
+
+
+def near_copies(table: Table, used: Sequence[str], truth: Truth, equal: npt.NDArray[np.int64]) -> NearCopies | None:
+    """Return the groups of nearly equal rows; None if rows do not come in groups, or in too few to split them.
+
+    Parameters
+    ----------
+    table : Table
+        The rows whose target is known, target included.
+    used : sequence of str
+        The columns that are used to predict.
+    truth : Labels or Quantities
+        The targets. Groups that are the classes do not count.
+    equal : ndarray of shape (n,), int64
+        The set of equal rows that each row is in, which are in one group.
+    """
+    _, first = np.unique(equal, return_index=True)
+    if not MIN_ROWS <= len(first) <= MAX_ROWS:
+        return None
+    columns = measured([column_of(name, table[name][first]) for name in used if table.is_numeric(name)])
+    gaps, target = find_gaps(columns), truth.values[first]
+    if gaps is None or are_classes(gaps, truth, target):
+        return None
+    named = group_column([column_of(name, table[name][first]) for name in table.names if name != truth.target], gaps)
+    if named is not None and named.missing.any():
+        named = None
+    groups = _linked(_together(columns), gaps.cut) if named is None else named.codes
+    if not _can_be_split(groups, target if isinstance(truth, Labels) else np.zeros_like(groups)):
+        return None
+    return NearCopies(groups[equal], gaps.size, "" if named is None else named.name)
+
+
+def _can_be_split(groups: npt.NDArray[np.int64], classes: npt.NDArray[np.int64]) -> bool:
+    """Return whether no group is too large, and there are enough of them, for each class as well."""
+    n_classes = int(classes.max()) + 1
+    of_class = np.unique(groups * n_classes + classes) % n_classes
+    return bool(
+        np.unique(groups, return_counts=True)[1].max() <= MAX_GROUP * len(groups)
+        and len(np.unique(groups)) >= MIN_GROUPS
+        and np.bincount(of_class, minlength=n_classes).min() >= MIN_GROUPS_A_CLASS
+    )
+
+
+def _tells_rows_apart(column: Column) -> bool:
+    """Return whether hardly two cells are equal, missing ones included."""
+    n = len(column.codes)
+    counts = np.bincount(column.codes + 1)
+    return column.n_levels > n / 10 and float(counts @ counts) <= MAX_EQUAL * n * n
+
+
+def _linked(X: npt.NDArray[np.float64], cut: float) -> npt.NDArray[np.int64]:
+    """Return the group of each row: near neighbours at less than this distance are in one group."""
+    n = len(X)
+    neighbours, distances = _nearest(X, np.arange(n))
+    near = distances < cut
+    links = coo_array((np.ones(int(near.sum())), (np.nonzero(near)[0], neighbours[near])), shape=(n, n))
+    return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)
+
+
+def _together(columns: Sequence[Column]) -> npt.NDArray[np.float64]:
+    return np.column_stack([_ranks(column) for column in columns])
+
+
+def _ranks(column: Column) -> npt.NDArray[np.float64]:
+    """Return ranks from 0 to 1, which cells far outside do not squeeze together; a missing cell has 1/2."""
+    ranks = np.full(len(column.codes), 0.5)
+    known = ~column.missing
+    ranks[known] = rankdata(column.codes[known]) / len(ranks)
+    return ranks
+
+
+def _nearest(
+    X: npt.NDArray[np.float64], queries: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return the nearest other rows of each query, and their distances in ascending order."""
+    parts = [_nearest_of(X, queries[start : start + BLOCK]) for start in range(0, len(queries), BLOCK)]
+    neighbours, distances = zip(*parts, strict=True)
+    return np.concatenate(neighbours), np.concatenate(distances)
+
+
+def _nearest_of(
+    X: npt.NDArray[np.float64], queries: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    most = min(MAX_NEIGHBOURS, len(X) // 10) + 1
+    squares = np.einsum("ij,ij->i", X, X)
+    squared = squares[queries, None] + squares - 2.0 * (X[queries] @ X.T)
+    squared[np.arange(len(queries)), queries] = np.inf
+    nearest = np.argpartition(squared, most - 1, axis=1)[:, :most]
+    # The differences are formed again, because the sum above loses small distances to rounding.
+    distances = np.linalg.norm(X[nearest] - X[queries][:, None, :], axis=2)
+    order = np.argsort(distances, axis=1, kind="stable")
+    return np.take_along_axis(nearest, order, axis=1), np.take_along_axis(distances, order, axis=1)
