@@ -28,11 +28,12 @@ from mercer.solvers import StageProgress, fit_progress
 from mercer.study.arranged import Arranged, Arranger, Copies
 from mercer.study.candidates import KERNELS, KernelChoice, kernels_named
 from mercer.study.classification import ToClassify
-from mercer.study.contenders import Chosen, Fold, encoded_folds, fit_quietly, thinned
+from mercer.study.contenders import Chosen, Fold, encoded_folds, thinned
 from mercer.study.costs import ClassWeight, Cost
 from mercer.study.examination import Examination, examine
-from mercer.study.goal import Answer, Goal
-from mercer.study.insight import Insight, LearningCurve, SealedInsight, gather, learning_curve, look_into_sealed
+from mercer.study.goal import Goal
+from mercer.study.insight import Insight, LearningCurve, gather, learning_curve
+from mercer.study.judging import Contender, open_seal, trained_other, trained_svm
 from mercer.study.ledger import Looks
 from mercer.study.plan import PLAN, SearchPlan, plan_search
 from mercer.study.regression import ToEstimate
@@ -45,8 +46,6 @@ from mercer.tables import (
     DateOrder,
     Labels,
     MissingPolicy,
-    Table,
-    TableEncoder,
     TableError,
     Task,
     Truth,
@@ -54,30 +53,8 @@ from mercer.tables import (
     read_target,
 )
 
-SVM = "support vector machine"
-
 SEARCH_TOL = 1e-3
 """KKT violation to which the machines of the learning curve are solved."""
-
-
-@dataclass(frozen=True, eq=False)
-class Contender:
-    """One machine of the comparison: its setting, and its scores under the common protocol.
-
-    `cv` is the cross-validated score of the chosen setting. It is a little too good, because this setting is the best
-    of several. `train` and `test` hold all scores: an `Evaluation` for classes, or `Deviations` for numbers.
-    `search_seconds` is the time of the choice of its setting. `fit_seconds` is the time of the final fit, on all rows
-    that are not sealed.
-    """
-
-    name: str
-    setting: str
-    errors: tuple[float, ...]
-    cv: float
-    train: Any
-    test: Any
-    search_seconds: float
-    fit_seconds: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,12 +317,12 @@ def study(
     curve = _learning_curve(goal, found, folds, left, tell)
     clock.lap("learning curve")
 
-    trained = [_trained_svm(goal, found, model, clock.seconds["final fit and certificate"])]
-    trained += [_trained_other(goal, chosen, model.encoder, rest, truth) for chosen in others]
+    trained = [trained_svm(goal, found, model, clock.seconds["final fit and certificate"])]
+    trained += [trained_other(goal, chosen, model.encoder, rest, truth) for chosen in others]
     tell(StageProgress("sealed rows"))
     if looks is not None:
         looks.record(sealed, column_choice.rows, seed)
-    contenders, test_rows, on_sealed, opening = _opened(sealed, arranged, column_choice, used, goal, trained, model)
+    contenders, test_rows, on_sealed, opening = open_seal(sealed, arranged, column_choice, used, goal, trained, model)
     clock.lap("comparison and test")
     insight = gather(goal, model, rest, truth, rest_rows, curve, on_sealed)
     clock.lap("columns and rows that matter")
@@ -468,77 +445,6 @@ def _refit(
     if interruption.insisted or (interruption.requested and found.stopped == "interrupted"):
         raise KeyboardInterrupt
     return model
-
-
-@dataclass(frozen=True)
-class _Trained:
-    """A trained machine, before it is judged."""
-
-    name: str
-    setting: str
-    errors: tuple[float, ...]
-    search_seconds: float
-    fit_seconds: float
-    answer: Callable[[Table], Answer]
-
-    def judged(self, goal: Goal, train: Any, test: Any) -> Contender:
-        """Return the contender of this machine, with its scores."""
-        cv, seconds = goal.figure(sum(self.errors)), (self.search_seconds, self.fit_seconds)
-        return Contender(self.name, self.setting, self.errors, cv, train, test, *seconds)
-
-
-def _trained_svm(goal: Goal, found: SearchResult, model: Model, fit_seconds: float) -> _Trained:
-    def answer(part: Table) -> Answer:
-        return goal.answer(model, model.decision_values(part))
-
-    best = found.best
-    return _Trained(SVM, best.setting_with(model.kernel), best.errors, found.seconds, fit_seconds, answer)
-
-
-def _trained_other(goal: Goal, chosen: Chosen, encoder: TableEncoder, rest: Table, truth: np.ndarray) -> _Trained:
-    """Return a scikit-learn machine trained on the same encoding, or a constant prediction if there is no estimator."""
-    start = time.perf_counter()
-    estimator = chosen.estimator
-    if estimator is not None:
-        fit_quietly(estimator, encoder.transform(rest), truth)
-
-    def answer(part: Table) -> Answer:
-        if estimator is None:
-            return goal.same_for_all(truth, part.n_rows)
-        return goal.answer_of(estimator, encoder.transform(part))
-
-    return _Trained(chosen.name, chosen.setting, chosen.errors, chosen.seconds, time.perf_counter() - start, answer)
-
-
-def _opened(
-    sealed: SealedTest,
-    arranged: Arranged,
-    column_choice: ColumnChoice,
-    used: Table,
-    goal: Goal,
-    trained: Sequence[_Trained],
-    model: Model,
-) -> tuple[tuple[Contender, ...], np.ndarray, SealedInsight, Opening]:
-    """Open the seal once and judge all machines.
-
-    Returns the contenders, the table's sealed rows, the insight into the model that they give, and the opening.
-    """
-
-    def judged(rows: np.ndarray) -> list[Any]:
-        part, true = used.take(rows), column_choice.truth.values[rows]
-        groups = None if arranged.units is None else arranged.units[rows]
-        return [goal.judge(true, one.answer(part), groups) for one in trained]
-
-    def look(rows: np.ndarray) -> tuple[np.ndarray, list[Any], SealedInsight]:
-        groups = None if arranged.units is None else arranged.units[rows]
-        truth, in_table = column_choice.truth.values[rows], column_choice.rows[rows]
-        return in_table, judged(rows), look_into_sealed(goal, model, used.take(rows), truth, in_table, groups)
-
-    unsealed = sealed.open(look, "final estimate of the study")
-    test_rows, on_test, insight = unsealed.value
-    sides = zip(trained, judged(sealed.rest), on_test, strict=True)
-    contenders = tuple(one.judged(goal, train, test) for one, train, test in sides)
-    return contenders, test_rows, insight, unsealed.opening
 
 
 class _Clock:

@@ -10,7 +10,8 @@ from mercer.model_selection import ClassMetrics, Evaluation, margin_losses
 from mercer.multiclass import ThresholdCurve
 from mercer.study.classification import ToClassify
 from mercer.study.goal import Goal
-from mercer.study.protocol import Contender, Study
+from mercer.study.judging import Contender
+from mercer.study.protocol import Study
 from mercer.study.report.decisions import by_costs, thresholds_of
 from mercer.study.report.numbers import capitalised, count, interval, p_value, percent, rounded
 from mercer.study.report.phrasing import TaskPhrasing, differences

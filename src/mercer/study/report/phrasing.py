@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from mercer.model_selection import Interval
 from mercer.study.goal import Goal
-from mercer.study.protocol import Contender, Study
+from mercer.study.judging import Contender
+from mercer.study.protocol import Study
 from mercer.study.report.numbers import decimals_of, interval
 
 if TYPE_CHECKING:

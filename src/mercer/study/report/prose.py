@@ -13,7 +13,8 @@ from mercer.persistence import Model
 from mercer.specs import MachineSpec
 from mercer.study.candidates import Cell, gamma_of
 from mercer.study.examination import Finding, Weight
-from mercer.study.protocol import Contender, Study
+from mercer.study.judging import Contender
+from mercer.study.protocol import Study
 from mercer.study.report import arrangement, insight, search_prose
 from mercer.study.report.classification import OfClasses
 from mercer.study.report.numbers import capitalised, ordinal

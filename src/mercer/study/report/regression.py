@@ -8,7 +8,8 @@ import numpy as np
 
 from mercer.model_selection import Deviations
 from mercer.study.goal import Goal
-from mercer.study.protocol import Contender, Study
+from mercer.study.judging import Contender
+from mercer.study.protocol import Study
 from mercer.study.report.numbers import count, interval, percent, quantities, quantity, rounded
 from mercer.study.report.phrasing import TaskPhrasing, differences
 from mercer.tables import Quantity
