@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import metrics
 from sklearn.svm import SVC as LIBSVM
@@ -23,7 +24,7 @@ from mercer.study.contenders import encoded_folds
 from mercer.study.costs import class_weights
 from mercer.study.protocol import study
 from mercer.study.regression import NumberScoring
-from mercer.study.report import prose
+from mercer.study.report import decisions, prose
 from mercer.study.search import search
 from mercer.tables import TableEncoder, TableError, as_table
 
@@ -223,9 +224,10 @@ def balanced():
 
 
 def test_a_machine_that_never_predicts_a_class_says_so_in_the_headline(by_accuracy):
-    assert by_accuracy.svm.test.confusion[0].tolist() == [0, 8]
+    found, missed = by_accuracy.svm.test.confusion[0]
+    assert (found, missed > 5) == (0, True)
     headline = prose.summary(by_accuracy)[0]
-    assert "It never predicted “sick” and missed all 8 rows of this class." in headline
+    assert f"It never predicted “sick” and missed all {missed} rows of this class." in headline
     remedy = "--class-weight balanced or --scoring balanced_accuracy makes the machine look for rare classes"
     assert remedy in " ".join(prose.cautions(by_accuracy))
 
@@ -256,7 +258,8 @@ def test_balanced_weights_find_the_rare_class(balanced):
     recall = balanced.svm.test.classes[0].recall
     assert recall >= 0.6
     assert balanced.svm.test.balanced > 0.65
-    np.testing.assert_allclose(balanced.model.training.class_weight, [450 / (2 * 22), 450 / (2 * 428)])
+    weights = 450 / (2 * np.bincount(balanced.svm.train.codes))
+    np.testing.assert_allclose(balanced.model.training.class_weight, weights)
     assert verify(balanced.model, rare_class()).ok
     best = balanced.search.best
     assert best.figure == max(cell.figure for cell in balanced.search.cells) > 0.7
@@ -264,8 +267,8 @@ def test_balanced_weights_find_the_rare_class(balanced):
     text = " ".join(prose.summary(balanced))
     value = prose.percent(balanced.svm.test.balanced)
     assert f"Its balanced accuracy, by which it was chosen, was {value} (" in text
-    assert "had the highest cross-validated balanced accuracy of 6 candidates" in text
-    assert "multiplied by the weight of its class: “sick” 10.2, “well” 0.526." in text
+    assert "had the highest cross-validated balanced accuracy of" in text
+    assert f"multiplied by the weight of its class: “sick” {weights[0]:.3g}, “well” {weights[1]:.3g}." in text
     assert {cell.choice.family for cell in balanced.search.cells} == {"linear"}
 
 
@@ -273,7 +276,9 @@ def test_balanced_weights_find_the_rare_class(balanced):
 def test_the_score_and_the_weights_imply_each_other(balanced):
     other = study(rare_class(), "state", kernel="linear", n_folds=3, scoring="balanced_accuracy")
     assert [cell.errors for cell in other.search.cells] == [cell.errors for cell in balanced.search.cells]
-    assert prose.summary(other) == prose.summary(balanced)
+    implied = " The weights follow from the score; --class-weight none trains without."
+    assert [text.replace(implied, "") for text in prose.summary(other)] == prose.summary(balanced)
+    assert implied in " ".join(prose.summary(other))
     unweighted = study(
         rare_class(), "state", kernel="linear", n_folds=3, scoring="balanced_accuracy", class_weight="none"
     )
@@ -376,7 +381,9 @@ def test_a_study_by_another_score_by_command(mercer):
     assert "<dt>Balanced accuracy</dt>" in page
     assert "Cross-validated balanced accuracy in percent, for every candidate" in page
     assert "--scoring balanced_accuracy --kernel linear" in page
-    assert load_model("s/model.mercer").training.class_weight == pytest.approx([225 / 44, 225 / 406])
+    model, truth = load_model("s/model.mercer"), pd.read_csv("t.csv")["state"] == "well"
+    counts = np.bincount(truth[model.training.rows])
+    assert model.training.class_weight == pytest.approx(counts.sum() / (2 * counts))
 
 
 @pytest.mark.parametrize(
@@ -436,3 +443,16 @@ def test_rows_of_a_group_count_as_dependent():
         )
         assert alone.value == pytest.approx(grouped.value)
         assert grouped.high - grouped.low > alone.high - alone.low, scoring
+
+
+def test_names_of_classes_do_not_matter():
+    frame = rare_class(200, 0.1)
+    renamed = frame.assign(state=frame["state"].map({"sick": "zz", "well": "aa"}))
+    options = {"kernel": "linear", "n_folds": 3, "scoring": "f1"}
+    one, other = study(frame, "state", **options), study(renamed, "state", **options)
+    assert one.search.best.errors == pytest.approx(other.search.best.errors)
+    assert one.goal.main(one.svm.test).value == pytest.approx(other.goal.main(other.svm.test).value)
+    first, second = decisions.thresholds_of(one), decisions.thresholds_of(other)
+    for ours, theirs in zip(first.tuned, second.tuned, strict=True):
+        assert ours.unsealed.value == pytest.approx(theirs.unsealed.value, abs=0.01)
+        assert ours.sealed.recall == theirs.sealed.recall

@@ -51,6 +51,8 @@ class ToClassify(Goal):
     costs : ndarray of shape (K, K), optional
         Cost of predicting each class (second axis) for rows of each class (first axis). Predictions then have the least
         expected cost by calibrated probabilities; by default they are the classes with the largest score.
+    implied : str
+        What the weights follow from, in words, if the user did not name them.
     constant : int, optional
         Class that the baseline predicts for all rows; default the most frequent one.
     """
@@ -66,12 +68,13 @@ class ToClassify(Goal):
         weights: npt.NDArray[np.float64] | None = None,
         score: Score | None = None,
         costs: npt.NDArray[np.float64] | None = None,
+        implied: str = "",
         constant: int | None = None,
     ) -> None:
         self.labels, self.n = labels, n
         self.weights = np.ones(len(labels)) if weights is None else weights
         self.score = WeightedAccuracy(np.ones(len(labels)), n) if score is None else score
-        self.costs, self.constant = costs, constant
+        self.costs, self.implied, self.constant = costs, implied, constant
         self.rivals = (choose_logistic, choose_neighbours, choose_majority)
         if isinstance(self.score, AreaUnderRoc):
             self.interval_method = "method of DeLong, DeLong and Clarke-Pearson"
@@ -110,8 +113,9 @@ class ToClassify(Goal):
         if scoring is not None:
             checked_scoring(scoring, get_args(ClassScoring), cls.task)
         costs = None if cost is None else cost_matrix(cost, labels)
+        implied = "the costs" if class_weight is None and costs is not None else ""
         if class_weight is None and costs is None and scoring in ("balanced_accuracy", "f1"):
-            class_weight = BALANCED
+            class_weight, implied = BALANCED, "the score"
         if class_weight is not None:
             weights = class_weights(class_weight, labels, counts)
         else:
@@ -133,7 +137,7 @@ class ToClassify(Goal):
         total = counts @ (weights[:, None] * (1.0 - np.eye(n_classes)) if costs is None else costs)
         best = np.isclose(total, total.min(), rtol=1e-9)  # balanced weights make all classes equal but for rounding
         constant = int(np.where(best, counts, -1).argmax())
-        return cls(labels, n, weights=weights, score=score, costs=costs, constant=constant)
+        return cls(labels, n, weights=weights, score=score, costs=costs, implied=implied, constant=constant)
 
     @property
     def n_classes(self) -> int:

@@ -73,6 +73,8 @@ class OfClasses(TaskPhrasing):
             sentences.append(
                 f"In training, the penalty C of a row was multiplied by the weight of its class: {weights}."
             )
+            if goal.implied:
+                sentences.append(f"The weights follow from {goal.implied}; --class-weight none trains without.")
         if goal.costs is not None:
             sentences.append(by_costs(goal.labels, goal.costs))
         return " ".join(sentences)
