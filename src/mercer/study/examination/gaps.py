@@ -44,6 +44,10 @@ MIN_SHARE = 0.2
 ALIKE = 0.9
 """Smallest agreement of groups with the values of a column, or with classes, at which they are the same."""
 
+PURE = 0.6
+"""Smallest purity at which a column names the groups; the age of patients is the same for all rows of one, but for
+others as well."""
+
 MIN_GROUPS, MIN_GROUPS_A_CLASS = 21, 8
 """Fewest groups that rows are divided into: what a study needs that seals a quarter of them and has five folds."""
 
@@ -80,14 +84,19 @@ class Gaps:
         return float(np.median(self.inside)) + 1.0
 
     def agreement(self, codes: npt.NDArray[np.int64]) -> float:
-        """Return the share of neighbours inside with the code of the row, minus that of the neighbours outside."""
-        inside = self._are_inside
+        """Return the share of neighbours inside with the code of the row, minus that of the farther half outside."""
+        place = np.arange(self.neighbours.shape[1])
+        inside = place < self.inside[:, None]
+        far = ~inside & (place >= len(place) // 2)  # the next rows outside may be of the group, too
         same = codes[self.neighbours] == codes[self.rows][:, None]
-        return float(same[inside].mean()) - float(same[~inside].mean())
+        return float(same[inside].mean()) - float(same[far].mean())
 
-    @property
-    def _are_inside(self) -> npt.NDArray[np.bool_]:
-        return np.arange(self.neighbours.shape[1]) < self.inside[:, None]
+    def purity(self, codes: npt.NDArray[np.int64]) -> float:
+        """Return the share of the rows with the code of a row that are inside, for the usual row."""
+        inside = np.arange(self.neighbours.shape[1]) < self.inside[:, None]
+        same = inside & (codes[self.neighbours] == codes[self.rows][:, None])
+        others = np.bincount(codes - codes.min())[codes[self.rows] - codes.min()] - 1
+        return float(np.median(same.sum(axis=1) / np.maximum(others, 1)))
 
 
 def measured(columns: Sequence[Column]) -> list[Column]:
@@ -131,11 +140,11 @@ def are_classes(gaps: Gaps, truth: Truth | None, target: npt.NDArray[np.int64]) 
 
 
 def group_column(columns: Sequence[Column], gaps: Gaps) -> Column | None:
-    """Return the column whose levels are the groups; None if there is none."""
+    """Return the column whose levels go with the groups best; None if there is none."""
     found = {
         column.name: (gaps.agreement(column.codes), column)
         for column in columns
-        if len(column.codes) / (3 * gaps.size) <= column.n_levels <= len(column.codes) / 2
+        if column.n_levels <= len(column.codes) / 2
     }
     best, column = max(found.values(), key=lambda one: one[0], default=(0.0, None))
     return column if best > ALIKE else None
@@ -152,7 +161,7 @@ class NearCopies:
     size : float
         Number of different rows of a usual group.
     column : str
-        The column that names the groups; "" if they were found by distances alone.
+        The column that names the groups; "" if none does.
     """
 
     groups: npt.NDArray[np.int64]
@@ -187,7 +196,8 @@ def near_copies(table: Table, used: Sequence[str], truth: Truth, equal: npt.NDAr
     groups = _linked(_together(columns), gaps.cut) if named is None else named.codes
     if not _can_be_split(groups, target if isinstance(truth, Labels) else np.zeros_like(groups)):
         return None
-    return NearCopies(groups[equal], gaps.size, "" if named is None else named.name)
+    column = named.name if named is not None and gaps.purity(named.codes) >= PURE else ""
+    return NearCopies(groups[equal], gaps.size, column)
 
 
 def _can_be_split(groups: npt.NDArray[np.int64], classes: npt.NDArray[np.int64]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from mercer.study.examination.finding import Finding, Kind, Weight, option
-from mercer.study.examination.gaps import are_classes, find_gaps, group_column, measured
+from mercer.study.examination.gaps import PURE, are_classes, find_gaps, group_column, measured
 from mercer.study.examination.rows import Sample
 from mercer.tables import Truth
 
@@ -29,7 +29,7 @@ def _near_copies(sample: Sample, truth: Truth | None) -> list[Finding]:
     if gaps is None or are_classes(gaps, truth, sample.target):
         return []
     named = group_column(sample.columns, gaps)
-    share, size, name = gaps.share, gaps.size, "" if named is None else named.name
+    share, size, name = gaps.share, gaps.size, "" if named is None or gaps.purity(named.codes) < PURE else named.name
     by = f"They go with the values of {name!r}. " if name else ""
     remedy = (
         f"Keep them on one side of every split with {option('--groups', name)}."
