@@ -13,7 +13,8 @@ from mercer.model_selection.metrics import wilson_interval
 from mercer.model_selection.seal import SealedTest
 from mercer.persistence.table_files import read_table
 from mercer.persistence.verification import verify
-from mercer.study.protocol import SVM, study
+from mercer.study.judging import SVM
+from mercer.study.protocol import study
 from mercer.study.search import SearchStopped
 from mercer.tables.table import Table, TableError, as_table
 
