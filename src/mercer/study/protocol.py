@@ -208,7 +208,8 @@ def study(
         from. It is not used to predict, unless kept.
     copies : {"together", "apart"}, default="together"
         Rows that are equal in all columns used are kept on one side of the seal and of each fold, unless there are so
-        few different values that rows are equal by chance. "apart" treats each row as one of its own.
+        few different values that rows are equal by chance. So are groups of nearly equal rows, unless `groups` or
+        `time_column` is given. "apart" treats each row as one of its own.
     test_size : float, default=0.25
         Share of the rows (or groups) to seal.
     n_folds : int, default=5

@@ -166,8 +166,8 @@ copies_option = click.option(
     type=click.Choice(["together", "apart"]),
     default="together",
     show_default=True,
-    help="Keep rows that are equal in all columns used on one side of the seal and of each fold, or treat each as a "
-    "row of its own.",
+    help="Keep copies of rows, and groups of nearly equal rows, on one side of the seal and of each fold, or treat "
+    "each row as one of its own.",
 )
 
 
