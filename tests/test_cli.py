@@ -612,12 +612,17 @@ def test_an_internal_error_is_one_line(mercer, table, monkeypatch):
     ("package", "message", "wanted"),
     [
         ("pyarrow", "error: reading tables needs pyarrow, which is not installed; install it with: ", "pyarrow"),
+        ("openpyxl", "error: reading Excel workbooks needs openpyxl, which is not installed; install", "openpyxl"),
         ("matplotlib", "error: writing reports needs jinja2 and matplotlib (", "jinja2 matplotlib"),
     ],
 )
 def test_a_missing_package_is_an_error_that_says_what_to_install(table, tmp_path, package, message, wanted):
+    if package == "openpyxl":
+        pd.read_csv(table).to_excel(tmp_path / "patients.xlsx", index=False)
+    table = "patients.xlsx" if package == "openpyxl" else "patients.csv"
     code = f"import sys; sys.modules[{package!r}] = None; from mercer.study.cli import run; "
-    code += "assert run(['doctor']) == 0; sys.exit(run(['study', 'patients.csv', '--target', 'outcome']))"
+    code += "assert run(['doctor']) == 0; "
+    code += f"sys.exit(run(['study', {table!r}, '--target', 'outcome']))"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
     )

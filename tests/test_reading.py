@@ -334,6 +334,9 @@ def test_options_name_the_separator_and_the_format(tmp_path):
             read_table(path, sep=sep)
     assert read_table(written(tmp_path, "1 1:2\n-1 1:3\n", "t.csv"), format="svmlight").sparse.shape == (2, 2)
     assert read_table(written(tmp_path, gzip.compress(b"a,b\n1,2\n"), "table"), format="csv")["b"].tolist() == [2.0]
+    with pytest.raises(TableError, match=r"sep= is for other tables, but .* is read as svmlight"):
+        read_table(written(tmp_path, "1 1:2\n", "t.svm"), sep=",")
+    assert read_table(written(tmp_path, "a,b\n1;2,x\n", "t.tsv"), na="x")["a"].tolist() == ["1;2"]
     with pytest.raises(TableError, match="format='ods' must be csv, tsv, parquet, svmlight or excel"):
         read_table(path, format="ods")
 

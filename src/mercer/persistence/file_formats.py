@@ -120,6 +120,7 @@ def other_format(raw: bytes) -> tuple[str, str] | None:
     """Return what a file is that is no table of text, and what to do; None if it may be text."""
     if raw.startswith(_ZIP):
         return _kind_of_zip(raw)
+    raw = raw[:HEAD_BYTES]
     found = next(((what, hint) for is_it, what, hint in _OTHERS if is_it(raw)), None)
     if found is None and b"\0" in raw[:4096] and not looks_like_utf_16(raw):
         return "binary", "export it as CSV"

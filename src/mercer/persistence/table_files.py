@@ -15,6 +15,7 @@ from mercer.persistence import file_formats
 from mercer.persistence.arrow import pa, pacsv, pq
 from mercer.persistence.libsvm_data import read_lines
 from mercer.persistence.refusals import nearby
+from mercer.persistence.table_source import TableSource
 from mercer.persistence.text_columns import emptied, table_of_text, without_numbers
 from mercer.persistence.text_files import DelimitedText, is_delimited
 from mercer.tables.note import Note
@@ -96,7 +97,8 @@ def read_table(
         raise TableError(f"file {path} does not exist", nearby(path))
     if path.is_dir():
         raise TableError(f"{path} is a folder, not a table")
-    options = ReadingOptions(format, sep, decimal, encoding, na, text_columns, number_columns, known or Reading())
+    words, texts = ((one,) if isinstance(one, str) else one for one in (na, text_columns))
+    options = ReadingOptions(format, sep, decimal, encoding, (*words,), texts, number_columns, known or Reading())
     try:
         return _read(path, options)
     except (OSError, *file_formats.DAMAGED) as error:
@@ -104,46 +106,40 @@ def read_table(
 
 
 def _read(path: Path, options: ReadingOptions) -> Table:
-    whole: bytes | None = None
-    if path.is_file():
-        if path.stat().st_size == 0:
-            raise TableError(f"{path} is empty")
-        packing = file_formats.compression_of(path)
-        with file_formats.opened(path, packing) as content:
-            head = content.read(file_formats.HEAD_BYTES)
-    else:  # a pipe, which is read once and whose name says nothing
-        whole = path.read_bytes()
-        packing = file_formats.packed_by(whole)
-        if packing is not None:
-            whole, packing = file_formats.unpacked(whole, packing), None
-        head = whole[: file_formats.HEAD_BYTES]
-    if not head:
-        raise TableError(f"{path} is empty")
-    format, note = options.format, None
-    if format is None:
-        format, note = _format(path, head, is_pipe=whole is not None)
+    source = TableSource(path, is_named=options.format is None)
+    format, note = (options.format, None) if options.format is not None else _format(source)
+    _refuse_options(path, format, options)
     if format in ("parquet", "excel"):
-        if packing is not None:
-            raise TableError(f"{path} is compressed, and only text is read compressed", "unpack it")
-        table = _parquet(path, whole, options) if format == "parquet" else _excel(path, whole, options)
+        source.refuse_packed()
+    if format == "parquet":
+        table = _parquet(source, options)
+    elif format == "excel":
+        table = _excel(source, options)
+    elif format == "svmlight":
+        table = _svmlight(source)
     else:
-        hidden = file_formats.packed_by(head) if options.format is not None and whole is None else None
-        if whole is None and (format != "svmlight" or hidden is not None):
-            with file_formats.opened(path, packing or hidden) as content:
-                whole = content.read()
-        if format == "svmlight":
-            table = _svmlight(path, whole)
-        else:
-            assert whole is not None
-            table = _delimited(path, whole, options, "\t" if format == "tsv" else ",")
+        table = _delimited(path, source.content(), options, "\t" if format == "tsv" else ",")
     if note is None:
         return table
     return replace(table, reading=replace(table.reading, notes=(note, *table.reading.notes)))
 
 
-def _format(path: Path, head: bytes, *, is_pipe: bool) -> tuple[str, Note | None]:
+def _refuse_options(path: Path, format: str, options: ReadingOptions) -> None:
+    """Raise a TableError for an option that means nothing for the format."""
+    if format in ("csv", "tsv"):
+        return
+    of_text: dict[str, object] = {"sep": options.sep, "encoding": options.encoding}
+    of_text |= {} if format == "excel" else {"decimal": options.decimal}
+    of_text |= {"na": options.na or None} if format == "svmlight" else {}
+    given = next((name for name, value in of_text.items() if value is not None), None)
+    if given is not None:
+        raise TableError(f"{given}= is for other tables, but {path} is read as {format}", "leave it out")
+
+
+def _format(source: TableSource) -> tuple[str, Note | None]:
     """Return the format of a file, and a note if its name does not tell it."""
-    if is_pipe:
+    path, head = source.path, source.head
+    if source.is_pipe:  # its name says nothing
         return file_formats.format_by_content(head) or "csv", None
     format = file_formats.format_of(path, head)
     if format is None and file_formats.other_format(head) is None and is_delimited(head):
@@ -196,12 +192,12 @@ def _check_header(path: Path, names: list[str]) -> None:
     )
 
 
-def _parquet(path: Path, raw: bytes | None, options: ReadingOptions) -> Table:
+def _parquet(source: TableSource, options: ReadingOptions) -> Table:
+    path = source.path
     try:
-        arrow = pq.read_table(str(path) if raw is None else pa.BufferReader(raw))
+        arrow = pq.read_table(pa.BufferReader(source.content()) if source.is_pipe else str(path))
     except (pa.ArrowException, OSError) as error:
-        with path.open("rb") as file:
-            found = file_formats.other_format(file.read(file_formats.HEAD_BYTES)) if raw is None else None
+        found = file_formats.other_format(source.head)
         why = str(error).splitlines()[0].rpartition(": ")[2] if found is None else f"it is {found[0]}"
         raise TableError(f"{path} cannot be read as Parquet: {why}", found and found[1]) from error
     if arrow.num_rows == 0:
@@ -209,10 +205,11 @@ def _parquet(path: Path, raw: bytes | None, options: ReadingOptions) -> Table:
     return _without_na(as_table(arrow), options)
 
 
-def _excel(path: Path, raw: bytes | None, options: ReadingOptions) -> Table:
+def _excel(source: TableSource, options: ReadingOptions) -> Table:
     from mercer.persistence.excel_files import is_number, read_sheet, written_cell
 
-    sheet = read_sheet(path, io.BytesIO(path.read_bytes() if raw is None else raw))
+    path = source.path
+    sheet = read_sheet(path, io.BytesIO(source.content()))
     names = [name.strip() or f"unnamed_{j + 1}" for j, name in enumerate(sheet.names)]
     _check_header(path, names)
     if not sheet.rows:
@@ -251,14 +248,14 @@ def _without_na(table: Table, options: ReadingOptions) -> Table:
     return replace(table, columns=tuple(columns), reading=Reading(na=words, text=frozenset(options.text)))
 
 
-def _svmlight(path: Path, raw: bytes | None) -> Table:
+def _svmlight(source: TableSource) -> Table:
+    path = source.path
     try:
         # Column j is feature j as numbered in the file, so that columns of two files always correspond. A file that
         # counts from 1 has an empty column 0, which does not affect kernels.
-        matrix, target = read_lines(path, zero_based=True, raw=raw)
+        matrix, target = read_lines(path, zero_based=True, raw=source.content() if source.must_be_held else None)
     except (ValueError, OSError) as error:
-        with path.open("rb") as file:
-            found = file_formats.other_format(file.read(file_formats.HEAD_BYTES)) if path.is_file() else None
+        found = file_formats.other_format(source.head)
         if found is not None:
             raise TableError(f"{path} cannot be read as svmlight: it is {found[0]}", found[1]) from error
         raise TableError(f"{path} cannot be read as svmlight: {error}", _FOLLOWS) from error

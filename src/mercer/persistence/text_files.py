@@ -71,7 +71,7 @@ class DelimitedText:
                     f"{path} holds lines of LIBSVM's form, such as '+1 3:0.5 7:2'",
                     "let its name end in .svm, or say format=svmlight",
                 )
-            separator = usual if usual == "\t" else _separator_of(body)
+            separator = _separator_of(body, usual)
             shown = {"\t": "tabs", " ": "blanks"}.get(separator, repr(separator))
             sep_note = (
                 None if separator == usual else Note(f"Cells are separated by {shown}", f"sep={usual!r} changes that")
@@ -192,8 +192,11 @@ def _separator(given: str) -> str:
     return separator
 
 
-def _separator_of(raw: bytes) -> str:
-    """Return the separator with which most of the first rows have as many cells as the column names."""
+def _separator_of(raw: bytes, usual: str) -> str:
+    """Return the separator with which most of the first rows have as many cells as the column names.
+
+    Tabs are taken in files whose usual separator they are, if there are any.
+    """
     text = raw[:_HEAD].decode(errors="replace")
     counts = {separator: _counts(text, separator) for separator in SEPARATORS}
 
@@ -201,11 +204,13 @@ def _separator_of(raw: bytes) -> str:
         of_it = counts[separator]
         return sum(count == of_it[0] for count in of_it) / len(of_it), of_it[0]
 
+    if usual == "\t" and counts[usual] and counts[usual][0] > 1:
+        return usual
     possible = [separator for separator in SEPARATORS if counts[separator] and counts[separator][0] > 1]
     if possible:
         return max(possible, key=rank)
     blanks = _counts(_by_tabs(raw[:_HEAD]).decode(errors="replace"), "\t")
-    return " " if len(blanks) > 2 and blanks[0] > 1 and len(set(blanks)) == 1 else ","
+    return " " if len(blanks) > 2 and blanks[0] > 1 and len(set(blanks)) == 1 else usual
 
 
 def _counts(text: str, separator: str) -> list[int]:
