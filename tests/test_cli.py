@@ -83,7 +83,8 @@ def test_a_study_from_a_table_to_a_report(mercer, table, tmp_path):
     for words in ("support vector machine", "logistic regression", "nearest neighbours", "Certificate: optimal"):
         assert words in out
     assert IMPUTED in " ".join(out.split())
-    assert "Column 'row' was left out: looks like a row identifier" in out
+    left_out = "Column 'row' was left out: looks like a row identifier: it counts 1, 2, 3, ... down the table"
+    assert f"{left_out}; --keep row uses it all the same." in " ".join(out.split())
     assert "written: results/report.html" in err
     report = (tmp_path / "results" / "report.html").read_text()
     assert "mercer study patients.csv --target outcome --folds 3 --out results" in report

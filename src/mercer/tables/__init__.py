@@ -1,5 +1,6 @@
 """Tables of named columns, and the encoding that turns them into numbers."""
 
+from mercer.tables.column_checks import IDENTIFIER as IDENTIFIER
 from mercer.tables.columns import ColumnChoice as ColumnChoice
 from mercer.tables.columns import ColumnOptions as ColumnOptions
 from mercer.tables.columns import MissingPolicy as MissingPolicy

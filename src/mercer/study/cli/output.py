@@ -64,7 +64,7 @@ def print_study(study: Study) -> None:
         if isinstance(paragraph, str):
             out.print()
     for reason, columns in prose.left_out(study.column_choice, study.model).items():
-        out.print(f"{words.capitalised(prose.why_left_out(reason, columns))}.")
+        out.print(f"{in_options(words.capitalised(prose.why_left_out(reason, columns)))}.")
 
 
 def print_fit(model: Model, table: Table) -> None:

@@ -25,7 +25,7 @@ from mercer.study.report.numbers import percent as percent
 from mercer.study.report.numbers import small as small
 from mercer.study.report.phrasing import TaskPhrasing
 from mercer.study.report.regression import OfNumbers
-from mercer.tables import TableChoice
+from mercer.tables import IDENTIFIER, TableChoice
 
 ROUNDING = 1e-12
 """Relative duality gaps below are what rounding leaves of none."""
@@ -265,10 +265,11 @@ def left_out(column_choice: TableChoice, model: Model) -> dict[str, list[str]]:
 
 
 def why_left_out(reason: str, columns: list[str]) -> str:
-    """A clause about columns that are not used."""
+    """A clause about columns that are not used, and the option that changes it if that was a guess."""
+    remedy = f"; keep={columns[0]} uses it all the same" if reason.startswith(IDENTIFIER) else ""
     if len(columns) == 1:
-        return f"column {columns[0]!r} was left out: {reason}"
-    return f"{len(columns)} columns were left out ({listing(columns, most=5)}): {reason}"
+        return f"column {columns[0]!r} was left out: {reason}{remedy}"
+    return f"{len(columns)} columns were left out ({listing(columns, most=5)}): {reason}{remedy}"
 
 
 def looked_at(opening: Opening) -> str:
