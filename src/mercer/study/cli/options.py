@@ -144,7 +144,13 @@ def cost_of(text: str | None) -> Any:
     """Return the costs of a file, if the text names one, or else the text."""
     from mercer.study.costs import costs_of_file
 
-    return costs_of_file(text) if text is not None and Path(text).is_file() else text
+    if text is None or Path(text).is_file():
+        return None if text is None else costs_of_file(text)
+    if "=" not in text:
+        raise click.UsageError(
+            f"--cost {text} is neither a file nor TRUE:PREDICTED=COST,...", click.get_current_context()
+        )
+    return text
 
 
 seconds_option = click.option("--max-seconds", type=positive, help="Time limit of the search or the fit.")
