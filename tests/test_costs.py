@@ -264,7 +264,7 @@ def test_a_study_with_costs_by_command(mercer):
     ("arguments", "message"),
     [
         (("--cost", "2:0=5"), "error: cost cannot be read from '2:0=5' on"),
-        (("--cost", "no.csv"), "error: --cost no.csv is neither a file nor TRUE:PREDICTED=COST,..."),
+        (("--cost", "no.csv"), "error: --cost no.csv is neither a file nor text such as TRUE:PREDICTED=5"),
         (
             ("--cost", "1:0=5", "--machine", "ls-svc"),
             "error: --cost is for --machine svc, nu-svc, logistic and linear-",

@@ -148,7 +148,7 @@ def cost_of(text: str | None) -> Any:
         return None if text is None else costs_of_file(text)
     if "=" not in text:
         raise click.UsageError(
-            f"--cost {text} is neither a file nor TRUE:PREDICTED=COST,...", click.get_current_context()
+            f"--cost {text} is neither a file nor text such as TRUE:PREDICTED=5", click.get_current_context()
         )
     return text
 
