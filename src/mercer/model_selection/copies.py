@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from scipy import sparse
 from scipy.optimize import brentq
 from scipy.stats import chi2
 
-from mercer._typing import IndexArray
+from mercer._typing import FloatArray, IndexArray
 from mercer.tables.table import Table, TableError, as_table
 
 HASHED = npt.NDArray[np.uint64]
@@ -36,6 +36,8 @@ COPIED_SHARE = 0.5
 SURPRISE = 1e-4
 """Probability below which chance does not explain the sizes of sets."""
 
+
+_COLUMNS_AT_ONCE = 16  # of an array, converted together so that its memory is read once for all of them
 
 WORTH_A_WARNING = 0.02
 """Smallest share of rows with copies for which a warning is given; a single pair hardly changes a result."""
@@ -131,21 +133,14 @@ def equal_rows(rows: Any) -> EqualRows:
 
     Costs O(n p + n log n), and O(n log n) more for each of up to `MAX_EXAMINED` columns if rows are equal.
     """
-    table = _as_table(rows)
-    n = 0 if table is None else table.n_rows
-    if table is None or n < 2:
-        size = n if table is not None else len(rows)
+    read = _readable(rows)
+    n = 0 if read is None else _n_rows(read)
+    if read is None or n < 2:
+        size = n if read is not None else len(rows)
         return EqualRows(np.arange(size), by_chance=False)
-    table = _without_details(table)
-    columns = list(_hashed_columns(table))
-    whole = np.zeros(n, dtype=np.uint64)
-    for column in columns:
-        whole += column
-    block = None if table.sparse is None else _hashed_block(table.sparse)
-    if block is not None:
-        whole += _sums(block)
+    whole = _hashed_rows(read)
     groups = numbered(whole)
-    _require_equal(table, groups)
+    _require_equal(read, groups)
     counts = np.bincount(groups)
     if counts.size == n:
         return EqualRows(groups, by_chance=False)
@@ -153,13 +148,11 @@ def equal_rows(rows: Any) -> EqualRows:
     counts = np.bincount(groups[once])
     if 2 * counts.size >= once.size or _too_even(counts):
         return EqualRows(groups, by_chance=False)
-    columns = [column[once] for column in columns]
-    block = None if block is None else sparse.csr_array(block[once])
-    return EqualRows(groups, by_chance=not _lacks_near_misses(whole[once], columns, block))
+    return EqualRows(groups, by_chance=not _lacks_near_misses(_taken(read, once), whole[once]))
 
 
-def _as_table(rows: Any) -> Table | None:
-    """Return the rows as a table; None if they are of a kind whose rows cannot be compared."""
+def _readable(rows: Any) -> Table | FloatArray | None:
+    """Return the rows as a table or an array of numbers; None if they are of a kind whose rows cannot be compared."""
     if isinstance(rows, Table) or sparse.issparse(rows):
         return as_table(rows)
     if isinstance(rows, (list, tuple)) and rows and all(isinstance(row, str) for row in rows):
@@ -171,12 +164,20 @@ def _as_table(rows: Any) -> Table | None:
                 return Table(("text",), (values.astype(object),))
             if values.ndim == 2 and values.dtype == object:
                 return Table(tuple(map(str, range(values.shape[1]))), tuple(_texts(column) for column in values.T))
-            rows = values
+            return values if values.ndim == 2 and values.dtype.kind in "biuf" else None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # large integers become text, which is as good here
             return as_table(rows)
     except (TableError, TypeError, ValueError):
         return None
+
+
+def _n_rows(rows: Table | FloatArray) -> int:
+    return rows.n_rows if isinstance(rows, Table) else len(rows)
+
+
+def _taken(rows: Table | FloatArray, chosen: IndexArray) -> Table | FloatArray:
+    return rows.take(chosen) if isinstance(rows, Table) else rows[chosen]
 
 
 def _texts(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -185,15 +186,16 @@ def _texts(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return cells
 
 
-def _without_details(table: Table) -> Table:
-    """Return the table without what may differ between copies: rounding, case and spaces."""
-    columns = tuple(_plain_texts(one) if one.dtype == object else _rounded(one) for one in table.columns)
-    if table.sparse is None:
-        return replace(table, columns=columns)
-    block = sparse.csr_array(
-        (_rounded(table.sparse.data), table.sparse.indices, table.sparse.indptr), table.sparse.shape
-    )
-    return replace(table, columns=columns, sparse=block)
+def _cells(rows: Table | FloatArray) -> Iterator[npt.NDArray[Any]]:
+    """Yield each column without the details that may differ between copies: rounding, case and spaces."""
+    if isinstance(rows, Table):
+        for column in rows.columns:
+            yield _plain_texts(column) if column.dtype == object else _rounded(column)
+        return
+    for begin in range(0, rows.shape[1], _COLUMNS_AT_ONCE):
+        columns = np.ascontiguousarray(rows[:, begin : begin + _COLUMNS_AT_ONCE].T)
+        # float32 has fewer than `SAME_BITS` bits
+        yield from _rounded(columns) if rows.dtype == np.float64 else columns.astype(np.float64)
 
 
 def _rounded(numbers: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -216,9 +218,19 @@ def _plain_texts(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return found
 
 
-def _hashed_columns(table: Table) -> Iterator[HASHED]:
+def _hashed_rows(rows: Table | FloatArray) -> HASHED:
+    """Return the sum of the hashes of the cells of each row, modulo 2**64."""
+    whole = np.zeros(_n_rows(rows), dtype=np.uint64)
+    for column in _hashed_columns(rows):
+        whole += column
+    if isinstance(rows, Table) and rows.sparse is not None:
+        whole += _sums(_hashed_block(rows.sparse))
+    return whole
+
+
+def _hashed_columns(rows: Table | FloatArray) -> Iterator[HASHED]:
     """Yield the hashes of the cells of each column: equal for equal cells of a column, different between columns."""
-    for place, column in enumerate(table.columns):
+    for place, column in enumerate(_cells(rows)):
         if column.dtype == object:
             codes: dict[Any, int] = {}
             cells = np.array([codes.setdefault(cell, len(codes)) for cell in column], dtype=np.uint64)
@@ -227,14 +239,29 @@ def _hashed_columns(table: Table) -> Iterator[HASHED]:
         yield _mixed(cells, np.uint64(place + 1))
 
 
-def _hashed_block(block: sparse.csr_array) -> sparse.csr_array:
-    """Return the block with a number for each stored cell that is not 0."""
-    entries = sparse.csr_array(block, copy=True)
+def _rounded_block(block: sparse.csr_array) -> sparse.csr_array:
+    """Return the block with rounded numbers, without stored zeros."""
+    entries = sparse.csr_array((_rounded(block.data), block.indices, block.indptr), block.shape, copy=True)
     entries.sum_duplicates()
     entries.eliminate_zeros()
-    data = np.asarray(entries.data, dtype=np.float64).view(np.uint64)
-    hashed = _mixed(data, entries.indices.astype(np.uint64) + np.uint64(1 << 32))
+    return entries
+
+
+def _hashed_block(block: sparse.csr_array) -> sparse.csr_array:
+    """Return the block with the hash of each cell that is not 0."""
+    entries = _rounded_block(block)
+    hashed = _mixed(entries.data.view(np.uint64), entries.indices.astype(np.uint64) + np.uint64(1 << 32))
     return sparse.csr_array((hashed, entries.indices, entries.indptr), entries.shape)
+
+
+def _block_columns(block: sparse.csr_array) -> Iterator[HASHED]:
+    """Yield the hashes of the columns of a sparse block that are seldom 0."""
+    by_column = _hashed_block(block).tocsc()
+    for j in np.argsort(-np.diff(by_column.indptr), kind="stable")[:MAX_EXAMINED]:
+        stored = slice(by_column.indptr[j], by_column.indptr[j + 1])
+        column = np.zeros(block.shape[0], dtype=np.uint64)
+        column[by_column.indices[stored]] = by_column.data[stored]
+        yield column
 
 
 def _mixed(values: HASHED, key: Any) -> HASHED:
@@ -260,19 +287,19 @@ def numbered(values: npt.NDArray[Any]) -> IndexArray:
     return np.asarray(rank[inverse], dtype=np.int64)
 
 
-def _require_equal(table: Table, groups: IndexArray) -> None:
+def _require_equal(rows: Table | FloatArray, groups: IndexArray) -> None:
     """Move each row that differs from the first row of its set (equal hashes by chance) to a set of its own."""
     first = np.zeros(int(groups.max()) + 1, dtype=np.int64)
     first[groups[::-1]] = np.arange(groups.size)[::-1]
     others = np.flatnonzero(first[groups] != np.arange(groups.size))
-    like = first[groups[others]]
+    ours, theirs = _taken(rows, others), _taken(rows, first[groups[others]])
     differ = np.zeros(others.size, dtype=bool)
-    for column in table.columns:
-        own, other = column[others], column[like]
+    for own, other in zip(_cells(ours), _cells(theirs), strict=True):
         same = own == other
-        differ |= ~(same if column.dtype == object else same | (np.isnan(own) & np.isnan(other)))
-    if table.sparse is not None and others.size:
-        differ |= np.diff(sparse.csr_array(table.sparse[others] != table.sparse[like]).indptr) > 0
+        differ |= ~(same if own.dtype == object else same | (np.isnan(own) & np.isnan(other)))
+    if isinstance(ours, Table) and isinstance(theirs, Table) and ours.sparse is not None and others.size:
+        blocks = _rounded_block(ours.sparse), _rounded_block(theirs.sparse)
+        differ |= np.diff(sparse.csr_array(blocks[0] != blocks[1]).indptr) > 0
     for row in others[differ]:
         groups[row] = int(groups.max()) + 1
 
@@ -282,26 +309,25 @@ def _equal_pairs(hashed: HASHED) -> float:
     return float(counts @ (counts - 1.0) / 2.0)
 
 
-def _lacks_near_misses(whole: HASHED, columns: list[HASHED], block: sparse.csr_array | None) -> bool:
+def _lacks_near_misses(rows: Table | FloatArray, whole: HASHED) -> bool:
     """Return whether rows that are equal in all columns except one are mostly equal in this one, too."""
-    every = list(columns)
-    if block is not None:
-        by_column = block.tocsc()
-        for j in np.argsort(-np.diff(by_column.indptr), kind="stable")[:MAX_EXAMINED]:
-            stored = slice(by_column.indptr[j], by_column.indptr[j + 1])
-            column = np.zeros(whole.size, dtype=np.uint64)
-            column[by_column.indices[stored]] = by_column.data[stored]
-            every.append(column)
+
+    def columns() -> Iterator[HASHED]:
+        yield from _hashed_columns(rows)
+        if isinstance(rows, Table) and rows.sparse is not None:
+            yield from _block_columns(rows.sparse)
+
     n_pairs = whole.size * (whole.size - 1) / 2.0
-    by_chance = np.array([_equal_pairs(column) / n_pairs for column in every])
+    by_chance = np.array([_equal_pairs(column) / n_pairs for column in columns()])
     varying = [int(j) for j in np.argsort(by_chance, kind="stable") if by_chance[j] < 1.0][:MAX_EXAMINED]
     if len(varying) < 2:
         return False
-    n_equal = _equal_pairs(whole)
-    for j in varying:
-        agreeing = n_equal / _equal_pairs(whole - every[j])
-        if (agreeing - by_chance[j]) / (1.0 - by_chance[j]) < COPIED_SHARE:
-            return False
+    n_equal, examined = _equal_pairs(whole), set(varying)
+    for j, column in enumerate(columns()):
+        if j in examined:
+            agreeing = n_equal / _equal_pairs(whole - column)
+            if (agreeing - by_chance[j]) / (1.0 - by_chance[j]) < COPIED_SHARE:
+                return False
     return True
 
 
