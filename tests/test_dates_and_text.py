@@ -4,10 +4,11 @@ import json
 import random
 import warnings
 from dataclasses import replace
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -170,6 +171,16 @@ def test_dates_that_contradict_each_other_or_are_none_are_refused_by_row():
     assert "categorical=x" in caught.value.hint
     choice = chosen(days, categorical=["x"])
     assert (choice.kinds, choice.features) == ({"x": "categories"}, ("x",))
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
+def test_types_of_time_in_a_data_frame(library):
+    moments = [datetime(2024, 1, 1, 5, 30) + timedelta(hours=31 * k) for k in range(40)]
+    columns = {"day": [one.date() for one in moments], "moment": moments, "clock": [one.time() for one in moments]}
+    columns["duration"] = [*(one - moments[0] for one in moments[:39]), None]
+    table = as_table(library(columns))
+    assert find_kinds(table)[0] == dict.fromkeys(("day", "moment", "clock"), "dmy")
+    np.testing.assert_array_equal(table["duration"], [*(31 * 3600.0 * k for k in range(39)), np.nan])
 
 
 def test_the_order_of_rows_in_time_is_that_of_their_dates():

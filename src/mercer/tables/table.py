@@ -210,8 +210,9 @@ def target_column(labels: Any) -> np.ndarray:
 def as_table(frame: Any) -> Table:
     """Return a Table from a Table, a matrix, or an eager data frame that narwhals reads (pandas, polars, pyarrow, ...).
 
-    Numbers become float64. Text, categories, booleans and dates become text. null and NaN become missing cells. The
-    columns of a NumPy array are named "0", "1", ...; a sparse matrix becomes the sparse block.
+    Numbers become float64, and durations numbers of seconds. Text, categories, booleans and dates become text. null and
+    NaN become missing cells. The columns of a NumPy array are named "0", "1", ...; a sparse matrix becomes the sparse
+    block.
 
     Raises
     ------
@@ -260,6 +261,10 @@ def _column(series: Any) -> np.ndarray:
         values = series.cast(nw.Float64).fill_null(0.0).to_numpy().astype(np.float64, copy=True)
         values[missing] = np.nan
         return values
+    if dtype == nw.Duration:
+        missing = series.is_null().to_numpy()
+        seconds = series.dt.total_microseconds().fill_null(0).to_numpy() / 1e6
+        return np.where(missing, np.nan, seconds)
     missing = series.is_null().to_list()
     cells = [
         None if gone or (isinstance(cell, float) and np.isnan(cell)) else cell
