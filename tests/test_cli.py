@@ -33,6 +33,7 @@ from mercer.persistence.table_files import read_table
 from mercer.solvers.progress import StageProgress
 from mercer.specs import ForSVR
 from mercer.study import cli
+from mercer.study.cli import study as study_module
 from mercer.study.cli.progress import ConsoleProgress
 from mercer.study.report import prose
 
@@ -102,6 +103,20 @@ def test_the_folder_is_named_after_the_table(mercer, tmp_path):
     assert "mean over classes," in out
     assert "which has no interval" in out
     assert sorted(os.listdir(tmp_path / "clouds-study")) == ["mercer-looks.jsonl", "model.mercer", "report.html"]
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [
+        ("t.csv", "t"),
+        ("t.csv.bz2", "t"),
+        ("data.train.csv.gz", "data.train"),
+        ("a9a", "a9a"),
+        ("iris.scale.xz", "iris"),
+    ],
+)
+def test_the_name_of_a_folder_has_no_format_and_no_compression(name, stem):
+    assert study_module._stem(name) == stem
 
 
 def test_svmlight_needs_no_target(mercer, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -182,5 +183,6 @@ def in_order(names: Collection[str]) -> list[str]:
     """Return different names sorted: by their values if all are numbers, otherwise alphabetically."""
     for pattern in (NUMBER, NUMBER_WITH_COMMA):
         if all(map(pattern.fullmatch, names)):
-            return sorted(names, key=lambda name: (Decimal(name.replace(",", ".")), name))
+            with suppress(ArithmeticError):  # an exponent that Decimal does not hold
+                return sorted(names, key=lambda name: (Decimal(name.replace(",", ".")), name))
     return sorted(names)

@@ -151,4 +151,5 @@ def study_command(
 
 def _stem(name: str) -> str:
     """Return the name of a file without its format and compression: data.train for data.train.csv.gz."""
-    return Path(name.removesuffix(".gz")).stem
+    path = Path(name)
+    return Path(path.stem if path.suffix in (".gz", ".bz2", ".xz") else path).stem
