@@ -108,7 +108,7 @@ def test_a_stop_leaves_the_best_candidate_of_the_rounds_so_far(n_pieces):
     assert found.best.errors == min(last, key=lambda cell: cell.rank).errors
     said = search_prose.ended_early(found)
     how_far = ["6 of 36 candidates", "all 36 candidates had been judged, none of them on all rows"]
-    how_far += [f"all 36 candidates had been judged, {found.rounds[-1].n_judged} of "]
+    how_far += [f"all 36 candidates had been judged, {found.rounds[-1].n_judged} of the best "]
     assert f"interrupted after {how_far[n_rounds - 1]}" in said
 
 
