@@ -3,11 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_iris
 
 from generated import mixed_frame, with_missing
 from mercer.model_selection import equal_rows
 from mercer.persistence.verification import verify
+from mercer.study.examination import Weight, examine
 from mercer.study.protocol import study
+from mercer.tables import read_target
 from mercer.tables.table import as_table
 
 QUICK = {"n_folds": 3, "kernel": ["linear", "rbf"]}
@@ -110,3 +113,31 @@ def test_numbers_of_many_digits_are_told_apart():
     assert equal_rows(codes[:, None]).n_repeated == 0
     assert equal_rows(np.array([[0.1], [0.1 + 1e-12], [0.1 + 1e-10]])).n_repeated == 0
     assert equal_rows(np.array([[0.3], [0.1 + 0.2]])).n_repeated == 1
+
+
+def doubts(table):
+    """What is said before the headline of a study of the table."""
+    known = read_target(as_table(table), "t")
+    return [str(one) for one in examine(as_table(table), known, [*table.columns.drop("t")]).with_weight(Weight.DOUBT)]
+
+
+@pytest.mark.parametrize("apart", ["number", "clock"])
+def test_a_column_of_other_values_hides_no_copies(apart):
+    rng = np.random.default_rng(11)
+    copies = pd.concat([noise(rng)] * 3).sample(frac=1, random_state=1, ignore_index=True)
+    values = rng.normal(size=120) if apart == "number" else np.cumsum(rng.exponential(size=120))
+    assert f"nearly equal in all numbers but '{apart}'" in doubts(copies.assign(**{apart: values}))[0]
+    assert doubts(copies.assign(**{apart: values, "t": rng.permutation(copies["t"])})) == []  # no answer is known
+    assert doubts(noise(rng, 120).assign(**{apart: values})) == []
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+def test_rounded_numbers_are_no_groups(seed):
+    if seed is None:
+        table = load_iris(as_frame=True).frame.rename(columns={"target": "t"})
+    else:
+        rng = np.random.default_rng(seed)
+        table = pd.DataFrame((rng.normal(size=(150, 1)) + rng.normal(size=(150, 3)) / 2).round(1), columns=list("abc"))
+        table["t"] = np.where(table["a"] + rng.normal(size=150) / 2 > 0, "up", "down")
+    assert doubts(table) == []
+    assert study(table, "t", n_folds=2, kernel=["linear"]).arranged.near is None

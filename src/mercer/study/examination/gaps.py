@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,12 @@ MAX_ROWS = 20_000
 
 QUERIES = 1_000
 """Rows whose neighbours show whether there are groups."""
+
+FEWER_QUERIES = 200
+"""The same if a column is set apart."""
+
+MAX_APART = 15
+"""Largest number of columns of numbers of which each is set apart in turn; one of more columns hides no groups."""
 
 BLOCK = 500  # rows whose distances to all others are in memory at once
 
@@ -70,6 +77,10 @@ class Gaps:
         Share of the rows that were looked at.
     cut : float
         The usual middle of a gap: distances below it are inside a group.
+    columns : tuple of Column
+        The columns by which distances were measured.
+    apart : str
+        The column that was set apart, in which the rows of a group differ; "" if none was.
     """
 
     rows: npt.NDArray[np.int64]
@@ -77,6 +88,8 @@ class Gaps:
     inside: npt.NDArray[np.int64]
     share: float
     cut: float
+    columns: tuple[Column, ...]
+    apart: str = ""
 
     @property
     def size(self) -> float:
@@ -104,25 +117,42 @@ def measured(columns: Sequence[Column]) -> list[Column]:
     return [column for column in columns if column.numbers is not None and _tells_rows_apart(column)]
 
 
-def find_gaps(columns: Sequence[Column]) -> Gaps | None:
+def find_gaps(columns: Sequence[Column], truth: Truth | None, target: npt.NDArray[Any]) -> Gaps | None:
     """Return the rows with a gap after their nearest neighbours; None if there are no more than without groups.
 
-    At most `QUERIES` rows are looked at.
+    Distances are measured in all columns first, and then with each column set apart in turn. It may be a number of the
+    measurement, a time, or noise, and hide groups. Groups without it count only if their rows have the same targets.
+    Groups that are the classes do not count: each class is far from the others, and nothing is wrong.
 
     Parameters
     ----------
     columns : sequence of Column
         See `measured`.
+    truth : Labels, Quantities or None
+    target : ndarray of shape (n,)
+        Class number, or number, of each row.
     """
-    n = len(columns[0].codes) if columns else 0
-    if n < MIN_ROWS:
+    if not columns or len(target) < MIN_ROWS:
         return None
-    X, rows = _together(columns), np.random.default_rng(0).permutation(n)[:QUERIES]
+    rows = np.random.default_rng(0).permutation(len(target))[:QUERIES]
+    gaps = _gaps(columns, rows)
+    if gaps is not None or truth is None or not 2 <= len(columns) <= MAX_APART:
+        return None if gaps is None or _are_classes(gaps, truth, target) else gaps
+    for apart in columns:
+        gaps = _gaps([one for one in columns if one is not apart], rows[:FEWER_QUERIES])
+        if gaps is not None and not _are_classes(gaps, truth, target) and _have_same_targets(gaps, truth, target):
+            return replace(gaps, apart=apart.name)
+    return None
+
+
+def _gaps(columns: Sequence[Column], rows: npt.NDArray[np.int64]) -> Gaps | None:
+    """Return which of these rows have a gap after their nearest neighbours; None if too few have one."""
+    X = _together(columns)
     neighbours, distances = _nearest(X, rows)
-    positive = distances[distances > 0.0]
-    if not len(positive):
+    if not distances.any():
         return None
-    ratios = distances[:, 1:] / np.maximum(distances[:, :-1], positive.min())
+    blurred = _blurs(columns)[rows, None]
+    ratios = distances[:, 1:] / np.maximum(distances[:, :-1], blurred)
     if len(columns) == 1:
         ratios[distances[:, :-1] == 0.0] = 1.0  # one number is often the same in several rows
     wide = ratios.max(axis=1) >= GAP
@@ -130,13 +160,24 @@ def find_gaps(columns: Sequence[Column]) -> Gaps | None:
     if share < MIN_SHARE + 1.0 / (GAP ** len(columns) - 1.0):
         return None
     place = ratios.argmax(axis=1)[wide]
-    ends = np.maximum(np.take_along_axis(distances[wide], place[:, None] + [0, 1], axis=1), positive.min())
-    return Gaps(rows[wide], neighbours[wide], place + 1, share, float(np.median(np.sqrt(ends[:, 0] * ends[:, 1]))))
+    ends = np.maximum(np.take_along_axis(distances[wide], place[:, None] + [0, 1], axis=1), blurred[wide])
+    cut = float(np.median(np.sqrt(ends[:, 0] * ends[:, 1])))
+    return Gaps(rows[wide], neighbours[wide], place + 1, share, cut, tuple(columns))
 
 
-def are_classes(gaps: Gaps, truth: Truth | None, target: npt.NDArray[np.int64]) -> bool:
-    """Return whether the groups are the classes, each of which is far from the others; then nothing is wrong."""
+def _are_classes(gaps: Gaps, truth: Truth | None, target: npt.NDArray[Any]) -> bool:
     return isinstance(truth, Labels) and gaps.agreement(target) > ALIKE
+
+
+def _have_same_targets(gaps: Gaps, truth: Truth, target: npt.NDArray[Any]) -> bool:
+    """Return whether nearly all rows have the class, or nearly the number, of the other rows of their group."""
+    inside = np.arange(gaps.neighbours.shape[1]) < gaps.inside[:, None]
+    if isinstance(truth, Labels):
+        same = target[gaps.neighbours] == target[gaps.rows][:, None]
+        return float(same[inside].mean()) > ALIKE
+    ranks = rankdata(target) / len(target)
+    apart = np.abs(ranks[gaps.neighbours] - ranks[gaps.rows][:, None])
+    return float(apart[inside].mean()) < (1.0 - ALIKE) / 3.0  # two random ranks are 1/3 apart
 
 
 def group_column(columns: Sequence[Column], gaps: Gaps) -> Column | None:
@@ -187,13 +228,14 @@ def near_copies(table: Table, used: Sequence[str], truth: Truth, equal: npt.NDAr
     if not MIN_ROWS <= len(first) <= MAX_ROWS:
         return None
     columns = measured([column_of(name, table[name][first]) for name in used if table.is_numeric(name)])
-    gaps, target = find_gaps(columns), truth.values[first]
-    if gaps is None or are_classes(gaps, truth, target):
+    target = truth.values[first]
+    gaps = find_gaps(columns, truth, target)
+    if gaps is None:
         return None
     named = group_column([column_of(name, table[name][first]) for name in table.names if name != truth.target], gaps)
     if named is not None and named.missing.any():
         named = None
-    groups = _linked(_together(columns), gaps.cut) if named is None else named.codes
+    groups = _linked(_together(gaps.columns), gaps.cut) if named is None else named.codes
     if not _can_be_split(groups, target if isinstance(truth, Labels) else np.zeros_like(groups)):
         return None
     column = named.name if named is not None and gaps.purity(named.codes) >= PURE else ""
@@ -229,6 +271,15 @@ def _linked(X: npt.NDArray[np.float64], cut: float) -> npt.NDArray[np.int64]:
 
 def _together(columns: Sequence[Column]) -> npt.NDArray[np.float64]:
     return np.column_stack([_ranks(column) for column in columns])
+
+
+def _blurs(columns: Sequence[Column]) -> npt.NDArray[np.float64]:
+    """Return how far each row is from an equal one, if equal cells are different numbers that were rounded."""
+    squares = np.zeros(len(columns[0].codes))
+    for column in columns:
+        n_equal = np.bincount(column.codes + 1)[column.codes + 1] * ~column.missing
+        squares += (n_equal / len(squares)) ** 2 / 6.0  # two uniform numbers of a range of length 1 are so far apart
+    return np.sqrt(squares)
 
 
 def _ranks(column: Column) -> npt.NDArray[np.float64]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from mercer.study.examination.finding import Finding, Kind, Weight, option
-from mercer.study.examination.gaps import PURE, are_classes, find_gaps, group_column, measured
+from mercer.study.examination.gaps import PURE, find_gaps, group_column, measured
 from mercer.study.examination.rows import Sample
 from mercer.tables import Truth
 
@@ -25,11 +25,12 @@ def groups(sample: Sample, truth: Truth | None) -> list[Finding]:
 
 
 def _near_copies(sample: Sample, truth: Truth | None) -> list[Finding]:
-    gaps = find_gaps(measured(sample.used))
-    if gaps is None or are_classes(gaps, truth, sample.target):
+    gaps = find_gaps(measured(sample.used), truth, sample.target)
+    if gaps is None:
         return []
     named = group_column(sample.columns, gaps)
     share, size, name = gaps.share, gaps.size, "" if named is None or gaps.purity(named.codes) < PURE else named.name
+    but = f" in all numbers but {gaps.apart!r}" if gaps.apart else ""
     by = f"They go with the values of {name!r}. " if name else ""
     remedy = (
         f"Keep them on one side of every split with {option('--groups', name)}."
@@ -42,7 +43,7 @@ def _near_copies(sample: Sample, truth: Truth | None) -> list[Finding]:
             Weight.DOUBT,
             (name,) if name else (),
             f"{'Nearly all' if share > 0.95 else f'{100 * share:.0f}% of'} rows come in groups of about {size:.0f} "
-            "that are nearly equal, such as several rows of one patient. "
+            f"that are nearly equal{but}, such as several rows of one patient. "
             f"{by}If a group is on both sides of a split, the test score is too good.",
             remedy,
             {"share": share, "size": size, "groups": sample.n_rows / size},
