@@ -357,6 +357,7 @@ def test_rows_without_a_target_cause_a_warning(mercer, tmp_path):
 
 def test_what_columns_hold_is_said_and_can_be_changed(mercer, tmp_path):
     frame = mixed_frame(80).assign(seen=[f"{1 + k % 12}/{1 + k % 12}/2021" for k in range(80)], code=np.arange(80) % 4)
+    frame["day"] = 20240101 + np.arange(80) % 28
     frame.loc[3, "seen"] = "3/4/2021"
     frame.to_csv(tmp_path / "t.csv", index=False)
     held = "Column 'seen' holds dates or times: parts of them are used, such as year, weekday and hour"
@@ -365,16 +366,21 @@ def test_what_columns_hold_is_said_and_can_be_changed(mercer, tmp_path):
     assert status == 0
     assert f"note: {held}; --categorical seen takes its values for categories, --drop seen leaves it out\n" in err
     assert f"note: {read}; --date-order dmy reads them the other way\n" in err
+    assert (
+        "note: Column 'day' holds numbers such as 20240101, which may be dates: they were taken for numbers; --dates"
+        in err
+    )
     assert mercer("verify", "m", "t.csv")[0] == 0
     status, out, _ = mercer(
-        "study", "t.csv", "--target", "outcome", "--folds", "2", "--out", "s", "--date-order", "dmy"
+        "study", "t.csv", "--target", "outcome", "--folds", "2", "--out", "s", "--date-order", "dmy", "--dates", "day"
     )
     assert status == 0
     assert held in " ".join(out.split())
     assert read not in " ".join(out.split())
     report = html.unescape((tmp_path / "s" / "report.html").read_text())
     assert held in report
-    assert "parts: days, " in report
+    assert report.count("parts: days, ") == 2
+    assert mercer("verify", "s/model.mercer", "t.csv")[0] == 0
     fit = ("fit", "t.csv", "--target", "outcome", "--out", "m", "--max-levels", "5")
     status, _, err = mercer(*fit, "--categorical", "seen", "--categorical", "code")
     assert status == 0

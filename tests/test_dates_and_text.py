@@ -64,6 +64,7 @@ DATES = {
     "2024-01-31T12:30:15.25Z": datetime(2024, 1, 31, 12, 30, 15, 250000),
     "2024-01-31 12:30": datetime(2024, 1, 31, 12, 30),
     "2024-02": date(2024, 2, 1),
+    "20240131": date(2024, 1, 31),
     "Feb 2024": date(2024, 2, 1),
     "4:30 pm": time(16, 30, tzinfo=UTC),
 }
@@ -87,7 +88,8 @@ def test_dates_are_read(cell):
         "1.2.10",
         "31.01.2024 25:00",
         "2024-01-31 13:00 pm",
-        "20240131",
+        "20240132",
+        "21240131",
         "",
         "3024-01",
         "31:45",
@@ -181,6 +183,21 @@ def test_types_of_time_in_a_data_frame(library):
     table = as_table(library(columns))
     assert find_kinds(table)[0] == dict.fromkeys(("day", "moment", "clock"), "dmy")
     np.testing.assert_array_equal(table["duration"], [*(31 * 3600.0 * k for k in range(39)), np.nan])
+
+
+def test_numbers_that_may_be_dates_are_said_and_are_dates_if_asked():
+    days = np.array([20240100.0 + k % 28 + 1 for k in range(40)])
+    table = Table(("day 1", "y"), (days, text(*"ab" * 20)))
+    choice = choose_columns(table, read_target(table, "y"))
+    assert list(map(str, choice.notes)) == [
+        "Column 'day 1' holds numbers such as 20240101, which may be dates: they were taken for numbers; dates='day 1' "
+        "takes them for dates"
+    ]
+    table = table.as_text("day 1")
+    choice = choose_columns(table, read_target(table, "y"), dates=["day 1"])
+    assert (choice.kinds, choice.notes) == ({"day 1": "dmy"}, [])
+    with pytest.raises(TableError, match="column 'x' holds dates in 0 of 40 cells, but row 1 holds 'soon'"):
+        chosen(["soon", "later"] * 20, dates=["x"])
 
 
 def test_the_order_of_rows_in_time_is_that_of_their_dates():

@@ -151,6 +151,7 @@ def study(
     max_levels: int = MAX_LEVELS,
     categorical: Iterable[str] = (),
     text: Iterable[str] = (),
+    dates: Iterable[str] = (),
     date_order: DateOrder | None = None,
     groups: str | None = None,
     time_column: str | None = None,
@@ -196,8 +197,9 @@ def study(
         What to do with missing cells: fill them in, refuse the table, or leave out their rows.
     max_levels : int, default=10000
         Largest number of values of a column of categories that get an indicator each, the most frequent first.
-    categorical, text : iterable of str
-        Columns of categories; columns of free text, whose words are used. Other columns hold what they look like.
+    categorical, text, dates : iterable of str
+        Columns of categories; of free text, whose words are used; of dates or times, whose parts are used. Other
+        columns hold what they look like.
     date_order : {"dmy", "mdy"}, optional
         How dates such as 3/4/2024 are read; by default as all dates of their column can be read.
     groups : str, optional
@@ -262,8 +264,10 @@ def study(
     are_numbers = table.is_numeric(target)
     if isinstance(known, Labels):
         table = table.as_written(target)
-    columns = ColumnOptions(tuple(drop), tuple(keep), tuple(categorical), tuple(text), date_order, max_levels, missing)
-    table = table.as_text(*columns.categorical, *columns.text)
+    columns = ColumnOptions(
+        tuple(drop), tuple(keep), tuple(categorical), tuple(text), tuple(dates), date_order, max_levels, missing
+    )
+    table = table.as_text(*columns.as_text)
     sealed, arranged, column_choice = seal_rows(
         table,
         known,

@@ -33,9 +33,9 @@ class ColumnOptions:
     ----------
     drop, keep : collection of str
         Columns that are not used; columns that are used although they look like row identifiers.
-    categorical, text : collection of str
-        Columns of categories and of free text, whatever they look like. Columns of numbers among them must be text
-        already: see `Table.as_text`.
+    categorical, text, dates : collection of str
+        Columns of categories, of free text and of dates, whatever they look like. Columns of numbers among them must be
+        text already: see `Table.as_text`.
     date_order : {"dmy", "mdy"}, optional
         How dates such as 3/4/2024 are read; by default as all dates of their column can be read.
     max_levels : int
@@ -48,19 +48,25 @@ class ColumnOptions:
     keep: Collection[str] = ()
     categorical: Collection[str] = ()
     text: Collection[str] = ()
+    dates: Collection[str] = ()
     date_order: DateOrder | None = None
     max_levels: int = MAX_LEVELS
     missing: MissingPolicy = "impute"
 
     def __post_init__(self) -> None:
-        for name in ("drop", "keep", "categorical", "text"):
+        for name in ("drop", "keep", "categorical", "text", "dates"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         check_choice("missing", self.missing, get_args(MissingPolicy))
         check_count("max_levels", self.max_levels)
 
+    @property
+    def as_text(self) -> tuple[str, ...]:
+        """The columns that must be text, whatever they look like."""
+        return (*self.categorical, *self.text, *self.dates)
+
     def check(self, table: Table, target: str | None) -> None:
         """Raise a TableError if a column does not exist, or the target is dropped."""
-        for name in (*self.drop, *self.keep, *self.categorical, *self.text):
+        for name in (*self.drop, *self.keep, *self.as_text):
             table[name]
         if target in self.drop:
             raise TableError(f"the target {target!r} cannot be dropped")
@@ -255,6 +261,7 @@ def _kinds(table: Table, target: str | None, options: ColumnOptions) -> tuple[di
         _candidates(table, target, options),
         categorical=options.categorical,
         text=options.text,
+        dates=options.dates,
         date_order=options.date_order,
     )
 

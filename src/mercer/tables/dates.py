@@ -51,6 +51,7 @@ _FORMS = [
             f"{_WEEKDAY}{day}([T ]+{_TIME})?"
             for day in (
                 r"(?P<year>\d{4})(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2})",  # 2024-01-31
+                r"(?P<year>(19|20)\d{2})(?P<month>\d{2})(?P<day>\d{2})",  # 20240131
                 r"(?P<one>\d{1,2})(?P<mark>[-/.])(?P<two>\d{1,2})(?P=mark)(?P<year>\d{4})",  # 31.01.2024
                 r"(?P<one>\d{1,2})/(?P<two>\d{1,2})/(?P<year>\d{2})",  # 1/31/24
                 rf"(?P<day>\d{{1,2}})[. -]+{_MONTH}[ -]+(?P<year>\d{{4}}|\d{{2}})",  # 31 Jan 2024

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 
+import numpy as np
+
 from mercer.data.phrasing import listing
-from mercer.tables.dates import DateOrder, Found, find_dates
+from mercer.tables.dates import DateOrder, Found, find_dates, read_date
 from mercer.tables.encoding import Kind
 from mercer.tables.free_text import is_free_text
 from mercer.tables.note import Note
 from mercer.tables.rules import MAX_DENSE_LEVELS
-from mercer.tables.table import Table
+from mercer.tables.table import Table, cell_text
 
 STRAY_SHARE = 0.05
 """Largest share of other cells in a text column that is treated as numbers with mistakes, or as dates."""
+
+_FIRST_DAY, _LAST_DAY = 19000101, 20991231
 
 
 def find_kinds(
@@ -21,6 +26,7 @@ def find_kinds(
     *,
     categorical: Collection[str] = (),
     text: Collection[str] = (),
+    dates: Collection[str] = (),
     date_order: DateOrder | None = None,
 ) -> tuple[dict[str, Kind], list[Note]]:
     """Return the kinds of the columns that hold neither numbers nor plain categories, and what was guessed.
@@ -29,8 +35,8 @@ def find_kinds(
     ----------
     table : Table
         The rows that decide.
-    categorical, text : collection of str
-        Columns that hold categories or free text, whatever they look like.
+    categorical, text, dates : collection of str
+        Columns that hold categories, free text or dates, whatever they look like.
     date_order : {"dmy", "mdy"}, optional
         How dates such as 3/4/2024 are read; by default as all cells of their column can be read.
 
@@ -41,31 +47,36 @@ def find_kinds(
     """
     kinds: dict[str, Kind] = {name: "text" for name in text}
     kinds |= {name: "categories" for name in categorical}
-    dates: dict[str, Found] = {}
+    found_dates: dict[str, Found] = {}
     texts: list[str] = []
     for name in table.names:
-        if name in kinds or table.is_numeric(name):
+        if name in kinds or (table.is_numeric(name) and name not in dates):
             continue
-        if (found := find_dates(table, name, STRAY_SHARE, date_order)) is not None:
-            kinds[name], dates[name] = found.order, found
+        # Columns that the user calls dates are dates; cells that are no dates are refused later.
+        found = find_dates(table, name, 1.0 if name in dates else STRAY_SHARE, date_order)
+        if found is not None:
+            kinds[name], found_dates[name] = found.order, found
+        elif name in dates:
+            kinds[name] = "dmy"
         elif is_free_text(table[name]):
             kinds[name] = "text"
             texts.append(name)
     notes = []
-    if dates:
-        notes.append(
-            Note(
-                f"{_hold(dates)} dates or times: parts of them are used, such as year, weekday and hour",
-                _otherwise(dates),
-            )
-        )
+    guessed = [name for name in found_dates if name not in dates]
+    if guessed:
+        held = f"{_hold(guessed)} dates or times: parts of them are used, such as year, weekday and hour"
+        notes.append(Note(held, _otherwise(guessed)))
+    numbers = {name: day for name in table.names if name not in dates and (day := _numeric_date(table, name))}
+    if numbers:
+        first, day = next(iter(numbers.items()))
+        held = f"{_hold(numbers)} numbers such as {day}, which may be dates: they were taken for numbers"
+        notes.append(Note(held, f"dates={_named(first)} takes them for dates"))
     for order, first, other in (("mdy", "month", "dmy"), ("dmy", "day", "mdy")):
-        ambiguous = [name for name, found in dates.items() if found.ambiguous and found.order == order]
+        ambiguous = [name for name, found in found_dates.items() if found.ambiguous and found.order == order]
         if ambiguous:
-            held = (
-                f"{_hold(ambiguous)} dates such as {dates[ambiguous[0]].example!r}, which were read with the {first} "
-            )
-            notes.append(Note(held + "first", f"date_order={other} reads them the other way"))
+            example = found_dates[ambiguous[0]].example
+            held = f"{_hold(ambiguous)} dates such as {example!r}, which were read with the {first} first"
+            notes.append(Note(held, f"date_order={other} reads them the other way"))
     if texts:
         notes.append(Note(f"{_hold(texts)} free text: the weights (TF-IDF) of its words are used", _otherwise(texts)))
     return kinds, notes
@@ -100,5 +111,21 @@ def _figures(counts: Mapping[str, int]) -> str:
 
 
 def _otherwise(names: Collection[str]) -> str:
-    name = next(iter(names))
+    name = _named(next(iter(names)))
     return f"categorical={name} takes its values for categories, drop={name} leaves it out"
+
+
+def _named(name: str) -> str:
+    """Return a name as the value of an option: in quotes if it is not a word."""
+    return name if re.fullmatch(r"\w+", name) else repr(name)
+
+
+def _numeric_date(table: Table, name: str) -> str:
+    """Return the first day of a column of whole numbers such as 20240131 that are all days of 1900 to 2099; or ""."""
+    if not table.is_numeric(name):
+        return ""
+    known = np.unique(table[name][~table.missing(name)])
+    if len(known) < 2 or known[0] < _FIRST_DAY or known[-1] > _LAST_DAY:
+        return ""
+    days = list(map(cell_text, known.tolist()))
+    return days[0] if all(read_date(day, "dmy") is not None for day in days) else ""

@@ -13,6 +13,7 @@ from mercer.study.cli.imports import ended_by_ctrl_c
 from mercer.study.cli.messages import in_options, printable, say
 from mercer.study.cli.options import (
     Number,
+    as_text,
     column_options,
     positive,
     reading_options,
@@ -61,7 +62,7 @@ def _examine(
         from mercer.study.examination import diagnose
         from mercer.tables import read_target
 
-    rows = read(path, reading, text=(*columns["categorical"], *columns["text"]))
+    rows = read(path, reading, text=as_text(columns))
     truth = None
     if target is None and rows.sparse is None:
         say("note", "without --target COLUMN only the columns are examined, not what predicts the target")

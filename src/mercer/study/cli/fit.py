@@ -19,6 +19,7 @@ from mercer.study.cli.options import (
     AnyNumber,
     Integer,
     Number,
+    as_text,
     class_weight_option,
     column_options,
     cost_of,
@@ -142,7 +143,7 @@ def fit_command(
         from mercer.tables import choose_columns, choose_without_target
 
     columns = {option: options.pop(option) for option in COLUMN_OPTIONS}
-    rows = read(table, reading, text=(*columns["categorical"], *columns["text"]))
+    rows = read(table, reading, text=as_text(columns))
     path = Path(out)
     check_output(path, inputs=(table,), mode="wb")
     if weights is not None and weights in (target, *columns["keep"]):

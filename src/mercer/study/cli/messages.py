@@ -13,6 +13,7 @@ _OPTIONS = {
     "class_weight": "--class-weight",
     "cost": "--cost",
     "date_order": "--date-order",
+    "dates": "--dates",
     "decimal": "--decimal",
     "drop": "--drop",
     "encoding": "--encoding",

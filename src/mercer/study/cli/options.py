@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -82,6 +82,9 @@ _COLUMN_OPTIONS = {
         help="Column whose values are categories, though they look like numbers, dates or free text.",
     ),
     "text": click.option("--text", metavar="COLUMN", multiple=True, help="Column of free text, whose words are used."),
+    "dates": click.option(
+        "--dates", metavar="COLUMN", multiple=True, help="Column of dates or times, whose parts are used."
+    ),
     "date_order": click.option(
         "--date-order",
         type=click.Choice(["dmy", "mdy"]),
@@ -108,6 +111,11 @@ categorical_option = _COLUMN_OPTIONS["categorical"]
 
 COLUMN_OPTIONS = tuple(_COLUMN_OPTIONS)
 """Parameters of the options that say which columns are used, and how."""
+
+
+def as_text(columns: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the columns that are read as text, whatever they look like."""
+    return (*columns["categorical"], *columns["text"], *columns["dates"])
 
 
 def column_options(command: Command) -> Command:

@@ -14,6 +14,7 @@ from mercer.study.cli.messages import Failure, say
 from mercer.study.cli.options import (
     Integer,
     Number,
+    as_text,
     class_weight_option,
     column_options,
     copies_option,
@@ -106,7 +107,7 @@ def study_command(
 
     if out == "":
         raise click.UsageError("--out names no folder", click.get_current_context())
-    rows = read(table, reading, text=(*options["categorical"], *options["text"]))
+    rows = read(table, reading, text=as_text(options))
     name, wanted = Path(table).name, target_of(rows, target)
     asked = Path(out if out is not None else f"{_stem(name)}-study")
     with writable_folder(asked if force else free_folder(asked)) as folder:
