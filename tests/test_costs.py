@@ -323,7 +323,7 @@ def test_decision_values_of_folds_are_those_of_machines_without_the_fold():
         own = slice(start, start := start + validation.size)
         expected = machine.decision_function(encoder.transform(table.take(rest[validation])))
         np.testing.assert_allclose(values[own], expected, atol=0.01)
-        assert found.asked[own].tolist() == codes[rest[validation]].tolist()
+        assert found.search.best.asked[own].tolist() == codes[rest[validation]].tolist()
 
 
 def test_the_page_shows_other_thresholds():

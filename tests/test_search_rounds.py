@@ -140,11 +140,17 @@ def test_errors_on_a_part_of_the_validation_rows_stand_for_all_of_them(monkeypat
     monkeypatch.setattr("mercer.study.rounds._VALIDATION", 1)
     fold = part_of(folds[0], 40)
     assert (len(fold.train), len(fold.validation), len(folds[0].validation)) == (40, 75, 150)
-    assert np.isin(fold.validation, folds[0].validation).all()
+    for rows, of_all in [(fold.train, folds[0].train), (fold.validation, folds[0].validation)]:
+        same = (fold.X[rows][:, None] == folds[0].X[of_all]).all(axis=2)
+        assert (same.sum(axis=1) == 1).all()
+        np.testing.assert_array_equal(fold.truth[rows], folds[0].truth[of_all][same.argmax(axis=1)])
+    assert len(fold.X) == 115
     (cell,) = stopped_at(4, folds, goal, **options).cells
     assert cell.n_rows == whole.n_rows == 40
     assert all(error % 2 == 0 for error in cell.errors)  # each wrong one stands for two rows
     assert cell.errors != whole.errors
+    right = (cell.values > 0) == cell.asked  # the values and the classes are of the same rows
+    assert 2 * np.count_nonzero(~right) == cell.error
     assert cell.figure == pytest.approx(whole.figure, abs=0.06)
 
 

@@ -142,6 +142,8 @@ class Cell:
         Training rows of a fold; fewer than there are where the candidate was dropped early.
     values : ndarray or None
         Decision values of the rows that the folds predict, fold by fold, if there are two classes.
+    asked : ndarray or None
+        The classes of these rows.
     """
 
     choice: KernelChoice
@@ -153,6 +155,7 @@ class Cell:
     epsilon: float | None = None
     n_rows: int = 0
     values: npt.NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    asked: npt.NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
 
     @property
     def candidate(self) -> Candidate:

@@ -78,8 +78,6 @@ class Study:
         The chosen machine, refitted on all rows that are not sealed.
     goal : Goal
         The kind of prediction, and how predictions are judged.
-    asked : ndarray
-        The target of the rows that the folds predict, fold by fold.
     contenders : tuple of Contender
         The support vector machine first, then logistic or ridge regression, nearest neighbours, and a constant
         prediction.
@@ -108,7 +106,6 @@ class Study:
     search: SearchResult
     model: Model
     goal: Goal
-    asked: np.ndarray = field(repr=False)
     contenders: tuple[Contender, ...]
     insight: Insight
     test_rows: np.ndarray = field(repr=False)
@@ -342,7 +339,6 @@ def study(
         search=found,
         model=replace(model, seal=sealed.seal),
         goal=goal,
-        asked=truth[asked],
         contenders=contenders,
         insight=insight,
         test_rows=test_rows,

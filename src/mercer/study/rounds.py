@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence, Set
-from dataclasses import replace
 
 import numpy as np
 
 from mercer.model_selection import hardly_best
 from mercer.study.candidates import Candidate, Cell
-from mercer.study.contenders import Fold, spread, thinned
+from mercer.study.contenders import Fold, spread
 
 WHOLE_ROWS = 2000
 """Training rows of a fold up to which every candidate is judged on all of them."""
@@ -54,9 +53,14 @@ def n_kept(n_candidates: int, place: int) -> int:
 
 
 def part_of(fold: Fold, n_rows: int) -> Fold:
-    """Return the fold of a round with about `n_rows` training rows, and enough validation rows to judge by."""
-    n_validation = max(_FEWEST_VALIDATION, _VALIDATION * n_rows)
-    return replace(thinned(fold, n_rows), validation=spread(fold.validation, fold.truth, n_validation))
+    """Return the fold of a round with about `n_rows` training rows, and enough validation rows to judge by.
+
+    It has a table of these rows alone, so that the machines of a round take little memory.
+    """
+    train = spread(fold.train, fold.truth, n_rows)
+    validation = spread(fold.validation, fold.truth, max(_FEWEST_VALIDATION, _VALIDATION * n_rows))
+    rows = np.union1d(train, validation)
+    return Fold(fold.X[rows], fold.truth[rows], np.searchsorted(rows, train), np.searchsorted(rows, validation))
 
 
 def clearly_worse(cells: Sequence[Cell], folds: Sequence[Fold]) -> set[Candidate]:
@@ -70,7 +74,7 @@ def clearly_worse(cells: Sequence[Cell], folds: Sequence[Fold]) -> set[Candidate
 
 
 def survivors(cells: Sequence[Cell], worse: Set[Candidate], most: int, *, every_kernel: bool) -> list[Cell]:
-    """Return the cells of a round that go on to the next one, the best first.
+    """Return the cells of a round that go on to the next one, the best first; cells of one kernel are neighbours.
 
     A cell is dropped if it is one of the `worse`, or if at least `most` other cells are better. With `every_kernel`,
     the best cell of each kernel is kept: a flexible kernel may need more rows to be the best.
@@ -81,7 +85,8 @@ def survivors(cells: Sequence[Cell], worse: Set[Candidate], most: int, *, every_
         for cell in ranked:
             if all(cell.choice.simplicity != other.choice.simplicity for other in kept):
                 kept.append(cell)
-    return kept
+    paths = [cell.candidate.path for cell in kept]
+    return sorted(kept, key=lambda cell: paths.index(cell.candidate.path))
 
 
 def rows_in_time(n_rows: int, following: int, seconds_needed: float, seconds_left: float) -> int:

@@ -7,9 +7,13 @@ that are used again. Whole matrices, as in :mod:`mercer.model_selection.search.k
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+
+import numpy as np
 
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.solvers import Control, Interruption, Limits, StageProgress, most_steps
@@ -259,14 +263,16 @@ class _Run:
     def _judged(self, candidates: Sequence[Candidate], folds: Sequence[Fold], n_rows: int) -> Iterator[Cell]:
         """Judge candidates one by one, each on all folds, so that a search that is stopped leaves judged ones."""
         self.clock.plan(candidates)
-        paths = {one.path for one in candidates}
+        to_come = Counter(one.path for one in candidates)
+        n_runs = sum(1 for _ in groupby(one.path for one in candidates))
+        n_at_once = 1 if n_runs == len(to_come) else len(to_come)  # kernels that take turns
         trainings: dict[tuple[KernelChoice, float | None], list[FoldTraining]] = {}
         for candidate in candidates:
             if self.stopped:
                 return
             began = time.perf_counter()
             if candidate.path not in trainings:
-                memory = self.memory_limit // (len(folds) * len(paths))
+                memory = self.memory_limit // (len(folds) * n_at_once)
                 trainings[candidate.path] = [
                     self.goal.training(candidate.choice.kernel_at(usual), candidate.epsilon, fold, memory)
                     for fold, usual in zip(folds, self.usual_gammas, strict=True)
@@ -283,8 +289,23 @@ class _Run:
             figure = self.goal.figure(sum(errors))
             unfinished = tuple(status for training in of_folds for status in training.unfinished())
             seconds = time.perf_counter() - began
-            settings = (candidate.epsilon, n_rows, self.goal.values(of_folds))
-            yield Cell(candidate.choice, candidate.C, errors, figure, seconds, unfinished, *settings)
+            values = self.goal.values(of_folds)
+            asked = None if values is None else np.concatenate([part.truth[part.validation] for part in folds])
+            to_come[candidate.path] -= 1
+            if not to_come[candidate.path]:
+                del trainings[candidate.path]
+            yield Cell(
+                candidate.choice,
+                candidate.C,
+                errors,
+                figure,
+                seconds,
+                unfinished,
+                candidate.epsilon,
+                n_rows,
+                values,
+                asked,
+            )
 
     def _train(self, training: FoldTraining, candidate: Candidate) -> None:
         began = time.perf_counter()

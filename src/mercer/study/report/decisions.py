@@ -38,8 +38,10 @@ def by_costs(names: Sequence[str], costs: npt.NDArray[np.float64]) -> str:
 
 def thresholds_of(study: Study) -> Thresholds | None:
     """Thresholds on the decision value of two classes; None if there are more classes, or rows of one class only."""
-    goal, test, values, codes = study.goal, study.svm.test, study.search.best.values, study.asked
-    if not isinstance(goal, ToClassify) or values is None or test.scores is None or len(np.unique(codes)) < 2:
+    goal, test, values, codes = study.goal, study.svm.test, study.search.best.values, study.search.best.asked
+    if not isinstance(goal, ToClassify) or values is None or codes is None or test.scores is None:
+        return None
+    if len(np.unique(codes)) < 2:
         return None
     return tuned_thresholds(goal, values, codes, test)
 
