@@ -122,10 +122,8 @@ def _named(name: str) -> str:
 
 def _numeric_date(table: Table, name: str) -> str:
     """Return the first day of a column of whole numbers such as 20240131 that are all days of 1900 to 2099; or ""."""
-    if not table.is_numeric(name):
+    known = table[name][~table.missing(name)] if table.is_numeric(name) else np.zeros(0)
+    if not known.size or not _FIRST_DAY <= known.min() < known.max() <= _LAST_DAY:
         return ""
-    known = np.unique(table[name][~table.missing(name)])
-    if len(known) < 2 or known[0] < _FIRST_DAY or known[-1] > _LAST_DAY:
-        return ""
-    days = list(map(cell_text, known.tolist()))
+    days = [cell_text(number) for number in np.unique(known).tolist()]
     return days[0] if all(read_date(day, "dmy") is not None for day in days) else ""

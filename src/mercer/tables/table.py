@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.data.checks import MAX_EXACT, fits_float64
+from mercer.data.lazy import lazy_property
 from mercer.data.phrasing import listing, nearest_names
 from mercer.tables.reading import Reading
 
@@ -107,16 +108,21 @@ class Table:
             return int(self.sparse.shape[0])
         return len(self.columns[0]) if self.columns else 0
 
+    @lazy_property
+    def _places(self) -> dict[str, int]:
+        """The position of each column."""
+        return {name: place for place, name in enumerate(self.names)}
+
     def __contains__(self, name: str) -> bool:
-        return name in self.names
+        return name in self._places
 
     def __getitem__(self, name: str) -> np.ndarray:
         """Return the column of this name; the error for a wrong name suggests similar names."""
-        if name not in self.names:
+        if name not in self._places:
             near = nearest_names(name, self.names)
             hint = f"did you mean {listing(near, 'or')}?" if near else f"the columns are {listing(self.names, most=12)}"
             raise TableError(f"there is no column {name!r}", hint)
-        return self.columns[self.names.index(name)]
+        return self.columns[self._places[name]]
 
     def is_numeric(self, name: str) -> bool:
         """Return whether the column holds numbers (float64) rather than text."""
