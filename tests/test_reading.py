@@ -326,6 +326,25 @@ def test_separators_are_found_and_said(tmp_path, case):
     assert noted(table)[0] == note
 
 
+COMMENTS = {
+    "comments": ("# made by hand, twice, or more\n#\n\na,b\n1,2\n", ("a", "b"), 2),
+    "column names": ("# made by hand\n#a,b\n1,2\n", ("#a", "b"), 1),
+    "column names only": ("#a,b\n1,2\n", ("#a", "b"), 0),
+    "blanks": ("# made by me\na b\n1 2\n3 4\n", ("a", "b"), 1),
+    "after the separator": ("sep=;\n# x\na;b\n1;2\n", ("a", "b"), 1),
+}
+
+
+@pytest.mark.parametrize("case", COMMENTS)
+def test_comments_above_the_column_names_are_skipped_and_said(tmp_path, case):
+    text, names, n_comments = COMMENTS[case]
+    table = read_table(written(tmp_path, text))
+    assert table.names == names
+    assert table.columns[1][0] == 2.0
+    lines = "1 line that begins with # was" if n_comments == 1 else f"{n_comments} lines that begin with # were"
+    assert (f"{lines} skipped above the column names" in noted(table)) == (n_comments > 0)
+
+
 def test_options_name_the_separator_and_the_format(tmp_path):
     path = written(tmp_path, "a:b\n1:2\n", "table.csv")
     assert read_table(path, sep=":")["b"].tolist() == [2.0]

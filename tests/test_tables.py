@@ -158,7 +158,7 @@ BAD_FILES = {
     "not text after empty lines": ("t.csv", b"\n\na,b\n1,\x81\n", "byte 0x81 in line 4"),
     "ragged after empty lines": ("t.csv", b"\n\na,b\n1,2,3\n", "line 4 has 3 cells"),
     "title": ("t.csv", b"Patients of 2026\na,b\n1,2\n", "line 1 looks like a title or a comment"),
-    "comment": ("t.csv", b"# made by hand, twice, or more\na,b\n1,2\n", "line 1 looks like a title or a comment"),
+    "ragged after comments": ("t.csv", b"# made\n# by hand\n\na,b\n1,2,3\n", "line 5 has 3 cells"),
     "not gzip": ("t.csv.gz", b"a,b\n1,2\n", "cannot be read: Not a gzipped file"),
     "cut gzip": ("t.csv.gz", gzip.compress(b"a,b\n1,2\n")[:-5], "cannot be read: Compressed file ended"),
 }

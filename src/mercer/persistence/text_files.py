@@ -57,28 +57,21 @@ class DelimitedText:
             raise TableError(f"{path} is no delimited text: it is {found[0]}", found[1])
         body, encoding_note = _in_utf_8(path, body, options.encoding)
         whole, body = body, body.lstrip(b"\r\n")
-        n_skipped = len(whole[: len(whole) - len(body)].splitlines())
         named = _SEPARATOR_LINE.match(body)  # spreadsheets name the separator in a line of its own
-        if named:
-            body, n_skipped = body[named.end() :], n_skipped + 1
+        body = body if named is None else body[named.end() :]
+        start = _end_of_comments(body, options.sep, usual)
+        comment_note = None if not start else _note_of_comments(body[:start])
+        body = body[start:]
+        n_skipped = len(whole[: len(whole) - len(body)].splitlines())
+        separator, sep_note = named[1].decode() if named else "", None
         if options.sep is not None:
-            separator, sep_note = _separator(options.sep), None
-        elif named:
-            separator, sep_note = named[1].decode(), None
-        else:
-            if is_svmlight(body[:_HEAD]):
-                raise TableError(
-                    f"{path} holds lines of LIBSVM's form, such as '+1 3:0.5 7:2'",
-                    "let its name end in .svm, or say format=svmlight",
-                )
-            separator = _separator_of(body, usual)
-            shown = {"\t": "tabs", " ": "blanks"}.get(separator, repr(separator))
-            sep_note = (
-                None if separator == usual else Note(f"Cells are separated by {shown}", f"sep={usual!r} changes that")
-            )
+            separator = _separator(options.sep)
+        elif not separator:
+            separator, sep_note = _found_separator(path, body, usual)
         if separator == " ":
             body, separator = _by_tabs(body), "\t"
-        return cls(body, separator, n_skipped, tuple(note for note in (encoding_note, sep_note) if note is not None))
+        notes = (encoding_note, comment_note, sep_note)
+        return cls(body, separator, n_skipped, tuple(note for note in notes if note is not None))
 
     def rows(self) -> Iterator[list[str]]:
         """Yield the rows; all kinds of line ends are accepted."""
@@ -190,6 +183,46 @@ def _separator(given: str) -> str:
     if len(separator) != 1 or separator in '"\r\n' or not separator.isascii():
         raise TableError(f"sep={given!r} must be one character, tab or space")
     return separator
+
+
+def _found_separator(path: Path, body: bytes, usual: str) -> tuple[str, Note | None]:
+    """Return the separator of a text that does not name it, and a note if it is not the usual one."""
+    if is_svmlight(body[:_HEAD]):
+        raise TableError(
+            f"{path} holds lines of LIBSVM's form, such as '+1 3:0.5 7:2'",
+            "let its name end in .svm, or say format=svmlight",
+        )
+    separator = _separator_of(body, usual)
+    if separator == usual:
+        return separator, None
+    shown = {"\t": "tabs", " ": "blanks"}.get(separator, repr(separator))
+    return separator, Note(f"Cells are separated by {shown}", f"sep={usual!r} changes that")
+
+
+def _end_of_comments(raw: bytes, sep: str | None, usual: str) -> int:
+    """Return the number of bytes of the lines above the column names that are comments: they begin with #.
+
+    If the last of these lines has as many cells as the next row, it holds the column names.
+    """
+    lines = raw[:_HEAD].splitlines(keepends=True)
+    comments = list(itertools.takewhile(lambda line: line.lstrip().startswith(b"#") or not line.strip(), lines))
+    if not any(line.strip() for line in comments) or len(comments) == len(lines):
+        return 0
+    rest = b"".join(lines[len(comments) :])
+    separator = _separator_of(rest, usual) if sep is None else _separator(sep)
+    named = [position for position, line in enumerate(comments) if line.strip()][-1]
+    counts = [
+        _counts((_by_tabs(part) if separator == " " else part).decode(errors="replace"), separator.replace(" ", "\t"))
+        for part in (comments[named], rest)
+    ]
+    is_header = counts[0][:1] == counts[1][:1]
+    return sum(map(len, comments[:named] if is_header else comments))
+
+
+def _note_of_comments(skipped: bytes) -> Note:
+    n = sum(bool(line.strip()) for line in skipped.splitlines())
+    lines = "line that begins with # was" if n == 1 else "lines that begin with # were"
+    return Note(f"{n} {lines} skipped above the column names", "delete the # of a line that holds the column names")
 
 
 def _separator_of(raw: bytes, usual: str) -> str:
