@@ -897,7 +897,7 @@ def test_regression_from_a_table_to_predictions(mercer, tmp_path):
     assert "was taken for a quantity: this is regression" in err
     words = " ".join(out.split())
     for part in (
-        "test R²",
+        "sealed rows:",
         "ridge regression",
         "lie in the tube",
         "Farthest off on the sealed rows",
