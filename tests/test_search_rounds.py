@@ -1,6 +1,7 @@
 """The search of a study in rounds: all candidates on few rows, the better ones on more rows."""
 
 import io
+import signal
 from copy import copy
 from dataclasses import replace
 from functools import cache
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from generated import three_classes
+from generated import mixed_frame, three_classes
 from mercer.model_selection.splits import stratified_folds
 from mercer.solvers import Interruption
 from mercer.study.candidates import KERNELS, Candidate, Cell, KernelChoice
@@ -23,6 +24,7 @@ from mercer.study.refinement import neighbours
 from mercer.study.regression import ToEstimate
 from mercer.study.report import search_prose
 from mercer.study.report.heat_map import search_heat_map
+from mercer.study.report.page import render
 from mercer.study.rounds import clearly_worse, n_kept, part_of, round_sizes, rows_in_time, survivors
 from mercer.study.search import Round, SearchResult, search
 from mercer.tables.encoding import TableEncoder
@@ -104,11 +106,12 @@ def test_a_stop_leaves_the_best_candidate_of_the_rounds_so_far(n_pieces):
     assert [one.n_judged for one in found.rounds[:-1]] == [one.n_judged for one in whole.rounds[: n_rounds - 1]]
     assert found.rounds[-1].n_judged < whole.rounds[n_rounds - 1].n_planned
     # The leader is judged first in the next round, so that others are compared with it.
-    last = [cell for cell in found.cells if cell.n_rows == found.best.n_rows]
-    assert found.best.errors == min(last, key=lambda cell: cell.rank).errors
+    judged = [cell for cell in found.cells if cell.n_rows == found.best.n_rows]
+    assert found.best.errors == min(judged, key=lambda cell: cell.rank).errors
     said = search_prose.ended_early(found)
     how_far = ["6 of 36 candidates", "all 36 candidates had been judged, none of them on all rows"]
-    how_far += [f"all 36 candidates had been judged, {found.rounds[-1].n_judged} of the best "]
+    last = found.rounds[-1]
+    how_far += [f"all 36 candidates had been judged, {last.n_judged} of the best {last.n_planned} on all rows"]
     assert f"interrupted after {how_far[n_rounds - 1]}" in said
 
 
@@ -299,3 +302,25 @@ def test_figures_of_fewer_rows_are_in_italics(searched):
     last = {(cell.choice, cell.C) for cell in found.cells if cell.n_rows == found.n_rows}
     upright = [text for axes in figure.axes for text in axes.texts if text.get_style() == "normal"]
     assert len(upright) == len(last) < len({(cell.choice, cell.C) for cell in found.cells})
+
+
+def test_a_study_that_is_stopped_before_the_last_round_is_reported_as_such(monkeypatch):
+    monkeypatch.setattr("mercer.study.rounds._FEWEST_VALIDATION", 30)
+    monkeypatch.setattr("mercer.study.plan.round_sizes", lambda n_rows: (20, n_rows))
+    pressed = []
+
+    def progress(state):
+        if state.stage == "search" and state.note and " rows" not in state.note and not pressed:
+            pressed.append(True)
+            signal.raise_signal(signal.SIGINT)
+
+    found = study(mixed_frame(160).drop(columns="row"), "outcome", n_folds=2, progress=progress)
+    assert (found.search.best.n_rows, found.search.n_rows) == (20, 60)
+    assert found.search.best.values.shape == found.search.best.asked.shape == (80,)
+    page = " ".join(render(found).split())
+    for text in (
+        "had been judged, none of them on all rows; a full one may find a better machine.",
+        "The chosen one was judged with 20 of 60.",
+        f"The settings of {RIVALS} were chosen with 20 of 60 {AND_FITTED}",
+    ):
+        assert text in page

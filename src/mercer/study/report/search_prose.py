@@ -55,7 +55,8 @@ def ended_early(found: SearchResult) -> str:
     why = {"interrupted": "interrupted", "time limit": "ended by its time limit"}[found.stopped]
     after, last = f"after {candidates(found)}", found.rounds[-1]
     if len(found.cells) == found.n_planned and len(found.rounds) > 1:
-        number = f"{last.n_judged} of the best {last.n_planned}" if last.n_rows == found.n_rows else "none of them"
+        on_all = last.n_judged if last.n_rows == found.n_rows else 0
+        number = f"{on_all} of the best {last.n_planned}" if on_all else "none of them"
         after = f"after all {candidates(found)} had been judged, {number} on all rows"
     return f"The search was {why} {after}; a full one may find a better machine."
 
