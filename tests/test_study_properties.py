@@ -8,7 +8,7 @@ from sklearn.datasets import load_iris
 from generated import mixed_frame, with_missing
 from mercer.model_selection import equal_rows
 from mercer.persistence.verification import verify
-from mercer.study.examination import Weight, examine
+from mercer.study.examination import Kind, Weight, examine
 from mercer.study.protocol import study
 from mercer.tables import read_target
 from mercer.tables.table import as_table
@@ -141,3 +141,43 @@ def test_rounded_numbers_are_no_groups(seed):
         table["t"] = np.where(table["a"] + rng.normal(size=150) / 2 > 0, "up", "down")
     assert doubts(table) == []
     assert study(table, "t", n_folds=2, kernel=["linear"]).arranged.near is None
+
+
+def series(rng, n=160):
+    """Numbers and a class that change slowly, and do not depend on each other."""
+    walks = np.cumsum(rng.normal(size=(3, n)), axis=1) - np.arange(n) * rng.normal() / 10
+    table = pd.DataFrame({"a": walks[0], "b": walks[1]})
+    return table.assign(t=np.where(np.sin(walks[2]) > 0, "x", "y"), y=walks[2])
+
+
+def in_order(table, target="t"):
+    known = read_target(as_table(table), target)
+    names = [name for name in table if name not in ("t", "y")]
+    found = examine(as_table(table), known, names, kinds={"day": "dmy"} if "day" in table else {})
+    return [one for one in found.findings if one.kind is Kind.ORDER]
+
+
+@pytest.mark.parametrize("target", ["t", "y"])
+def test_rows_in_the_order_of_time_are_told_from_others(target):
+    rng = np.random.default_rng(3)
+    table = series(rng)
+    (found,) = in_order(table, target)
+    assert found.weight is Weight.DOUBT
+    assert found.columns == ()
+    timed = table.assign(sec=np.cumsum(rng.exponential(size=160)))
+    assert "--time sec" in in_order(timed, target)[0].remedy
+    days = table.assign(day=pd.date_range("2024-01-01", periods=160).strftime("%Y-%m-%d"))
+    shuffled = days.sample(frac=1, random_state=0, ignore_index=True)
+    assert "--time day" in in_order(shuffled, target)[0].remedy
+    assert in_order(shuffled.drop(columns="day"), target) == []
+    assert in_order(days.assign(**{target: rng.permutation(table[target])}), target) == []
+
+
+def test_a_table_that_is_sorted_is_no_series():
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.normal(size=300))
+    table = pd.DataFrame({"x": x, "z": rng.normal(size=300), "y": np.sin(2 * x) + rng.normal(size=300) / 5})
+    table["t"] = np.where(x + rng.normal(size=300) / 2 > 0, "up", "down")
+    assert in_order(table) == []
+    assert in_order(table, "y") == []
+    assert in_order(table.drop(columns="x").sort_values("t", ignore_index=True)) == []

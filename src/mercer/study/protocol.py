@@ -288,7 +288,7 @@ def study(
         known_rest,
         column_choice.features,
         kinds=column_choice.kinds,
-        grouped=groups is not None or arranged.near is not None,
+        grouped=groups is not None or time_column is not None or arranged.near is not None,
         group_column="" if arranged.near is None else arranged.near.column,
     )
     encoder = column_choice.encoder()

@@ -17,6 +17,7 @@ from mercer.study.examination.formulas import formulas
 from mercer.study.examination.groups import groups
 from mercer.study.examination.histograms import MAX_GROUPS, Histogram, histogram
 from mercer.study.examination.leaks import leaks
+from mercer.study.examination.order import order_in_time
 from mercer.study.examination.rows import Sample, sample_of
 from mercer.study.examination.shapes import examine_shapes
 from mercer.study.examination.targets import examine_target
@@ -80,7 +81,8 @@ def examine(
     kinds : mapping, optional
         What columns hold that hold neither numbers nor plain categories: dates or free text.
     grouped : bool, default=False
-        Whether it is known which rows belong together, so that no more groups are looked for.
+        Whether it is known which rows belong together, or what their order in time is, so that neither is
+        looked for.
     group_column : str, default=""
         The column that names the groups; it cannot predict the target of new groups.
     """
@@ -89,6 +91,7 @@ def examine(
     sample = sample_of(known, truth, features, equal, kinds or {})
     findings = [
         *([] if grouped else groups(sample, truth)),
+        *([] if grouped or truth is None else order_in_time(sample, truth)),
         *([] if truth is None else _about_target(sample, truth, equal, group_column)),
         *examine_shapes(sample.used),
         *correlations(sample.used),

@@ -17,6 +17,7 @@ class Kind(StrEnum):
     STRONG = "predicts most of the target alone"
     FORMULA = "computed from columns"
     GROUPS = "rows that belong together"
+    ORDER = "rows in the order of time"
     CEILING = "ceiling of the target"
     FLOOR = "floor of the target"
     SMALL_CLASS = "small class"
