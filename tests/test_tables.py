@@ -122,6 +122,8 @@ def test_svmlight_columns_keep_the_numbers_of_the_file(tmp_path, compress):
 BAD_FILES = {
     "empty": ("t.csv", b"", "is empty"),
     "blank": ("t.csv", b"\n  \n", "is empty"),
+    "byte-order mark only": ("t.csv", b"\xff\xfe", "is empty"),
+    "separator only": ("t.csv", b"sep=;\n", "is empty"),
     "header only": ("t.csv", b"a,b\n", "has column names only, and no rows"),
     "too few cells": ("t.csv", b"a,b\n1,2\n3\n", "is ragged: line 3 has 1 cell, the header has 2"),
     "too many cells": ("t.csv", b'a,b\n"1\n1",2\n3,4,5\n', "is ragged: line 4 has 3 cells, the header has 2"),

@@ -50,8 +50,6 @@ class DelimitedText:
     def of(cls, path: Path, raw: bytes, options: ReadingOptions, usual: str) -> DelimitedText:
         """Return the text of a file whose usual separator is `usual`; TableError if it is no text or empty."""
         body = raw.removeprefix(BYTE_ORDER_MARK)
-        if not body.strip():
-            raise TableError(f"{path} is empty")
         found = other_format(body.lstrip(b"\r\n"))
         if found is not None:
             raise TableError(f"{path} is no delimited text: it is {found[0]}", found[1])
@@ -62,6 +60,8 @@ class DelimitedText:
         start = _end_of_comments(body, options.sep, usual)
         comment_note = None if not start else _note_of_comments(body[:start])
         body = body[start:]
+        if not body.strip():
+            raise TableError(f"{path} is empty")
         n_skipped = len(whole[: len(whole) - len(body)].splitlines())
         separator, sep_note = named[1].decode() if named else "", None
         if options.sep is not None:
