@@ -277,7 +277,7 @@ def _blurs(columns: Sequence[Column]) -> npt.NDArray[np.float64]:
     """Return how far each row is from an equal one, if equal cells are different numbers that were rounded."""
     squares = np.zeros(len(columns[0].codes))
     for column in columns:
-        n_equal = np.bincount(column.codes + 1)[column.codes + 1] * ~column.missing
+        n_equal = np.where(column.missing, 1, np.bincount(column.codes + 1)[column.codes + 1])
         squares += (n_equal / len(squares)) ** 2 / 6.0  # two uniform numbers of a range of length 1 are so far apart
     return np.sqrt(squares)
 
