@@ -90,8 +90,7 @@ def examine(
     equal = equal_rows(known.select(features)).groups
     sample = sample_of(known, truth, features, equal, kinds or {})
     findings = [
-        *([] if grouped else groups(sample, truth)),
-        *([] if grouped or truth is None else order_in_time(sample, truth)),
+        *([] if grouped else _about_order(sample, truth)),
         *([] if truth is None else _about_target(sample, truth, equal, group_column)),
         *examine_shapes(sample.used),
         *correlations(sample.used),
@@ -104,6 +103,13 @@ def examine(
         classes=tuple(truth.names) if isinstance(truth, Labels) and len(truth.names) <= MAX_GROUPS else (),
         columns=tuple(sample.used),
     )
+
+
+def _about_order(sample: Sample, truth: Truth | None) -> list[Finding]:
+    found = groups(sample, truth)
+    if truth is None or any(finding.weight is Weight.DOUBT for finding in found):  # groups that follow each other
+        return found
+    return [*found, *order_in_time(sample, truth)]
 
 
 def _about_target(sample: Sample, truth: Truth, equal: npt.NDArray[np.int64], group_column: str) -> list[Finding]:
