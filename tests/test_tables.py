@@ -122,6 +122,12 @@ def test_svmlight_columns_keep_the_numbers_of_the_file(tmp_path, compress):
 BAD_FILES = {
     "empty": ("t.csv", b"", "is empty"),
     "blank": ("t.csv", b"\n  \n", "is empty"),
+    "old excel as xlsx": (
+        "t.xlsx",
+        b"\xd0\xcf\x11\xe0" + bytes(60),
+        "it is an Excel workbook of the old format or with",
+    ),
+    "html as xlsx": ("t.xlsx", b"<html><table>", "cannot be read as an Excel workbook: it is an HTML or XML page"),
     "byte-order mark only": ("t.csv", b"\xff\xfe", "is empty"),
     "separator only": ("t.csv", b"sep=;\n", "is empty"),
     "header only": ("t.csv", b"a,b\n", "has column names only, and no rows"),

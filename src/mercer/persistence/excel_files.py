@@ -39,7 +39,7 @@ def read_sheet(path: Path, source: IO[bytes]) -> Sheet:
     """
     try:
         sheets = {title: rows for title, rows in _sheets(source, values=True).items() if rows}
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, SyntaxError, AttributeError) as error:
+    except (zipfile.BadZipFile, LookupError, ValueError, TypeError, SyntaxError, AttributeError, RuntimeError) as error:
         why = " ".join(str(error).split()) or type(error).__name__
         raise TableError(
             f"{path} cannot be read as an Excel workbook: {why}", "save it again, or export it as CSV"

@@ -54,7 +54,11 @@ _SVMLIGHT_LINE = re.compile(rb"[-+.\deE]+([ \t]+qid:\d+)?([ \t]+\d+:[-+.\deE]+)*
 _SVMLIGHT_PAIR = re.compile(rb"[-+.\deE]+[ \t]+(qid:\d+[ \t]+)?\d+:[-+.\deE]")
 
 _OTHERS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
-    (lambda raw: raw.startswith(b"\xd0\xcf\x11\xe0"), "an Excel workbook of the old format", "save it as .xlsx or CSV"),
+    (
+        lambda raw: raw.startswith(b"\xd0\xcf\x11\xe0"),
+        "an Excel workbook of the old format or with a password",
+        "save it as .xlsx or CSV without a password",
+    ),
     *(
         (lambda raw, first=first: raw.startswith(first), f"compressed by {name}", f"let its name end in .csv{ending}")
         for name, ending, first in (
@@ -150,7 +154,7 @@ def _kind_of_zip(raw: bytes) -> tuple[str, str]:
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             names = archive.namelist()
-    except (zipfile.BadZipFile, OSError, ValueError):
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         return "a zip archive or an Excel workbook", "unpack it, or export it as CSV"
     if any(name.startswith("xl/") for name in names):
         return "an Excel workbook", "let its name end in .xlsx"

@@ -208,7 +208,9 @@ def _parquet(source: TableSource, options: ReadingOptions) -> Table:
 def _excel(source: TableSource, options: ReadingOptions) -> Table:
     from mercer.persistence.excel_files import is_number, read_sheet, written_cell
 
-    path = source.path
+    path, found = source.path, file_formats.other_format(source.head)
+    if found is not None and not source.head.startswith(b"PK"):
+        raise TableError(f"{path} cannot be read as an Excel workbook: it is {found[0]}", found[1])
     sheet = read_sheet(path, io.BytesIO(source.content()))
     names = [name.strip() or f"unnamed_{j + 1}" for j, name in enumerate(sheet.names)]
     _check_header(path, names)
