@@ -181,3 +181,16 @@ def test_a_table_that_is_sorted_is_no_series():
     assert in_order(table) == []
     assert in_order(table, "y") == []
     assert in_order(table.drop(columns="x").sort_values("t", ignore_index=True)) == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_shares_of_the_target_are_found(seed):
+    rng = np.random.default_rng(seed)
+    table, level = noise(rng, 100), rng.integers(0, 30, 100)
+    is_class = (table["t"] == "1").to_numpy().astype(float)
+    encoded = pd.Series(is_class).groupby(level).transform("mean")
+    for share in (encoded, encoded.round(3), 100 * encoded):
+        assert "'e' looks like shares of '1'" in doubts(table.assign(e=share))[-1]
+    score = np.clip(0.5 + 0.2 * (is_class - 0.5) + 0.2 * rng.normal(size=100), 0, 1)
+    for honest in (score.round(1), score.round(2), score, rng.permutation(encoded)):
+        assert doubts(table.assign(e=honest)) == []

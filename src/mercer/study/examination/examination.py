@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.model_selection import equal_rows
+from mercer.study.examination.averages import averages
 from mercer.study.examination.columns import Column, column_of
 from mercer.study.examination.contradictions import contradictions
 from mercer.study.examination.correlations import correlations
@@ -114,6 +115,7 @@ def _about_order(sample: Sample, truth: Truth | None) -> list[Finding]:
 
 def _about_target(sample: Sample, truth: Truth, equal: npt.NDArray[np.int64], group_column: str) -> list[Finding]:
     alone = [finding for finding in leaks(sample, truth) if finding.columns != (group_column,)]
+    alone += [one for one in averages(sample, truth) if one.columns not in {finding.columns for finding in alone}]
     if not isinstance(truth, Labels) and Weight.DOUBT not in {finding.weight for finding in alone}:
         alone += formulas(sample)
     return [*alone, *contradictions(equal, truth), *examine_target(truth)]

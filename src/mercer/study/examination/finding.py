@@ -13,6 +13,7 @@ class Kind(StrEnum):
 
     COPY = "copy of the target"
     PREDICTS_ALONE = "predicts the target alone"
+    ENCODED = "computed from the target"
     MISSING_PREDICTS = "missing cells predict the target"
     STRONG = "predicts most of the target alone"
     FORMULA = "computed from columns"
