@@ -194,3 +194,50 @@ def test_shares_of_the_target_are_found(seed):
     score = np.clip(0.5 + 0.2 * (is_class - 0.5) + 0.2 * rng.normal(size=100), 0, 1)
     for honest in (score.round(1), score.round(2), score, rng.permutation(encoded)):
         assert doubts(table.assign(e=honest)) == []
+
+
+def plain(rng):
+    return noise(rng, 80)
+
+
+def copied(rng):
+    table = noise(rng)
+    return pd.concat([table, rounded_again(table), in_other_letters(table)]).sample(
+        frac=1, random_state=int(rng.integers(10**6)), ignore_index=True
+    )
+
+
+def nearly_copied(rng):
+    table = pd.concat([noise(rng)] * 3, ignore_index=True)
+    table["a"] += 0.01 * rng.normal(size=120)
+    return table.assign(b=table["b"] + 0.01 * rng.normal(size=120)).sample(frac=1, random_state=1, ignore_index=True)
+
+
+def with_identifiers(rng):
+    table = noise(rng, 80).sort_values("t", ignore_index=True)
+    table["id"] = np.sort(rng.permutation(10_000)[:80])
+    table["row"] = np.arange(80)
+    return table.assign(key=[f"k{k}" for k in rng.permutation(80)])
+
+
+def of_words(rng):
+    words = np.array([f"w{k}x" for k in range(60)])
+    table = noise(rng, 80).assign(level=[f"c{k}" for k in rng.integers(0, 40, 80)])
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, 80), unit="D")
+    return table.assign(text=[" ".join(rng.choice(words, 8)) for _ in range(80)], day=days.strftime("%Y-%m-%d"))
+
+
+def with_holes(rng):
+    table = noise(rng, 80)
+    return table.mask(rng.random(table.shape) < [0.3, 0.3, 0.3, 0.0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("disguise", [plain, copied, nearly_copied, with_identifiers, of_words, with_holes])
+def test_noise_is_seldom_above_chance(disguise):
+    above, n_tables = 0, 40
+    for seed in range(n_tables):
+        found = study(disguise(np.random.default_rng([seed, 1])), "t", n_folds=2, kernel=["linear", "rbf"], seed=seed)
+        chance = found.contenders[3].test.accuracy.value
+        above += found.svm.test.accuracy.low > chance and not found.examination.with_weight(Weight.DOUBT)
+    assert above <= 4  # 2.5% of the tables are one of 40; more than 4 have a probability of 0.3%
