@@ -326,3 +326,11 @@ def test_a_pipe_is_read_once(tmp_path, kind):
 def test_svmlight_with_a_byte_order_mark_is_read(tmp_path):
     table = read_table(written(tmp_path, "t.svm", b"\xef\xbb\xbf-1 1:2\n1 1:3\n"))
     np.testing.assert_array_equal(table["label"], [-1.0, 1.0])
+
+
+@pytest.mark.parametrize("text", ["Report of 2026\n\na;b;t\n1;2;x\n", "Report of 2026;;\n\na;b;t\n1;2;x\n"])
+def test_column_names_below_a_title_are_pointed_out(tmp_path, text):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(TableError) as refused:
+        read_table(tmp_path / "t.csv")["t"]
+    assert "if row 1, which has 't', holds the column names, delete the lines above it" in refused.value.hint

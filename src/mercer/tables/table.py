@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import numbers
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -121,8 +122,18 @@ class Table:
         if name not in self._places:
             near = nearest_names(name, self.names)
             hint = f"did you mean {listing(near, 'or')}?" if near else f"the columns are {listing(self.names, most=12)}"
+            if not near and (row := self._row_with(name)):
+                hint += f"; if row {row}, which has {name!r}, holds the column names, delete the lines above it"
             raise TableError(f"there is no column {name!r}", hint)
         return self.columns[self._places[name]]
+
+    def _row_with(self, name: str) -> int:
+        """Return the number of a row, one of the first ten, that has this text between separators; 0 if none has."""
+        texts = [column[:10].tolist() for column in self.columns if column.dtype == object]
+        for row, cells in enumerate(zip(*texts, strict=True), start=1):
+            if any(name in re.split(r"[;,|\t]", cell) for cell in cells if cell is not None):
+                return row
+        return 0
 
     def is_numeric(self, name: str) -> bool:
         """Return whether the column holds numbers (float64) rather than text."""
