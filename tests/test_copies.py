@@ -276,3 +276,22 @@ def test_searches_and_leave_one_out_warn_of_copies():
         warnings.simplefilter("error")
         KernelSearchCV(SVC(), C=[1.0], cv=GroupKFold(3)).fit(X, y, groups=equal_rows(X).groups)
         KernelSearchCV(SVC(), C=[1.0]).fit(*load_iris(return_X_y=True))  # a single pair of copies
+
+
+def test_a_relation_that_changes_with_time_is_said_before_the_headline():
+    rng = np.random.default_rng(0)
+    x, late = rng.normal(size=200), np.arange(200) >= 150
+    frame = pd.DataFrame({"day": np.arange(200), "x": x, "t": np.where((x > 0) != late, "up", "down")})
+    found = study(frame, "t", time_column="day", n_folds=3, kernel="linear")
+    assert found.svm.test.accuracy.high < 0.5
+    sentences = [doubt.sentence for doubt in prose.doubts(found)]
+    assert any("did worse than always answering" in one and "changed with time" in one for one in sentences), sentences
+    assert "No: it did worse than" in prose.worth(found)
+    assert not any("fits its training rows closely" in note for note in prose.cautions(found))
+    assert prose.more_rows(found) == ""
+
+
+def test_groups_that_were_found_by_nearness_are_a_doubt():
+    found = study(patients().drop(columns="who"), "t", n_folds=3, kernel="rbf")
+    assert found.arranged.near is not None
+    assert any("a group may have been found in parts" in doubt.sentence for doubt in prose.doubts(found))

@@ -237,7 +237,9 @@ def test_the_plan_in_words():
     plan = SearchPlan((1695, 6783, 27132), (36, 12, 4), 5, 300.0, None)
     rounds = "36 candidates in 5 folds with 1,695 training rows each, then about 12 with 6,783, then about 4 with "
     assert str(plan) == f"{rounds}27,132; about 5 min"
-    assert str(replace(plan, max_seconds=90.0)).endswith("; about 5 min to the end, and at most 90 s are allowed")
+    assert str(replace(plan, max_seconds=90.0)).endswith(
+        "; about 5 min to the end, and the search may take 90 s at most"
+    )
     assert str(replace(plan, max_seconds=900.0)).endswith("; about 5 min")
 
 

@@ -97,8 +97,9 @@ def warn_of_copies(rows: Any, splits: Sequence[tuple[Any, Any]] | None = None, s
         warnings.warn(
             f"{equal.n_repeated} of the {n} rows equal an earlier row, and {int(seen.sum())} rows are judged by "
             "machines that have learnt from an equal one: the figures may be too good. "
-            "mercer.model_selection.equal_rows(X).groups names equal rows, to be kept together by a splitter of groups "
-            "such as GroupKFold; SealedSplit and `mercer study` keep them together on their own.",
+            "A splitter of groups keeps equal rows together: cv=GroupKFold() with "
+            "fit(X, y, groups=mercer.model_selection.equal_rows(X).groups). SealedSplit and `mercer study` keep them "
+            "together on their own.",
             CopiesWarning,
             stacklevel=stacklevel,
         )

@@ -55,7 +55,7 @@ class FoldTraining(ABC):
 
 
 def checked_scoring(scoring: str, known: Sequence[str], task: str) -> str:
-    """Return the name of a score, or raise a TableError if it is none of the task's."""
+    """Return the name of a score, or raise a TableError if the task does not have it."""
     if scoring not in known:
         raise TableError(f"scoring={scoring} is no score of {task}, which has {listing(known)}", "name one of these")
     return scoring

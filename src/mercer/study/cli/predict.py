@@ -82,7 +82,7 @@ def _answers_at(threshold: float, model: Model, scores: np.ndarray) -> np.ndarra
 
     kind = model.prediction_kind
     if not isinstance(kind, Classes) or len(kind.labels) > 2:
-        raise Failure("--threshold is for models of two classes, and this is none", "leave it out")
+        raise Failure("--threshold is for models of two classes, and this model is not one of these", "leave it out")
     if math.isnan(threshold):
         raise Failure("--threshold must be a number, got nan", "name a number")
     if model.costs is not None:

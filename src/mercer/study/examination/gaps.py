@@ -181,7 +181,7 @@ def _have_same_targets(gaps: Gaps, truth: Truth, target: npt.NDArray[Any]) -> bo
 
 
 def group_column(columns: Sequence[Column], gaps: Gaps) -> Column | None:
-    """Return the column whose levels go with the groups best; None if there is none."""
+    """Return the column whose levels agree best with the groups; None if no column does."""
     found = {
         column.name: (gaps.agreement(column.codes), column)
         for column in columns

@@ -65,6 +65,6 @@ def _left_out(choice: TableChoice, asked: Collection[str]) -> list[Finding]:
     ]
 
 
-def _refusal(who: str, error: TableError) -> Finding:
+def _refusal(commands: str, error: TableError) -> Finding:
     hint = "" if error.hint is None else f"Remedy: {error.hint}."
-    return Finding(Kind.REFUSED, Weight.ERROR, (), f"{who} this table: {error}.", hint)
+    return Finding(Kind.REFUSED, Weight.ERROR, (), f"{commands} this table: {error}.", hint)

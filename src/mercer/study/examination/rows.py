@@ -86,7 +86,7 @@ def sample_of(
     known : Table
         The rows whose target is known.
     truth : Labels, Quantities or None
-        Their targets; all targets are 0 if there are none.
+        Their targets; all targets are 0 if there is no target.
     features : sequence of str
         The named columns that are used to predict.
     equal : ndarray of int64

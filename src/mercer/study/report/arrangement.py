@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.model_selection import Together
+from mercer.study.examination import Finding, Kind, Weight
 from mercer.study.protocol import Study
 from mercer.study.report.numbers import count, percent
 
@@ -35,8 +36,8 @@ def kept_together(study: Study) -> list[str]:
         named = f", which “{arranged.near.column}” names" if arranged.near.column else ""
         notes.append(
             f"The rows come in groups of about {arranged.near.size:.0f} nearly equal ones, such as several rows of one "
-            f"patient{named}. The {arranged.arrangement.n_groups:,} groups stayed together on one side of the seal and "
-            "of each fold: the figures are for rows of new groups (copies=apart treats each row as one of its own)."
+            f"patient{named}. The {arranged.arrangement.n_groups:,} groups that were found stayed together on one side "
+            "of the seal and of each fold (--copies apart treats each row as one of its own)."
         )
     if arranged.time is not None:
         notes.append(
@@ -46,6 +47,20 @@ def kept_together(study: Study) -> list[str]:
     if arranged.units is not None:
         notes.append("Intervals and tests count rows that belong together as dependent.")
     return notes
+
+
+def doubts(study: Study) -> list[Finding]:
+    """A doubt if groups were found by nearness alone: some of their rows may be on both sides of the seal."""
+    near = study.arranged.near
+    if near is None or near.column:
+        return []
+    sentence = (
+        f"The rows come in groups of nearly equal ones, such as several rows of one patient. Groups of about "
+        f"{near.size:.0f} rows were found by nearness and kept together, but a group may have been found in parts, and "
+        "the figures are then too good."
+    )
+    remedy = "Name the column that says which rows belong together with --groups COLUMN."
+    return [Finding(Kind.GROUPS, Weight.DOUBT, (), sentence, remedy)]
 
 
 def seen_before(study: Study) -> str:

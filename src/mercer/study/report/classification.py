@@ -127,9 +127,9 @@ class OfClasses(TaskPhrasing):
                 "--class-weight balanced or --scoring balanced_accuracy makes the machine look for rare classes, and "
                 "--cost says what errors cost."
             )
-        if svm.train.accuracy.value - svm.test.accuracy.high > 0.02:
+        if study.arranged.time is None and svm.train.accuracy.value - svm.test.accuracy.high > 0.02:
             notes.append(
-                f"Accuracy on the training rows ({percent(svm.train.accuracy.value)}) is well above that on the test "
+                f"Accuracy on the training rows ({percent(svm.train.accuracy.value)}) is well above that on the sealed "
                 "rows: the machine fits its training rows closely."
             )
         return notes

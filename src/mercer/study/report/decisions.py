@@ -31,9 +31,9 @@ def by_costs(names: Sequence[str], costs: npt.NDArray[np.float64]) -> str:
     text = f"The prediction is the class with the least expected cost: {', '.join(shown)}."
     if len(names) > 2:
         return text
-    dear = int(costs[1, 0] > costs[0, 1])
-    share = costs[1 - dear, dear] / costs.sum()
-    return f"{text} So “{names[dear]}” is predicted where its probability is at least {percent(float(share))}."
+    costly = int(costs[1, 0] > costs[0, 1])
+    share = costs[1 - costly, costly] / costs.sum()
+    return f"{text} So “{names[costly]}” is predicted where its probability is at least {percent(float(share))}."
 
 
 def thresholds_of(study: Study) -> Thresholds | None:

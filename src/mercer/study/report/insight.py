@@ -41,8 +41,8 @@ def columns_that_matter(study: Study) -> str:
     others = [one.column for one in columns if not one.matters]
     if others:
         sentence += (
-            f" For {listing(others, most=6)} no rise beyond chance was seen: each of them could probably be left out "
-            "alone."
+            f" For {listing(others, most=6)} no rise beyond chance was seen: "
+            f"{'each of them' if len(others) > 1 else 'it'} could probably be left out alone."
         )
     return sentence
 
@@ -64,10 +64,12 @@ def _increase(study: Study, one: Importance) -> str:
 
 
 def more_rows(study: Study, figure: Callable[[float], str]) -> str:
-    """Whether more rows would help, by the learning curve; "" if that has fewer than two points."""
+    """Whether more rows would help, by the learning curve; "" if the machine is not useful: its curve is noise."""
     curve = study.insight.curve
-    if len(curve.rows) < 2:
+    if not is_useful(study):
         return ""
+    if len(curve.rows) < 2:
+        return "There was no time, or there were too few rows, for a learning curve."
     before, now = map(figure, curve.figures[-2:])
     fewer, all_rows = curve.rows[-2:]
     change = f"from {before} with {fewer:,} training rows to {now} with {all_rows:,}"
@@ -90,7 +92,7 @@ def nearly_all_support(model: Model) -> str:
     return (
         f"Nearly every training row is a support vector ({n:,} of {n_rows:,}), so the machine has found little that "
         "rows have in common. This happens if many columns say nothing about the target, or if the target is mostly "
-        "noise. Leave out columns that do not matter (drop=COLUMN), and look for columns that do."
+        "noise. Leave out columns that do not matter (--drop COLUMN), and look for columns that do."
     )
 
 

@@ -12,7 +12,7 @@ from mercer.model_selection import Opening
 from mercer.persistence import Model
 from mercer.specs import MachineSpec
 from mercer.study.candidates import Cell, gamma_of
-from mercer.study.examination import Finding, Weight
+from mercer.study.examination import Finding, Kind, Weight
 from mercer.study.judging import Contender
 from mercer.study.protocol import Study
 from mercer.study.report import arrangement, insight, search_prose
@@ -53,7 +53,9 @@ def worth(study: Study) -> str:
     useful = [one.name for one in study.contenders[:3] if sign(one, constant) > 0]
     signs = {rival.name: sign(study.svm, rival) for rival in rivals}
     better, worse, equal = ([name for name, one in signs.items() if one == wanted] for wanted in (-1, 1, 0))
-    if not useful:
+    if sign(study.svm, constant) < 0:
+        verdict = f"No: it did worse than {usual}, beyond what chance explains"
+    elif not useful:
         verdict = (
             f"No: nothing here did better than {usual} beyond what chance explains, neither it nor "
             f"{' nor '.join(rival.name for rival in rivals)}"
@@ -218,7 +220,24 @@ def numbers(model: Model) -> str:
 
 def doubts(study: Study) -> list[Finding]:
     """What makes the headline doubtful: it must be read before the headline."""
-    return study.examination.with_weight(Weight.DOUBT)
+    return [*study.examination.with_weight(Weight.DOUBT), *arrangement.doubts(study), *_drift(study)]
+
+
+def _drift(study: Study) -> list[Finding]:
+    """A doubt if the machine did worse on the sealed rows than a constant prediction: they are not like the others."""
+    goal, constant = study.goal, study.contenders[3]
+    if goal.sign(goal.compare(study.svm.test, constant.test)) >= 0:
+        return []
+    shown = partial(phrasing_of(study).figure, goal)
+    value = goal.main(study.svm.test).value
+    figure = shown(-value if goal.is_loss else value)
+    when = " The relation may have changed with time." if study.arranged.time is not None else ""
+    sentence = (
+        f"On the sealed rows the support vector machine did worse than {phrasing_of(study).same_answer(study)}, beyond "
+        f"what chance explains ({figure}; {shown(study.svm.cv)} in cross-validation). So the sealed rows differ from "
+        f"the rows that it learnt from.{when}"
+    )
+    return [Finding(Kind.ORDER, Weight.DOUBT, (), sentence, "Find out what differs before you use the machine.")]
 
 
 def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
@@ -235,7 +254,7 @@ def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
     if seen and study.arranged.time is not None:
         notes.append(f"{seen}.")
     elif seen and not study.arranged.equal.by_chance:
-        notes.append(f"{seen}, so the figures may be too good; let copies stay together (copies=together).")
+        notes.append(f"{seen}, so the figures may be too good; let copies stay together (--copies together).")
     rivals = search_prose.rivals(found, [one.name for one in study.contenders[1:3]])
     notes += filter(None, [search_prose.ended_early(found), search_prose.unfinished(found), rivals])
     if found.extended:
@@ -330,5 +349,5 @@ def summary(study: Study) -> list[str]:
         *filter(None, [phrasing.settings(study)]),
         insight.columns_that_matter(study),
         *filter(None, [more_rows(study)]),
-        certainty(study.model),
+        *([certainty(study.model)] if insight.is_useful(study) else []),
     ]
