@@ -295,3 +295,27 @@ def test_groups_that_were_found_by_nearness_are_a_doubt():
     found = study(patients().drop(columns="who"), "t", n_folds=3, kernel="rbf")
     assert found.arranged.near is not None
     assert any("a group may have been found in parts" in doubt.sentence for doubt in prose.doubts(found))
+
+
+@pytest.mark.parametrize("kind", ["numbers", "datetime64", "pandas"])
+def test_a_sealed_split_in_time_seals_the_last_rows(kind):
+    order = np.random.default_rng(0).permutation(40)
+    days = np.datetime64("2024-01-01") + order
+    time = {"numbers": order, "datetime64": days, "pandas": pd.Series(days)}[kind]
+    sealed = SealedSplit(NUMBERS, np.arange(40) % 2, time=time)
+    assert order[sealed.rest].max() < 30
+    assert sealed.n_test == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"time": np.arange(39)}, "time must hold one time for each of the 40 rows"),
+        ({"time": np.arange(40), "groups": np.arange(40)}, "time must be None where there are groups"),
+        ({"time": np.arange(40), "stratify": True}, "stratify must be False or None where there is time"),
+        ({"time": ["monday"] * 40}, "time must hold numbers or dates"),
+    ],
+)
+def test_times_that_cannot_be_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        SealedSplit(NUMBERS, np.arange(40) % 2, **options)

@@ -20,7 +20,7 @@ from mercer.data import Precomputed as GivenValues
 from mercer.data import is_table
 from mercer.data.arguments import check_choice, check_flag, check_level
 from mercer.estimators._validation import check_square
-from mercer.model_selection.arrangement import Split, Together
+from mercer.model_selection.arrangement import InTime, Split, Together
 from mercer.model_selection.copies import equal_rows
 from mercer.model_selection.folds import checked_length, cut
 from mercer.model_selection.metrics import Interval, grouped_share, mean_interval, wilson_interval
@@ -106,6 +106,9 @@ class SealedSplit:
         text, booleans, integers or two values only, else False.
     groups : array-like of shape (n,), optional
         Rows of one group (a patient, a day) are sealed together or not at all.
+    time : array-like of shape (n,), optional
+        Numbers or dates by which the last rows are sealed, those of one time together: the estimate is for predicting
+        what comes next. Copies are then not kept together, and classes have the shares that time gives them.
     seed : int, default=0
         The same seed seals the same rows.
     copies : {"together", "apart"}, default="together"
@@ -165,6 +168,7 @@ class SealedSplit:
         test_size: float = 0.25,
         stratify: bool | None = None,
         groups: Any = None,
+        time: Any = None,
         seed: int = 0,
         copies: Literal["together", "apart"] = "together",
         pairwise: bool | None = None,
@@ -178,12 +182,17 @@ class SealedSplit:
         self._is_pairwise = _is_symmetric(self._X) if pairwise is None else bool(pairwise)
         self._y = checked_length("y", y, n, "class or number")
         self._groups = None if groups is None else checked_length("groups", groups, n, "group")
+        self._moments = None if time is None else _moments(checked_length("time", time, n, "time"))
         check_choice("copies", copies, ("together", "apart"))
+        if groups is not None and time is not None:
+            raise ValueError("time must be None where there are groups: rows are split by one of them.")
         if stratify is None:
-            stratify = groups is None and _holds_classes(self._y)
+            stratify = groups is None and time is None and _holds_classes(self._y)
         if stratify and groups is not None:
             raise ValueError("stratify must be False or None where there are groups, got True: groups go as they are.")
-        equal = equal_rows(self._X) if copies == "together" else None
+        if stratify and time is not None:
+            raise ValueError("stratify must be False or None where there is time, got True: the last rows are sealed.")
+        equal = equal_rows(self._X) if copies == "together" and time is None else None
         if equal is not None and not equal.are_copies:
             equal = None
         self.n_copies = 0 if equal is None else equal.n_repeated
@@ -194,6 +203,8 @@ class SealedSplit:
 
     def _parts(self, stratify: bool, test_size: float, seed: int) -> Split:
         """Return the free rows and the sealed rows."""
+        if self._moments is not None:
+            return InTime(self._moments).holdout(np.zeros(len(self._y), dtype=np.int64), test_size, seed)
         if self._groups is not None:
             return grouped_holdout(np.asarray(self._units), test_size, seed)
         codes = np.unique(self._y, return_inverse=True)[1] if stratify else np.zeros(len(self._y), dtype=np.int64)
@@ -371,6 +382,20 @@ class SealedSplit:
                 f"open needs machines for the classes of y, {_some(present)}, but this {type(machine).__name__} was "
                 f"fitted to {_some(known)}: fit it to sealed.y_rest. The test part was not opened."
             )
+
+
+def _moments(time: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return times as numbers in their order."""
+    if time.dtype.kind == "M":
+        return time.astype("datetime64[us]").astype(np.float64)
+    if time.dtype.kind == "O" and all(hasattr(one, "timestamp") for one in time):
+        return np.array([one.timestamp() for one in time])
+    try:
+        return time.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"time must hold numbers or dates (datetime64), got {time[0]!r}: convert texts with pandas.to_datetime."
+        ) from error
 
 
 def _given(groups: Any) -> tuple[Any, ...]:
