@@ -381,6 +381,17 @@ def test_a_target_of_many_texts_is_refused_unless_requested():
     assert len(taken_in(table_of(x=np.sin(np.arange(60.0)), y=text(*"abcdefghijkl" * 5)), "y").truth.names) == 12
 
 
+@pytest.mark.parametrize(("unit", "said"), [(" km", "'km'"), ("k", "'k'"), ("-", "'-'"), (" mg/dl", "'mg/dl'")])
+def test_numbers_with_a_unit_cause_a_warning(unit, said):
+    cells = [f"{3 * k + 1}{unit}" for k in range(30)]
+    table = table_of(p=text(*cells), x=np.sin(np.arange(30.0)), y=text(*"ab" * 15))
+    with pytest.warns(TableWarning, match=rf"column 'p' is read as text, .* '1{unit}', are numbers with {said} at"):
+        taken_in(table, "y")
+    names = table_of(p=text(*[f"{k}{'abcdefghij'[k % 10]}" for k in range(30)]), x=table["x"], y=table["y"])
+    taken_in(names, "y")  # codes, and no warning
+    taken_in(table_of(p=text(*["5 mg", "10 mg", "20 mg"] * 10), x=table["x"], y=table["y"]), "y")  # few doses
+
+
 @pytest.mark.parametrize(
     "cells", [["12%", "3.5%", "40%"], ["1,234", "5", "17"], ["<0.1", "0.2", "0.3"], ["$5", "$1'200", "x"]]
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Collection
 
 import numpy as np
@@ -28,6 +29,15 @@ _IDENTIFIER_NAME = re.compile(
 
 _LIKE_A_NUMBER = re.compile(r"[<>~$€£]?\s*[-+]?\s*[$€£]?\d[\d.,'\s]*([eE][-+]?\d+)?\s*[%‰$€£]?")
 """A number, possibly with thousands separators, a decimal comma, a percent sign or a currency."""
+
+_WITH_UNIT = re.compile(r"[-+]?\d[\d.,_]*(\s*[^\W\d_]{1,5}[²³]?(?:/[^\W\d_]{1,5}[²³]?)?|-)")
+"""A number with a unit, such as 12 km, or with its sign at the end."""
+
+MANY_WITH_UNIT = 10
+"""Number of different texts with one unit above which they are a quantity rather than names."""
+
+UNIT_SHARE = 0.9
+"""Smallest share of the different texts that have this unit."""
 
 
 def examine_text(table: Table, deciding: Table, name: str) -> None:
@@ -70,6 +80,7 @@ def _warn_of_text(table: Table, name: str) -> None:
     alike = {cell for cell in _different(table, name) if _LIKE_A_NUMBER.fullmatch(cell)}
     n_alike = sum(cell in alike for cell in column)
     if n_alike < NUMBERS_SHARE * len(known):
+        _warn_of_unit(table, name)
         return
     if len(stray):
         why = f"row {stray[0] + 1} holds {cell_text(column[stray[0]])!r}, which is not a number; write plain numbers, "
@@ -83,6 +94,19 @@ def _warn_of_text(table: Table, name: str) -> None:
         TableWarning,
         stacklevel=4,
     )
+
+
+def _warn_of_unit(table: Table, name: str) -> None:
+    different = _different(table, name)
+    matches = [found for cell in different if (found := _WITH_UNIT.fullmatch(cell.strip()))]
+    unit, n = max(Counter(found[1] for found in matches).items(), key=lambda one: one[1], default=("", 0))
+    if n > MANY_WITH_UNIT and n >= UNIT_SHARE * len(different):
+        warnings.warn(
+            f"column {name!r} is read as text, although nearly all of its cells, such as {different[0]!r}, are numbers "
+            f"with {unit.strip()!r} at the end: write plain numbers, such as -1234.5, if they are a quantity",
+            TableWarning,
+            stacklevel=5,
+        )
 
 
 def _other_cells(table: Table, name: str, pattern: re.Pattern[str]) -> np.ndarray:
