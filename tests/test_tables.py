@@ -17,7 +17,7 @@ from scipy import sparse
 
 from mercer.persistence import table_files
 from mercer.persistence.table_files import LABEL, read_table
-from mercer.tables.table import Table, TableError, as_table
+from mercer.tables.table import Table, TableError, TableWarning, as_table
 
 
 def written(folder, name, data):
@@ -334,3 +334,14 @@ def test_column_names_below_a_title_are_pointed_out(tmp_path, text):
     with pytest.raises(TableError) as refused:
         read_table(tmp_path / "t.csv")["t"]
     assert "if row 1, which has 't', holds the column names, delete the lines above it" in refused.value.hint
+
+
+def test_a_column_of_lists_is_not_read_and_said():
+    frame = pl.DataFrame({"a": [1.0, 2.0], "l": [[1], [2]], "b": [b"x", b"y"]})
+    with pytest.warns(TableWarning) as said:
+        table = as_table(frame)
+    assert table.names == ("a",)
+    assert [str(one.message).split(",")[0] for one in said] == [
+        "column 'l' holds List(Int64)",
+        "column 'b' holds Binary",
+    ]

@@ -234,7 +234,12 @@ def as_table(frame: Any) -> Table:
     Raises
     ------
     TableError
-        If it is not a data frame, has no rows, has repeated column names, or has a column of lists or structs.
+        If it is not a data frame, has no rows, has repeated column names, or has only a column of lists or structs.
+
+    Warns
+    -----
+    TableWarning
+        For each of several columns that holds lists, structs or bytes; it is not read.
     """
     if isinstance(frame, Table):
         return frame
@@ -249,8 +254,11 @@ def as_table(frame: Any) -> Table:
         )
     try:
         native = nw.from_native(frame, eager_only=True)
-        names = [str(name) for name in native.columns]
-        columns = tuple(_column(series) for series in native.iter_columns())  # names may be numbers
+        every = list(native.iter_columns())
+        read = [series for series in every if not _is_nested(series)]
+        _say_unread([series for series in every if _is_nested(series)], are_all=bool(every) and not read)
+        names = [str(series.name) for series in read]  # names may be numbers
+        columns = tuple(_column(series) for series in read)
     except nw.exceptions.DuplicateError as error:
         raise TableError("column names must differ, but some occur more than once", "rename the columns") from error
     except TypeError as error:
@@ -265,10 +273,26 @@ def as_table(frame: Any) -> Table:
     return Table(tuple(names), columns)
 
 
+def _is_nested(series: Any) -> bool:
+    return bool(series.dtype.is_nested() or series.dtype == nw.Binary)
+
+
+def _say_unread(nested: Sequence[Any], *, are_all: bool) -> None:
+    """Warn of columns that hold neither numbers nor text; raise if there are no others."""
+    for series in nested:
+        name = str(series.name)
+        if are_all:
+            raise TableError(f"column {name!r} must hold numbers or text, got {series.dtype}", "unpack it")
+        warnings.warn(
+            f"column {name!r} holds {series.dtype}, neither numbers nor text, and is not read: unpack it into columns "
+            "to use it",
+            TableWarning,
+            stacklevel=4,
+        )
+
+
 def _column(series: Any) -> np.ndarray:
     dtype = series.dtype
-    if dtype.is_nested() or dtype == nw.Binary:
-        raise TableError(f"column {series.name!r} must hold numbers or text, got {dtype}", "drop or unpack it")
     if dtype.is_numeric():
         missing = series.is_null().to_numpy()
         if (dtype.is_integer() or dtype == nw.Decimal) and _largest(series) > MAX_EXACT:
