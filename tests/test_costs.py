@@ -348,6 +348,9 @@ def test_a_threshold_by_command(mercer):
     assert (status, err) == (1, "error: --threshold must be a number, got nan; name a number\n")
     mercer("fit", "t.csv", "--target", "a", "--out", "n.mercer")
     status, _, err = mercer("predict", "n.mercer", "t.csv", "--threshold", "0.5")
-    assert (status, err) == (1, "error: --threshold is for models of two classes, and this is none; leave it out\n")
+    assert (status, err) == (
+        1,
+        "error: --threshold is for models of two classes, and this model is not one of these; leave it out\n",
+    )
     mercer("fit", "t.csv", "--target", "state", "--cost", "1:0=5", "--out", "m.mercer")
     assert "the threshold decides, and not the costs" in mercer("predict", "m.mercer", "t.csv", "--threshold", "0")[2]

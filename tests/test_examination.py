@@ -244,7 +244,7 @@ def test_noise_in_groups_of_nearly_equal_rows_is_not_predicted():
     accuracy = found.svm.test.accuracy
     assert accuracy.low < 0.5 < accuracy.high
     assert found.examination.with_weight(Weight.DOUBT) == []
-    assert "The 40 groups stayed together" in " ".join(kept_together(found))
+    assert "The 40 groups that were found stayed together" in " ".join(kept_together(found))
 
 
 def test_one_cell_far_outside_makes_no_groups():

@@ -54,7 +54,7 @@ def test_a_second_study_writes_over_nothing_and_is_the_second_look(study, tmp_pa
     assert len(load_model("t-study-2/model.mercer").seal.openings) == 2
 
     with monkeypatch.context() as patched:
-        patched.setattr(protocol, "_opened", lambda *_: 1 / 0)  # like a run that is killed before it says anything
+        patched.setattr(protocol, "open_seal", lambda *_: 1 / 0)  # like a run that is killed before it says anything
         study("--out", "elsewhere", status=1)
     out, err = study("--force", "--seed", "3")
     assert "note: the study in t-study is written over, as --force asks" in err
