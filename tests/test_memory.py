@@ -100,7 +100,8 @@ def test_the_limit_is_a_ceiling_and_the_account_is_true(name, limit):
     assert told <= 1.5 * peak + 8 * MEGABYTE
 
 
-@pytest.mark.parametrize("limit", [40, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.slow  # the quick tests compare the account with the memory that is used
+@pytest.mark.parametrize("limit", [40, 60])
 def test_probabilities_keep_to_the_limit(limit):
     settings = {"C": 1.0, "probability": True, "memory_limit": limit * MEGABYTE, "calibration_values": "leave_one_out"}
     assert peak_of("SVC", 6000, 10, 0.3, **settings)[0] <= limit * MEGABYTE
