@@ -172,7 +172,7 @@ def test_many_support_vectors_are_explained(monkeypatch):
     noise = pd.DataFrame(rng.normal(size=(80, 30))).rename(columns=str).assign(t=rng.choice(list("xy"), 80))
     result = study(noise, "t", n_folds=3, kernel="rbf")
     assert result.insight.columns[0].increase.low < 0.1
-    assert not words.is_useful(result)
+    assert not result.is_useful
     assert "<dt>Certificate</dt>" not in render(result)  # an optimum of a useless machine is no headline
     share = len(result.model.support_rows) / len(result.model.training.rows)
     sentence = "Nearly every training row is a support vector"

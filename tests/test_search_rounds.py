@@ -152,8 +152,6 @@ def test_errors_on_a_part_of_the_validation_rows_stand_for_all_of_them(monkeypat
     assert cell.n_rows == whole.n_rows == 40
     assert all(error % 2 == 0 for error in cell.errors)  # each wrong one stands for two rows
     assert cell.errors != whole.errors
-    right = (cell.values > 0) == cell.asked  # the values and the classes are of the same rows
-    assert 2 * np.count_nonzero(~right) == cell.error
     assert cell.figure == pytest.approx(whole.figure, abs=0.06)
 
 
@@ -318,7 +316,6 @@ def test_a_study_that_is_stopped_before_the_last_round_is_reported_as_such(monke
 
     found = study(mixed_frame(160).drop(columns="row"), "outcome", n_folds=2, progress=progress)
     assert (found.search.best.n_rows, found.search.n_rows) == (20, 60)
-    assert found.search.best.values.shape == found.search.best.asked.shape == (80,)
     page = " ".join(render(found).split())
     for text in (
         "had been judged, none of them on all rows; a full one may find a better machine.",

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-
-import numpy as np
-import numpy.typing as npt
+from dataclasses import dataclass
 
 from mercer.certificates import Status
 from mercer.data import as_data, check_choice, listing
@@ -140,10 +137,6 @@ class Cell:
         Half of the width of the tube, in standard deviations of the target; None for classes.
     n_rows : int
         Training rows of a fold; fewer than there are where the candidate was dropped early.
-    values : ndarray or None
-        Decision values of the rows that the folds predict, fold by fold, if there are two classes.
-    asked : ndarray or None
-        The classes of these rows.
     """
 
     choice: KernelChoice
@@ -154,8 +147,6 @@ class Cell:
     unfinished: tuple[Status, ...] = ()
     epsilon: float | None = None
     n_rows: int = 0
-    values: npt.NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
-    asked: npt.NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
 
     @property
     def candidate(self) -> Candidate:

@@ -180,12 +180,6 @@ class ToClassify(Goal):
             found.append(self.error(true, self._answer(values, self._calibrated(*others))))
         return tuple(found)
 
-    def values(self, trainings: Sequence[FoldTraining]) -> npt.NDArray[np.float64] | None:
-        """Return the decision values of the validation rows of all folds, for two classes."""
-        if self.n_classes > 2:
-            return None
-        return np.concatenate([one.values()[:, 0] for one in trainings if isinstance(one, _ClassTraining)])
-
     def error(self, truth: npt.NDArray[Any], answer: Answer) -> float:
         """Return what the predictions for some rows cost."""
         return self.score.error(Predictions(truth, *answer[:3]))

@@ -93,10 +93,6 @@ class Goal(ABC):
         """Return what the predictions for the validation rows of each fold cost."""
         return tuple(one.error() for one in trainings)
 
-    def values(self, trainings: Sequence[FoldTraining]) -> npt.NDArray[np.float64] | None:
-        """Return the decision values of the validation rows of all folds, if the goal has a single one for each row."""
-        return None
-
     @abstractmethod
     def figure(self, error: float) -> float:
         """Return the figure of merit for a total cost of the predictions; larger is better."""

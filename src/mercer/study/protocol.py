@@ -129,6 +129,15 @@ class Study:
         """Compare the support vector machine with another contender on the test rows; see `Goal.compare`."""
         return self.goal.compare(self.svm.test, other.test)
 
+    def sign(self, one: Contender, other: Contender) -> int:
+        """Return 1 if a contender did better than another on the sealed rows beyond chance, -1 if worse, else 0."""
+        return self.goal.sign(self.goal.compare(one.test, other.test))
+
+    @property
+    def is_useful(self) -> bool:
+        """Whether the support vector machine did better on the sealed rows than the constant prediction."""
+        return self.sign(self.svm, self.contenders[3]) > 0
+
     def __repr__(self) -> str:
         main = self.goal.main(self.svm.test)
         return (

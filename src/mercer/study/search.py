@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
-import numpy as np
-
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.solvers import Control, Interruption, Limits, StageProgress, most_steps
 from mercer.study.candidates import C_GRID, KERNELS, Candidate, Cell, KernelChoice, usual_gamma
@@ -289,8 +287,6 @@ class _Run:
             figure = self.goal.figure(sum(errors))
             unfinished = tuple(status for training in of_folds for status in training.unfinished())
             seconds = time.perf_counter() - began
-            values = self.goal.values(of_folds)
-            asked = None if values is None else np.concatenate([part.truth[part.validation] for part in folds])
             to_come[candidate.path] -= 1
             if not to_come[candidate.path]:
                 del trainings[candidate.path]
@@ -303,8 +299,6 @@ class _Run:
                 unfinished,
                 candidate.epsilon,
                 n_rows,
-                values,
-                asked,
             )
 
     def _train(self, training: FoldTraining, candidate: Candidate) -> None:

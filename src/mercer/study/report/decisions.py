@@ -37,13 +37,15 @@ def by_costs(names: Sequence[str], costs: npt.NDArray[np.float64]) -> str:
 
 
 def thresholds_of(study: Study) -> Thresholds | None:
-    """Thresholds on the decision value of two classes; None if there are more classes, or rows of one class only."""
-    goal, test, values, codes = study.goal, study.svm.test, study.search.best.values, study.search.best.asked
-    if not isinstance(goal, ToClassify) or values is None or codes is None or test.scores is None:
+    """Thresholds on the decision value of two classes; None for more classes, or without values of held-out rows."""
+    goal, test, held_out = study.goal, study.svm.test, study.insight.curve.held_out
+    if not isinstance(goal, ToClassify) or goal.n_classes > 2 or held_out is None or test.scores is None:
         return None
+    judged = ~np.isnan(held_out[:, 0])
+    codes = study.column_choice.truth.values[study.sealed.rest][judged]
     if len(np.unique(codes)) < 2:
         return None
-    return tuned_thresholds(goal, values, codes, test)
+    return tuned_thresholds(goal, held_out[judged, 0], codes, test)
 
 
 def condition(found: Thresholds, threshold: float) -> str:

@@ -31,7 +31,7 @@ def columns_that_matter(study: Study) -> str:
     columns = study.insight.columns
     matter = [one for one in columns if one.matters]
     if not matter:
-        reason = " Other columns stand in for it." if is_useful(study) else ""
+        reason = " Other columns stand in for it." if study.is_useful else ""
         return (
             "No column is needed alone: predictions on the sealed rows do not get worse beyond chance if the cells of "
             f"one column are shuffled.{reason}"
@@ -45,11 +45,6 @@ def columns_that_matter(study: Study) -> str:
             f"{'each of them' if len(others) > 1 else 'it'} could probably be left out alone."
         )
     return sentence
-
-
-def is_useful(study: Study) -> bool:
-    """Whether the support vector machine did better on the sealed rows than the same answer for all."""
-    return study.goal.sign(study.goal.compare(study.svm.test, study.contenders[3].test)) > 0
 
 
 def _what_rises(study: Study) -> str:
@@ -66,7 +61,7 @@ def _increase(study: Study, one: Importance) -> str:
 def more_rows(study: Study, figure: Callable[[float], str]) -> str:
     """Whether more rows would help, by the learning curve; "" if the machine is not useful: its curve is noise."""
     curve = study.insight.curve
-    if not is_useful(study):
+    if not study.is_useful:
         return ""
     if len(curve.rows) < 2:
         return "There was no time, or there were too few rows, for a learning curve."

@@ -13,7 +13,6 @@ from mercer.persistence import Model
 from mercer.specs import MachineSpec
 from mercer.study.candidates import Cell, gamma_of
 from mercer.study.examination import Finding, Kind, Weight
-from mercer.study.judging import Contender
 from mercer.study.protocol import Study
 from mercer.study.report import arrangement, insight, search_prose
 from mercer.study.report.classification import OfClasses
@@ -46,14 +45,10 @@ def worth(study: Study) -> str:
     """
     phrasing, goal, constant = phrasing_of(study), study.goal, study.contenders[3]
     rivals, usual = study.contenders[1:3], phrasing_of(study).same_answer(study)
-
-    def sign(one: Contender, other: Contender) -> int:
-        return goal.sign(goal.compare(one.test, other.test))
-
-    useful = [one.name for one in study.contenders[:3] if sign(one, constant) > 0]
-    signs = {rival.name: sign(study.svm, rival) for rival in rivals}
+    useful = [one.name for one in study.contenders[:3] if study.sign(one, constant) > 0]
+    signs = {rival.name: study.sign(study.svm, rival) for rival in rivals}
     better, worse, equal = ([name for name, one in signs.items() if one == wanted] for wanted in (-1, 1, 0))
-    if sign(study.svm, constant) < 0:
+    if study.sign(study.svm, constant) < 0:
         verdict = f"No: it did worse than {usual}, beyond what chance explains"
     elif not useful:
         verdict = (
@@ -226,7 +221,7 @@ def doubts(study: Study) -> list[Finding]:
 def _drift(study: Study) -> list[Finding]:
     """A doubt if the machine did worse on the sealed rows than a constant prediction: they are not like the others."""
     goal, constant = study.goal, study.contenders[3]
-    if goal.sign(goal.compare(study.svm.test, constant.test)) >= 0:
+    if study.sign(study.svm, constant) >= 0:
         return []
     shown = partial(phrasing_of(study).figure, goal)
     value = goal.main(study.svm.test).value
@@ -349,5 +344,5 @@ def summary(study: Study) -> list[str]:
         *filter(None, [phrasing.settings(study)]),
         insight.columns_that_matter(study),
         *filter(None, [more_rows(study)]),
-        *([certainty(study.model)] if insight.is_useful(study) else []),
+        *([certainty(study.model)] if study.is_useful else []),
     ]
