@@ -225,6 +225,23 @@ def leave_one_out(
     check_seconds(max_seconds)
     check_callback(callback)
     warn_of_copies(X)
+    return values_without_each_row(
+        estimator, X, y, sample_weight, what=what, max_seconds=max_seconds, verbose=verbose, callback=callback
+    )
+
+
+def values_without_each_row(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    what: str,
+    max_seconds: float | None,
+    verbose: int = 0,
+    callback: Callable[[StageProgress], object] | None = None,
+) -> LeaveOneOut:
+    """Return what `leave_one_out` returns, for parameters that were checked and rows whose copies were looked for."""
     began = time.perf_counter()
     given = {} if sample_weight is None else {"sample_weight": sample_weight}
     grams: list[Gram] = []
@@ -244,7 +261,7 @@ def leave_one_out(
             "were known; `known` says which, `error_bounds` what that says of the error. Raise max_seconds, or let it "
             "run.",
             ConvergenceWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     return result
 

@@ -21,6 +21,7 @@ from mercer.plot.style import (
     house_style,
     new_figure,
     shaded_cells,
+    shortened,
 )
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def roc_curves(
                 )
         for number, color in zip(named, SERIES, strict=False):
             curve = test[number]
-            label = f"{_short(curve.label) if several else 'sealed'}, area {curve.area.value:.3f}"
+            label = f"{shortened(curve.label, MAX_LETTERS) if several else 'sealed'}, area {curve.area.value:.3f}"
             axes.plot(curve.false_positive_rate, curve.true_positive_rate, color=color, linewidth=2, label=label)
         if other is not None and not several and other[1]:
             name, (curve, *_) = other
@@ -142,16 +143,12 @@ def confusion_matrix(counts: np.ndarray, labels: Sequence[str]) -> Figure:
                 weight = "bold" if i == j else "normal"
                 axes.text(j, i, f"{counts[i, j]:,}", ha="center", va="center", color=INK, fontweight=weight)
         width = MAX_LETTERS if n <= 4 else LETTERS_OF_A_CELL
-        axes.set_xticks(range(n), [_short(label, width) for label in labels], fontsize=None if n <= 12 else 7)
-        axes.set_yticks(range(n), [_short(label) for label in labels])
+        axes.set_xticks(range(n), [shortened(label, width) for label in labels], fontsize=None if n <= 12 else 7)
+        axes.set_yticks(range(n), [shortened(label, MAX_LETTERS) for label in labels])
         axes.set(xlabel="predicted", ylabel="true")
         axes.set_aspect("equal")
         bare(axes)
     return figure
-
-
-def _short(label: str, most: int = MAX_LETTERS) -> str:
-    return label if len(label) <= most else f"{label[: most - 1]}…"
 
 
 def margin_distribution(train: np.ndarray, test: np.ndarray) -> Figure:

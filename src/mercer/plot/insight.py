@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.model_selection.metrics import Interval
-from mercer.plot.style import BLUE, FAINT, ORANGE, SERIES, few_ticks, house_style, new_figure
+from mercer.plot.style import BLUE, FAINT, ORANGE, SERIES, few_ticks, house_style, new_figure, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAX_BARS = 20
 """Largest number of columns whose importance is drawn."""
 
-MAX_LETTERS = 22  # letters of a column name or a text; longer ones are cut
+MAX_LETTERS = 22  # letters of a column name or a text
 
 
 def column_importance(names: Sequence[str], increases: Sequence[Interval], label: str) -> Figure:
@@ -38,7 +38,7 @@ def column_importance(names: Sequence[str], increases: Sequence[Interval], label
         axes.axvline(0.0, color=FAINT, linewidth=1)
         axes.hlines(places, [one.low for one in increases], [one.high for one in increases], color=BLUE, linewidth=1.4)
         axes.plot([one.value for one in increases], places, "o", color=BLUE, markersize=5)
-        axes.set_yticks(places, [_short(name) for name in names])
+        axes.set_yticks(places, [shortened(name, MAX_LETTERS) for name in names])
         axes.set(xlabel=label, ylim=(len(names) - 0.5, -0.5))
         axes.tick_params(axis="y", length=0)
         few_ticks(axes.xaxis, 6)
@@ -69,11 +69,11 @@ def dependence(
             else:
                 axes.plot(cells, means[:, number], "-", color=color, linewidth=1.8, label=name)
         if is_text:
-            axes.set_yticks(np.arange(len(cells)), [_short(str(cell)) for cell in cells])
-            axes.set(xlabel=label, ylabel=_short(column), ylim=(len(cells) - 0.5, -0.5))
+            axes.set_yticks(np.arange(len(cells)), [shortened(str(cell), MAX_LETTERS) for cell in cells])
+            axes.set(xlabel=label, ylabel=shortened(column, MAX_LETTERS), ylim=(len(cells) - 0.5, -0.5))
             few_ticks(axes.xaxis, 4)
         else:
-            axes.set(xlabel=_short(column), ylabel=label)
+            axes.set(xlabel=shortened(column, MAX_LETTERS), ylabel=label)
             few_ticks(axes.xaxis, 5)
             few_ticks(axes.yaxis, 5)
         if names:
@@ -94,30 +94,22 @@ def learning_curve(rows: Sequence[int], figures: Sequence[float], label: str) ->
     return figure
 
 
-def calibration_curve(groups: Sequence[tuple[float, Interval]], other: Sequence[tuple[float, Interval]] = ()) -> Figure:
+def calibration_curve(machines: Sequence[tuple[str, Sequence[tuple[float, Interval]]]]) -> Figure:
     """Draw how often a class occurred by its predicted probability, with intervals; the diagonal is right.
 
     Parameters
     ----------
-    groups, other : sequence of (mean predicted probability, Interval)
-        Of a machine, and of another one to compare with.
+    machines : sequence of (name, groups)
+        Up to two machines. A group of rows is a pair of the mean predicted probability and the share that occurred.
     """
     with house_style():
         figure, (axes,) = new_figure(4.8, 4.6)
         axes.plot([0, 1], [0, 1], color=FAINT, linewidth=1)
-        for chosen, color, name, form in ((groups, BLUE, "support vector machine", "o-"), (other, ORANGE, "", "s:")):
-            if not chosen:
-                continue
-            predicted = [one for one, _ in chosen]
-            axes.vlines(predicted, [one.low for _, one in chosen], [one.high for _, one in chosen], color=color)
-            axes.plot(
-                predicted, [one.value for _, one in chosen], form, color=color, label=name or "logistic regression"
-            )
+        for (name, groups), color, form in zip(machines, (BLUE, ORANGE), ("o-", "s:"), strict=False):
+            predicted = [one for one, _ in groups]
+            axes.vlines(predicted, [one.low for _, one in groups], [one.high for _, one in groups], color=color)
+            axes.plot(predicted, [one.value for _, one in groups], form, color=color, label=name)
         axes.set(xlabel="predicted probability", ylabel="share that occurred", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
         axes.set_aspect("equal")
         axes.legend(loc="upper left")
     return figure
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= MAX_LETTERS else name[: MAX_LETTERS - 1] + "…"

@@ -90,3 +90,8 @@ def few_ticks(axis: Axis, most: int, integer: bool = False) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(nbins=most, integer=integer))
+
+
+def shortened(name: str, most: int) -> str:
+    """Return a name for a label of a picture, cut to at most `most` letters."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"

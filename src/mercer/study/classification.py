@@ -280,7 +280,9 @@ class ToClassify(Goal):
         """Return 1 for each wrong prediction, and 0 for each correct one."""
         return (answer[0] != truth).astype(np.float64)
 
-    def doubts(self, model: Model, values: npt.NDArray[np.float64], truth: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    def row_deviations(
+        self, model: Model, values: npt.NDArray[np.float64], truth: npt.NDArray[Any]
+    ) -> npt.NDArray[np.float64]:
         """Return minus the margin of each row, or 0 if that is positive."""
         assert isinstance(model.prediction_kind, Classes)
         return np.maximum(0.0, -model.prediction_kind.margins(values, truth))

@@ -138,14 +138,16 @@ class Goal(ABC):
 
     @abstractmethod
     def judge(self, truth: npt.NDArray[Any], answer: Answer, groups: npt.NDArray[Any] | None = None) -> Any:
-        """Figures of answers to rows (in dependent groups) of which this is true: an `Evaluation` or `Deviations`."""
+        """Return the scores of answers, from the truth of the rows and the groups of dependent rows."""
 
     @abstractmethod
     def row_losses(self, truth: npt.NDArray[Any], answer: Answer) -> npt.NDArray[np.float64]:
         """Return what each prediction costs, so that the mean is a share: of errors, or of the target's variance."""
 
     @abstractmethod
-    def doubts(self, model: Model, values: npt.NDArray[np.float64], truth: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    def row_deviations(
+        self, model: Model, values: npt.NDArray[np.float64], truth: npt.NDArray[Any]
+    ) -> npt.NDArray[np.float64]:
         """Return how far off each row is, from `FoldTraining.values`: 0 if it is classified correctly."""
 
     @abstractmethod

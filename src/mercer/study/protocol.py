@@ -54,7 +54,7 @@ from mercer.tables import (
 )
 
 SEARCH_TOL = 1e-3
-"""KKT violation to which the machines of the learning curve are solved."""
+"""KKT violation to which the machines of the search and of the learning curve are solved."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +114,7 @@ class Study:
     seconds: dict[str, float]
     started: datetime
     versions: dict[str, str]
+    _comparisons: dict[tuple[str, str], Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def svm(self) -> Contender:
@@ -126,12 +127,19 @@ class Study:
         return self.model.certificate
 
     def against(self, other: Contender) -> Any:
-        """Compare the support vector machine with another contender on the test rows; see `Goal.compare`."""
-        return self.goal.compare(self.svm.test, other.test)
+        """Compare the support vector machine with another contender on the sealed rows; see `Goal.compare`."""
+        return self._compared(self.svm, other)
 
     def sign(self, one: Contender, other: Contender) -> int:
         """Return 1 if a contender did better than another on the sealed rows beyond chance, -1 if worse, else 0."""
-        return self.goal.sign(self.goal.compare(one.test, other.test))
+        return self.goal.sign(self._compared(one, other))
+
+    def _compared(self, one: Contender, other: Contender) -> Any:
+        """Compare two contenders once; a bootstrap of many rows takes seconds."""
+        pair = (one.name, other.name)
+        if pair not in self._comparisons:
+            self._comparisons[pair] = self.goal.compare(one.test, other.test)
+        return self._comparisons[pair]
 
     @property
     def is_useful(self) -> bool:
@@ -309,7 +317,7 @@ def study(
     sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
     tell(StageProgress("search"))
     folds = encoded_folds(rest, truth, splits, encoder)
-    plan = plan_search(folds, goal, kernels=kernels, max_seconds=max_seconds)
+    plan = plan_search(folds, goal, kernels=kernels, tol=SEARCH_TOL, max_seconds=max_seconds)
     tell(StageProgress(PLAN, note=str(plan)))
     left = None if max_seconds is None else max(0.0, max_seconds - (time.perf_counter() - began))
     found = _searched(folds, goal, kernels, plan, left, progress)
@@ -395,6 +403,7 @@ def _searched(
         goal,
         kernels=kernels,
         sizes=plan.sizes,
+        tol=SEARCH_TOL,
         max_seconds=max_seconds,
         interruption=interruption,
         progress=progress,

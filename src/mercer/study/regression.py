@@ -124,7 +124,9 @@ class ToEstimate(Goal):
         """Return the squared deviation of each prediction, as a share of the variance of these rows."""
         return np.asarray((answer[0] - truth) ** 2 / truth.var())
 
-    def doubts(self, model: Model, values: npt.NDArray[np.float64], truth: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    def row_deviations(
+        self, model: Model, values: npt.NDArray[np.float64], truth: npt.NDArray[Any]
+    ) -> npt.NDArray[np.float64]:
         """Return the absolute deviation of each row."""
         return np.abs(values[:, 0] - truth)
 

@@ -181,7 +181,7 @@ class LogLoss(Score):
 
     def error(self, one: Predictions) -> float:
         """Return the sum of the losses."""
-        return float(_log_losses(one.truth, one.probabilities).sum())
+        return float(log_losses(one.truth, one.probabilities).sum())
 
     def figure(self, error: float) -> float:
         """Return minus the mean loss."""
@@ -189,11 +189,11 @@ class LogLoss(Score):
 
     def interval(self, one: Evaluation) -> Interval:
         """Return the mean loss."""
-        return bootstrap(_log_losses(one.codes, one.probabilities)[:, None], [_first], groups=one.groups)[0]
+        return bootstrap(log_losses(one.codes, one.probabilities)[:, None], [_first], groups=one.groups)[0]
 
     def compare(self, first: Evaluation, second: Evaluation) -> Interval:
         """Return by how much the mean loss of the first is lower."""
-        one, other = (_log_losses(each.codes, each.probabilities) for each in (first, second))
+        one, other = (log_losses(each.codes, each.probabilities) for each in (first, second))
         return bootstrap((other - one)[:, None], [_first], groups=first.groups)[0]
 
 
@@ -301,7 +301,8 @@ def _f1(means: FloatArray) -> FloatArray:
     return np.asarray(np.divide(2.0 * both, sums, out=np.zeros_like(sums), where=sums > 0.0).mean(axis=-1))
 
 
-def _log_losses(truth: IndexArray, probabilities: FloatArray | None) -> FloatArray:
+def log_losses(truth: IndexArray, probabilities: FloatArray | None) -> FloatArray:
+    """Return minus the logarithm of the probability of the true class of each row."""
     assert probabilities is not None
     own = probabilities[np.arange(truth.size), truth]
     return np.asarray(-np.log(np.maximum(own, SMALLEST_PROBABILITY)))

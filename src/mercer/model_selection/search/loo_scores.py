@@ -18,8 +18,7 @@ from sklearn.utils import get_tags
 from mercer.certificates.status import Status, StoppedError
 from mercer.estimators._base import Iterated
 from mercer.estimators._dual import DualMachine
-from mercer.model_selection.copies import CopiesWarning
-from mercer.model_selection.leave_one_out import LeaveOneOut, leave_one_out, require_followed
+from mercer.model_selection.leave_one_out import LeaveOneOut, require_followed, values_without_each_row
 from mercer.model_selection.search.base import Allowance
 from mercer.model_selection.search.pipelines import machine_of, path_of
 from mercer.solvers.progress import most_steps
@@ -134,10 +133,7 @@ class WithoutRows(BaseEstimator):
         rest = None if left is None else max(0.0, left - (time.perf_counter() - began))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # `cv_results_` reports how each setting ended
-            warnings.simplefilter("ignore", CopiesWarning)  # the search has warned
-            return leave_one_out(
-                machine, rows, y, sample_weight=weights, what=self.what, max_seconds=rest, callback=ends
-            )
+            return values_without_each_row(machine, rows, y, weights, what=self.what, max_seconds=rest, callback=ends)
 
     @property
     def ended(self) -> tuple[Status, float]:

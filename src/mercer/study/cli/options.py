@@ -167,7 +167,7 @@ seconds_option = click.option("--max-seconds", type=positive, help="Time limit o
 groups_option = click.option(
     "--groups",
     metavar="COLUMN",
-    help="Rows with the same value belong together, such as those of a patient: none are parted by the seal or a fold.",
+    help="Rows with the same value, such as those of a patient, stay on one side of the seal and of each fold.",
 )
 time_option = click.option(
     "--time",

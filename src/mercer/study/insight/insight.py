@@ -15,7 +15,6 @@ from mercer.study.insight.column_importance import OTHER, Importance, column_imp
 from mercer.study.insight.dependence import Dependence, partial_dependence
 from mercer.study.insight.learning import LearningCurve
 from mercer.study.insight.rows import (
-    N_SHOWN,
     NotedRow,
     influential_rows,
     nearest_support_vectors,
@@ -159,5 +158,5 @@ def _suspicious(
     if curve.held_out is None:
         return ()
     judged = np.flatnonzero(~np.isnan(curve.held_out).any(axis=1))
-    doubts = goal.doubts(model, curve.held_out[judged], truth[judged])
-    return suspicious_rows(rows[judged], doubts)[:N_SHOWN]
+    deviations = goal.row_deviations(model, curve.held_out[judged], truth[judged])
+    return suspicious_rows(rows[judged], deviations)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from mercer.data import CSR, Dense
-from mercer.kernels import RBF, Kernel, Linear, Polynomial
+from mercer.kernels import evaluate
 from mercer.persistence import Model
 
 FloatArray = npt.NDArray[np.float64]
@@ -37,13 +37,15 @@ class KernelParts:
     Parameters
     ----------
     model : Model
-        With a linear, polynomial or Gaussian kernel.
+        With a kernel of inner products and squared lengths.
     X : ndarray or csr_array of shape (n, p)
         The encoded rows.
     """
 
     def __init__(self, model: Model, X: Any) -> None:
-        self.kernel, self.X = model.kernel, X
+        program = model.kernel.lower()
+        assert program is not None, "kernels of inner products have a program"
+        self.program, self.X = program, X
         vectors = model.support_vectors
         assert isinstance(vectors, (Dense, CSR))
         self.vectors = vectors.array if isinstance(vectors, Dense) else vectors.matrix
@@ -73,30 +75,13 @@ class KernelParts:
 
     def kernel_values(self) -> FloatArray:
         """Return k(x, s) of each row x and support vector s."""
-        return kernel_values(self.kernel, self.whole.inner, self.whole.squares, self.vector_squares)
-
-    def vector_values(self) -> FloatArray:
-        """Return k(s, s) of each support vector s."""
-        squares = self.vector_squares
-        if isinstance(self.kernel, RBF):
-            return np.ones_like(squares)
-        return kernel_values(self.kernel, squares, squares, squares)
+        return self._kernel_values(self.whole)
 
     def _values(self, part: _Part) -> FloatArray:
-        values = kernel_values(self.kernel, part.inner, part.squares, self.vector_squares)
-        return np.asarray(values @ self.beta + self.biases)
+        return np.asarray(self._kernel_values(part) @ self.beta + self.biases)
 
-
-def kernel_values(kernel: Kernel, inner: FloatArray, squares: FloatArray, vector_squares: FloatArray) -> FloatArray:
-    """Return kernel values from inner products and squared lengths."""
-    if isinstance(kernel, Linear):
-        return inner
-    if isinstance(kernel, RBF):
-        distances = np.maximum(squares[:, None] + vector_squares - 2.0 * inner, 0.0)
-        return np.asarray(np.exp(-float(kernel.gamma) * distances))
-    if isinstance(kernel, Polynomial):
-        return np.asarray((float(kernel.gamma) * inner + float(kernel.coef0)) ** int(kernel.degree))
-    raise TypeError(f"kernel must be linear, polynomial or Gaussian, got {kernel!r}")
+    def _kernel_values(self, part: _Part) -> FloatArray:
+        return evaluate(self.program, part.inner, part.squares, self.vector_squares)
 
 
 def _part(X: Any, vectors: Any) -> _Part:

@@ -64,7 +64,7 @@ def learning_curve(
     ----------
     goal : Goal
     best : Cell
-        The chosen setting, whose cost with all rows is known already if no cell was judged on fewer.
+        The chosen setting.
     folds : sequence of Fold
     tol : float
         KKT violation of each machine.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mercer.data import as_data
 from mercer.persistence import Model
 from mercer.study.insight.kernel_parts import KernelParts
 from mercer.tables import Table
@@ -87,7 +88,8 @@ def nearest_support_vectors(model: Model, part: Table) -> npt.NDArray[np.int64]:
     ndarray of int64 of shape (n, up to 3)
         Positions in the table that the model was trained on.
     """
-    parts = KernelParts(model, model.encoder.transform(part))
-    distances = parts.vector_values() - 2.0 * parts.kernel_values()  # k(x, x) is the same for all vectors
+    kernel, vectors = model.kernel, model.support_vectors
+    values = kernel.block(as_data(model.encoder.transform(part)), vectors)
+    distances = kernel.diag(vectors) - 2.0 * values  # k(x, x) is the same for all vectors
     nearest = np.argsort(distances, axis=1, kind="stable")[:, :N_NEAREST]
     return np.asarray(model.training.rows[model.support_rows[nearest]])

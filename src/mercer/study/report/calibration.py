@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.model_selection import Evaluation, Interval, grouped_share, wilson_interval
 from mercer.study.protocol import Study
+from mercer.study.scores import log_losses
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,9 +48,7 @@ def groups_of(test: Evaluation) -> list[tuple[float, Interval]]:
 
 def log_loss(test: Evaluation) -> float:
     """Return the mean of minus the logarithm of the probability of the true class."""
-    assert test.probabilities is not None
-    own = test.probabilities[np.arange(len(test.codes)), test.codes]
-    return float(-np.log(np.maximum(own, np.finfo(np.float64).tiny)).mean())
+    return float(log_losses(test.codes, test.probabilities).mean())
 
 
 def trust(study: Study) -> str:
@@ -70,6 +69,5 @@ def picture(study: Study) -> tuple[Figure, str]:
     """Draw the groups of rows, and those of logistic regression."""
     from mercer import plot
 
-    logistic = study.contenders[1].test
-    other = groups_of(logistic) if logistic.probabilities is not None else []
-    return plot.calibration_curve(groups_of(study.svm.test), other), trust(study)
+    shown = [(one.name, groups_of(one.test)) for one in study.contenders[:2] if one.test.probabilities is not None]
+    return plot.calibration_curve(shown), trust(study)

@@ -262,7 +262,7 @@ def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
     notes += map(str, study.examination.with_weight(Weight.CAUTION))
     if not study.opening.clean:
         notes.append(
-            f"There were earlier looks at these rows: {_listed(study.sealed.openings[: study.opening.number - 1])}. "
+            f"There were earlier looks at these rows: {_looks(study.sealed.openings[: study.opening.number - 1])}. "
             "Another seed or split does not make rows new, and a choice that was made after a look makes the next "
             "figures too good. A clean estimate needs rows that were never looked at."
         )
@@ -303,7 +303,7 @@ def before_the_look(earlier: Sequence[Opening]) -> str:
     """A clause about earlier looks, for the start of a study."""
     return (
         f"this study will be the {ordinal(len(earlier) + 1)} look at these rows, so its figures will be no clean "
-        f"estimate; earlier looks: {_listed(earlier)}"
+        f"estimate; earlier looks: {_looks(earlier)}"
     )
 
 
@@ -321,7 +321,7 @@ MAX_LOOKS = 4
 """Earlier looks that are listed."""
 
 
-def _listed(looks: Sequence[Opening]) -> str:
+def _looks(looks: Sequence[Opening]) -> str:
     """Earlier looks, the last ones if there are many."""
     shown = "; ".join(f"{one.time:%Y-%m-%d %H:%M} UTC, {one.purpose}" for one in looks[-MAX_LOOKS:])
     more = len(looks) - MAX_LOOKS
