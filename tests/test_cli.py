@@ -63,7 +63,8 @@ def table(tmp_path):
 
 IMPUTED = (
     "There are missing values in 'age' (5), 'site' (5): they were filled in with the median or most frequent value "
-    "of the column, learnt on training rows; --missing drop leaves out 10 of 120 rows instead, "
+    "(categories of which many are missing: with none of them), learnt on training rows; "
+    "--missing drop leaves out 10 of 120 rows instead, "
     "--missing error refuses them"
 )
 

@@ -25,6 +25,7 @@ from mercer.study.costs import class_weights
 from mercer.study.protocol import study
 from mercer.study.regression import NumberScoring
 from mercer.study.report import decisions, prose
+from mercer.study.scores import WeightedAccuracy
 from mercer.study.search import search
 from mercer.tables import TableEncoder, TableError, as_table
 
@@ -456,3 +457,17 @@ def test_names_of_classes_do_not_matter():
     for ours, theirs in zip(first.tuned, second.tuned, strict=True):
         assert ours.unsealed.value == pytest.approx(theirs.unsealed.value, abs=0.01)
         assert ours.sealed.recall == theirs.sealed.recall
+
+
+@pytest.mark.parametrize(("found", "is_better"), [(4, True), (5, True), (1, False)])
+def test_a_machine_that_finds_a_rare_class_is_better_than_a_constant(found, is_better):
+    codes = np.r_[np.zeros(70, int), np.ones(5, int)]
+    predicted = codes.copy()
+    predicted[:8], predicted[70 + found :] = 1, 0
+    score = WeightedAccuracy(np.array([75 / 140, 75 / 10]), 75.0, is_balanced=True)
+    ours, constant = (evaluate(codes, answer, None, ["well", "sick"]) for answer in (predicted, np.zeros(75, int)))
+    gain = score.compare(ours, constant)
+    assert gain.value == pytest.approx(0.5 * (found / 5 - 8 / 70))
+    assert (gain.low > 0.0) is is_better  # a resample without a sick row made the constant right everywhere
+    back = score.compare(constant, ours)
+    assert (back.low, back.high) == pytest.approx((-gain.high, -gain.low))

@@ -20,7 +20,7 @@ def share_of_rows(hits: npt.NDArray[np.bool_], groups: IndexArray | None = None)
 
 
 def sum_of_shares(shares: Sequence[Interval], weights: npt.ArrayLike) -> Interval:
-    """Return a weighted sum of independent shares with the interval of Zou and Donner (MOVER).
+    """Return a weighted sum of independent shares, or of their differences, with Zou and Donner's interval (MOVER).
 
     Parameters
     ----------
@@ -40,9 +40,10 @@ def sum_of_shares(shares: Sequence[Interval], weights: npt.ArrayLike) -> Interva
     """
     w = np.asarray(weights, dtype=np.float64)
     value, low, high = (np.array([getattr(one, name) for one in shares]) for name in ("value", "low", "high"))
-    total = float(w @ value)
+    total, most = float(w @ value), float(w.sum())
     below, above = (float(np.sqrt(np.sum((w * side) ** 2))) for side in (value - low, high - value))
-    return Interval(total, max(0.0, total - below), min(float(w.sum()), total + above))
+    least = 0.0 if (low >= 0.0).all() else -most
+    return Interval(total, max(least, total - below), min(most, total + above))
 
 
 def area_with_influence(codes: IndexArray, scores: FloatArray) -> tuple[float, FloatArray]:

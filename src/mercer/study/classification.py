@@ -76,8 +76,7 @@ class ToClassify(Goal):
         self.score = WeightedAccuracy(np.ones(len(labels)), n) if score is None else score
         self.costs, self.implied, self.constant = costs, implied, constant
         self.rivals = (choose_logistic, choose_neighbours, choose_majority)
-        if isinstance(self.score, AreaUnderRoc):
-            self.interval_method = "method of DeLong, DeLong and Clarke-Pearson"
+        self.interval_method = self.score.interval_method
 
     @classmethod
     def asked(
@@ -378,5 +377,5 @@ def choose_majority(folds: Sequence[Fold], goal: ToClassify) -> Chosen:
     )
     name, setting = "majority class", "always the most frequent class"
     if not goal.is_unweighted or goal.costs is not None:
-        name, setting = "same class for all", "always the class that costs least"
+        name, setting = "same class for all", "always the class with the best score on the training rows"
     return Chosen(name, setting, None, errors, time.perf_counter() - start)

@@ -16,6 +16,7 @@ from mercer.model_selection import (
     bootstrap,
     mcnemar,
     normal_interval,
+    paired_difference,
     share_of_rows,
     sum_of_shares,
 )
@@ -64,6 +65,9 @@ class Score(ABC):
 
     needs_probabilities: ClassVar[bool] = False
 
+    interval_method: str = "bootstrap of the sealed rows"
+    """How the interval of a difference is computed, in words."""
+
     is_plain: bool = False
     """Whether this is the accuracy, in which all rows count alike."""
 
@@ -99,6 +103,8 @@ class WeightedAccuracy(Score):
     def __init__(self, weights: FloatArray, total: float, *, is_balanced: bool = False) -> None:
         self.weights, self.total, self.is_balanced = weights, total, is_balanced
         self.is_plain = bool((weights == 1.0).all()) and not is_balanced
+        if is_balanced:
+            self.interval_method = "methods of Newcombe, and of Zou and Donner"
         self.name = "accuracy" if self.is_plain else "balanced accuracy" if is_balanced else "weighted accuracy"
 
     def error(self, one: Predictions) -> float:
@@ -122,13 +128,21 @@ class WeightedAccuracy(Score):
         """Return McNemar's test of the accuracies, or by how much the weighted accuracy of the first is larger."""
         if self.is_plain:
             return mcnemar(first.right, second.right, first.groups)
+        if self.is_balanced and first.groups is None:
+            classes = np.unique(first.codes)
+            rows = [first.codes == k for k in classes]
+            gains = [paired_difference(first.right[own], second.right[own]).difference for own in rows]
+            return sum_of_shares(gains, np.full(classes.size, 1.0 / classes.size))
         own = np.eye(self.weights.size)[first.codes]
-        gains = own * (first.right.astype(float) - second.right)[:, None]
+        gains, occurs = own * (first.right.astype(float) - second.right)[:, None], own.any(axis=0)
 
         def difference(means: FloatArray) -> FloatArray:
             counts, gained = np.split(means, 2, axis=-1)
             shares = self._shares(counts)
-            return np.sum(shares * np.divide(gained, counts, out=np.zeros_like(gained), where=counts > 0.0), axis=-1)
+            gain = np.sum(shares * np.divide(gained, counts, out=np.zeros_like(gained), where=counts > 0.0), axis=-1)
+            # Resamples that lack a class have another balanced accuracy: a constant prediction gets all rows right.
+            is_whole = (counts[..., occurs] > 0.0).all(axis=-1) | (not self.is_balanced)
+            return np.where(is_whole, gain, np.nan)
 
         return bootstrap(np.hstack([own, gains]), [difference], groups=first.groups)[0]
 
@@ -204,6 +218,7 @@ class AreaUnderRoc(Score):
     """
 
     name = "area under the ROC curve"
+    interval_method = "method of DeLong, DeLong and Clarke-Pearson"
     is_share = False
 
     def __init__(self, n: int) -> None:

@@ -129,7 +129,7 @@ class TableChoice:
         """What stands in for missing cells, in words."""
         kinds = {self.kinds.get(name, "") for name in self.missing_cells}
         usual = [
-            *(["filled in with the median or most frequent value of the column"] if kinds & {"", "categories"} else []),
+            *([_FILLED] if kinds & {"", "categories"} else []),
             *(["filled in with the mean of the dates"] if kinds & {"dmy", "mdy"} else []),
             *(["taken as texts without words"] if "text" in kinds else []),
         ]
@@ -144,6 +144,9 @@ class TableChoice:
             f"There are {cells}: they were {self._usual}, learnt on training rows",
             f"missing=drop leaves out {rows_of(self.n_incomplete, len(self.rows))} instead, missing=error refuses them",
         )
+
+
+_FILLED = "filled in with the median or most frequent value (categories of which many are missing: with none of them)"
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,13 +28,17 @@ MAX_LINES = 4
 
 def columns_that_matter(study: Study) -> str:
     """Which columns predictions get worse without, and which do not matter."""
+    if not study.is_useful:
+        return (
+            "The machine did no better than a constant prediction beyond chance, so nothing can be said about which "
+            "columns matter."
+        )
     columns = study.insight.columns
     matter = [one for one in columns if one.matters]
     if not matter:
-        reason = " Other columns stand in for it." if study.is_useful else ""
         return (
             "No column is needed alone: predictions on the sealed rows do not get worse beyond chance if the cells of "
-            f"one column are shuffled.{reason}"
+            "one column are shuffled. Other columns stand in for that one."
         )
     first = "; ".join(f"“{one.column}” {_increase(study, one)}" for one in matter[:3])
     sentence = f"If the cells of a column are shuffled, {_what_rises(study)} on the sealed rows rises: {first}."
