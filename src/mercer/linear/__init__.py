@@ -1,0 +1,19 @@
+"""Linear machines, trained on rows of any number: solvers that visit the rows block by block, and their certificate.
+
+A :class:`LinearProblem` is a loss, a penalty and the rows, which are in memory or in a file. The solvers make sweeps
+over the blocks of rows (`sweeps.py`). They keep a few numbers for each row, and matrices with a row and a column for
+each column of the table.
+"""
+
+from mercer.linear.losses import EpsilonInsensitive as EpsilonInsensitive
+from mercer.linear.losses import Hinge as Hinge
+from mercer.linear.losses import LinearLoss as LinearLoss
+from mercer.linear.losses import Logistic as Logistic
+from mercer.linear.losses import SquaredEpsilonInsensitive as SquaredEpsilonInsensitive
+from mercer.linear.losses import SquaredHinge as SquaredHinge
+from mercer.linear.problem import Bias as Bias
+from mercer.linear.problem import LinearProblem as LinearProblem
+from mercer.linear.problem import Penalty as Penalty
+from mercer.linear.rows import Block as Block
+from mercer.linear.rows import LinearRows as LinearRows
+from mercer.linear.rows import TableRows as TableRows

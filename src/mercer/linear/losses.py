@@ -1,0 +1,199 @@
+"""The losses of linear machines, row by row, with their dual coefficients in signed coordinates.
+
+A row has a target y, a decision value z and a charge C >= 0. The dual coefficient beta of a row is minus the slope of
+C times its loss, so that w = sum_i beta_i x_i at the optimum. All functions take and return arrays of shape (m,).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import expit, xlogy
+
+from mercer._typing import FloatArray
+
+
+class LinearLoss(ABC):
+    """A convex loss l(z; y) of the decision value z of a row.
+
+    Attributes
+    ----------
+    is_smooth : bool
+        Whether the slope is continuous, so that Newton steps need no proximal term.
+    classifies : bool
+        Whether the targets are -1 and +1.
+    """
+
+    is_smooth: ClassVar[bool]
+    classifies: ClassVar[bool]
+
+    @abstractmethod
+    def total(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> float:
+        """Return the sum of charge_i l(z_i; y_i)."""
+
+    @abstractmethod
+    def coefficient(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return minus a slope of charge l at z: the dual coefficient that belongs to z. It is always feasible."""
+
+    @abstractmethod
+    def curvature(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return the second derivative of charge l at z (a generalised one at kinks); smooth losses only."""
+
+    @abstractmethod
+    def feasible(self, beta: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return the nearest coefficients whose dual value is finite."""
+
+    @abstractmethod
+    def dual(self, beta: FloatArray, y: FloatArray, charge: FloatArray) -> float:
+        """Return the sum of -charge_i l*(-beta_i / charge_i; y_i) at feasible coefficients.
+
+        With the l2 penalty, the dual objective is this minus ||sum_i beta_i x_i||^2 / 2.
+        """
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive(LinearLoss):
+    """max(0, |y - z| - epsilon): linear support vector regression."""
+
+    epsilon: float = 0.0
+    is_smooth: ClassVar[bool] = False
+    classifies: ClassVar[bool] = False
+
+    def total(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> float:
+        """Return the sum of the charged losses."""
+        return float(charge @ np.maximum(0.0, np.abs(y - z) - self.epsilon))
+
+    def coefficient(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return the dual coefficients that belong to z."""
+        return charge * np.sign(y - z) * (np.abs(y - z) > self.epsilon)
+
+    def curvature(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return the second derivatives."""
+        raise NotImplementedError("this loss is not smooth")
+
+    def feasible(self, beta: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return the nearest feasible coefficients."""
+        return np.clip(beta, -charge, charge)
+
+    def dual(self, beta: FloatArray, y: FloatArray, charge: FloatArray) -> float:
+        """Return the dual value without the penalty."""
+        return float(y @ beta) - self.epsilon * float(np.abs(beta).sum())
+
+
+@dataclass(frozen=True)
+class SquaredEpsilonInsensitive(LinearLoss):
+    """max(0, |y - z| - epsilon)^2."""
+
+    epsilon: float = 0.0
+    is_smooth: ClassVar[bool] = True
+    classifies: ClassVar[bool] = False
+
+    def total(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> float:
+        """Return the sum of the charged losses."""
+        return float(charge @ np.square(np.maximum(0.0, np.abs(y - z) - self.epsilon)))
+
+    def coefficient(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return the dual coefficients that belong to z."""
+        return 2.0 * charge * np.sign(y - z) * np.maximum(0.0, np.abs(y - z) - self.epsilon)
+
+    def curvature(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return the second derivatives."""
+        return 2.0 * charge * (np.abs(y - z) > self.epsilon)
+
+    def feasible(self, beta: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return the nearest feasible coefficients."""
+        return np.where(charge > 0.0, beta, 0.0)
+
+    def dual(self, beta: FloatArray, y: FloatArray, charge: FloatArray) -> float:
+        """Return the dual value without the penalty."""
+        bent = np.divide(np.square(beta), 4.0 * charge, out=np.zeros_like(beta), where=charge > 0.0)
+        return float(y @ beta) - self.epsilon * float(np.abs(beta).sum()) - float(bent.sum())
+
+
+@dataclass(frozen=True)
+class Hinge(LinearLoss):
+    """max(0, 1 - y z)."""
+
+    is_smooth: ClassVar[bool] = False
+    classifies: ClassVar[bool] = True
+
+    def total(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> float:
+        """Return the sum of the charged losses."""
+        return float(charge @ np.maximum(0.0, 1.0 - y * z))
+
+    def coefficient(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return the dual coefficients that belong to z."""
+        return charge * y * (y * z < 1.0)
+
+    def curvature(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return the second derivatives."""
+        raise NotImplementedError("this loss is not smooth")
+
+    def feasible(self, beta: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return the nearest feasible coefficients."""
+        return y * np.clip(y * beta, 0.0, charge)
+
+    def dual(self, beta: FloatArray, y: FloatArray, charge: FloatArray) -> float:
+        """Return the dual value without the penalty."""
+        return float(y @ beta)
+
+
+@dataclass(frozen=True)
+class SquaredHinge(LinearLoss):
+    """max(0, 1 - y z)^2."""
+
+    is_smooth: ClassVar[bool] = True
+    classifies: ClassVar[bool] = True
+
+    def total(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> float:
+        """Return the sum of the charged losses."""
+        return float(charge @ np.square(np.maximum(0.0, 1.0 - y * z)))
+
+    def coefficient(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return the dual coefficients that belong to z."""
+        return 2.0 * charge * y * np.maximum(0.0, 1.0 - y * z)
+
+    def curvature(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return the second derivatives."""
+        return 2.0 * charge * (y * z < 1.0)
+
+    def feasible(self, beta: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return the nearest feasible coefficients."""
+        return np.where(charge > 0.0, y * np.maximum(0.0, y * beta), 0.0)
+
+    def dual(self, beta: FloatArray, y: FloatArray, charge: FloatArray) -> float:
+        """Return the dual value without the penalty."""
+        bent = np.divide(np.square(beta), 4.0 * charge, out=np.zeros_like(beta), where=charge > 0.0)
+        return float(y @ beta) - float(bent.sum())
+
+
+@dataclass(frozen=True)
+class Logistic(LinearLoss):
+    """ln(1 + exp(-y z))."""
+
+    is_smooth: ClassVar[bool] = True
+    classifies: ClassVar[bool] = True
+
+    def total(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> float:
+        """Return the sum of the charged losses."""
+        return float(charge @ np.logaddexp(0.0, -y * z))
+
+    def coefficient(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return the dual coefficients that belong to z."""
+        return charge * y * expit(-y * z)
+
+    def curvature(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return the second derivatives."""
+        return charge * expit(z) * expit(-z)
+
+    def feasible(self, beta: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return the nearest feasible coefficients."""
+        return y * np.clip(y * beta, 0.0, charge)
+
+    def dual(self, beta: FloatArray, y: FloatArray, charge: FloatArray) -> float:
+        """Return the dual value without the penalty."""
+        share = np.divide(y * beta, charge, out=np.zeros_like(beta), where=charge > 0.0)
+        return -float(charge @ (xlogy(share, share) + xlogy(1.0 - share, 1.0 - share)))

@@ -1,0 +1,108 @@
+"""The problem that a linear machine solves, as a frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from mercer._typing import FloatArray
+from mercer.linear.losses import LinearLoss
+from mercer.linear.rows import Block, LinearRows
+
+
+class Penalty(StrEnum):
+    """What is added to the losses: ||w||^2 / 2, or the sum of |w_j|."""
+
+    L2 = "l2"
+    L1 = "l1"
+
+
+class Bias(StrEnum):
+    """Whether f has a bias, and whether the penalty counts its weight like those of the columns."""
+
+    NONE = "none"
+    PENALISED = "penalised"
+    FREE = "free"
+
+
+class Part(NamedTuple):
+    """A block of rows with the targets and the charges of one problem, (m,) each."""
+
+    block: Block
+    targets: FloatArray
+    charges: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class LinearProblem:
+    """A linear machine f(x) = <w, x> + b.
+
+    **Solves**
+
+        min  penalty(w) + sum_i C_i l(f(x_i); y_i),   C_i = C * weight of the row * weight of its class
+
+    With a penalised bias, the table has one more column, whose values are `scaling`; its weight u is an element of w,
+    and b = scaling * u. With a free bias, that column has values 1 and the penalty does not count its weight.
+
+    Parameters
+    ----------
+    rows : LinearRows
+    loss : LinearLoss
+    C : float
+    penalty : Penalty
+    bias : Bias
+    scaling : float
+        Value of the column of a penalised bias, > 0.
+    positive : int, optional
+        For losses that classify: the number of the class whose target is +1; all others have -1.
+    class_weights : ndarray of shape (n_classes,), optional
+        For losses that classify: the factor of C of each class, by its number.
+    """
+
+    rows: LinearRows
+    loss: LinearLoss
+    C: float = 1.0
+    penalty: Penalty = Penalty.L2
+    bias: Bias = Bias.PENALISED
+    scaling: float = 1.0
+    positive: int | None = None
+    class_weights: FloatArray | None = None
+
+    @property
+    def constant(self) -> float:
+        """Value of the column of the bias; 0 without a bias."""
+        return {Bias.NONE: 0.0, Bias.PENALISED: self.scaling, Bias.FREE: 1.0}[self.bias]
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, including that of the bias."""
+        return self.rows.p + (self.bias is not Bias.NONE)
+
+    @property
+    def counted(self) -> FloatArray:
+        """1 for every column whose weight the penalty counts and 0 for that of a free bias, (n_columns,)."""
+        counted = np.ones(self.n_columns)
+        if self.bias is Bias.FREE:
+            counted[-1] = 0.0
+        return counted
+
+    def parts(self) -> Iterator[Part]:
+        """Return the blocks of rows with the targets and charges of this problem."""
+        for block in self.rows.blocks():
+            charges = self.C * block.weights
+            if not self.loss.classifies:
+                yield Part(block, block.labels, charges)
+                continue
+            if self.class_weights is not None:
+                charges = charges * self.class_weights[block.labels.astype(np.intp)]
+            yield Part(block, np.where(block.labels == self.positive, 1.0, -1.0), charges)
+
+    def split(self, w: FloatArray) -> tuple[FloatArray, float]:
+        """Return the normal vector (p,) and the bias b of a solution of shape (n_columns,)."""
+        if self.bias is Bias.NONE:
+            return w, 0.0
+        return w[:-1], float(w[-1] * self.constant)

@@ -1,0 +1,95 @@
+"""Rows that linear machines sweep over: consecutive blocks of a table, in memory or read from a file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from mercer._typing import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Consecutive rows.
+
+    Attributes
+    ----------
+    at : slice
+        The positions of the rows.
+    table : ndarray or csr_array of shape (m, p)
+        The rows: float32, float64 or int8 in C order, or canonical CSR with indices of 32 or 64 bits. Read-only.
+    labels : ndarray of shape (m,)
+        Float64: the number of the row's class, or its target in a regression.
+    weights : ndarray of shape (m,)
+        Float64: the weight of each row, >= 0. A row of weight 0 does not count.
+    """
+
+    at: slice
+    table: Any
+    labels: FloatArray
+    weights: FloatArray
+
+
+class RowNumbers(Protocol):
+    """One float64 number for each row, read and written by slices; an ndarray is one."""
+
+    def __getitem__(self, at: slice, /) -> FloatArray: ...
+
+    def __setitem__(self, at: slice, values: FloatArray, /) -> None: ...
+
+
+class LinearRows(ABC):
+    """The rows of a table with their labels and weights, visited block by block in a fixed order.
+
+    Attributes
+    ----------
+    n, p : int
+        Numbers of rows and columns.
+    is_sparse : bool
+    bytes_held : int
+        Bytes that this object has in memory beside the caller's table.
+    """
+
+    n: int
+    p: int
+    is_sparse: bool
+    bytes_held: int = 0
+
+    @abstractmethod
+    def blocks(self) -> Iterator[Block]:
+        """Return the blocks in order; a block is valid until the next one is asked for."""
+
+    @abstractmethod
+    def numbers(self) -> RowNumbers:
+        """Return storage for one number for each row, all 0."""
+
+
+class TableRows(LinearRows):
+    """A table in memory: one block.
+
+    Parameters
+    ----------
+    table : ndarray or csr_array of shape (n, p)
+        As for :class:`Block`; not copied.
+    labels : ndarray of shape (n,)
+    weights : ndarray of shape (n,), optional
+        By default 1.
+    """
+
+    def __init__(self, table: Any, labels: FloatArray, weights: FloatArray | None = None) -> None:
+        self.table, self.labels = table, np.asarray(labels, dtype=np.float64)
+        self.n, self.p = table.shape
+        self.weights = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
+        self.is_sparse = not isinstance(table, np.ndarray)
+
+    def blocks(self) -> Iterator[Block]:
+        """Return the table as one block."""
+        yield Block(slice(0, self.n), self.table, self.labels, self.weights)
+
+    def numbers(self) -> RowNumbers:
+        """Return an array of zeros, (n,)."""
+        return np.zeros(self.n)
