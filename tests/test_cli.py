@@ -26,10 +26,10 @@ from mercer import (
     load_libsvm_data,
     load_libsvm_model,
 )
+from mercer.files.table_files import read_table
 from mercer.kernels.instruction_set import counts_bits, multiplies_integers
 from mercer.persistence import fit_model
 from mercer.persistence.model_file import load_model, save_model
-from mercer.persistence.table_files import read_table
 from mercer.solvers.progress import StageProgress
 from mercer.specs import ForSVR
 from mercer.study import cli

@@ -52,9 +52,9 @@ from mercer import (
     Spectrum,
 )
 from mercer.certificates.status import Status
+from mercer.files.atomic_write import open_atomically
 from mercer.kernels import Bilinear, Precomputed
 from mercer.persistence import archive, as_model, fit_model, manifest
-from mercer.persistence.atomic_write import open_atomically
 from mercer.persistence.model_file import ModelFileError, load_model, save_model
 from mercer.persistence.verification import verify
 from mercer.tables.encoding import TableEncoder

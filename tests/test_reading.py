@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer import SVC, KernelLogisticRegression
+from mercer.files.table_files import read_table
 from mercer.persistence import as_model, fit_model, load_model, save_model, verify
-from mercer.persistence.table_files import read_table
 from mercer.tables import as_table, read_target
 from mercer.tables.table import TableError, TableWarning
 

@@ -9,9 +9,9 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, make_circles
 
 from generated import mixed_frame, three_classes, with_missing
+from mercer.files.table_files import read_table
 from mercer.model_selection.metrics import wilson_interval
 from mercer.model_selection.seal import SealedTest
-from mercer.persistence.table_files import read_table
 from mercer.persistence.verification import verify
 from mercer.study.judging import SVM
 from mercer.study.protocol import study

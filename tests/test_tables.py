@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
-from mercer.persistence import table_files
-from mercer.persistence.table_files import LABEL, read_table
+from mercer.files import table_files
+from mercer.files.table_files import LABEL, read_table
 from mercer.tables.table import Table, TableError, TableWarning, as_table
 
 

@@ -44,6 +44,9 @@ from mercer.features import Nystroem as Nystroem
 from mercer.features import PolynomialBasis as PolynomialBasis
 from mercer.features import PolynomialMap as PolynomialMap
 from mercer.features import RandomFourier as RandomFourier
+from mercer.files.libsvm_data import LibsvmFileError as LibsvmFileError
+from mercer.files.libsvm_data import load_libsvm_data as load_libsvm_data
+from mercer.files.libsvm_data import save_libsvm_data as save_libsvm_data
 from mercer.geometry import RKHSFunction as RKHSFunction
 from mercer.geometry import alignment as alignment
 from mercer.geometry import centered_alignment as centered_alignment
@@ -74,9 +77,6 @@ from mercer.model_selection.search.kernel_search import KernelSearchCV as Kernel
 from mercer.multiclass.thresholds import tune_threshold as tune_threshold
 from mercer.persistence import as_model as as_model
 from mercer.persistence import fit_model as fit_model
-from mercer.persistence.libsvm_data import LibsvmFileError as LibsvmFileError
-from mercer.persistence.libsvm_data import load_libsvm_data as load_libsvm_data
-from mercer.persistence.libsvm_data import save_libsvm_data as save_libsvm_data
 from mercer.persistence.libsvm_model import load_libsvm_model as load_libsvm_model
 from mercer.persistence.libsvm_model import save_libsvm_model as save_libsvm_model
 from mercer.persistence.model_file import load_model as load_model

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
-from mercer.persistence.atomic_write import check_writable as check_writable
-from mercer.persistence.atomic_write import open_atomically as open_atomically
+from mercer.files.atomic_write import check_writable as check_writable
+from mercer.files.atomic_write import open_atomically as open_atomically
 from mercer.persistence.model import Model as Model
 from mercer.persistence.model import Part as Part
 from mercer.persistence.model import Training as Training
@@ -27,12 +27,12 @@ from mercer.persistence.verification import verify as verify
 # These are imported when they are first used: tables need pyarrow, and LIBSVM's files a part of scikit-learn that takes
 # a tenth of a second.
 if TYPE_CHECKING:
+    from mercer.files.table_files import read_table as read_table
     from mercer.persistence.libsvm_model import class_labels as class_labels
-    from mercer.persistence.table_files import read_table as read_table
 else:
-    _LATER = {"class_labels": "libsvm_model", "read_table": "table_files"}
+    _LATER = {"class_labels": "mercer.persistence.libsvm_model", "read_table": "mercer.files.table_files"}
 
     def __getattr__(name: str) -> object:
         if name not in _LATER:
             raise AttributeError(f"module 'mercer.persistence' has no attribute {name!r}")
-        return getattr(_import_module(f"mercer.persistence.{_LATER[name]}"), name)
+        return getattr(_import_module(_LATER[name]), name)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from mercer.data.phrasing import listing
-from mercer.persistence.atomic_write import open_atomically
+from mercer.files.atomic_write import open_atomically
 from mercer.persistence.refusals import refuse
 
 MAX_MANIFEST_BYTES = 64 << 20  # largest manifest that is read, 64 MiB

@@ -14,10 +14,10 @@ from mercer._typing import FloatArray, IndexArray
 from mercer.data import Vectors, as_data
 from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR
 from mercer.estimators._restored import restored_classifier, restored_machine
+from mercer.files.atomic_write import open_atomically
 from mercer.kernels import Kernel, Precomputed
 from mercer.multiclass.coefficients import PairCoefficients, table_of
 from mercer.multiclass.pairs import class_pairs, pairs_with, place_among_others
-from mercer.persistence.atomic_write import open_atomically
 from mercer.persistence.libsvm_text import CLASSIFIERS, KERNELS, LibsvmModel, read_model
 from mercer.persistence.model import Model
 from mercer.tables.prediction_kind import Classes, Quantity

@@ -17,10 +17,10 @@ from scipy import sparse
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.data import CSR, Dense, Vectors
+from mercer.files.file_formats import BYTE_ORDER_MARK
+from mercer.files.libsvm_data import MAX_NUMBER, LibsvmFileError, digits, shown
 from mercer.kernels import Kernel, Linear, Polynomial, Precomputed, Sigmoid, as_kernel
 from mercer.kernels.distances import RBF
-from mercer.persistence.file_formats import BYTE_ORDER_MARK
-from mercer.persistence.libsvm_data import MAX_NUMBER, LibsvmFileError, digits, shown
 from mercer.tables.table import MAX_FEATURES
 
 CLASSIFIERS = ("c_svc", "nu_svc")

@@ -11,11 +11,11 @@ import os
 import zipfile
 from pathlib import Path
 
+from mercer.files.file_formats import nearby
 from mercer.persistence import archive
 from mercer.persistence.manifest import arrays_of, manifest_of, model_of, parsed
 from mercer.persistence.model import Model
 from mercer.persistence.refusals import ModelFileError as ModelFileError
-from mercer.persistence.refusals import nearby
 
 
 def save_model(path: str | Path, model: Model) -> None:

@@ -1,25 +1,15 @@
-"""Errors for missing files and invalid model files, and checks of their entries."""
+"""Errors for invalid model files, and checks of their entries."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 
-from mercer.data.phrasing import listing, nearest_names
-
 
 class ModelFileError(ValueError):
     """A file that is not a complete, undamaged model file of a supported version."""
-
-
-def nearby(path: Path) -> str | None:
-    """Return a phrase that suggests files with similar names, or None if no file has one."""
-    files = sorted(p.name for p in path.parent.iterdir() if p.is_file()) if path.parent.is_dir() else []
-    near = [name for name in files if name.startswith(path.stem)] or nearest_names(path.name, files)
-    return f"nearby: {listing(near)}" if near else None
 
 
 def refuse(reason: str) -> NoReturn:

@@ -14,8 +14,8 @@ from sklearn.datasets import load_svmlight_file
 
 from mercer.data import CSR, as_data
 from mercer.data.base import parts
-from mercer.persistence.atomic_write import open_atomically
-from mercer.persistence.file_formats import BYTE_ORDER_MARK, DAMAGED, compression_of, opened
+from mercer.files.atomic_write import open_atomically
+from mercer.files.file_formats import BYTE_ORDER_MARK, DAMAGED, compression_of, opened
 
 MAX_NUMBER = 2**31 - 1
 """Largest feature number; LIBSVM and scikit-learn read feature numbers as C's int."""

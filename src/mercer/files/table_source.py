@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mercer.persistence.file_formats import HEAD_BYTES, compression_of, opened, packed_by, unpacked
+from mercer.files.file_formats import HEAD_BYTES, compression_of, opened, packed_by, unpacked
 from mercer.tables.table import TableError
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mercer.data.phrasing import listing, nearest_names
 from mercer.tables.table import TableError
 
 FORMATS = ("csv", "tsv", "parquet", "svmlight", "excel")
@@ -183,6 +184,13 @@ def unpacked(raw: bytes, ending: str) -> bytes:
     """Return the content of compressed bytes."""
     with _COMPRESSIONS[ending][1](io.BytesIO(raw), "rb") as file:
         return file.read()
+
+
+def nearby(path: Path) -> str | None:
+    """Return a phrase that suggests files with similar names, or None if no file has one."""
+    files = sorted(p.name for p in path.parent.iterdir() if p.is_file()) if path.parent.is_dir() else []
+    near = [name for name in files if name.startswith(path.stem)] or nearest_names(path.name, files)
+    return f"nearby: {listing(near)}" if near else None
 
 
 def unknown_format(path: Path, head: bytes) -> TableError:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.data.checks import MAX_EXACT
-from mercer.persistence.arrow import pa, pc
+from mercer.files.arrow import pa, pc
 from mercer.tables.missing_words import ALWAYS, AMONG_NUMBERS, DATE
 from mercer.tables.note import Note
 from mercer.tables.number_text import (

@@ -11,13 +11,12 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from mercer.persistence import file_formats
-from mercer.persistence.arrow import pa, pacsv, pq
-from mercer.persistence.libsvm_data import read_lines
-from mercer.persistence.refusals import nearby
-from mercer.persistence.table_source import TableSource
-from mercer.persistence.text_columns import emptied, table_of_text, without_numbers
-from mercer.persistence.text_files import DelimitedText, is_delimited
+from mercer.files import file_formats
+from mercer.files.arrow import pa, pacsv, pq
+from mercer.files.libsvm_data import read_lines
+from mercer.files.table_source import TableSource
+from mercer.files.text_columns import emptied, table_of_text, without_numbers
+from mercer.files.text_files import DelimitedText, is_delimited
 from mercer.tables.note import Note
 from mercer.tables.reading import Reading, ReadingOptions
 from mercer.tables.table import MAX_FEATURES, Table, TableError, as_table, text_cells, whole_numbers
@@ -94,7 +93,7 @@ def read_table(
     if format is not None and format not in get_args(Format):
         raise TableError(f"format={format!r} must be {', '.join(get_args(Format)[:-1])} or {get_args(Format)[-1]}")
     if not path.exists():
-        raise TableError(f"file {path} does not exist", nearby(path))
+        raise TableError(f"file {path} does not exist", file_formats.nearby(path))
     if path.is_dir():
         raise TableError(f"{path} is a folder, not a table")
     words, texts = ((one,) if isinstance(one, str) else one for one in (na, text_columns))
@@ -206,7 +205,7 @@ def _parquet(source: TableSource, options: ReadingOptions) -> Table:
 
 
 def _excel(source: TableSource, options: ReadingOptions) -> Table:
-    from mercer.persistence.excel_files import is_number, read_sheet, written_cell
+    from mercer.files.excel_files import is_number, read_sheet, written_cell
 
     path, found = source.path, file_formats.other_format(source.head)
     if found is not None and not source.head.startswith(b"PK"):

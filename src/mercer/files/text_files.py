@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mercer.persistence.file_formats import BYTE_ORDER_MARK, is_svmlight, looks_like_utf_16, other_format
+from mercer.files.file_formats import BYTE_ORDER_MARK, is_svmlight, looks_like_utf_16, other_format
 from mercer.tables.note import Note
 from mercer.tables.reading import ReadingOptions
 from mercer.tables.table import TableError

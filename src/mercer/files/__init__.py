@@ -1,0 +1,1 @@
+"""Files of tables: their formats, reading, and writes that are complete or have no effect."""
