@@ -5,6 +5,7 @@ over the blocks of rows (`sweeps.py`). They keep a few numbers for each row, and
 each column of the table.
 """
 
+from mercer.linear.certificate import LinearCertificate as LinearCertificate
 from mercer.linear.losses import EpsilonInsensitive as EpsilonInsensitive
 from mercer.linear.losses import Hinge as Hinge
 from mercer.linear.losses import LinearLoss as LinearLoss
@@ -17,3 +18,5 @@ from mercer.linear.problem import Penalty as Penalty
 from mercer.linear.rows import Block as Block
 from mercer.linear.rows import LinearRows as LinearRows
 from mercer.linear.rows import TableRows as TableRows
+from mercer.linear.select import solve as solve
+from mercer.linear.solution import LinearSolution as LinearSolution

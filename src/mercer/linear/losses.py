@@ -54,13 +54,31 @@ class LinearLoss(ABC):
         """
 
 
+class BoxLoss(LinearLoss):
+    """A loss max over m of m (y - z) - epsilon |m|, where m has bounds: it is piecewise linear."""
+
+    epsilon: float
+    is_smooth: ClassVar[bool] = False
+
+    @abstractmethod
+    def bounds(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the lower and upper bounds of the dual coefficients for C = 1, (m,) each."""
+
+    def curvature(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+        """Return the second derivatives."""
+        raise NotImplementedError("this loss is not smooth")
+
+
 @dataclass(frozen=True)
-class EpsilonInsensitive(LinearLoss):
+class EpsilonInsensitive(BoxLoss):
     """max(0, |y - z| - epsilon): linear support vector regression."""
 
     epsilon: float = 0.0
-    is_smooth: ClassVar[bool] = False
     classifies: ClassVar[bool] = False
+
+    def bounds(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return -1 and 1 for each row."""
+        return np.full(y.shape, -1.0), np.ones(y.shape)
 
     def total(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> float:
         """Return the sum of the charged losses."""
@@ -69,10 +87,6 @@ class EpsilonInsensitive(LinearLoss):
     def coefficient(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
         """Return the dual coefficients that belong to z."""
         return charge * np.sign(y - z) * (np.abs(y - z) > self.epsilon)
-
-    def curvature(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
-        """Return the second derivatives."""
-        raise NotImplementedError("this loss is not smooth")
 
     def feasible(self, beta: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
         """Return the nearest feasible coefficients."""
@@ -114,11 +128,15 @@ class SquaredEpsilonInsensitive(LinearLoss):
 
 
 @dataclass(frozen=True)
-class Hinge(LinearLoss):
+class Hinge(BoxLoss):
     """max(0, 1 - y z)."""
 
-    is_smooth: ClassVar[bool] = False
+    epsilon: ClassVar[float] = 0.0  # type: ignore[misc]
     classifies: ClassVar[bool] = True
+
+    def bounds(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return 0 and 1 for rows of the class +1, and -1 and 0 for the others."""
+        return np.minimum(y, 0.0), np.maximum(y, 0.0)
 
     def total(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> float:
         """Return the sum of the charged losses."""
@@ -127,10 +145,6 @@ class Hinge(LinearLoss):
     def coefficient(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
         """Return the dual coefficients that belong to z."""
         return charge * y * (y * z < 1.0)
-
-    def curvature(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
-        """Return the second derivatives."""
-        raise NotImplementedError("this loss is not smooth")
 
     def feasible(self, beta: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
         """Return the nearest feasible coefficients."""

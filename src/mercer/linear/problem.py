@@ -92,7 +92,14 @@ class LinearProblem:
 
     def parts(self) -> Iterator[Part]:
         """Return the blocks of rows with the targets and charges of this problem."""
-        for block in self.rows.blocks():
+        return self._parts(self.rows.blocks())
+
+    def row_parts(self) -> Iterator[Part]:
+        """Return the same parts, whose blocks may have no table."""
+        return self._parts(self.rows.blocks_of_numbers())
+
+    def _parts(self, blocks: Iterator[Block]) -> Iterator[Part]:
+        for block in blocks:
             charges = self.C * block.weights
             if not self.loss.classifies:
                 yield Part(block, block.labels, charges)

@@ -63,6 +63,10 @@ class LinearRows(ABC):
     def blocks(self) -> Iterator[Block]:
         """Return the blocks in order; a block is valid until the next one is asked for."""
 
+    def blocks_of_numbers(self) -> Iterator[Block]:
+        """Return the same blocks for a caller that does not use their tables: a file need not read them."""
+        return self.blocks()
+
     @abstractmethod
     def numbers(self) -> RowNumbers:
         """Return storage for one number for each row, all 0."""

@@ -1,0 +1,254 @@
+"""The certificate of a linear machine: a duality gap over all rows, from weights and dual coefficients alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer._typing import FloatArray
+from mercer.certificates.status import Status
+from mercer.linear.problem import Bias, LinearProblem, Part, Penalty
+from mercer.linear.rows import RowNumbers
+from mercer.linear.sweeps import column_squares, times, transposed_times
+from mercer.losses.certificate import Evaluation, Evidence, LossCertificate, certify
+
+_EPS = float(np.finfo(np.float64).eps)
+_ADDED = 0.25  # units of roundoff per square root of the number of additions (as in mercer.certificates.roundoff)
+_OFF_BALANCE = 1e-9  # largest |sum of beta| that counts as rounding, as a share of the sum of |beta|; free bias only
+_LEAST_OBJECTIVE = 1e-8
+"""Share of the objective of f = 0 with which a gap is compared at least. An objective below it is 0 to rounding."""
+
+_LONG_VALUES = 1 << 20  # values of a table that are converted to longdouble at a time: 16 MiB
+
+
+class _Sums(NamedTuple):
+    """Sums over the rows: losses at w and at f = 0, and what the dual coefficients give."""
+
+    loss: float
+    loss_at_zero: float
+    dual: float
+    v: FloatArray  # sum of beta_i x_i, (q,)
+    total: float  # sum of beta, without the constant
+    mass: float  # sum of |beta|
+    length: float  # Euclidean norm of beta
+    slope: float  # Euclidean norm of the slopes of the losses at w
+    infeasibility: float  # largest distance of a coefficient from the feasible ones
+    squares: FloatArray  # sum of squares of each column, (q,)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearEvidence(Evidence):
+    """A point of a linear problem: its weights, and one dual coefficient for each row.
+
+    Attributes
+    ----------
+    problem : LinearProblem
+    w : ndarray of shape (n_columns,)
+    beta : RowNumbers
+        Coefficients in signed coordinates. For the l1 penalty, they are scaled so that |sum_i beta_i x_ij| <= 1.
+    """
+
+    problem: LinearProblem
+    w: FloatArray
+    beta: RowNumbers
+    convex: bool = True
+
+    @property
+    def scale(self) -> FloatArray:
+        """1: the violation is the relative gap."""
+        return np.ones(1)
+
+    def evaluate(self, *, independent: bool = False) -> Evaluation:
+        """Evaluate the point in one sweep over the rows; with `independent`, in longdouble by NumPy alone.
+
+        Notes
+        -----
+        The dual value uses v = sum_i beta_i x_i, never the solver's w. Rounding errors of the sums are estimated from
+        the lengths of the columns and added to the gap, so that it stays an upper bound. Coefficients outside their
+        bounds are moved to the bounds first.
+        """
+        problem = self.problem
+        counted = problem.counted
+        with np.errstate(all="ignore"):  # huge columns overflow; the gap is infinite then
+            sums = _sums(problem, self.w, self.beta, independent=independent)
+            penalty, dual, slack, excess = self._penalties(sums, counted)
+            primal = penalty + sums.loss
+            spread = _EPS * (2.0 + _ADDED * problem.rows.n**0.5)
+            lengths = np.sqrt(sums.squares)
+            errors = spread * sums.length * lengths  # of the elements of v
+            rounding = sums.slope * _EPS * (2.0 + _ADDED * self.w.size**0.5) * float(np.abs(self.w) @ lengths)
+            if problem.penalty is Penalty.L2:
+                rounding += float((counted * (np.abs(sums.v) + errors)) @ errors)
+            rounding += spread * (primal + sums.loss + abs(sums.dual)) + slack
+            gap = max(0.0, primal - dual) + rounding
+        infeasibility = max(sums.infeasibility, excess)
+        if problem.bias is Bias.FREE:
+            infeasibility = max(infeasibility, abs(sums.total))
+        unit = _LEAST_OBJECTIVE * sums.loss_at_zero
+        if not self._is_feasible(sums, excess) or not np.isfinite(gap):
+            gap = float("inf")
+        found = Evaluation(primal, gap, np.zeros(1), infeasibility, np.zeros(1), unit)
+        largest = max(unit, abs(primal), abs(primal - gap)) if np.isfinite(gap) else 1.0
+        if gap == 0.0:
+            return found
+        return found._replace(
+            violation=np.array([found.relative_gap]), rounding=np.array([min(rounding, gap) / largest])
+        )
+
+    def _penalties(self, sums: _Sums, counted: FloatArray) -> tuple[float, float, float, float]:
+        """Return the penalty, the dual value, what an imbalance costs, and by how much v exceeds its bound."""
+        problem, w = self.problem, self.w
+        drift = abs(float(w[-1]) * sums.total) if problem.bias is Bias.FREE else 0.0
+        if problem.penalty is Penalty.L2:
+            return 0.5 * float(counted @ np.square(w)), sums.dual - 0.5 * float(counted @ np.square(sums.v)), drift, 0.0
+        excess = max(0.0, float((counted * np.abs(sums.v)).max(initial=0.0)) - 1.0)
+        penalty = float(counted @ np.abs(w))
+        # The optimum has sum |w_j| <= P(w), so a violation of the bound by `excess` costs at most this.
+        return penalty, sums.dual, drift + excess * (penalty + sums.loss), excess
+
+    def _is_feasible(self, sums: _Sums, excess: float) -> bool:
+        """Whether the dual point is feasible up to rounding."""
+        balanced = self.problem.bias is not Bias.FREE or abs(sums.total) <= _OFF_BALANCE * sums.mass
+        return bool(balanced and excess <= 1.0)
+
+
+def _sums(problem: LinearProblem, w: FloatArray, beta: RowNumbers, *, independent: bool) -> _Sums:
+    """Return the sums of a sweep; all of them are 0 for rows whose charge is 0."""
+    loss, q, constant = problem.loss, problem.n_columns, problem.constant
+    v: Any = np.zeros(q, dtype=np.longdouble if independent else np.float64)
+    squares = np.zeros(q)
+    numbers = np.zeros(7)  # loss, loss_at_zero, dual, total, mass, length², slope²
+    infeasibility = 0.0
+    for part in problem.parts():
+        table, y, charge = part.block.table, part.targets, part.charges
+        own = np.asarray(beta[part.block.at], dtype=np.float64)
+        near = loss.feasible(own, y, charge)
+        infeasibility = max(infeasibility, float(np.abs(own - near).max(initial=0.0)))
+        z, sums = _long_products(part, constant, w, near) if independent else (times(table, constant, w), None)
+        v += transposed_times(table, constant, near) if sums is None else sums
+        squares += column_squares(table, constant)
+        numbers += (
+            loss.total(z, y, charge),
+            loss.total(np.zeros_like(z), y, charge),
+            loss.dual(near, y, charge),
+            float(near.sum()),
+            float(np.abs(near).sum()),
+            float(near @ near),
+            float(np.square(loss.coefficient(z, y, charge)).sum()),
+        )
+    total, at_zero, dual, sum_beta, mass, length, slope = (float(number) for number in numbers)
+    return _Sums(
+        total,
+        at_zero,
+        dual,
+        v.astype(np.float64),
+        sum_beta,
+        mass,
+        length**0.5,
+        slope**0.5,
+        infeasibility,
+        squares,
+    )
+
+
+def _long_products(part: Part, constant: float, w: FloatArray, beta: FloatArray) -> tuple[FloatArray, Any]:
+    """Return the decision values (m,) in float64 and sum_i beta_i x_i (q,), by sums in longdouble."""
+    table, (m, p) = part.block.table, part.block.table.shape
+    long_w, long_beta = w.astype(np.longdouble), beta.astype(np.longdouble)
+    z, v = np.empty(m), np.zeros(w.size, dtype=np.longdouble)
+    height = max(1, _LONG_VALUES // max(1, p))
+    for first in range(0, m, height):
+        rows = slice(first, first + height)
+        tile = table[rows].astype(np.longdouble)
+        values = tile @ long_w[:p]
+        v[:p] += tile.T @ long_beta[rows]
+        z[rows] = values + constant * long_w[p] if constant else values
+    if constant:
+        v[p] = constant * long_beta.sum()
+    return z, v
+
+
+@dataclass(frozen=True)
+class LinearCertificate(LossCertificate):
+    """How far a linear machine is from the optimum of its problem, over all rows.
+
+    Every number is computed in float64, in one sweep over the rows, from the weights and the dual coefficients alone.
+
+    Attributes
+    ----------
+    status : Status
+        `optimal` if the relative gap, rounding included, is at most `tol`. Otherwise it says how the fit ended.
+    primal, dual : float
+        The objective P, and the lower bound P - gap on the optimum.
+    gap : float
+        P minus the dual objective, plus an estimate of the rounding errors of both: no other machine has an objective
+        that is smaller by more than this. Infinite if the dual coefficients are not feasible.
+    relative_gap, violation : float
+        gap / max(|P|, |P - gap|), where the denominator is at least 1e-8 times the objective of f = 0.
+    dual_infeasibility : float
+        Largest violation of the constraints of the dual problem: for a free bias the sum of the coefficients, for the
+        l1 penalty by how much |sum_i beta_i x_ij| exceeds 1. The gap includes what it costs.
+    rounding : float
+        The part of the relative gap that estimates rounding errors.
+    n_iter : int
+        Steps of the solver.
+    n_kernel_values : int
+        0.
+    seconds : float
+        Time of the fit, including this certificate.
+    peak_memory_bytes : int
+        Largest memory of the matrices and of the numbers of each row of the fit, without the table.
+    tol : float
+        The tolerance for the relative gap, `tol_gap`.
+    parts : tuple of LinearCertificate
+        Certificates of the machines for two classes, if there are several.
+    """
+
+    def proved_signs(self) -> FloatArray:
+        """Return the proved sign of each weight of the exact optimum, (p,): -1.0 or +1.0, and 0.0 if it is not proved.
+
+        With the l2 penalty, the weights are at most sqrt(2 gap) from those of the optimum, in Euclidean distance. The
+        sign of each larger weight is therefore proved. The bias is left out. With the l1 penalty there is no such
+        bound, and no sign is proved.
+
+        Raises
+        ------
+        ValueError
+            If the weights are missing, because pickling a certificate does not store them, or if the certificate
+            consists of parts, which know their own signs.
+        """
+        if not isinstance(self.evidence, LinearEvidence):
+            raise ValueError(
+                "this certificate does not have the weights: it was pickled, or it is that of several machines, whose "
+                "`parts` have them. Fit again, or ask the parts."
+            )
+        weights = self.evidence.w[: self.evidence.problem.rows.p]
+        if self.evidence.problem.penalty is Penalty.L1:
+            return np.zeros_like(weights)
+        return np.sign(weights) * (np.abs(weights) > (2.0 * self.gap) ** 0.5)
+
+
+def certify_linear(
+    evidence: LinearEvidence,
+    ended: Status,
+    *,
+    tol: float,
+    n_iter: int,
+    seconds: float,
+    peak_memory_bytes: int,
+    found: Evaluation | None = None,
+) -> LinearCertificate:
+    """Return the certificate of a point, in one sweep over the rows unless its evaluation is `found`."""
+    certificate = certify(
+        evidence,
+        evidence.evaluate() if found is None else found,
+        ended,
+        tol=tol,
+        n_iter=n_iter,
+        n_kernel_values=0,
+        seconds=seconds,
+        peak_memory_bytes=peak_memory_bytes,
+    )
+    return LinearCertificate(**{name: getattr(certificate, name) for name in certificate.__dataclass_fields__})

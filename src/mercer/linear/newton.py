@@ -1,0 +1,266 @@
+"""Newton's method with an exact line search for a penalty plus smooth terms of the decision values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from mercer._typing import FloatArray
+from mercer.linear.curvature import Curvature
+from mercer.linear.dual_point import dual_point
+from mercer.linear.problem import Bias, LinearProblem
+from mercer.linear.rows import RowNumbers
+from mercer.linear.smooth_terms import LossTerms, SmoothTerms
+from mercer.linear.solution import LinearSolution
+from mercer.linear.solver import LinearSolver
+from mercer.linear.sweeps import column_squares, times, transposed_times
+from mercer.losses.iteration import Step
+
+_LARGEST_SCALE, _LEAST_SCALE = 2.0**500, 2.0**-1000  # scales of columns, whose squares may be 0 but not infinite
+_SHORTENED = 0.01  # share of the slope at 0 that may be left at the end of a line search
+_TRIALS = 60  # evaluations of a line search; Newton steps need 2 to 8, and doublings up to 60
+_IDLE = 12  # successive Newton steps that do not halve the gap, after which rounding prevents progress
+
+
+def scales_of(problem: LinearProblem) -> FloatArray:
+    """Return a power of 2 for each column that makes its root mean square about 1, (q,); 1 for a column of zeros."""
+    squares, largest = np.zeros(problem.n_columns), None
+    with np.errstate(over="ignore", under="ignore"):
+        for part in problem.parts():
+            squares += column_squares(part.block.table, problem.constant)
+    if not (np.isfinite(squares) & (squares > 1e-280)).all():  # huge, tiny or zero columns
+        largest = np.zeros(problem.n_columns)
+        largest[problem.rows.p :] = problem.constant
+        for part in problem.parts():
+            table = part.block.table
+            if not table.shape[0]:
+                continue
+            high, low = table.max(axis=0), table.min(axis=0)
+            if not isinstance(table, np.ndarray):
+                high, low = high.toarray().ravel(), low.toarray().ravel()
+            # Integers are converted first: the opposite of the smallest one overflows.
+            reach = np.maximum(high.astype(np.float64), -low.astype(np.float64))
+            largest[: problem.rows.p] = np.maximum(largest[: problem.rows.p], reach)
+    sizes = np.sqrt(squares / max(1, problem.rows.n))
+    if largest is not None:
+        sizes = np.where(np.isfinite(squares) & (squares > 1e-280), sizes, largest)
+    exponents = np.frexp(np.where(sizes > 0.0, sizes, 1.0))[1]
+    return np.clip(np.ldexp(1.0, np.clip(-exponents, -1000, 1000)), _LEAST_SCALE, _LARGEST_SCALE)
+
+
+@dataclass(eq=False)
+class Point:
+    """A point: the weights w (q,), and the decision value z of each row, which is updated along with w."""
+
+    w: FloatArray
+    z: RowNumbers
+
+
+class Progress(NamedTuple):
+    """What a sweep knows at a point.
+
+    `objective` is what Newton's method minimises and `distance` an estimate of how far it is from its minimum;
+    `primal` is the objective of the problem and `gap` its duality gap.
+    """
+
+    objective: float
+    distance: float
+    primal: float
+    gap: float
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap relative to the larger of the objectives."""
+        largest = max(abs(self.primal), abs(self.primal - self.gap))
+        return self.gap / largest if largest > 0.0 else 0.0
+
+
+def refresh(problem: LinearProblem, point: Point) -> None:
+    """Compute the decision values from the weights, in one sweep."""
+    for part in problem.parts():
+        point.z[part.block.at] = times(part.block.table, problem.constant, point.w)
+
+
+def newton(
+    problem: LinearProblem,
+    terms: SmoothTerms,
+    point: Point,
+    curvature: Curvature,
+    scales: FloatArray,
+    is_done: Callable[[Progress], bool],
+    n_iter: int,
+    check: Callable[[], None],
+) -> Iterator[Step]:
+    """Minimise ||w||² / 2 plus the terms from `point`, which is updated in place.
+
+    Parameters
+    ----------
+    problem : LinearProblem
+        With the l2 penalty.
+    terms : SmoothTerms
+    point : Point
+        Its decision values must be those of its weights.
+    curvature : Curvature
+    scales : ndarray of shape (q,)
+        Powers of 2; the method works in w / scales.
+    is_done : callable
+        Called at each point; the method ends if it returns True.
+    n_iter : int
+        Steps before the first one.
+    check : callable
+        Called between the blocks of a sweep over the table.
+
+    Notes
+    -----
+    A step costs two sweeps over the table: one for gradient and second derivatives, and one for the change of the
+    decision values. The line search then reads the numbers of the rows only.
+    """
+    penalty = problem.counted * np.square(scales)
+    step: RowNumbers = problem.rows.numbers()
+    idle, least = 0, float("inf")
+    while True:
+        progress, gradient = _look(problem, terms, point, curvature, check)
+        yield Step(n_iter, progress.relative_gap, progress.objective)
+        if is_done(progress):
+            return
+        idle = 0 if progress.distance < 0.5 * least else idle + 1
+        least = min(least, progress.distance)
+        if idle > _IDLE:
+            return
+        direction = curvature.direction(gradient * scales, penalty, terms.factor) * scales
+        along = _Line(problem, terms, point, step, direction, float(gradient @ direction), check)
+        length = along.search()
+        if length == 0.0:
+            return
+        along.go(length)
+        n_iter += 1
+
+
+def _look(
+    problem: LinearProblem, terms: SmoothTerms, point: Point, curvature: Curvature, check: Callable[[], None]
+) -> tuple[Progress, FloatArray]:
+    """Return what a sweep knows at a point, and the gradient (q,); the second derivatives go to `curvature`."""
+    pull, value, loss, excess = np.zeros(problem.n_columns), 0.0, 0.0, 0.0
+    curvature.begin()
+    for part in problem.parts():
+        check()
+        z = point.z[part.block.at]
+        slopes = terms.slopes(part, z)
+        pull += transposed_times(part.block.table, problem.constant, slopes.beta)
+        curvature.add(part, slopes.curvature)
+        value += terms.total(part, z)
+        own_loss, own_excess = terms.duality(part, z, slopes.beta)
+        loss, excess = loss + own_loss, excess + own_excess
+    counted = problem.counted
+    squares = 0.5 * float(counted @ np.square(point.w))
+    gradient = counted * point.w - pull
+    distance = 0.5 * float(counted @ np.square(gradient))  # exact but for what a free bias gains
+    if problem.bias is Bias.FREE:
+        distance += abs(float(gradient[-1])) * (1.0 + abs(float(point.w[-1])))
+    return Progress(squares + value, distance, squares + loss, distance + excess), gradient
+
+
+class _Line:
+    """The objective of Newton's method along a step."""
+
+    def __init__(
+        self,
+        problem: LinearProblem,
+        terms: SmoothTerms,
+        point: Point,
+        step: RowNumbers,
+        direction: FloatArray,
+        slope: float,
+        check: Callable[[], None],
+    ) -> None:
+        self.check = check
+        self.problem, self.terms, self.point = problem, terms, point
+        self.step, self.direction, self.slope = step, direction, slope
+
+    def search(self) -> float:
+        """Return the length of the step at which the slope is about 0; 0 if the direction does not descend.
+
+        The slope increases with the length. Its root is found by Newton's method within a bracket.
+        """
+        if not self.slope < 0.0:
+            return 0.0
+        low, high, length = 0.0, float("inf"), 1.0
+        for trial in range(_TRIALS):
+            slope, bend = self._at(length, first=trial == 0)
+            if not np.isfinite(slope):
+                high, length = length, 0.5 * (low + length)
+                continue
+            if abs(slope) <= _SHORTENED * -self.slope:
+                break
+            low, high = (length, high) if slope < 0.0 else (low, length)
+            ahead = length - slope / bend if bend > 0.0 else float("inf")
+            if not low < ahead < high:
+                ahead = 2.0 * length if np.isinf(high) else 0.5 * (low + high)
+            if ahead == length or ahead in (low, high):
+                break
+            length = ahead
+        return length
+
+    def _at(self, length: float, *, first: bool) -> tuple[float, float]:
+        """Return the first and second derivative at a length; the `first` time, the change of z is computed, too."""
+        problem, terms, counted = self.problem, self.terms, self.problem.counted
+        slope = float(counted @ ((self.point.w + length * self.direction) * self.direction))
+        bend = float(counted @ np.square(self.direction))
+        for part in problem.parts() if first else problem.row_parts():
+            at = part.block.at
+            if first:
+                self.check()
+                self.step[at] = times(part.block.table, problem.constant, self.direction)
+            change = self.step[at]
+            slopes = terms.slopes(part, self.point.z[at] + length * change)
+            slope -= float(slopes.beta @ change)
+            bend += terms.factor * float(slopes.curvature @ np.square(change))
+        return slope, bend
+
+    def go(self, length: float) -> None:
+        """Move the point."""
+        self.point.w = self.point.w + length * self.direction
+        for part in self.problem.row_parts():
+            at = part.block.at
+            self.point.z[at] = self.point.z[at] + length * self.step[at]
+
+
+class SmoothNewton(LinearSolver):
+    """Newton's method for a loss that is smooth itself."""
+
+    name = "newton"
+
+    def __init__(
+        self,
+        problem: LinearProblem,
+        check: Callable[[], None],
+        curvature: Callable[[LinearProblem, LossTerms, FloatArray], Curvature],
+        start: LinearSolution | None,
+    ) -> None:
+        super().__init__(problem, check)
+        self.terms = LossTerms(problem.loss)
+        self.scales = scales_of(problem)
+        self.curvature = curvature(problem, self.terms, self.scales)
+        self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers())
+        if start is not None:
+            self.point.w = start.w.copy()
+            refresh(problem, self.point)
+
+    def steps(self, tol: float) -> Iterator[Step]:
+        """Make Newton steps."""
+        about = self.problem, self.terms, self.point, self.curvature, self.scales
+        for step in newton(*about, lambda progress: progress.relative_gap <= tol, self.n_iter, self.check):
+            self.n_iter = step.n_iter
+            yield step
+
+    def solution(self) -> tuple[FloatArray, RowNumbers]:
+        """Return the weights, and minus the slopes of the losses."""
+        return self.point.w, dual_point(self.problem, self.terms, self.point.z)
+
+    @property
+    def bytes_held(self) -> int:
+        """Matrices, and decision value, change and coefficient of each row."""
+        return self.curvature.bytes_held + 3 * 8 * self.problem.rows.n

@@ -1,0 +1,117 @@
+"""The proximal point method for hinge and epsilon-insensitive loss: Newton's method on smoothed losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from mercer._typing import FloatArray
+from mercer.linear.curvature import Curvature
+from mercer.linear.dual_point import dual_point
+from mercer.linear.losses import BoxLoss
+from mercer.linear.newton import Point, Progress, newton, refresh, scales_of
+from mercer.linear.problem import LinearProblem
+from mercer.linear.rows import RowNumbers
+from mercer.linear.smooth_terms import ProximalTerms
+from mercer.linear.solution import LinearSolution
+from mercer.linear.solver import LinearSolver
+from mercer.losses.iteration import Step
+
+_FIRST_FACTOR = 0.1  # of the first proximal step, in units of C over the spread of the targets
+_GROWTH = 3.0  # of the factor from one proximal step to the next
+_INNER = 0.01  # share of the duality gap to which Newton's method minimises a smoothed problem
+_MOST_INNER = 40  # Newton steps of a proximal step, after which the factor is reduced
+_MOST_OUTER = 200  # proximal steps
+_IDLE = 8  # successive proximal steps that do not halve the gap, after which rounding prevents progress
+
+
+class ProximalPoint(LinearSolver):
+    """Proximal steps for the dual coefficients, which are the method of multipliers for the primal problem.
+
+    A step with factor s replaces the coefficients beta = C m by those of the smoothed problem; see
+    :class:`ProximalTerms`. The smoothed problem is solved by Newton's method. Its second derivatives belong to rows
+    whose coefficient is strictly between its bounds, and their matrix is carried over from step to step.
+    """
+
+    name = "proximal-newton"
+
+    def __init__(
+        self,
+        problem: LinearProblem,
+        check: Callable[[], None],
+        curvature: Callable[[LinearProblem, ProximalTerms, FloatArray], Curvature],
+        start: LinearSolution | None,
+    ) -> None:
+        super().__init__(problem, check)
+        assert isinstance(problem.loss, BoxLoss)
+        self.unit = 1.0 if problem.loss.classifies else _spread_of_targets(problem)
+        self.terms = ProximalTerms(problem.loss, problem.rows.numbers(), _FIRST_FACTOR / self.unit)
+        self.scales = scales_of(problem)
+        self.curvature = curvature(problem, self.terms, self.scales)
+        self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers())
+        if start is not None:
+            self._begin_at(start)
+
+    def _begin_at(self, start: LinearSolution) -> None:
+        """Begin at the weights and shares of a solution for another C."""
+        problem, terms = self.problem, self.terms
+        for part in problem.row_parts():
+            lower, upper = terms.loss.bounds(part.targets)
+            charges = part.charges * (start.C / problem.C)
+            shares = np.divide(start.beta[part.block.at], charges, out=np.zeros(charges.size), where=charges > 0.0)
+            terms.shares[part.block.at] = np.clip(shares, lower, upper)
+        self.point.w = start.w.copy()
+        refresh(problem, self.point)
+
+    def steps(self, tol: float) -> Iterator[Step]:
+        """Make proximal steps."""
+        idle, least = 0, float("inf")
+        for _ in range(_MOST_OUTER):
+            last: list[Progress] = []
+            began = self.n_iter
+
+            def is_done(progress: Progress, last: list[Progress] = last, began: int = began) -> bool:
+                last[:] = [progress]
+                return (
+                    progress.relative_gap <= tol
+                    or progress.distance <= _INNER * progress.gap
+                    or self.n_iter - began >= _MOST_INNER
+                )
+
+            for step in newton(
+                self.problem, self.terms, self.point, self.curvature, self.scales, is_done, self.n_iter, self.check
+            ):
+                self.n_iter = step.n_iter
+                yield step
+            gap = last[0].relative_gap
+            idle = 0 if gap < 0.5 * least else idle + 1
+            least = min(least, gap)
+            if gap <= tol or idle > _IDLE:
+                return
+            for part in self.problem.row_parts():
+                self.terms.move(part, self.point.z[part.block.at])
+            self.terms.factor *= 0.5 if self.n_iter - began >= _MOST_INNER else _GROWTH
+
+    def solution(self) -> tuple[FloatArray, RowNumbers]:
+        """Return the weights, and the coefficients of the smoothed losses."""
+        return self.point.w, dual_point(self.problem, self.terms, self.point.z)
+
+    @property
+    def bytes_held(self) -> int:
+        """Matrices, and decision value, change, share and coefficient of each row."""
+        return self.curvature.bytes_held + 4 * 8 * self.problem.rows.n
+
+
+def _spread_of_targets(problem: LinearProblem) -> float:
+    """Return the standard deviation of the targets, weighted by the charges; at least 1e-8 of the largest target."""
+    total = first = second = largest = 0.0
+    for part in problem.row_parts():
+        total += float(part.charges.sum())
+        first += float(part.charges @ part.targets)
+        largest = max(largest, float(np.abs(part.targets[part.charges > 0.0]).max(initial=0.0)))
+    mean = first / total if total > 0.0 else 0.0
+    for part in problem.row_parts():
+        second += float(part.charges @ np.square(part.targets - mean))
+    spread = (second / total) ** 0.5 if total > 0.0 else 0.0
+    return max(spread, 1e-8 * largest) or 1.0

@@ -1,0 +1,111 @@
+"""Solve a linear problem: choose the solver by shape and loss, run it within its limits, and certify the result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from mercer.certificates.solution import TraceRow
+from mercer.certificates.status import Status
+from mercer.gram.threads import blas_threads
+from mercer.linear.certificate import LinearEvidence, certify_linear
+from mercer.linear.curvature import GramCurvature
+from mercer.linear.newton import SmoothNewton
+from mercer.linear.problem import LinearProblem, Penalty
+from mercer.linear.proximal import ProximalPoint
+from mercer.linear.solution import LinearSolution
+from mercer.linear.solver import LinearSolver
+from mercer.losses.iteration import iterate, raise_when_late
+from mercer.solvers.control import Control
+
+TOL_GAP = 1e-4  # relative duality gap at which a fit is optimal, if the limits do not say
+MOST_COLUMNS = 2_000  # columns up to which matrices of second derivatives are formed
+_SOLVER_SHARE = 0.1  # share of the tolerance to which a solver's own estimate of the gap must fall
+_ATTEMPTS = 3  # times that a solver continues because the certificate is not yet good enough
+
+
+def solve(
+    problem: LinearProblem,
+    control: Control,
+    *,
+    start: LinearSolution | None = None,
+    memory_limit: int | None = None,
+    n_jobs: int | None = None,
+) -> LinearSolution:
+    """Minimise the objective of a linear problem and certify the result.
+
+    Parameters
+    ----------
+    problem : LinearProblem
+    control : Control
+        `limits.tol_gap` is the tolerance for the relative duality gap, by default 1e-4; `max_iter` counts Newton steps,
+        or epochs of coordinate descent.
+    start : LinearSolution, optional
+        A solution for the same rows and another C, from which to start.
+    memory_limit : int, optional
+        Largest memory in bytes for matrices and numbers of the rows, beside the table.
+    n_jobs : int, optional
+        Number of threads.
+
+    Returns
+    -------
+    LinearSolution
+        A fit that is stopped early also has a true certificate.
+
+    Raises
+    ------
+    MemoryError
+        If the solver needs more than `memory_limit`.
+    """
+    began, limits = time.perf_counter(), control.limits
+    tol = TOL_GAP if limits.tol_gap is None else limits.tol_gap
+    control = control.with_limits(replace(limits, tol=tol))  # progress reports the tolerance for the gap
+    trace: list[TraceRow] = []
+    share, ending = _SOLVER_SHARE, Status.STALLED
+    with blas_threads(problem.rows.n * problem.n_columns**2), control.interruption:
+        solver, reason = choose(problem, raise_when_late(control, began), start, memory_limit)
+        for _ in range(_ATTEMPTS):
+            ended = iterate(solver.steps(share * tol), control, stage=solver.name, began=began)
+            trace += ended.trace
+            w, beta = solver.solution()
+            evidence = LinearEvidence(problem, w, beta)
+            found = evidence.evaluate()
+            ending = ended.status or Status.STALLED
+            if ended.status is not None or found.relative_gap <= tol:
+                break
+            share *= 0.01
+    seconds = time.perf_counter() - began
+    certificate = certify_linear(
+        evidence,
+        ending,
+        tol=tol,
+        n_iter=solver.n_iter,
+        seconds=seconds,
+        peak_memory_bytes=solver.bytes_held,
+        found=found,
+    )
+    return LinearSolution(
+        w, beta, certificate, solver.n_iter, seconds, trace, solver.name, reason, solver.bytes_held, problem.C
+    )
+
+
+def choose(
+    problem: LinearProblem,
+    check: Callable[[], None],
+    start: LinearSolution | None,
+    memory_limit: int | None,
+) -> tuple[LinearSolver, str]:
+    """Return the solver of a problem and a sentence that says why it was chosen."""
+    q = problem.n_columns
+    if problem.penalty is Penalty.L1:
+        raise NotImplementedError("the l1 penalty is not supported yet")
+    if q > MOST_COLUMNS:
+        raise NotImplementedError("more than 2,000 columns are not supported yet")
+    few = f"The table has few columns ({problem.rows.p:,}), so that their matrix of second derivatives is small"
+    if problem.loss.is_smooth:
+        return SmoothNewton(problem, check, GramCurvature, start), f"{few}, and the loss is smooth: Newton's method."
+    return (
+        ProximalPoint(problem, check, GramCurvature, start),
+        f"{few}, and the loss has kinks: Newton's method on smoothed losses (proximal point method).",
+    )

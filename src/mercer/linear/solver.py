@@ -1,0 +1,48 @@
+"""What all solvers of linear problems have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+
+from mercer._typing import FloatArray
+from mercer.linear.problem import LinearProblem
+from mercer.linear.rows import RowNumbers
+from mercer.losses.iteration import Step
+
+
+class LinearSolver(ABC):
+    """One algorithm, with the point that it has reached.
+
+    Attributes
+    ----------
+    name : str
+    problem : LinearProblem
+    n_iter : int
+        Steps so far.
+    check : callable
+        Called between the blocks of a sweep; it raises an error to end the work.
+    """
+
+    name: str
+    problem: LinearProblem
+    n_iter: int = 0
+
+    def __init__(self, problem: LinearProblem, check: Callable[[], None]) -> None:
+        self.problem, self.check = problem, check
+
+    @abstractmethod
+    def steps(self, tol: float) -> Iterator[Step]:
+        """Work until the relative gap is at most `tol` by the solver's own estimate, or no progress is possible.
+
+        It may be called again with a smaller `tol` and then continues.
+        """
+
+    @abstractmethod
+    def solution(self) -> tuple[FloatArray, RowNumbers]:
+        """Return the weights and feasible dual coefficients of the point."""
+
+    @property
+    @abstractmethod
+    def bytes_held(self) -> int:
+        """Bytes of matrices and of the numbers of the rows."""

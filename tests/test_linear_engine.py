@@ -1,0 +1,175 @@
+"""The engine of linear machines: agreement with a general solver of cone programs, certificates, and hostile input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import clarabel
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mercer.certificates.solution import Limits
+from mercer.linear import (
+    Bias,
+    EpsilonInsensitive,
+    Hinge,
+    LinearLoss,
+    LinearProblem,
+    LinearSolution,
+    Logistic,
+    Penalty,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+    TableRows,
+    solve,
+)
+from mercer.linear.certificate import LinearEvidence
+from mercer.solvers.control import Control
+
+LOSSES = [SquaredHinge(), Logistic(), SquaredEpsilonInsensitive(0.1), Hinge(), EpsilonInsensitive(0.1)]
+PENALTIES = [Penalty.L2]
+
+
+def control(tol_gap: float = 1e-8, **limits: Any) -> Control:
+    return Control(Limits(tol_gap=tol_gap, **limits))
+
+
+def problem_of(
+    loss: LinearLoss,
+    bias: Bias = Bias.PENALISED,
+    penalty: Penalty = Penalty.L2,
+    *,
+    seed: int = 0,
+    n: int = 40,
+    p: int = 4,
+    weighted: bool = False,
+    C: float = 1.0,
+    sparse: bool = False,
+) -> LinearProblem:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p)) * 10.0 ** rng.integers(-1, 2, size=p)
+    score = X @ (rng.normal(size=p) / np.abs(X).max(axis=0)) + 0.5 * rng.normal(size=n) + 0.3
+    weights = rng.integers(0, 4, size=n) * 0.5 if weighted else None
+    y = (score > 0.0).astype(np.float64) if loss.classifies else 3.0 * score
+    about: dict[str, Any] = {}
+    if loss.classifies:
+        about = {"positive": 1, "class_weights": np.array([0.5, 2.0]) if weighted else None}
+    rows = TableRows(sp.csr_array(X) if sparse else X, y, weights)
+    return LinearProblem(rows, loss, C, penalty, bias, 2.0, **about)
+
+
+def optimum(problem: LinearProblem) -> float:
+    """Return the minimum of the objective, by the interior point method of clarabel."""
+    (part,) = problem.parts()
+    X, y, charges = part.block.table, part.targets, part.charges
+    X = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+    if problem.constant:
+        X = np.column_stack([X, np.full(len(X), problem.constant)])
+    (n, q), loss = X.shape, problem.loss
+    # Variables: w (q), |w| (q), and xi (n): the loss of a row, or its root; for logistic loss, two more for each row.
+    extra = 2 * n if isinstance(loss, Logistic) else 0
+    eye, none, empty = np.eye(n), np.zeros((n, q)), np.zeros((n, extra))
+    rows = [np.hstack([sign * np.eye(q), -np.eye(q), np.zeros((q, n + extra))]) for sign in (1.0, -1.0)]
+    rows.append(np.hstack([none, none, -eye, empty]))
+    right = [np.zeros(q), np.zeros(q), np.zeros(n)]
+    if isinstance(loss, Hinge | SquaredHinge):
+        rows.append(np.hstack([-y[:, None] * X, none, -eye]))
+        right.append(-np.ones(n))
+    elif isinstance(loss, EpsilonInsensitive | SquaredEpsilonInsensitive):
+        for sign in (1.0, -1.0):
+            rows.append(np.hstack([-sign * X, none, -eye]))
+            right.append(loss.epsilon - sign * y)
+    else:  # exp(-xi) + exp(-y z - xi) <= 1
+        rows.append(np.hstack([none, none, 0.0 * eye, eye, eye]))
+        right.append(np.ones(n))
+    cones: list[Any] = [clarabel.NonnegativeConeT(sum(map(len, right)))]
+    for i in range(extra):
+        cone = np.zeros((3, 2 * q + n + extra))
+        cone[0, 2 * q + i % n], cone[2, 2 * q + n + i] = 1.0, -1.0
+        cone[0, :q] = y[i % n] * X[i % n] if i < n else 0.0
+        rows.append(cone)
+        right.append(np.array([0.0, 1.0, 0.0]))
+        cones.append(clarabel.ExponentialConeT())
+    is_squared, is_l2 = isinstance(loss, SquaredHinge | SquaredEpsilonInsensitive), problem.penalty is Penalty.L2
+    counted = problem.counted
+    bends = [counted * is_l2, np.zeros(q), 2.0 * charges * is_squared, np.zeros(extra)]
+    pulls = [np.zeros(q), counted * (not is_l2), charges * (not is_squared), np.zeros(extra)]
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    P, A = sp.csc_matrix(np.diag(np.concatenate(bends))), sp.csc_matrix(np.vstack(rows))
+    found = clarabel.DefaultSolver(P, np.concatenate(pulls), A, np.concatenate(right), cones, settings).solve()
+    assert str(found.status) in ("Solved", "AlmostSolved")
+    return float(found.obj_val)
+
+
+def check(problem: LinearProblem, solution: LinearSolution, tol: float = 1e-8) -> None:
+    certificate = solution.certificate
+    best = optimum(problem)
+    assert certificate.status == "optimal", certificate
+    assert certificate.relative_gap <= tol
+    assert certificate.primal == pytest.approx(best, rel=1e-6)
+    assert certificate.verify().status == "optimal"
+    assert certificate.dual <= best * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("bias", list(Bias))
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_agrees_with_a_cone_program(loss: LinearLoss, penalty: Penalty, bias: Bias, weighted: bool) -> None:
+    for seed, C in enumerate((0.01, 1.0, 30.0)):
+        problem = problem_of(loss, bias, penalty, seed=seed, weighted=weighted, C=C, sparse=seed == 1)
+        check(problem, solve(problem, control()))
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("bias", list(Bias))
+def test_gap_is_never_below_the_true_suboptimality(loss: LinearLoss, bias: Bias) -> None:
+    problem = problem_of(loss, bias)
+    solution = solve(problem, control())
+    best = solution.certificate.primal
+    rng = np.random.default_rng(1)
+    (part,) = problem.parts()
+    for size in (1e-6, 1e-3, 1.0, 1e3):
+        w = solution.w + size * rng.normal(size=solution.w.size)
+        beta = np.asarray(solution.beta) + size * rng.normal(size=problem.rows.n)
+        beta = loss.feasible(beta, part.targets, part.charges)
+        if bias is Bias.FREE:
+            positive, negative = beta[beta > 0.0].sum(), -beta[beta < 0.0].sum()
+            beta = np.where(beta > 0.0, beta * min(1.0, negative / positive), beta * min(1.0, positive / negative))
+        found = LinearEvidence(problem, w, beta).evaluate()
+        assert np.isfinite(found.gap)
+        assert found.primal - best <= found.gap + 1e-9 * best
+
+
+def test_infeasible_sum_has_no_gap() -> None:
+    problem = problem_of(Hinge(), Bias.FREE)
+    solution = solve(problem, control())
+    beta = np.asarray(solution.beta) * 0.5
+    beta[np.argmax(beta)] = 0.0
+    found = LinearEvidence(problem, solution.w, beta).evaluate()
+    assert found.gap == np.inf
+    assert found.relative_gap == np.inf
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_limits_leave_a_true_certificate(loss: LinearLoss) -> None:
+    problem = problem_of(loss, n=200)
+    best = solve(problem, control()).certificate.primal
+    for limits in ({"max_iter": 1}, {"max_iter": 0}, {"max_seconds": 0.0}):
+        solution = solve(problem, control(1e-12, **limits))
+        assert solution.certificate.status in ("max_iter", "time_limit")
+        assert 0.0 <= solution.certificate.primal - best <= solution.certificate.gap
+
+
+def test_signs_are_proved_once_the_gap_is_small() -> None:
+    problem = problem_of(SquaredHinge())
+    exact = solve(problem, control(1e-12))
+    rough = solve(problem, control(1e-2, max_iter=1))
+    signs = exact.certificate.proved_signs()
+    assert signs.tolist() == np.sign(exact.w[:-1]).tolist()
+    assert set(rough.certificate.proved_signs() * signs) <= {0.0, 1.0}
+    with pytest.raises(ValueError, match="pickled"):
+        replace(exact.certificate, evidence=None).proved_signs()
