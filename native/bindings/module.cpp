@@ -22,6 +22,7 @@ NB_MODULE(_core, m) {
     bind_points(m);
     bind_solvers(m);
     bind_block(m);
+    bind_dual_descent(m);
     bind_machines(m);
     bind_leave_out(m);
     bind_lists(m);

@@ -285,6 +285,29 @@ class BlockLimits:
         n_rounds: int,
     ) -> None: ...
 
+class DualDescent:
+    def __init__(
+        self,
+        values: npt.NDArray[np.number],
+        columns: npt.NDArray[np.integer] | None,
+        ends: npt.NDArray[np.integer] | None,
+        n_columns: int,
+        *,
+        loss: int,
+        epsilon: float,
+        constant: float,
+        targets: _Float,
+        charges: _Float,
+        beta: _Float,
+        w: _Float,
+        seed: int,
+    ) -> None: ...
+    def run(
+        self, most: int, target: float, stop: Callable[[], bool] | None = None
+    ) -> tuple[int, int, float, int, bool]: ...
+    @property
+    def largest_square(self) -> float: ...
+
 class Block:
     @property
     def beta(self) -> _Float: ...

@@ -1,0 +1,245 @@
+"""Dual coordinate descent: the dual coefficient of one row after the other is optimised exactly."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mercer._core import DualDescent
+from mercer._typing import FloatArray
+from mercer.linear.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Logistic,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+)
+from mercer.linear.problem import Bias, LinearProblem, Part, Penalty
+from mercer.linear.rows import RowNumbers
+from mercer.linear.sweeps import times, transposed_times
+from mercer.losses.iteration import Step
+
+_LOSSES = (Hinge, SquaredHinge, Logistic, EpsilonInsensitive, SquaredEpsilonInsensitive)
+"""The losses, in the order of `LinearLoss` in native/linear/dual_descent.hpp."""
+
+_EPOCHS = 3  # epochs on a block of rows before the next block, or before the gap is compared with the last one
+_SHARE = 0.5  # share of `tol_gap` at which the gap is measured exactly, and share that the exact gap must meet
+_ROUNDS = 4  # calls of `_EPOCHS` epochs whose gaps tell the rate of descent
+_TINY = 1e-8  # share of the objective of f = 0 with which gaps are compared at least, as in the certificate
+_IDLE = 300  # epochs without a fall of the gap by a tenth, after which rounding prevents progress
+
+
+@dataclass(eq=False)
+class DualPoint:
+    """A point of the dual problem.
+
+    Attributes
+    ----------
+    beta : RowNumbers
+        Feasible dual coefficients, in signed coordinates.
+    w : ndarray of shape (n_columns,)
+        The sum of beta_i x_i.
+    gap : float
+        The duality gap: exact if `is_exact`, otherwise the estimate of the last epoch.
+    epochs_left : float
+        Epochs that are still needed, if the gap falls at the rate of the last ones.
+    """
+
+    beta: RowNumbers
+    w: FloatArray
+    gap: float = float("inf")
+    is_exact: bool = False
+    epochs_left: float = 0.0
+
+
+def require_descent(problem: LinearProblem) -> None:
+    """Raise ValueError if dual coordinate descent does not apply to the problem."""
+    if problem.bias is Bias.FREE:
+        raise ValueError(
+            "dual coordinate descent cannot keep the sum of the dual coefficients at 0, which a free bias demands. "
+            "Use bias='penalised' with a larger intercept_scaling, or a solver for free biases."
+        )
+    if problem.penalty is not Penalty.L2:
+        raise ValueError("dual coordinate descent needs the l2 penalty, because w is not unique with the l1 penalty.")
+
+
+def dual_point(problem: LinearProblem, start: RowNumbers | None = None) -> DualPoint:
+    """Return the feasible point next to `start`, or 0 by default."""
+    point = DualPoint(problem.rows.numbers(), np.zeros(problem.n_columns))
+    if start is not None:
+        for part in problem.parts():
+            at = part.block.at
+            point.beta[at] = problem.loss.feasible(start[at], part.targets, part.charges)
+        recompute(problem, point)
+    return point
+
+
+def recompute(problem: LinearProblem, point: DualPoint) -> None:
+    """Compute w from the dual coefficients, in one sweep; this removes the rounding errors of the steps."""
+    point.w[:] = 0.0  # in place, because native code has a pointer to it
+    for part in problem.parts():
+        point.w += transposed_times(part.block.table, problem.constant, point.beta[part.block.at])
+
+
+def measure(problem: LinearProblem, point: DualPoint) -> float:
+    """Recompute w, and store and return the relative duality gap, in two sweeps."""
+    recompute(problem, point)
+    half = 0.5 * float(point.w @ point.w)
+    primal, dual, at_zero = half, -half, 0.0
+    for part in problem.parts():
+        y, charges = part.targets, part.charges
+        z = times(part.block.table, problem.constant, point.w)
+        primal += problem.loss.total(z, y, charges)
+        dual += problem.loss.dual(point.beta[part.block.at], y, charges)
+        at_zero += problem.loss.total(np.zeros_like(z), y, charges)
+    point.gap, point.is_exact = primal - dual, True
+    largest = max(abs(primal), abs(dual), _TINY * at_zero)
+    return point.gap / largest if largest > 0.0 else 0.0
+
+
+def dual_descent(
+    problem: LinearProblem,
+    point: DualPoint,
+    tol_gap: float,
+    *,
+    stop: Callable[[], bool] | None = None,
+    seed: int = 0,
+) -> Iterator[Step]:
+    """Lower the relative duality gap to `tol_gap`, from `point`, which is changed in place.
+
+    Parameters
+    ----------
+    problem : LinearProblem
+        With the l2 penalty and without a free bias.
+    point : DualPoint
+    tol_gap : float
+        The method ends when the exact relative gap is at most half of it, or when rounding prevents progress.
+    stop : callable, optional
+        Called about every 10 ms within an epoch. If it returns True, the epoch ends early, with a valid point.
+    seed : int
+        Seed of the random order of the rows.
+
+    Yields
+    ------
+    Step
+        After every few epochs: the number of epochs, the estimated relative gap, and the dual objective.
+
+    Notes
+    -----
+    An epoch costs two passes over the entries of the rows that are not shrunken. The gap of a row, before its step, is
+    known without further cost; their sum estimates the gap. Rows in several blocks are visited block after block, with
+    a few epochs on each.
+
+    References
+    ----------
+    Hsieh, Chang, Lin, Keerthi & Sundararajan (2008), A dual coordinate descent method for large-scale linear SVM;
+    Yu, Huang & Lin (2011), Dual coordinate descent methods for logistic regression; Ho & Lin (2012), Large-scale linear
+    support vector regression; Yu, Hsieh, Chang & Lin (2012), Large linear classification when data cannot fit in
+    memory (blocks of rows).
+    """
+    require_descent(problem)
+    epochs = _Epochs(problem, point, stop, seed)
+    least, fell_at, share, n_iter = float("inf"), 0, _SHARE, 0
+    gaps: deque[float] = deque(maxlen=_ROUNDS)
+    while True:
+        n_iter += epochs.run(share * tol_gap * max(epochs.dual(), epochs.unit))
+        point.is_exact = False
+        objective = max(epochs.dual(), epochs.unit)
+        gaps.append(point.gap)
+        point.epochs_left = _epochs_left(gaps, share * tol_gap * objective)
+        yield Step(n_iter, point.gap / (objective + point.gap), epochs.dual())
+        if epochs.is_finished:
+            exact = measure(problem, point)
+            if exact <= _SHARE * tol_gap:
+                return
+            share *= max(0.1, min(0.5, _SHARE * tol_gap / exact))
+        if point.gap < 0.9 * least:
+            least, fell_at = point.gap, n_iter
+        if n_iter - fell_at >= _IDLE:
+            return
+
+
+def _epochs_left(gaps: deque[float], target: float) -> float:
+    """Return the epochs until the gap is `target`, at the rate of the last gaps; 0 if they do not tell a rate yet."""
+    if len(gaps) < _ROUNDS or gaps[-1] <= target:
+        return 0.0
+    if not 0.0 < gaps[-1] < gaps[0]:
+        return float("inf")
+    return _EPOCHS * (len(gaps) - 1) * float(np.log(gaps[-1] / target) / np.log(gaps[0] / gaps[-1]))
+
+
+class _Epochs:
+    """Epochs over the blocks of a problem: native code whose state is kept from call to call if there is one block."""
+
+    def __init__(self, problem: LinearProblem, point: DualPoint, stop: Callable[[], bool] | None, seed: int) -> None:
+        self._problem, self._point, self._stop, self._seed = problem, point, stop, seed
+        self._single: tuple[Part, FloatArray, DualDescent] | None = None
+        self._losses = 0.0  # dual value without the penalty
+        self.is_finished = False
+        at_zero = 0.0  # objective of f = 0
+        for part in problem.parts():
+            y, charges = part.targets, part.charges
+            at_zero += problem.loss.total(np.zeros(y.size), y, charges)
+            self._losses += problem.loss.dual(point.beta[part.block.at], y, charges)
+            if part.block.at == slice(0, problem.rows.n):
+                self._single = self._begin(part)
+        self.unit = max(_TINY * at_zero, float(np.finfo(np.float64).tiny))  # smallest objective a gap is compared with
+
+    def dual(self) -> float:
+        """Return the dual objective."""
+        return self._losses - 0.5 * float(self._point.w @ self._point.w)
+
+    def run(self, target: float) -> int:
+        """Make a few epochs, until the estimated gap is at most `target`; return their number."""
+        self._losses, self._point.gap = 0.0, 0.0
+        if self._single is not None:
+            part, beta, native = self._single
+            done, _, self._point.gap, _, self.is_finished = native.run(_EPOCHS, target, self._stop)
+            self._store(part, beta)
+            return done
+        self._seed += 1
+        for part in self._problem.parts():
+            part, beta, native = self._begin(part)
+            # The first epoch visits all rows of the block: its estimate has the effects of the other blocks.
+            self._point.gap += native.run(1, -1.0, self._stop)[2]
+            native.run(_EPOCHS - 1, 0.0, self._stop)
+            self._store(part, beta)
+        self.is_finished = self._point.gap <= target
+        return _EPOCHS
+
+    def _begin(self, part: Part) -> tuple[Part, FloatArray, DualDescent]:
+        beta = np.array(self._point.beta[part.block.at])
+        arrays = _arrays(part.block.table)
+        native = DualDescent(
+            *arrays,
+            part.block.table.shape[1],
+            loss=_LOSSES.index(type(self._problem.loss)),
+            epsilon=getattr(self._problem.loss, "epsilon", 0.0),
+            constant=self._problem.constant,
+            targets=np.ascontiguousarray(part.targets),
+            charges=np.ascontiguousarray(part.charges),
+            beta=beta,
+            w=self._point.w,
+            seed=self._seed,
+        )
+        if not np.isfinite(native.largest_square):
+            raise ValueError(
+                "the squared length of a row overflows float64: divide columns with values above 1e150 by their size."
+            )
+        return part, beta, native
+
+    def _store(self, part: Part, beta: FloatArray) -> None:
+        self._point.beta[part.block.at] = beta
+        self._losses += self._problem.loss.dual(beta, part.targets, part.charges)
+
+
+def _arrays(table: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None, npt.NDArray[Any] | None]:
+    """Return the values of dense rows; of CSR rows the values, the columns, and the ends of the rows."""
+    if isinstance(table, np.ndarray):
+        return table, None, None
+    return table.data, table.indices, table.indptr

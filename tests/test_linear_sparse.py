@@ -1,0 +1,223 @@
+"""Linear machines by dual coordinate descent, on sparse and dense rows, in one block and in several."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mercer import _core
+from mercer.certificates.solution import Limits
+from mercer.linear import (
+    Bias,
+    Block,
+    EpsilonInsensitive,
+    Hinge,
+    LinearProblem,
+    LinearRows,
+    Logistic,
+    Penalty,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+    TableRows,
+)
+from mercer.linear.dual_descent import DualPoint, dual_descent, dual_point, measure
+from mercer.linear.finish import finish, linear_gram
+from mercer.solvers import Control
+
+LOSSES = [Hinge(), SquaredHinge(), Logistic(), EpsilonInsensitive(0.2), SquaredEpsilonInsensitive(0.2)]
+
+
+class BlockRows(LinearRows):
+    """Rows in blocks of a given size."""
+
+    def __init__(self, table, labels, weights, size):
+        self.table, self.labels, self.weights, self.size = table, labels, weights, size
+        self.n, self.p = table.shape
+        self.is_sparse = not isinstance(table, np.ndarray)
+
+    def blocks(self):
+        for first in range(0, self.n, self.size):
+            at = slice(first, min(first + self.size, self.n))
+            yield Block(at, self.table[at], self.labels[at], self.weights[at])
+
+    def numbers(self):
+        return np.zeros(self.n)
+
+
+def text_like(n=120, p=300, seed=0, classes=2, density=0.05):
+    """Rows with few entries, some rows without entries and columns that are never used, and weights with zeros."""
+    rng = np.random.default_rng(seed)
+    table = sp.random(n, p, density=density, random_state=seed, format="csr")
+    table.data = 1.0 + rng.random(table.nnz)
+    table = table[np.where(rng.random(n) < 0.05, -1, np.arange(n))] if n > 1 else table
+    table = sp.csr_array(sp.diags_array((rng.random(n) > 0.05).astype(float)) @ table)
+    table.eliminate_zeros()
+    scores = table @ rng.normal(size=(p, classes)) + 0.3 * rng.normal(size=(n, classes))
+    weights = rng.integers(0, 3, size=n).astype(float)
+    return table, scores.argmax(axis=1).astype(float), scores[:, 0], weights
+
+
+def problem_of(loss, table, labels, targets, weights, *, rows=None, C=0.7, bias=Bias.PENALISED, scaling=1.5):
+    y = labels if loss.classifies else targets
+    made = TableRows(table, y, weights) if rows is None else rows(table, y, weights)
+    positive = 1 if loss.classifies else None
+    return LinearProblem(made, loss, C=C, bias=bias, scaling=scaling, positive=positive)
+
+
+def descended(problem, tol_gap=1e-7, **options):
+    point = dual_point(problem)
+    steps = list(dual_descent(problem, point, tol_gap, **options))
+    return point, steps
+
+
+def objectives(problem, w, beta):
+    """P(w) and D(beta), by formulas of their own."""
+    table, y, C = dense_parts(problem)
+    z = table @ w
+    loss = problem.loss
+    v = table.T @ beta
+    return 0.5 * w @ w + loss.total(z, y, C), loss.dual(beta, y, C) - 0.5 * v @ v
+
+
+def dense_parts(problem):
+    parts = list(problem.parts())
+    table = sp.vstack([sp.csr_array(part.block.table) for part in parts]).toarray()
+    if problem.constant:
+        table = np.column_stack([table, np.full(table.shape[0], problem.constant)])
+    return table, np.concatenate([p.targets for p in parts]), np.concatenate([p.charges for p in parts])
+
+
+@pytest.mark.parametrize("bias", [Bias.NONE, Bias.PENALISED], ids=str)
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_descent_reaches_the_gap_on_every_kind_of_rows(loss, bias):
+    table, labels, targets, weights = text_like()
+    wide = sp.csr_array((table.data, table.indices.astype(np.int64), table.indptr.astype(np.int64)), table.shape)
+    optima = []
+    for rows in (table, wide, table.toarray(), table.astype(np.float32)):
+        problem = problem_of(loss, rows, labels, targets, weights, bias=bias)
+        point, steps = descended(problem)
+        primal, dual = objectives(problem, point.w, np.asarray(point.beta))
+        assert -1e-12 * primal <= primal - dual <= 1e-7 * primal
+        assert measure(problem, point) == pytest.approx((primal - dual) / primal, abs=1e-12)
+        assert not np.asarray(point.beta)[weights == 0.0].any()
+        assert steps[-1].n_iter > steps[0].n_iter > 0
+        optima.append(primal)
+    assert optima[1:] == pytest.approx([optima[0]] * 3, rel=2e-6)
+    assert optima[0] == optima[1]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_blocks_and_other_orders_have_the_same_optimum(loss):
+    table, labels, targets, weights = text_like(n=90)
+    whole, _ = descended(problem_of(loss, table, labels, targets, weights), seed=0)
+    other, _ = descended(problem_of(loss, table, labels, targets, weights), seed=1)
+    problem = problem_of(loss, table, labels, targets, weights, rows=lambda *of: BlockRows(*of, size=37))
+    blocks, _ = descended(problem)
+    best = objectives(problem, whole.w, whole.beta)[0]
+    assert objectives(problem, other.w, other.beta)[0] == pytest.approx(best, rel=1e-7)
+    primal, dual = objectives(problem, blocks.w, blocks.beta)
+    assert primal - dual <= 1e-7 * primal
+    assert primal == pytest.approx(best, rel=1e-7)
+
+
+@pytest.mark.parametrize("C", [0.3, 200.0])
+@pytest.mark.parametrize(
+    "loss", [loss for loss in LOSSES if not isinstance(loss, Logistic)], ids=lambda loss: type(loss).__name__
+)
+def test_the_kernel_engine_finishes_at_the_same_optimum(loss, C):
+    table, labels, targets, weights = text_like(seed=3)
+    problem = problem_of(loss, table, labels, targets, weights, C=C)
+    rough, _ = descended(problem, 0.3)
+    before = measure(problem, rough)
+    (solution,) = finish([problem], [rough], linear_gram(problem), Control(Limits(tol_gap=1e-8)))
+    assert solution.status == "optimal"
+    assert measure(problem, rough) <= 1e-8 < before
+    if C < 1.0:
+        exact, _ = descended(problem, 1e-9)
+        assert objectives(problem, rough.w, rough.beta) == pytest.approx(
+            objectives(problem, exact.w, exact.beta), rel=1e-8
+        )
+
+
+def test_classes_share_the_gram_matrix_of_the_engine():
+    table, labels, _, weights = text_like(classes=4, seed=5)
+    problems = [LinearProblem(TableRows(table, labels, weights), SquaredHinge(), C=3.0, positive=k) for k in range(4)]
+    points = [dual_point(problem) for problem in problems]
+    gram = linear_gram(problems[0], shared=True)
+    finish(problems, points, gram, Control(Limits(tol_gap=1e-7)))
+    assert max(measure(problem, point) for problem, point in zip(problems, points, strict=True)) <= 1e-7
+    alone = linear_gram(problems[0])
+    finish(problems[:1], [dual_point(problems[0])], alone, Control(Limits(tol_gap=1e-7)))
+    assert gram.n_values < 3 * alone.n_values
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("x", [0.0, 2.0])
+def test_one_row_has_the_solution_by_hand(loss, x):
+    table, y, C = sp.csr_array(np.array([[x]])), 1.0, 0.1
+    problem = LinearProblem(TableRows(table, np.ones(1)), loss, C=C, bias=Bias.NONE, positive=1)
+    point, _ = descended(problem, 1e-10)
+    slope = loss.coefficient(x * point.w, np.array([y]), np.array([C]))
+    assert measure(problem, point) <= 1e-10
+    if x == 0.0:
+        assert point.w.tolist() == [0.0]
+        assert np.asarray(point.beta) == pytest.approx(slope)
+
+
+def test_an_epoch_ends_early_on_request_with_a_valid_point():
+    table, labels, targets, weights = text_like(n=2000)
+    problem = problem_of(Hinge(), table, labels, targets, weights, C=50.0)
+    point = dual_point(problem)
+    calls = iter([False, False, True])
+    next(dual_descent(problem, point, 1e-9, stop=lambda: next(calls, True)))
+    beta, w = np.asarray(point.beta), point.w.copy()
+    measure(problem, point)
+    assert np.count_nonzero(beta) > 0
+    assert point.w == pytest.approx(w, abs=1e-9)
+    assert (np.abs(beta) <= 50.0 * weights).all()
+
+
+def test_what_descent_refuses():
+    table, labels, _, weights = text_like()
+    rows = TableRows(table, labels, weights)
+    with pytest.raises(ValueError, match="free bias"):
+        next(
+            dual_descent(
+                LinearProblem(rows, Hinge(), bias=Bias.FREE, positive=1),
+                DualPoint(np.zeros(rows.n), np.zeros(rows.p + 1)),
+                1e-4,
+            )
+        )
+    with pytest.raises(ValueError, match="l2 penalty"):
+        next(
+            dual_descent(
+                LinearProblem(rows, SquaredHinge(), penalty=Penalty.L1, positive=1),
+                DualPoint(np.zeros(rows.n), np.zeros(rows.p + 1)),
+                1e-4,
+            )
+        )
+    huge = TableRows(np.array([[1e300], [1.0]]), np.array([0.0, 1.0]))
+    problem = LinearProblem(huge, Hinge(), positive=1)
+    with pytest.raises(ValueError, match="overflows float64"):
+        next(dual_descent(problem, dual_point(problem), 1e-4))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"columns": np.array([0, 5], dtype=np.int32)}, "columns"),
+        ({"ends": np.array([0, 3], dtype=np.int32)}, "ends"),
+        ({"w": np.zeros(1)}, "w must"),
+        ({"targets": np.ones(2)}, "targets"),
+        ({"values": np.ones(2, dtype=np.int64)}, "values"),
+    ],
+)
+def test_native_descent_refuses_arrays_that_do_not_fit(changes, message):
+    arrays = {
+        "values": np.ones(2),
+        "columns": np.array([0, 2], dtype=np.int32),
+        "ends": np.array([0, 2], dtype=np.int32),
+    }
+    about = {"targets": np.ones(1), "charges": np.ones(1), "beta": np.zeros(1), "w": np.zeros(3)}
+    given = {**arrays, **about, **changes}
+    with pytest.raises((ValueError, TypeError), match=message):
+        _core.DualDescent(**given, n_columns=3, loss=0, epsilon=0.0, constant=0.0, seed=0)
