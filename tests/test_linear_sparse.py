@@ -1,5 +1,7 @@
 """Linear machines by dual coordinate descent, on sparse and dense rows, in one block and in several."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -18,6 +20,8 @@ from mercer.linear import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
     TableRows,
+    solve,
+    solve_each,
 )
 from mercer.linear.dual_descent import DualPoint, dual_descent, dual_point, measure
 from mercer.linear.finish import finish, linear_gram
@@ -221,3 +225,77 @@ def test_native_descent_refuses_arrays_that_do_not_fit(changes, message):
     given = {**arrays, **about, **changes}
     with pytest.raises((ValueError, TypeError), match=message):
         _core.DualDescent(**given, n_columns=3, loss=0, epsilon=0.0, constant=0.0, seed=0)
+
+
+def wide_problem(loss, *, n=150, C=1.0, bias=Bias.PENALISED, classes=2, seed=1, positive=1, sparse=True):
+    table, labels, targets, weights = text_like(n=n, p=3000, seed=seed, classes=classes, density=0.01)
+    y = labels if loss.classifies else targets
+    rows = TableRows(table if sparse else table.toarray(), y, weights)
+    return LinearProblem(rows, loss, C=C, bias=bias, positive=positive if loss.classifies else None)
+
+
+@pytest.mark.parametrize("C", [0.1, 1000.0])
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_wide_tables_are_solved_and_certified(loss, C):
+    problem = wide_problem(loss, C=C)
+    solution = solve(problem, Control(Limits(tol_gap=1e-5)))
+    assert solution.certificate.status == "optimal"
+    primal, dual = objectives(problem, solution.w, np.asarray(solution.beta))
+    assert primal - dual <= 1e-5 * primal
+    assert solution.certificate.primal == pytest.approx(primal, rel=1e-12)
+    assert solution.certificate.verify().status == "optimal"
+    assert "columns" in solution.reason
+    assert C < 1.0 or isinstance(loss, Logistic) or "then" in solution.solver
+
+
+@pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.1)], ids=lambda loss: type(loss).__name__)
+def test_a_free_bias_of_a_wide_table_is_that_of_the_kernel_machine(loss):
+    solution = solve(wide_problem(loss, bias=Bias.FREE), Control(Limits(tol_gap=1e-6)))
+    assert solution.certificate.status == "optimal"
+    assert abs(np.asarray(solution.beta).sum()) < 1e-9
+    penalised = solve(wide_problem(loss, bias=Bias.PENALISED), Control(Limits(tol_gap=1e-6)))
+    assert solution.certificate.primal < penalised.certificate.primal
+
+
+def test_classes_together_are_the_same_as_alone():
+    problems = [wide_problem(Hinge(), C=3.0, classes=4, positive=k) for k in range(4)]
+    together = solve_each(problems, Control(Limits(tol_gap=1e-6)), n_jobs=2)
+    one_thread = solve_each(problems, Control(Limits(tol_gap=1e-6)), n_jobs=1)
+    for problem, one, other in zip(problems, together, one_thread, strict=True):
+        assert one.certificate.status == "optimal"
+        assert (one.w == other.w).all()
+        assert one.certificate.primal == pytest.approx(
+            solve(problem, Control(Limits(tol_gap=1e-6))).certificate.primal, rel=1e-6
+        )
+
+
+def test_limits_end_classes_with_true_certificates():
+    problems = [wide_problem(SquaredHinge(), C=30.0, classes=3, positive=k) for k in range(3)]
+    for limits, status in [(Limits(max_seconds=0.0), "time_limit"), (Limits(max_iter=3), "max_iter")]:
+        for one, problem in zip(solve_each(problems, Control(limits)), problems, strict=True):
+            primal, dual = objectives(problem, one.w, np.asarray(one.beta))
+            assert one.certificate.status == status
+            assert one.certificate.primal == pytest.approx(primal, rel=1e-12)
+            assert one.certificate.gap == pytest.approx(primal - dual, rel=1e-9)
+    calls = []
+    control = Control(callback=lambda progress: calls.append(progress) or True)
+    assert {one.certificate.status for one in solve_each(problems, control)} == {"interrupted"}
+    assert len(calls) == 1
+
+
+def test_a_path_starts_at_the_coefficients_before():
+    problem = wide_problem(SquaredHinge(), C=1.0)
+    last = solve(problem, Control(Limits(tol_gap=1e-6)))
+    grown = replace(problem, C=1.1)
+    cold, warm = (solve(grown, Control(Limits(tol_gap=1e-4)), start=start) for start in (None, last))
+    assert warm.certificate.status == "optimal"
+    assert warm.n_iter < cold.n_iter
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_rows_that_do_not_count_leave_a_machine_of_zeros(loss):
+    problem = wide_problem(loss)
+    problem = replace(problem, rows=TableRows(problem.rows.table, problem.rows.labels, np.zeros(problem.rows.n)))
+    solution = solve(problem, Control())
+    assert not solution.w.any()
+    assert solution.certificate.status == "optimal"

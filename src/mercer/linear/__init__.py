@@ -6,6 +6,7 @@ each column of the table.
 """
 
 from mercer.linear.certificate import LinearCertificate as LinearCertificate
+from mercer.linear.each import solve_each as solve_each
 from mercer.linear.losses import EpsilonInsensitive as EpsilonInsensitive
 from mercer.linear.losses import Hinge as Hinge
 from mercer.linear.losses import LinearLoss as LinearLoss

@@ -20,7 +20,7 @@ from mercer.linear.losses import (
     SquaredHinge,
 )
 from mercer.linear.problem import Bias, LinearProblem, Part, Penalty
-from mercer.linear.rows import RowNumbers
+from mercer.linear.rows import RowNumbers, TableRows
 from mercer.linear.sweeps import times, transposed_times
 from mercer.losses.iteration import Step
 
@@ -28,8 +28,8 @@ _LOSSES = (Hinge, SquaredHinge, Logistic, EpsilonInsensitive, SquaredEpsilonInse
 """The losses, in the order of `LinearLoss` in native/linear/dual_descent.hpp."""
 
 _EPOCHS = 3  # epochs on a block of rows before the next block, or before the gap is compared with the last one
-_SHARE = 0.5  # share of `tol_gap` at which the gap is measured exactly, and share that the exact gap must meet
-_ROUNDS = 4  # calls of `_EPOCHS` epochs whose gaps tell the rate of descent
+_SHARE = 0.8  # share of the tolerance to which the estimated gap must fall before the gap is measured exactly
+_ROUNDS = 5  # calls of `_EPOCHS` epochs that tell the rate of descent
 _TINY = 1e-8  # share of the objective of f = 0 with which gaps are compared at least, as in the certificate
 _IDLE = 300  # epochs without a fall of the gap by a tenth, after which rounding prevents progress
 
@@ -47,7 +47,7 @@ class DualPoint:
     gap : float
         The duality gap: exact if `is_exact`, otherwise the estimate of the last epoch.
     epochs_left : float
-        Epochs that are still needed, if the gap falls at the rate of the last ones.
+        Epochs that are still needed, if the gap falls at the rate of the last ones; 0 before there is a rate.
     """
 
     beta: RowNumbers
@@ -68,15 +68,23 @@ def require_descent(problem: LinearProblem) -> None:
         raise ValueError("dual coordinate descent needs the l2 penalty, because w is not unique with the l1 penalty.")
 
 
-def dual_point(problem: LinearProblem, start: RowNumbers | None = None) -> DualPoint:
-    """Return the feasible point next to `start`, or 0 by default."""
+def dual_point(problem: LinearProblem, start: RowNumbers | None = None, factor: float = 1.0) -> DualPoint:
+    """Return the feasible point next to `factor` times the coefficients `start`, or 0 by default."""
     point = DualPoint(problem.rows.numbers(), np.zeros(problem.n_columns))
     if start is not None:
-        for part in problem.parts():
+        for part in problem.row_parts():
             at = part.block.at
-            point.beta[at] = problem.loss.feasible(start[at], part.targets, part.charges)
+            point.beta[at] = problem.loss.feasible(factor * start[at], part.targets, part.charges)
         recompute(problem, point)
     return point
+
+
+def dual_objective(problem: LinearProblem, point: DualPoint) -> float:
+    """Return the dual objective of a point whose `w` is up to date."""
+    dual = -0.5 * float(problem.counted @ np.square(point.w))
+    for part in problem.row_parts():
+        dual += problem.loss.dual(point.beta[part.block.at], part.targets, part.charges)
+    return dual
 
 
 def recompute(problem: LinearProblem, point: DualPoint) -> None:
@@ -87,16 +95,13 @@ def recompute(problem: LinearProblem, point: DualPoint) -> None:
 
 
 def measure(problem: LinearProblem, point: DualPoint) -> float:
-    """Recompute w, and store and return the relative duality gap, in two sweeps."""
+    """Recompute w, and store and return the relative duality gap, in two sweeps. There must be no free bias."""
     recompute(problem, point)
-    half = 0.5 * float(point.w @ point.w)
-    primal, dual, at_zero = half, -half, 0.0
+    primal, dual, at_zero = 0.5 * float(point.w @ point.w), dual_objective(problem, point), 0.0
     for part in problem.parts():
-        y, charges = part.targets, part.charges
         z = times(part.block.table, problem.constant, point.w)
-        primal += problem.loss.total(z, y, charges)
-        dual += problem.loss.dual(point.beta[part.block.at], y, charges)
-        at_zero += problem.loss.total(np.zeros_like(z), y, charges)
+        primal += problem.loss.total(z, part.targets, part.charges)
+        at_zero += problem.loss.total(np.zeros_like(z), part.targets, part.charges)
     point.gap, point.is_exact = primal - dual, True
     largest = max(abs(primal), abs(dual), _TINY * at_zero)
     return point.gap / largest if largest > 0.0 else 0.0
@@ -118,7 +123,7 @@ def dual_descent(
         With the l2 penalty and without a free bias.
     point : DualPoint
     tol_gap : float
-        The method ends when the exact relative gap is at most half of it, or when rounding prevents progress.
+        The method ends when the exact relative gap is at most this, or when rounding prevents progress.
     stop : callable, optional
         Called about every 10 ms within an epoch. If it returns True, the epoch ends early, with a valid point.
     seed : int
@@ -145,32 +150,36 @@ def dual_descent(
     require_descent(problem)
     epochs = _Epochs(problem, point, stop, seed)
     least, fell_at, share, n_iter = float("inf"), 0, _SHARE, 0
-    gaps: deque[float] = deque(maxlen=_ROUNDS)
+    duals = deque([epochs.dual()], maxlen=_ROUNDS)
     while True:
         n_iter += epochs.run(share * tol_gap * max(epochs.dual(), epochs.unit))
         point.is_exact = False
         objective = max(epochs.dual(), epochs.unit)
-        gaps.append(point.gap)
-        point.epochs_left = _epochs_left(gaps, share * tol_gap * objective)
+        duals.append(epochs.dual())
+        point.epochs_left = _epochs_left(duals, point.gap, share * tol_gap * objective)
         yield Step(n_iter, point.gap / (objective + point.gap), epochs.dual())
         if epochs.is_finished:
             exact = measure(problem, point)
-            if exact <= _SHARE * tol_gap:
+            if exact <= tol_gap:
                 return
-            share *= max(0.1, min(0.5, _SHARE * tol_gap / exact))
+            share *= max(0.1, min(0.5, tol_gap / exact))
         if point.gap < 0.9 * least:
             least, fell_at = point.gap, n_iter
         if n_iter - fell_at >= _IDLE:
             return
 
 
-def _epochs_left(gaps: deque[float], target: float) -> float:
-    """Return the epochs until the gap is `target`, at the rate of the last gaps; 0 if they do not tell a rate yet."""
-    if len(gaps) < _ROUNDS or gaps[-1] <= target:
+def _epochs_left(duals: deque[float], gap: float, target: float) -> float:
+    """Return the epochs until the gap is `target`, at the rate at which the growth of the dual objective falls.
+
+    The estimated gaps do not tell a rate: they rise when shrunken rows are visited again.
+    """
+    if len(duals) < _ROUNDS or gap <= target:
         return 0.0
-    if not 0.0 < gaps[-1] < gaps[0]:
+    first, last = duals[1] - duals[0], duals[-1] - duals[-2]
+    if not 0.0 < last < first:
         return float("inf")
-    return _EPOCHS * (len(gaps) - 1) * float(np.log(gaps[-1] / target) / np.log(gaps[0] / gaps[-1]))
+    return _EPOCHS * (len(duals) - 2) * float(np.log(gap / target) / np.log(first / last))
 
 
 class _Epochs:
@@ -182,12 +191,13 @@ class _Epochs:
         self._losses = 0.0  # dual value without the penalty
         self.is_finished = False
         at_zero = 0.0  # objective of f = 0
-        for part in problem.parts():
+        for part in problem.row_parts():
             y, charges = part.targets, part.charges
             at_zero += problem.loss.total(np.zeros(y.size), y, charges)
             self._losses += problem.loss.dual(point.beta[part.block.at], y, charges)
-            if part.block.at == slice(0, problem.rows.n):
-                self._single = self._begin(part)
+        if isinstance(problem.rows, TableRows):
+            (whole,) = problem.parts()
+            self._single = self._begin(whole)
         self.unit = max(_TINY * at_zero, float(np.finfo(np.float64).tiny))  # smallest objective a gap is compared with
 
     def dual(self) -> float:

@@ -14,9 +14,9 @@ from mercer.certificates.solution import Solution
 from mercer.data import as_data
 from mercer.gram import CachePolicy, Gram
 from mercer.kernels import Kernel, Linear
-from mercer.linear.dual_descent import DualPoint, recompute, require_descent
+from mercer.linear.dual_descent import DualPoint, recompute
 from mercer.linear.losses import EpsilonInsensitive, Logistic, SquaredEpsilonInsensitive, SquaredHinge
-from mercer.linear.problem import LinearProblem
+from mercer.linear.problem import Bias, LinearProblem, Penalty
 from mercer.linear.rows import TableRows
 from mercer.problems import Problem, Problems, c_svc_each, epsilon_svr
 from mercer.solvers import Control, solve, solve_each
@@ -30,22 +30,23 @@ until the gap is met."""
 
 
 def engine_solves(problem: LinearProblem) -> bool:
-    """Whether the kernel engine can solve the problem: a table in memory with few rows, and not logistic loss."""
+    """Whether the kernel engine can solve the problem: few rows in memory, the l2 penalty, and not logistic loss."""
     rows = problem.rows
-    return isinstance(rows, TableRows) and rows.n <= MOST_ROWS and not isinstance(problem.loss, Logistic)
+    few = isinstance(rows, TableRows) and rows.n <= MOST_ROWS
+    return few and problem.penalty is Penalty.L2 and not isinstance(problem.loss, Logistic)
 
 
 def linear_gram(
     problem: LinearProblem, *, memory_limit: int | None = None, n_jobs: int | None = None, shared: bool = False
 ) -> Gram:
-    """Return the Gram matrix of the rows of a problem, whose products include the constant of the bias.
+    """Return the Gram matrix of the rows of a problem, whose products include the constant of a penalised bias.
 
     With `shared`, rows of the matrix are cached for the problems of other classes, if all of them fit.
     """
     rows = problem.rows
     assert isinstance(rows, TableRows)
     kernel: Kernel = Linear()
-    if problem.constant:
+    if problem.bias is Bias.PENALISED:
         kernel = kernel + problem.constant**2
     keep = CachePolicy.FULL if shared else CachePolicy.NONE
     return Gram(kernel, as_data(rows.table), memory_limit=memory_limit, n_jobs=n_jobs, keep=keep)
@@ -77,7 +78,7 @@ def finish(
     Notes
     -----
     Rows whose charge is 0 are left out. If the same rows count in all problems, the problems are solved together and
-    share kernel values.
+    share kernel values. A free bias is the bias of the kernel machine.
     """
     parts = [_part_of(problem) for problem in problems]
     limits = replace(control.limits, tol=_VIOLATION * max(scale for *_, scale in parts))
@@ -92,12 +93,13 @@ def finish(
         beta[used] = _coefficients(problem, solution.beta, used.size)
         point.beta[slice(None)] = beta
         recompute(problem, point)
+        if problem.bias is Bias.FREE:
+            point.w[-1] = solution.bias
     return found
 
 
 def _part_of(problem: LinearProblem) -> tuple[IndexArray, FloatArray, FloatArray, float]:
     """Return the rows that count, their targets and charges, and the size of a target."""
-    require_descent(problem)
     (part,) = problem.parts()
     used = np.flatnonzero(part.charges > 0.0)
     y, charges = part.targets[used], part.charges[used]
@@ -138,14 +140,15 @@ def _solve_together(
 
 def _machines(problem: LinearProblem, signs: FloatArray, charges: FloatArray, sizes: npt.NDArray[Any]) -> Problems:
     squared = isinstance(problem.loss, SquaredHinge)
-    return c_svc_each(signs, charges, sizes, squared=squared, bias=False, one_sided=True)
+    return c_svc_each(signs, charges, sizes, squared=squared, bias=problem.bias is Bias.FREE, one_sided=True)
 
 
 def _dual_of(problem: LinearProblem, y: FloatArray, charges: FloatArray) -> Problem:
     loss = problem.loss
     if isinstance(loss, EpsilonInsensitive | SquaredEpsilonInsensitive):
         squared = isinstance(loss, SquaredEpsilonInsensitive)
-        return epsilon_svr(y, charges, loss.epsilon, squared=squared).without_bias()
+        dual = epsilon_svr(y, charges, loss.epsilon, squared=squared)
+        return dual if problem.bias is Bias.FREE else dual.without_bias()
     return _machines(problem, y, charges, np.array([y.size]))[0]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 from mercer.certificates.solution import TraceRow
@@ -11,6 +10,7 @@ from mercer.certificates.status import Status
 from mercer.gram.threads import blas_threads
 from mercer.linear.certificate import LinearEvidence, certify_linear
 from mercer.linear.curvature import GramCurvature
+from mercer.linear.dual_solver import DescentSolver, can_descend, descent_reason
 from mercer.linear.newton import SmoothNewton
 from mercer.linear.problem import LinearProblem, Penalty
 from mercer.linear.proximal import ProximalPoint
@@ -21,7 +21,6 @@ from mercer.solvers.control import Control
 
 TOL_GAP = 1e-4  # relative duality gap at which a fit is optimal, if the limits do not say
 MOST_COLUMNS = 2_000  # columns up to which matrices of second derivatives are formed
-_SOLVER_SHARE = 0.1  # share of the tolerance to which a solver's own estimate of the gap must fall
 _ATTEMPTS = 3  # times that a solver continues because the certificate is not yet good enough
 
 
@@ -62,9 +61,10 @@ def solve(
     tol = TOL_GAP if limits.tol_gap is None else limits.tol_gap
     control = control.with_limits(replace(limits, tol=tol))  # progress reports the tolerance for the gap
     trace: list[TraceRow] = []
-    share, ending = _SOLVER_SHARE, Status.STALLED
+    ending = Status.STALLED
     with blas_threads(problem.rows.n * problem.n_columns**2), control.interruption:
-        solver, reason = choose(problem, raise_when_late(control, began), start, memory_limit)
+        solver, reason = choose(problem, control, began, start, memory_limit, n_jobs)
+        share = solver.share
         for _ in range(_ATTEMPTS):
             ended = iterate(solver.steps(share * tol), control, stage=solver.name, began=began)
             trace += ended.trace
@@ -92,14 +92,19 @@ def solve(
 
 def choose(
     problem: LinearProblem,
-    check: Callable[[], None],
+    control: Control,
+    began: float,
     start: LinearSolution | None,
     memory_limit: int | None,
+    n_jobs: int | None,
 ) -> tuple[LinearSolver, str]:
     """Return the solver of a problem and a sentence that says why it was chosen."""
-    q = problem.n_columns
+    q, check = problem.n_columns, raise_when_late(control, began)
     if problem.penalty is Penalty.L1:
         raise NotImplementedError("the l1 penalty is not supported yet")
+    if q > MOST_COLUMNS and can_descend(problem):
+        about = {"memory_limit": memory_limit, "n_jobs": n_jobs}
+        return DescentSolver(problem, check, start, control, began, **about), descent_reason(problem)
     if q > MOST_COLUMNS:
         raise NotImplementedError("more than 2,000 columns are not supported yet")
     few = f"The table has few columns ({problem.rows.p:,}), so that their matrix of second derivatives is small"

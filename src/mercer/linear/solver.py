@@ -17,6 +17,8 @@ class LinearSolver(ABC):
     Attributes
     ----------
     name : str
+    share : float
+        Share of the tolerance for the gap to which the solver's own estimate must fall.
     problem : LinearProblem
     n_iter : int
         Steps so far.
@@ -25,6 +27,7 @@ class LinearSolver(ABC):
     """
 
     name: str
+    share: float = 0.1
     problem: LinearProblem
     n_iter: int = 0
 

@@ -41,6 +41,8 @@ class Evaluation(NamedTuple):
         """(P - D) / max(unit, |P|, |D|); infinite without a lower bound D."""
         if not np.isfinite(self.gap):
             return float("inf")
+        if self.gap == 0.0:  # all objectives may be 0
+            return 0.0
         return self.gap / max(self.unit, abs(self.primal), abs(self.primal - self.gap))
 
 

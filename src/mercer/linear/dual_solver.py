@@ -1,0 +1,208 @@
+"""Linear machines of many columns: dual coordinate descent, and the kernel engine where descent is slow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from mercer._typing import FloatArray
+from mercer.gram.threads import n_threads
+from mercer.linear.dual_descent import DualPoint, dual_descent, dual_objective, dual_point
+from mercer.linear.finish import engine_solves, finish, linear_gram
+from mercer.linear.problem import Bias, LinearProblem, Penalty
+from mercer.linear.rows import RowNumbers, TableRows
+from mercer.linear.solution import LinearSolution
+from mercer.linear.solver import LinearSolver
+from mercer.losses.iteration import Step
+from mercer.solvers.control import Control
+
+_ROWS_AN_EPOCH = 20
+"""Rows of a problem that the kernel engine solves in the time of an epoch: it takes about n / 20 epochs, because each
+product of two rows costs half of a visit of a row, and support vectors are a part of the rows."""
+
+_LEAST_EPOCHS = 30  # epochs that are worth less than starting the engine
+_ARRAYS = 6  # arrays of an element for each row: coefficients, their copy, targets, charges, squares, order
+
+
+def can_descend(problem: LinearProblem) -> bool:
+    """Whether :class:`DualSolver` applies: the l2 penalty; with a free bias, only to what the kernel engine solves."""
+    return problem.penalty is Penalty.L2 and (problem.bias is not Bias.FREE or engine_solves(problem))
+
+
+def descent_reason(problem: LinearProblem) -> str:
+    """Return the reason for this solver, as a sentence."""
+    many = f"The table has many columns ({problem.rows.p:,})"
+    if problem.bias is Bias.FREE:
+        return f"{many}, and the bias is free, which the solvers of kernel machines can keep."
+    engine = "" if not engine_solves(problem) else ", and the solvers of kernel machines where this is slow"
+    return f"{many}: dual coordinate descent, which visits a row at a time{engine}."
+
+
+class DualSolver:
+    """Problems of several classes on the same rows, or a single problem.
+
+    Every problem has its own coordinate descent; they run on threads, a few epochs at a time. Problems whose descent is
+    slow are solved by the kernel engine, which shares kernel values between the classes.
+
+    Parameters
+    ----------
+    problems : sequence of LinearProblem
+        Problems that differ in their targets and charges only.
+    control : Control
+        What ends the work; `limits.tol_gap` is not used.
+    began : float
+        When the time limit began, of `time.perf_counter`.
+    starts : sequence of LinearSolution or None
+        Warm starts, of another C.
+    memory_limit, n_jobs : int, optional
+        See :func:`mercer.linear.solve`.
+
+    Attributes
+    ----------
+    points : list of DualPoint
+    n_iter : list of int
+        Epochs of each problem.
+    engine : str
+        Name of the kernel engine's solver; empty before it works.
+    """
+
+    def __init__(
+        self,
+        problems: Sequence[LinearProblem],
+        control: Control,
+        began: float,
+        starts: Sequence[LinearSolution | None],
+        *,
+        memory_limit: int | None,
+        n_jobs: int | None,
+    ) -> None:
+        self.problems, self.control, self._began = list(problems), control, began
+        self._memory_limit, self._n_jobs = memory_limit, n_jobs
+        self.points = [_started(problem, start) for problem, start in zip(problems, starts, strict=True)]
+        self.n_iter = [0] * len(self.points)
+        self.engine = ""
+        self._engine_bytes = 0
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of the numbers of the rows, of the weights, and of the kernel engine."""
+        problem = self.problems[0]
+        each = 8 * (_ARRAYS * problem.rows.n + problem.n_columns)
+        return len(self.problems) * each + self._engine_bytes
+
+    def steps(self, tol: float) -> Iterator[Step]:
+        """Work until the exact relative gap of every problem is at most `tol`, or no progress is possible."""
+        if any(problem.bias is Bias.FREE for problem in self.problems):  # descent cannot keep the sum of coefficients
+            yield from self._finish(range(len(self.problems)), tol)
+            return
+        slow: list[int] = []
+        in_memory = isinstance(self.problems[0].rows, TableRows)
+        threads = min(n_threads(self._n_jobs), len(self.problems)) if in_memory else 1
+        begun = list(self.n_iter)
+        descents = {
+            k: dual_descent(problem, point, tol, stop=self._is_late, seed=k)
+            for k, (problem, point) in enumerate(zip(self.problems, self.points, strict=True))
+        }
+        last: dict[int, Step] = {}
+        with ThreadPoolExecutor(threads) as pool:
+            each: Callable[..., Iterator[Step | None]] = map if threads == 1 else pool.map
+            while descents:
+                steps = list(each(lambda k: next(descents[k], None), list(descents)))
+                for k, step in zip(list(descents), steps, strict=True):
+                    if step is not None:
+                        last[k] = step
+                        self.n_iter[k] = begun[k] + step.n_iter
+                    is_slow = step is not None and self._is_slow(k)
+                    if is_slow:
+                        slow.append(k)
+                    if is_slow or step is None:
+                        del descents[k]
+                yield self._together(last)
+        if slow:
+            yield from self._finish(slow, tol)
+
+    def _together(self, last: dict[int, Step]) -> Step:
+        violations, duals = [step.violation for step in last.values()], [step.objective for step in last.values()]
+        return Step(max(self.n_iter, default=0), max(violations, default=0.0), sum(duals))
+
+    def _is_late(self) -> bool:
+        return self.control.out_of_time(self._began) is not None
+
+    def _is_slow(self, k: int) -> bool:
+        """Whether the kernel engine would probably be faster than the epochs that are left."""
+        n = self.problems[k].rows.n
+        return self.points[k].epochs_left > max(_LEAST_EPOCHS, n / _ROWS_AN_EPOCH) and engine_solves(self.problems[k])
+
+    def _finish(self, numbers: Sequence[int], tol: float) -> Iterator[Step]:
+        problems, points = [self.problems[k] for k in numbers], [self.points[k] for k in numbers]
+        gram = linear_gram(problems[0], memory_limit=self._memory_limit, n_jobs=self._n_jobs, shared=len(problems) > 1)
+        left = self.control.after(time.perf_counter() - self._began, 0)
+        control = left.with_limits(replace(left.limits, tol_gap=tol, max_iter=-1))
+        found = finish(problems, points, gram, control)
+        self.engine = found[0].solver
+        self._engine_bytes = max(solution.peak_memory_bytes for solution in found)
+        gap = max(solution.proved.relative_gap for solution in found)
+        yield Step(max(self.n_iter) + 1, gap, sum(solution.proved.dual for solution in found))
+
+
+class DescentSolver(LinearSolver):
+    """:class:`DualSolver` for one problem."""
+
+    share = 0.9  # the gap is measured exactly; the rest is for its rounding
+
+    def __init__(
+        self,
+        problem: LinearProblem,
+        check: Callable[[], None],
+        start: LinearSolution | None,
+        control: Control,
+        began: float,
+        *,
+        memory_limit: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(problem, check)
+        about = {"memory_limit": memory_limit, "n_jobs": n_jobs}
+        self._solver = DualSolver([problem], control, began, [start], **about)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name of the method; after the kernel engine has worked, that of its solver too."""
+        return named(self._solver)
+
+    def steps(self, tol: float) -> Iterator[Step]:
+        """Make epochs, and then let the kernel engine finish if they are slow."""
+        for step in self._solver.steps(tol):
+            self.n_iter = step.n_iter
+            yield step
+
+    def solution(self) -> tuple[FloatArray, RowNumbers]:
+        """Return the weights, and the dual coefficients of which they are the sum."""
+        (point,) = self._solver.points
+        return point.w, point.beta
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of the numbers of the rows, of the weights, and of the kernel engine."""
+        return self._solver.bytes_held
+
+
+def named(solver: DualSolver) -> str:
+    """Return the name of the methods that have worked."""
+    descent = "dual coordinate descent"
+    if not solver.engine:
+        return descent
+    return f"{descent}, then {solver.engine}" if max(solver.n_iter) else solver.engine
+
+
+def _started(problem: LinearProblem, start: LinearSolution | None) -> DualPoint:
+    """Return the better one of two points: the coefficients of `start`, as they are, or scaled by the ratio of the C.
+
+    Coefficients at their bounds C are scaled; free coefficients hardly depend on C.
+    """
+    if start is None:
+        return dual_point(problem)
+    points = [dual_point(problem, start.beta, factor) for factor in {1.0, problem.C / start.C}]
+    return max(points, key=lambda point: dual_objective(problem, point))

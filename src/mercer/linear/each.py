@@ -1,0 +1,89 @@
+"""Solve the linear problems of several classes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mercer.certificates.status import Status
+from mercer.linear.certificate import LinearEvidence, certify_linear
+from mercer.linear.dual_solver import DescentSolver, DualSolver, can_descend, descent_reason, named
+from mercer.linear.problem import LinearProblem
+from mercer.linear.rows import TableRows
+from mercer.linear.select import MOST_COLUMNS, TOL_GAP, solve
+from mercer.linear.solution import LinearSolution
+from mercer.losses.iteration import iterate
+from mercer.solvers.control import Control
+
+
+def solve_each(
+    problems: Sequence[LinearProblem],
+    control: Control,
+    *,
+    starts: Sequence[LinearSolution | None] | None = None,
+    memory_limit: int | None = None,
+    n_jobs: int | None = None,
+) -> list[LinearSolution]:
+    """Solve and certify problems on the same rows that differ in their targets and charges, such as those of classes.
+
+    Parameters
+    ----------
+    problems : sequence of LinearProblem
+    control : Control
+        `max_seconds` is for all problems together, and `max_iter` for each.
+    starts : sequence of LinearSolution or None, optional
+        Warm starts, of another C.
+    memory_limit, n_jobs : int, optional
+        See :func:`mercer.linear.solve`.
+
+    Returns
+    -------
+    list of LinearSolution
+        In the order of the problems. After the time limit or Ctrl-C, problems keep their last point.
+
+    Notes
+    -----
+    Tables with many columns in memory are solved on threads, a class on each, and share kernel values at the end; see
+    :class:`mercer.linear.dual_solver.DualSolver`. Other problems are solved one after the other, each on all threads.
+    """
+    given = [None] * len(problems) if starts is None else list(starts)
+    first = problems[0]
+    together = first.n_columns > MOST_COLUMNS and isinstance(first.rows, TableRows) and can_descend(first)
+    began = time.perf_counter()
+    with control.interruption:
+        if len(problems) > 1 and together:
+            return _solve_together(problems, control, given, began, memory_limit, n_jobs)
+        found = []
+        for number, (problem, start) in enumerate(zip(problems, given, strict=True)):
+            left = control.after(time.perf_counter() - began, 0).for_machine(number, len(problems))
+            found.append(solve(problem, left, start=start, memory_limit=memory_limit, n_jobs=n_jobs))
+        return found
+
+
+def _solve_together(
+    problems: Sequence[LinearProblem],
+    control: Control,
+    starts: Sequence[LinearSolution | None],
+    began: float,
+    memory_limit: int | None,
+    n_jobs: int | None,
+) -> list[LinearSolution]:
+    tol = TOL_GAP if control.limits.tol_gap is None else control.limits.tol_gap
+    control = control.with_limits(replace(control.limits, tol=tol))
+    solver = DualSolver(problems, control, began, starts, memory_limit=memory_limit, n_jobs=n_jobs)
+    ended = iterate(solver.steps(DescentSolver.share * tol), control, stage="all classes", began=began)
+    about = ended.trace, named(solver), descent_reason(problems[0]), solver.bytes_held
+    found = []
+    for problem, point, n_iter in zip(problems, solver.points, solver.n_iter, strict=True):
+        certificate = certify_linear(
+            LinearEvidence(problem, point.w, point.beta),
+            ended.status or Status.STALLED,
+            tol=tol,
+            n_iter=n_iter,
+            seconds=(time.perf_counter() - began) / len(problems),
+            peak_memory_bytes=solver.bytes_held,
+        )
+        seconds = certificate.seconds
+        found.append(LinearSolution(point.w, point.beta, certificate, n_iter, seconds, *about, problem.C))
+    return found
