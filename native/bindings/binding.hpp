@@ -86,6 +86,7 @@ void bind_dual_descent(nb::module_& module);
 void bind_gather(nb::module_& module);
 void bind_integer_form(nb::module_& module);
 void bind_leave_out(nb::module_& module);
+void bind_linear(nb::module_& module);
 void bind_lists(nb::module_& module);
 void bind_machines(nb::module_& module);
 void bind_points(nb::module_& module);

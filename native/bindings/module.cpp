@@ -25,6 +25,7 @@ NB_MODULE(_core, m) {
     bind_dual_descent(m);
     bind_machines(m);
     bind_leave_out(m);
+    bind_linear(m);
     bind_lists(m);
     bind_sparse_form(m);
     bind_bit_form(m);

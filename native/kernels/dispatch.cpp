@@ -22,6 +22,10 @@ constexpr Implementation kBaseline{"baseline",
                                    baseline::subsequences,
                                    baseline::combine,
                                    baseline::combine_single,
+                                   baseline::row_products,
+                                   baseline::row_squares,
+                                   baseline::weighted_sums,
+                                   baseline::column_squares,
                                    baseline::bit_tile};
 #ifdef MERCER_HAVE_X86
 constexpr Implementation kAvx2{"avx2",
@@ -41,6 +45,10 @@ constexpr Implementation kAvx2{"avx2",
                                avx2::subsequences,
                                avx2::combine,
                                avx2::combine_single,
+                               avx2::row_products,
+                               avx2::row_squares,
+                               avx2::weighted_sums,
+                               avx2::column_squares,
                                avx2::bit_tile};
 constexpr Implementation kAvx512{"avx512",
                                  avx512::block,
@@ -59,6 +67,10 @@ constexpr Implementation kAvx512{"avx512",
                                  avx512::subsequences,
                                  avx512::combine,
                                  avx512::combine_single,
+                                 avx512::row_products,
+                                 avx512::row_squares,
+                                 avx512::weighted_sums,
+                                 avx512::column_squares,
                                  avx512::bit_tile};
 
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }

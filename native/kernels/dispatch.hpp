@@ -5,6 +5,7 @@
 #include "kernels/row_sums.hpp"
 #include "kernels/strings.hpp"
 #include "kernels/tiles.hpp"
+#include "linear/sweeps.hpp"
 #include "qp/crammer_singer_problem.hpp"
 
 namespace mercer {
@@ -27,6 +28,10 @@ struct Implementation {
     Subsequences subsequences;
     Combine<double> combine;
     Combine<float> combine_single;
+    RowProductsFunction row_products;
+    SquaresFunction row_squares;
+    WeightedSumsFunction weighted_sums;
+    SquaresFunction column_squares;
     BitTile bit_tile;
     bool counts_bits = false;  // whether one instruction counts the bits of all lanes, so that bits are faster
     IntegerTile integer_tile = nullptr;  // null if integer tiles would not be faster than floating-point tiles

@@ -38,6 +38,19 @@ class CompiledKernel:
         columns: Sequence[Sequence[int]] = ...,
     ) -> None: ...
 
+class LinearTable:
+    @overload
+    def __init__(self, array: npt.NDArray[np.number], constant: float) -> None: ...
+    @overload
+    def __init__(
+        self,
+        data: npt.NDArray[np.floating],
+        indices: npt.NDArray[np.integer],
+        indptr: npt.NDArray[np.integer],
+        n_columns: int,
+        constant: float,
+    ) -> None: ...
+
 def thread_limit() -> int: ...
 def best_isa() -> str: ...
 def has_isa(name: str) -> bool: ...
@@ -411,3 +424,17 @@ def edit_distances(isa: str, strings: Strings, left_rows: _Index, right_rows: _I
 def subsequences(
     isa: str, strings: Strings, left_rows: _Index, right_rows: _Index, length: int, decay: float, out: _Float
 ) -> None: ...
+def row_products(isa: str, table: LinearTable, vectors: _Float, out: _Float, n_threads: int) -> None: ...
+def weighted_sums(
+    isa: str,
+    table: LinearTable,
+    *,
+    weights: _Float | None,
+    sums: _Float | None,
+    gram_weights: _Float | None,
+    scales: _Float | None,
+    gram: _Float | None,
+    n_threads: int,
+) -> None: ...
+def row_squares(isa: str, table: LinearTable, out: _Float, n_threads: int) -> None: ...
+def column_squares(isa: str, table: LinearTable, out: _Float, n_threads: int) -> None: ...

@@ -1,0 +1,150 @@
+// Bindings of the sweeps over the rows of linear machines.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <cmath>
+#include <optional>
+
+#include "bindings/binding.hpp"
+#include "kernels/tile_request.hpp"
+#include "linear/sweeps.hpp"
+
+namespace mercer {
+namespace {
+
+LinearTable::Value value_of(nb::dlpack::dtype type) {
+    if (type == nb::dtype<float>()) return LinearTable::Value::f32;
+    if (type == nb::dtype<double>()) return LinearTable::Value::f64;
+    if (type == nb::dtype<int8_t>()) return LinearTable::Value::i8;
+    if (type == nb::dtype<uint8_t>()) return LinearTable::Value::u8;
+    throw nb::type_error("the rows must be float32, float64, int8 or uint8; convert the table");
+}
+
+// A table with the arrays that it views.
+class LinearTableOfArrays {
+  public:
+    LinearTableOfArrays(AnyMatrix array, double constant) : data_(nb::cast(array)) {
+        const auto n = static_cast<int64_t>(array.shape(0)), p = static_cast<int64_t>(array.shape(1));
+        require(p > 0 && std::isfinite(constant), "the table must have a column, and the constant must be finite");
+        const int64_t stride = n > 1 ? array.stride(0) : p;
+        require((n == 0 || p == 1 || array.stride(1) == 1) && stride >= p,
+                "a dense table must be in C order, and its rows must not overlap; use numpy.ascontiguousarray");
+        view = {n, p, constant, value_of(array.dtype()), array.data(), stride, nullptr, nullptr, false, false, 0};
+    }
+
+    LinearTableOfArrays(AnyVector data, AnyVector indices, AnyVector indptr, int64_t n_columns, double constant)
+        : data_(nb::cast(data)), indices_(nb::cast(indices)), indptr_(nb::cast(indptr)) {
+        const auto n_entries = static_cast<int64_t>(data.shape(0));
+        require(n_columns > 0 && std::isfinite(constant),
+                "the table must have a column, and the constant must be finite");
+        require(indptr.shape(0) > 0 && static_cast<int64_t>(indices.shape(0)) == n_entries,
+                "indptr must have an element more than the table has rows, and indices the length of data");
+        view = {static_cast<int64_t>(indptr.shape(0)) - 1,
+                n_columns,
+                constant,
+                value_of(data.dtype()),
+                data.data(),
+                0,
+                indices.data(),
+                indptr.data(),
+                is_wide(indices.dtype()),
+                is_wide(indptr.dtype()),
+                n_entries};
+    }
+
+    LinearTable view;
+
+  private:
+    nb::object data_, indices_, indptr_;
+};
+
+bool fits(const auto& matrix, int64_t rows, int64_t columns) {
+    return static_cast<int64_t>(matrix.shape(0)) == rows && static_cast<int64_t>(matrix.shape(1)) == columns;
+}
+
+bool fits_vector(const auto& vector, int64_t size) { return static_cast<int64_t>(vector.shape(0)) == size; }
+
+void check_range(bool in_range) {
+    require(in_range, "a sparse table has a column index or a row pointer out of range; rebuild it");
+}
+
+void row_products(const std::string& isa, const LinearTableOfArrays& table, ConstDoubleRows vectors, DoubleRows out,
+                  int n_threads) {
+    const LinearTable& view = table.view;
+    const auto n_vectors = static_cast<int64_t>(vectors.shape(1));
+    require(fits(vectors, view.width(), n_vectors) && fits(out, view.n_rows, n_vectors),
+            "vectors must have a row for each column of the table, and out a row for each row of the table");
+    const Implementation& native = implementation(isa);
+    bool in_range = true;
+    {
+        const ReleasedGil released;
+        in_range = native.row_products({view, vectors.data(), n_vectors, out.data()}, n_threads);
+    }
+    check_range(in_range);
+}
+
+void weighted_sums(const std::string& isa, const LinearTableOfArrays& table, std::optional<ConstDoubleRows> weights,
+                   std::optional<DoubleRows> sums, std::optional<ConstDoubles> gram_weights,
+                   std::optional<ConstDoubles> scales, std::optional<DoubleRows> gram, int n_threads) {
+    const LinearTable& view = table.view;
+    const int64_t n = view.n_rows, q = view.width();
+    const auto n_sums = weights ? static_cast<int64_t>(weights->shape(1)) : 0;
+    require(weights.has_value() == sums.has_value() && gram_weights.has_value() == scales.has_value() &&
+                scales.has_value() == gram.has_value(),
+            "weights and sums, and gram_weights, scales and gram, must be given together");
+    require(!weights || (fits(*weights, n, n_sums) && fits(*sums, q, n_sums)),
+            "weights must have a row for each row of the table, and sums one for each column");
+    require(!gram || (fits_vector(*gram_weights, n) && fits_vector(*scales, q) && fits(*gram, q, q)),
+            "gram_weights must have a number for each row; scales and gram must have a row for each column");
+    const Implementation& native = implementation(isa);
+    bool in_range = true;
+    {
+        const ReleasedGil released;
+        in_range = native.weighted_sums(
+            {view, weights ? weights->data() : nullptr, n_sums, sums ? sums->data() : nullptr,
+             gram ? gram_weights->data() : nullptr, gram ? scales->data() : nullptr, gram ? gram->data() : nullptr},
+            n_threads);
+    }
+    check_range(in_range);
+}
+
+void squares(SquaresFunction function, const LinearTable& view, Doubles out, int64_t size, int n_threads) {
+    require(fits_vector(out, size), "out must have a number for each row or for each column");
+    bool in_range = true;
+    {
+        const ReleasedGil released;
+        in_range = function(view, out.data(), n_threads);
+    }
+    check_range(in_range);
+}
+
+}  // namespace
+
+void bind_linear(nb::module_& m) {
+    nb::class_<LinearTableOfArrays>(m, "LinearTable")
+        .def(nb::init<AnyMatrix, double>(), nb::arg("array").noconvert(), nb::arg("constant"))
+        .def(nb::init<AnyVector, AnyVector, AnyVector, int64_t, double>(), nb::arg("data").noconvert(),
+             nb::arg("indices").noconvert(), nb::arg("indptr").noconvert(), nb::arg("n_columns"), nb::arg("constant"));
+    m.def("row_products", &row_products, nb::arg("isa"), nb::arg("table"), nb::arg("vectors").noconvert(),
+          nb::arg("out").noconvert(), nb::arg("n_threads"));
+    m.def("weighted_sums", &weighted_sums, nb::arg("isa"), nb::arg("table"), nb::kw_only(),
+          nb::arg("weights").noconvert().none(), nb::arg("sums").noconvert().none(),
+          nb::arg("gram_weights").noconvert().none(), nb::arg("scales").noconvert().none(),
+          nb::arg("gram").noconvert().none(), nb::arg("n_threads"));
+    m.def(
+        "row_squares",
+        [](const std::string& isa, const LinearTableOfArrays& table, Doubles out, int n_threads) {
+            squares(implementation(isa).row_squares, table.view, out, table.view.n_rows, n_threads);
+        },
+        nb::arg("isa"), nb::arg("table"), nb::arg("out").noconvert(), nb::arg("n_threads"));
+    m.def(
+        "column_squares",
+        [](const std::string& isa, const LinearTableOfArrays& table, Doubles out, int n_threads) {
+            squares(implementation(isa).column_squares, table.view, out, table.view.width(), n_threads);
+        },
+        nb::arg("isa"), nb::arg("table"), nb::arg("out").noconvert(), nb::arg("n_threads"));
+}
+
+}  // namespace mercer
