@@ -7,6 +7,7 @@ from mercer.model_selection.arrangement import Together as Together
 from mercer.model_selection.comparison import paired_difference as paired_difference
 from mercer.model_selection.copies import CopiesWarning as CopiesWarning
 from mercer.model_selection.copies import EqualRows as EqualRows
+from mercer.model_selection.copies import content_ranks as content_ranks
 from mercer.model_selection.copies import equal_rows as equal_rows
 from mercer.model_selection.metrics import ClassMetrics as ClassMetrics
 from mercer.model_selection.metrics import Evaluation as Evaluation

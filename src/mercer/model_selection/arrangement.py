@@ -18,6 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from mercer._typing import IndexArray
 from mercer.model_selection.copies import numbered
 from mercer.model_selection.splits import check_share, stratified_folds, stratified_holdout
+from mercer.tables.cell_hashes import Hashes, mixed
 from mercer.tables.table import TableError
 
 Split = tuple[IndexArray, IndexArray]
@@ -31,33 +32,33 @@ class Together:
     Parameters
     ----------
     groups : ndarray of shape (n,), int64
-        Group of each row, 0 to the number of groups - 1.
+        Group of each row, 0 to the number of groups - 1. Splits depend on the numbers of the groups.
     """
 
     groups: IndexArray
 
     @classmethod
-    def by(cls, *keys: npt.NDArray[np.generic]) -> Together:
-        """Return the arrangement in which rows stay together that share a value of any of these arrays."""
+    def by(cls, *keys: npt.NDArray[np.generic], hashes: Hashes | None = None) -> Together:
+        """Return the arrangement in which rows stay together that share a value of any of these arrays.
+
+        Groups are numbered by the `hashes` of their rows: ranks of their content (see `content_ranks`), or hashes of
+        their names. Their split is then the same in every order of the rows. Without hashes, groups are numbered by
+        their first rows.
+        """
         n, nodes = len(keys[0]), [numbered(key) for key in keys]
-        if len(nodes) == 1:
-            return cls(nodes[0])
-        ends = np.concatenate([key + n * (place + 1) for place, key in enumerate(nodes)])  # a row has n values at most
-        size = n * (len(nodes) + 1)
-        edges = coo_array((np.ones(ends.size), (np.tile(np.arange(n), len(nodes)), ends)), shape=(size, size))
-        return cls(numbered(connected_components(edges, directed=False)[1][:n]))
+        groups = nodes[0]
+        if len(nodes) > 1:
+            # A row has at most n values.
+            ends = np.concatenate([key + n * (place + 1) for place, key in enumerate(nodes)])
+            size = n * (len(nodes) + 1)
+            edges = coo_array((np.ones(ends.size), (np.tile(np.arange(n), len(nodes)), ends)), shape=(size, size))
+            groups = numbered(connected_components(edges, directed=False)[1][:n])
+        return cls(groups if hashes is None else _by_content(groups, hashes))
 
     @property
     def n_groups(self) -> int:
         """Number of groups."""
         return int(self.groups.max(initial=-1)) + 1
-
-    @property
-    def firsts(self) -> IndexArray:
-        """The first row of each group."""
-        first = np.zeros(self.n_groups, dtype=np.int64)
-        first[self.groups[::-1]] = np.arange(self.groups.size)[::-1]
-        return first
 
     @property
     def are_single(self) -> bool:
@@ -66,30 +67,40 @@ class Together:
 
     def of(self, rows: IndexArray) -> Together:
         """Return the arrangement of only these rows."""
-        return Together(numbered(self.groups[rows]))
+        return Together(np.unique(self.groups[rows], return_inverse=True)[1])
 
     def counts(self, codes: IndexArray) -> IndexArray:
         """Return the number of groups that have rows of each code."""
         n_codes = int(codes.max(initial=-1)) + 1
         return np.bincount(np.unique(self.groups * n_codes + codes) % n_codes, minlength=n_codes)
 
+    def middles(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return the median value of the rows of each group; of an even number, the smaller one of the two."""
+        order = np.lexsort((values, self.groups))
+        sizes = np.bincount(self.groups)
+        return np.asarray(values[order[np.cumsum(sizes) - sizes + (sizes - 1) // 2]])
+
     def strata(self, codes: IndexArray, at_least: int = 1) -> IndexArray:
         """Return the stratum of each group: of the codes of its rows, the one that the fewest groups have.
 
         A stratum of fewer than `at_least` groups, of which some have rows of several codes, is joined to the largest.
-        Strata are numbered by the first rows of codes, so the numbers of the codes do not matter.
+        Strata are numbered by the groups that have their codes, so the numbers of the codes do not matter.
         """
-        codes = numbered(codes)
-        order = np.argsort(self.counts(codes), kind="stable")
-        rank = np.empty(order.size, dtype=np.int64)
-        rank[order] = np.arange(order.size)
-        least = np.full(self.n_groups, order.size)
-        np.minimum.at(least, self.groups, rank[codes])
-        strata = order[least]
-        sizes = np.bincount(strata, minlength=order.size)
+        n_codes = int(codes.max(initial=-1)) + 1
+        pairs = np.unique(self.groups * n_codes + codes)
+        of_groups, of_codes = np.divmod(pairs, n_codes)
+        first = np.full(n_codes, self.n_groups)
+        np.minimum.at(first, of_codes, of_groups)
+        total = np.bincount(of_codes, weights=of_groups, minlength=n_codes)
+        order = np.lexsort((np.bincount(codes), total, first, self.counts(codes)))
+        rank = np.empty(n_codes, dtype=np.int64)
+        rank[order] = np.arange(n_codes)
+        strata = np.full(self.n_groups, n_codes)
+        np.minimum.at(strata, self.groups, rank[codes])
+        sizes = np.bincount(strata, minlength=n_codes)
         if not self.are_single:
             strata[sizes[strata] < at_least] = sizes.argmax()
-        return np.asarray(strata)
+        return strata
 
     def holdout(self, codes: IndexArray, test_size: float, seed: int) -> Split:
         """Return two parts, the second with the share `test_size` of the groups of each stratum."""
@@ -152,3 +163,14 @@ class InTime:
 
 Arrangement = Together | InTime
 """How rows are to be split."""
+
+
+def _by_content(groups: IndexArray, hashes: Hashes) -> IndexArray:
+    """Return the groups, numbered by the smallest hash of their rows; if it is the same, by all hashes."""
+    n_groups = int(groups.max(initial=-1)) + 1
+    smallest, total = np.full(n_groups, np.iinfo(np.uint64).max), np.zeros(n_groups, dtype=np.uint64)
+    np.minimum.at(smallest, groups, hashes)
+    np.add.at(total, groups, mixed(hashes))
+    rank = np.empty(n_groups, dtype=np.int64)
+    rank[np.lexsort((total, smallest))] = np.arange(n_groups)
+    return np.asarray(rank[groups])

@@ -19,9 +19,8 @@ from scipy.optimize import brentq
 from scipy.stats import chi2
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.tables.cell_hashes import Hashes, bits_of, mixed, of_block, of_each, of_text, row_sums
 from mercer.tables.table import Table, TableError, as_table
-
-HASHED = npt.NDArray[np.uint64]
 
 SAME_BITS = 40
 """Leading bits in which numbers are compared (12 digits). A copy may have been written with fewer digits than 17, or
@@ -219,25 +218,54 @@ def _plain_texts(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return found
 
 
-def _hashed_rows(rows: Table | FloatArray) -> HASHED:
+def content_ranks(rows: Any) -> Hashes:
+    """Return the rank of each row by hashes of its content: the same for equal rows, in any order of the rows.
+
+    The order of columns matters only for rows that have the same cells in other columns. Rows that cannot be compared
+    (see `equal_rows`) all have the rank 0.
+    """
+    read = _readable(rows)
+    if read is None:
+        return np.zeros(len(rows), dtype=np.uint64)
+    hashes = [_hashed_rows(read, by_place=by_place) for by_place in (True, False)]
+    order = np.lexsort(hashes)
+    differ = np.zeros(order.size, dtype=np.uint64)
+    for one in hashes:
+        differ[1:] |= one[order[1:]] != one[order[:-1]]
+    ranks = np.empty_like(differ)
+    ranks[order] = np.cumsum(differ)
+    return ranks
+
+
+def _hashed_rows(rows: Table | FloatArray, *, by_place: bool = True) -> Hashes:
     """Return the sum of the hashes of the cells of each row, modulo 2**64."""
     whole = np.zeros(_n_rows(rows), dtype=np.uint64)
-    for column in _hashed_columns(rows):
+    for column in _hashed_columns(rows, by_place=by_place):
         whole += column
     if isinstance(rows, Table) and rows.sparse is not None:
-        whole += _sums(_hashed_block(rows.sparse))
+        block = _rounded_block(rows.sparse)
+        if by_place:
+            whole += row_sums(of_block(block, len(rows.names)))
+        else:
+            block.data = mixed(bits_of(block.data))
+            whole += row_sums(block)
     return whole
 
 
-def _hashed_columns(rows: Table | FloatArray) -> Iterator[HASHED]:
-    """Yield the hashes of the cells of each column: equal for equal cells of a column, different between columns."""
+def _hashed_columns(rows: Table | FloatArray, *, by_place: bool = True) -> Iterator[Hashes]:
+    """Yield the hashes of the cells of each column, which are equal for equal cells, and 0 for the number 0.
+
+    If `by_place`, they are different for equal cells of different columns.
+    """
     for place, column in enumerate(_cells(rows)):
         if column.dtype == object:
-            codes: dict[Any, int] = {}
-            cells = np.array([codes.setdefault(cell, len(codes)) for cell in column], dtype=np.uint64)
+            yield mixed(of_each(column, _of_cell), place + 1 if by_place else 1)
         else:
-            cells = np.where(np.isnan(column), np.nan, column + 0.0).view(np.uint64)
-        yield _mixed(cells, np.uint64(place + 1))
+            yield np.where(column == 0.0, np.uint64(0), mixed(bits_of(column), place + 1 if by_place else 1))
+
+
+def _of_cell(cell: Any) -> np.uint64:
+    return of_text(cell) if isinstance(cell, str) else bits_of(np.array([np.nan]))[0]
 
 
 def _rounded_block(block: sparse.csr_array) -> sparse.csr_array:
@@ -248,36 +276,14 @@ def _rounded_block(block: sparse.csr_array) -> sparse.csr_array:
     return entries
 
 
-def _hashed_block(block: sparse.csr_array) -> sparse.csr_array:
-    """Return the block with the hash of each cell that is not 0."""
-    entries = _rounded_block(block)
-    hashed = _mixed(entries.data.view(np.uint64), entries.indices.astype(np.uint64) + np.uint64(1 << 32))
-    return sparse.csr_array((hashed, entries.indices, entries.indptr), entries.shape)
-
-
-def _block_columns(block: sparse.csr_array) -> Iterator[HASHED]:
+def _block_columns(block: sparse.csr_array) -> Iterator[Hashes]:
     """Yield the hashes of the columns of a sparse block that are seldom 0."""
-    by_column = _hashed_block(block).tocsc()
+    by_column = of_block(_rounded_block(block)).tocsc()
     for j in np.argsort(-np.diff(by_column.indptr), kind="stable")[:MAX_EXAMINED]:
         stored = slice(by_column.indptr[j], by_column.indptr[j + 1])
         column = np.zeros(block.shape[0], dtype=np.uint64)
         column[by_column.indices[stored]] = by_column.data[stored]
         yield column
-
-
-def _mixed(values: HASHED, key: Any) -> HASHED:
-    """Return numbers of 64 random-looking bits (the finaliser of SplitMix64, applied to the value and its key)."""
-    with np.errstate(over="ignore"):
-        x = values + key * np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return np.asarray(x ^ (x >> np.uint64(31)))
-
-
-def _sums(block: sparse.csr_array) -> HASHED:
-    """Return the sum of each row, modulo 2**64."""
-    sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(block.data, dtype=np.uint64)])
-    return np.asarray(sums[block.indptr[1:]] - sums[block.indptr[:-1]])
 
 
 def numbered(values: npt.NDArray[Any]) -> IndexArray:
@@ -305,15 +311,15 @@ def _require_equal(rows: Table | FloatArray, groups: IndexArray) -> None:
         groups[row] = int(groups.max()) + 1
 
 
-def _equal_pairs(hashed: HASHED) -> float:
+def _equal_pairs(hashed: Hashes) -> float:
     counts = np.unique(hashed, return_counts=True)[1].astype(np.float64)
     return float(counts @ (counts - 1.0) / 2.0)
 
 
-def _lacks_near_misses(rows: Table | FloatArray, whole: HASHED) -> bool:
+def _lacks_near_misses(rows: Table | FloatArray, whole: Hashes) -> bool:
     """Return whether rows that are equal in all columns except one are mostly equal in this one, too."""
 
-    def columns() -> Iterator[HASHED]:
+    def columns() -> Iterator[Hashes]:
         yield from _hashed_columns(rows)
         if isinstance(rows, Table) and rows.sparse is not None:
             yield from _block_columns(rows.sparse)

@@ -21,11 +21,12 @@ from mercer.data import is_table
 from mercer.data.arguments import check_choice, check_flag, check_level
 from mercer.estimators._validation import check_square
 from mercer.model_selection.arrangement import InTime, Split, Together
-from mercer.model_selection.copies import equal_rows
+from mercer.model_selection.copies import content_ranks, equal_rows
 from mercer.model_selection.folds import checked_length, cut
 from mercer.model_selection.metrics import Interval, grouped_share, mean_interval, wilson_interval
 from mercer.model_selection.seal import Opening, Seal, SealedTest
 from mercer.model_selection.splits import grouped_holdout
+from mercer.tables.cell_hashes import of_each, of_text
 
 Loss = Callable[[Any, Any], Any]
 
@@ -196,7 +197,11 @@ class SealedSplit:
         if equal is not None and not equal.are_copies:
             equal = None
         self.n_copies = 0 if equal is None else equal.n_repeated
-        self._units = self._groups if equal is None else Together.by(equal.groups, *_given(self._groups)).groups
+        self._units = self._groups
+        if equal is not None:
+            names = None if self._groups is None else self._groups.astype(str)
+            hashes = content_ranks(self._X) if names is None else of_each(names, of_text)
+            self._units = Together.by(equal.groups, *_given(names), hashes=hashes).groups
         self._seal = SealedTest(*self._parts(stratify, test_size, seed))
         if self.n_test < 2:
             raise ValueError(f"test_size must seal at least 2 rows, but {test_size:g} of {n} rows seals {self.n_test}.")

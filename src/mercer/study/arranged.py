@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.data import check_choice
-from mercer.model_selection import Arrangement, EqualRows, InTime, Together, equal_rows
+from mercer.model_selection import Arrangement, EqualRows, InTime, Together, content_ranks, equal_rows
 from mercer.study.examination import NearCopies, near_copies
 from mercer.tables import DateOrder, Labels, Table, TableError, Truth, times_of
+from mercer.tables.cell_hashes import of_each, of_text
 
 Copies = Literal["together", "apart"]
 """What is done about copies of rows: they stay on one side of the seal and of folds, or are rows of their own."""
@@ -67,8 +68,7 @@ class Arranged:
         """Return the stratum of each row, by which splits are stratified."""
         if isinstance(truth, Labels) or not isinstance(self.arrangement, Together):
             return truth.strata(at_least)
-        firsts = self.arrangement.firsts
-        of_groups = replace(truth, rows=truth.rows[firsts], values=truth.values[firsts])
+        of_groups = replace(truth, values=self.arrangement.middles(truth.values))
         return np.asarray(of_groups.strata(at_least)[self.arrangement.groups])
 
 
@@ -118,17 +118,21 @@ class Arranger:
 
         Unless it was said which rows belong together, groups of nearly equal rows are looked for, if `find_near`.
         """
-        equal = equal_rows(self.used.select(columns))
+        seen = self.used.select(columns)
+        equal = equal_rows(seen)
         if self.time is not None:
             return Arranged(
                 InTime(times_of(self.used, self.time, self.date_order)), equal, None, self.time, self.copies
             )
-        keys = [self.used[self.groups].astype(str)] if self.groups is not None else []
-        near = None
+        keys, near, hashes = [], None, content_ranks(seen)
+        if self.groups is not None:
+            keys = [self.used[self.groups].astype(str)]
+            hashes = of_each(keys[0], of_text)
         if self.copies == "together" and equal.are_copies:
             keys.append(equal.groups)
         if self.copies == "together" and self.groups is None and find_near:
-            near = near_copies(self.used, columns, self.truth, equal.groups)
+            near = near_copies(self.used, columns, self.truth, equal.groups, hashes)
             keys += [] if near is None else [near.groups]
-        together = Together.by(*keys) if keys else Together(np.arange(self.used.n_rows))
+        # The cells of rows that are alone have no part in their split.
+        together = Together.by(*keys, hashes=hashes) if keys else Together(np.arange(self.used.n_rows))
         return Arranged(together, equal, self.groups, self.time, self.copies, near)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.tables import Table
-
-Hashes = npt.NDArray[np.uint64]
+from mercer.tables.cell_hashes import Hashes, bits_of, mixed, numbered, of_block, of_each, of_text, row_sums
 
 N_ROWS, N_CELLS, N_COLUMNS = 512, 64, 32
 """Rows whose hashes are kept, cells of a column, and columns. From 512 rows the share that two tables have in common is
@@ -29,9 +27,6 @@ VARIED, TELLING = 0.9, 0.5
 
 AS_MANY = 0.9
 """If fewer than `TELLING` of the rows are different, this share of the other table's rows must be in the table, too."""
-
-_MISSING = np.uint64(0x9E3779B97F4A7C15)
-_STEP = np.uint64(0xD1342543DE82EF95)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,10 +93,8 @@ class Values:
         ordered = np.sort(values)
         starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
         number = np.arange(ordered.size) - np.repeat(starts, np.diff(np.append(starts, ordered.size)))
-        numbered = _mixed(ordered + number.astype(np.uint64) * _STEP)
-        return cls(
-            Sample.of(ordered[starts], size), Sample.of(numbered, size), round(starts.size / max(1, ordered.size), 4)
-        )
+        share = round(starts.size / max(1, ordered.size), 4)
+        return cls(Sample.of(ordered[starts], size), Sample.of(numbered(ordered, number), size), share)
 
     def are_of(self, other: Values) -> bool:
         """Whether so many of these values are among the other ones that it cannot be by chance."""
@@ -187,21 +180,17 @@ class RowHashes:
         telling: dict[int, Sample] = {}
         for name in table.names:
             cells = _of_cells(table[name])
-            unnamed += _mixed(cells)
-            named += _mixed(cells ^ _of_text(name))
+            unnamed += mixed(cells)
+            named += mixed(cells ^ of_text(name))
             columns[name] = int(cells.sum())
             if _tells(cells) and not _is_numbering(table[name]):
-                telling[int(_of_text(name))] = Values.of(cells, N_CELLS).different
+                telling[int(of_text(name))] = Values.of(cells, N_CELLS).different
         if table.sparse is not None:
-            entries = table.sparse.copy()
-            entries.sum_duplicates()
-            entries.eliminate_zeros()
-            entries = entries.tocoo()
-            cells = _mixed(_of_numbers(entries.data) + (entries.col.astype(np.uint64) + np.uint64(1)) * _STEP)
-            for rows in (named, unnamed):
-                np.add.at(rows, entries.row, cells)
+            cells = row_sums(of_block(table.sparse))
+            unnamed += cells
+            named += cells
         kept = tuple(telling[key] for key in sorted(telling)[:N_COLUMNS])
-        return cls(_mixed(named), _mixed(unnamed), columns, kept)
+        return cls(mixed(named), mixed(unnamed), columns, kept)
 
     def fingerprint(self) -> Fingerprint:
         """Return what is kept of them."""
@@ -209,15 +198,12 @@ class RowHashes:
 
     def of_rows(self, rows: npt.NDArray[np.int64]) -> str:
         """Return a hash of some rows, whatever their order."""
-        return f"{int(_mixed(self.named[rows]).sum()):016x}"
+        return f"{int(mixed(self.named[rows]).sum()):016x}"
 
 
 def _of_cells(column: npt.NDArray[Any]) -> Hashes:
     """Return a hash of each cell; text that reads as a number counts as this number."""
-    if column.dtype != object:
-        return _of_numbers(column)
-    known = {cell: _of_cell(cell) for cell in set(column.tolist())}
-    return np.array([known[cell] for cell in column.tolist()], dtype=np.uint64)
+    return _of_numbers(column) if column.dtype != object else of_each(column, _of_cell)
 
 
 def _of_cell(cell: str | None) -> np.uint64:
@@ -226,25 +212,11 @@ def _of_cell(cell: str | None) -> np.uint64:
     try:
         return _of_numbers(np.array([float(cell)]))[0]
     except ValueError:
-        return _of_text(cell)
+        return of_text(cell)
 
 
 def _of_numbers(values: npt.NDArray[np.float64]) -> Hashes:
-    cells = np.ascontiguousarray(values + 0.0).view(np.uint64)  # 0 and -0 are the same
-    return _mixed(np.where(np.isnan(values), _MISSING, cells))
-
-
-def _of_text(text: str) -> np.uint64:
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return np.uint64(int.from_bytes(digest, "little"))
-
-
-def _mixed(values: Hashes) -> Hashes:
-    """Return hashes of hashes (the finaliser of splitmix64), so that their sums depend on every value."""
-    mixed = values + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+    return mixed(bits_of(values))
 
 
 def _tells(cells: Hashes) -> bool:

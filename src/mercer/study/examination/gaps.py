@@ -210,7 +210,13 @@ class NearCopies:
     column: str
 
 
-def near_copies(table: Table, used: Sequence[str], truth: Truth, equal: npt.NDArray[np.int64]) -> NearCopies | None:
+def near_copies(
+    table: Table,
+    used: Sequence[str],
+    truth: Truth,
+    equal: npt.NDArray[np.int64],
+    hashes: npt.NDArray[np.uint64],
+) -> NearCopies | None:
     """Return the groups of nearly equal rows; None if rows do not come in groups, or in too few to split them.
 
     Parameters
@@ -223,10 +229,14 @@ def near_copies(table: Table, used: Sequence[str], truth: Truth, equal: npt.NDAr
         The targets. Groups that are the classes do not count.
     equal : ndarray of shape (n,), int64
         The set of equal rows that each row is in, which are in one group.
+    hashes : ndarray of shape (n,), uint64
+        The content of each row; see `content_ranks`. The groups do not depend on the order of the rows.
     """
-    _, first = np.unique(equal, return_index=True)
-    if not MIN_ROWS <= len(first) <= MAX_ROWS:
+    if not MIN_ROWS <= len(np.unique(equal)) <= MAX_ROWS:
         return None
+    order = np.lexsort((truth.values, hashes))  # so that a sample has the same rows in every order
+    _, first = np.unique(equal[order], return_index=True)
+    first = order[np.sort(first)]
     columns = measured([column_of(name, table[name][first]) for name in used if table.is_numeric(name)])
     target = truth.values[first]
     gaps = find_gaps(columns, truth, target)
@@ -239,7 +249,9 @@ def near_copies(table: Table, used: Sequence[str], truth: Truth, equal: npt.NDAr
     if not _can_be_split(groups, target if isinstance(truth, Labels) else np.zeros_like(groups)):
         return None
     column = named.name if named is not None and gaps.purity(named.codes) >= PURE else ""
-    return NearCopies(groups[equal], gaps.size, column)
+    of_sets = np.empty(len(first), dtype=np.int64)
+    of_sets[equal[first]] = groups
+    return NearCopies(of_sets[equal], gaps.size, column)
 
 
 def _can_be_split(groups: npt.NDArray[np.int64], classes: npt.NDArray[np.int64]) -> bool:
