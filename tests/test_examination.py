@@ -6,6 +6,7 @@ import pytest
 
 from generated import mixed_frame, quantities, three_classes, with_missing
 from mercer import NuSVC
+from mercer.model_selection import check_class_counts
 from mercer.study.arranged import Arranger
 from mercer.study.examination import Kind, Weight, diagnose, examine
 from mercer.study.examination.columns import column_of
@@ -15,7 +16,7 @@ from mercer.study.examination.machines import infeasible_nu
 from mercer.study.protocol import study
 from mercer.study.report.arrangement import kept_together
 from mercer.study.report.examination import caption
-from mercer.tables import Table, as_table, read_target
+from mercer.tables import Table, TableError, as_table, read_target
 
 N = 200
 
@@ -349,6 +350,19 @@ def test_shapes_of_columns():
     assert found[Kind.IDENTIFYING].columns == ("place", "account")
     assert set(found[Kind.CORRELATED].columns) == {"a", "double", "b", "letter"}
     assert found[Kind.CORRELATED].numbers["pairs"] == 2
+
+
+@pytest.mark.parametrize("spelt", [("Yes", "YES"), ("yes", "yes "), ("of us", "Of  us"), ("yes", "\uff39es")])
+def test_classes_that_differ_in_case_or_spaces_only_are_said_first(spelt):
+    rng = np.random.default_rng(0)
+    y = [*rng.choice(spelt, 60), *["no"] * 60]
+    found = examined(pd.DataFrame({"x": rng.normal(size=120), "y": y}))
+    (doubt,) = (one for one in found.with_weight(Weight.DOUBT) if one.kind is Kind.ALIKE_CLASSES)
+    assert all(f"{name!r} ({y.count(name)})" in doubt.sentence for name in spelt)
+    assert "'no'" not in doubt.sentence
+    with pytest.raises(TableError) as refused:
+        check_class_counts(["Yes", "yes ", "no"], np.array([40, 3, 40]), 0.25, 5)
+    assert "write 'Yes' and 'yes ' in one way if they are one" in refused.value.hint
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-12, 1e12, 1e150])

@@ -268,6 +268,7 @@ def test_balanced_weights_find_the_rare_class(balanced):
     text = " ".join(prose.summary(balanced))
     value = prose.percent(balanced.svm.test.balanced)
     assert f"Its balanced accuracy, by which it was chosen, was {value} (" in text
+    assert value in shown_on_sealed_rows(balanced)
     assert "had the highest cross-validated balanced accuracy of" in text
     assert f"multiplied by the weight of its class: “sick” {weights[0]:.3g}, “well” {weights[1]:.3g}." in text
     assert {cell.choice.family for cell in balanced.search.cells} == {"linear"}
@@ -286,6 +287,15 @@ def test_the_score_and_the_weights_imply_each_other(balanced):
     assert unweighted.model.training.class_weight.tolist() == [1.0, 1.0]
 
 
+def shown_on_sealed_rows(found):
+    """The figures of the support vector machine on the sealed rows, in the table that is printed."""
+    phrasing = prose.phrasing_of(found)
+    cells, headings = phrasing.cells(found.goal, found.svm), phrasing.headings(found.goal)
+    assert len(cells) == len(headings)
+    assert found.goal.figure_name in " ".join(headings).replace("\n", " ")
+    return [cell.split("\n")[0] for cell in cells[1:]]
+
+
 def test_a_study_by_the_logarithmic_loss_has_calibrated_probabilities():
     frame = rare_class(300, 0.2)
     found = study(frame, "state", kernel="linear", n_folds=3, scoring="log_loss")
@@ -297,6 +307,7 @@ def test_a_study_by_the_logarithmic_loss_has_calibrated_probabilities():
     expected = metrics.log_loss(codes, shares)
     assert found.goal.main(found.svm.test).value == pytest.approx(expected)
     assert f"Its logarithmic loss, by which it was chosen, was {expected:.3f} (" in prose.summary(found)[0]
+    assert f"{expected:.3f}" in shown_on_sealed_rows(found)
     assert found.svm.cv < -0.2
     assert found.svm.cv == max(cell.figure for cell in found.search.cells)
 
@@ -312,6 +323,7 @@ def test_a_study_of_numbers_by_an_error(scoring):
     compared = found.against(found.contenders[1])
     assert compared.value == pytest.approx((ridge.mae - test.mae) if scoring == "mae" else (ridge.rmse - test.rmse))
     assert "had the lowest cross-validated" in prose.choice(found)
+    assert shown_on_sealed_rows(found).count(f"{main.value:,.0f}") == 1
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from mercer.model_selection.copies import CopiesWarning as CopiesWarning
 from mercer.model_selection.copies import EqualRows as EqualRows
 from mercer.model_selection.copies import content_ranks as content_ranks
 from mercer.model_selection.copies import equal_rows as equal_rows
+from mercer.model_selection.copies import plain_text as plain_text
 from mercer.model_selection.metrics import ClassMetrics as ClassMetrics
 from mercer.model_selection.metrics import Evaluation as Evaluation
 from mercer.model_selection.metrics import Interval as Interval
@@ -31,6 +32,7 @@ from mercer.model_selection.seal import SealedTest as SealedTest
 from mercer.model_selection.search.racing import hardly_best as hardly_best
 from mercer.model_selection.splits import MIN_ROWS_A_FOLD as MIN_ROWS_A_FOLD
 from mercer.model_selection.splits import MIN_TEST_ROWS as MIN_TEST_ROWS
+from mercer.model_selection.splits import alike_labels as alike_labels
 from mercer.model_selection.splits import check_class_counts as check_class_counts
 from mercer.model_selection.splits import check_judging_numbers as check_judging_numbers
 from mercer.model_selection.splits import check_row_count as check_row_count

@@ -208,14 +208,16 @@ def _rounded(numbers: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 
 def _plain_texts(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return texts in one case and one form of each character, with one space between words."""
-    plain = {
-        cell: " ".join(unicodedata.normalize("NFKC", cell).split()).casefold() if isinstance(cell, str) else cell
-        for cell in set(cells.tolist())
-    }
+    """Return texts in their plain form; other cells stay as they are."""
+    plain = {cell: plain_text(cell) if isinstance(cell, str) else cell for cell in set(cells.tolist())}
     found = np.empty(cells.size, dtype=object)
     found[:] = [plain[cell] for cell in cells.tolist()]
     return found
+
+
+def plain_text(text: str) -> str:
+    """Return a text in one case and one form of each character, with one space between words."""
+    return " ".join(unicodedata.normalize("NFKC", text).split()).casefold()
 
 
 def content_ranks(rows: Any) -> Hashes:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 
-from mercer.model_selection.copies import numbered
+from mercer.model_selection.copies import numbered, plain_text
 from mercer.tables.table import TableError, cell_text
 
 
@@ -29,6 +30,14 @@ def rows_enough(test_size: float, n_folds: int) -> int:
     return max(math.ceil((n_folds + 1) / (1 - test_size)), math.ceil(1 / test_size))
 
 
+def alike_labels(labels: Sequence[str]) -> list[list[str]]:
+    """Return the labels that differ only in case, spaces or forms of characters: a list for each such set."""
+    sets: dict[str, list[str]] = {}
+    for label in labels:
+        sets.setdefault(plain_text(label), []).append(label)
+    return [alike for alike in sets.values() if len(alike) > 1]
+
+
 def check_class_counts(
     labels: list[str], counts: np.ndarray, test_size: float, n_folds: int, *, are_numbers: bool = False
 ) -> None:
@@ -39,11 +48,15 @@ def check_class_counts(
         mistaken = (
             "the numbers of the target were taken for classes: if they are a quantity, say task=regression; else "
         )
+        alike = next(iter(alike_labels(labels)), None)
+        one_way = (
+            "" if alike is None else f"write {' and '.join(map(repr, alike[:3]))} in one way if they are one; else "
+        )
         raise TableError(
             f"every class needs {rows_enough(test_size, n_folds)} rows for a test part of {test_size:g} and {n_folds} "
             f"folds, but {', '.join(small[:8])}{' and others' if len(small) > 8 else ''} "
             f"{'has' if len(small) == 1 else 'have'} fewer",
-            hint=(mistaken if are_numbers and len(labels) > 2 else "")
+            hint=(mistaken if are_numbers and len(labels) > 2 else one_way)
             + "leave out or merge the rare classes, or change n_folds or test_size",
         )
 

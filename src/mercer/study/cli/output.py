@@ -46,7 +46,7 @@ def print_study(study: Study) -> None:
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     grid.add_column("")
     phrasing = prose.phrasing_of(study)
-    for heading in phrasing.headings:
+    for heading in phrasing.headings(study.goal):
         grid.add_column(heading, justify="right", no_wrap=True)
     for one in study.contenders:
         grid.add_row(Text(f"{one.name}\n{one.setting}"), *phrasing.cells(study.goal, one))

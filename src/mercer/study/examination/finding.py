@@ -23,6 +23,7 @@ class Kind(StrEnum):
     FLOOR = "floor of the target"
     SMALL_CLASS = "small class"
     UNEVEN_CLASSES = "uneven classes"
+    ALIKE_CLASSES = "classes that differ in case or spaces only"
     COPIES = "copies of rows"
     CONTRADICTION = "equal rows, different targets"
     CONSTANT = "constant"

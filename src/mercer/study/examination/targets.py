@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from mercer.model_selection import alike_labels
 from mercer.study.examination.finding import Finding, Kind, Weight
 from mercer.study.examination.skewness import skewness_on_log_scale
 from mercer.tables import Labels, Truth, cell_text
@@ -25,8 +26,27 @@ SMALL_CLASS = 20
 def examine_target(truth: Truth) -> list[Finding]:
     """Return what there is to say about the classes or numbers of a target."""
     if isinstance(truth, Labels):
-        return [*_small_classes(truth), *_uneven_classes(truth)]
+        return [*_alike_classes(truth), *_small_classes(truth), *_uneven_classes(truth)]
     return [*_limits(truth.target, truth.values), *_skewed(truth.target, truth.values)]
+
+
+def _alike_classes(truth: Labels) -> list[Finding]:
+    alike, counts = alike_labels(truth.names), dict(zip(truth.names, truth.counts.tolist(), strict=True))
+    if not alike:
+        return []
+    sets = [", ".join(f"{name!r} ({counts[name]:,})" for name in names) for names in alike]
+    more = f"; and {len(sets) - 4} more such sets" if len(sets) > 4 else ""
+    return [
+        Finding(
+            Kind.ALIKE_CLASSES,
+            Weight.DOUBT,
+            (truth.target,),
+            f"Classes of {truth.target!r} differ only in case or spaces (rows in brackets): "
+            f"{'; '.join(sets[:4])}{more}. They are learnt and judged as different classes.",
+            "Write each class in one way if they mean the same.",
+            {"classes": sum(map(len, alike)), "rows": sum(counts[name] for names in alike for name in names)},
+        )
+    ]
 
 
 def _small_classes(truth: Labels) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,11 +32,15 @@ MAX_MISSED = 5
 """Classes that are named in the headline because they are never predicted."""
 
 
+def _has_column(goal: Goal) -> bool:
+    """Whether the score that settings were chosen by is neither the accuracy nor the area under the ROC curve."""
+    return not score_of(goal).is_plain and not isinstance(score_of(goal), AreaUnderRoc)
+
+
 class OfClasses(TaskPhrasing):
     """What a report says of classes."""
 
     template = "classes.html.j2"
-    headings = ("cross-\nvalid.", "sealed rows:\naccuracy\n95% interval", "area under ROC\n95% interval")
 
     def figure(self, goal: Goal, value: float) -> str:
         """A percentage, or an area or a loss with three decimals."""
@@ -134,10 +139,22 @@ class OfClasses(TaskPhrasing):
             )
         return notes
 
+    def headings(self, goal: Goal) -> list[str]:
+        """Of the cross-validated score, and of scores on the sealed rows: the one that settings were chosen by too."""
+        chosen = [f"{fill(goal.figure_name, 20)}\n95% interval"] if _has_column(goal) else []
+        sealed = [*chosen, "accuracy\n95% interval", "area under ROC\n95% interval"]
+        return ["cross-\nvalid.", f"sealed rows:\n{sealed[0]}", *sealed[1:]]
+
     def cells(self, goal: Goal, one: Contender) -> list[str]:
-        """Cross-validated score, accuracy on the sealed rows, and the area under the ROC curve."""
-        accuracy = one.test.accuracy
-        return [self.figure(goal, one.cv), f"{percent(accuracy.value)}\n{interval(accuracy)}", _area(one.test)]
+        """Cross-validated score, scores on the sealed rows, and the area under the ROC curve."""
+        accuracy, chosen = one.test.accuracy, goal.main(one.test)
+        shown = interval(chosen) if score_of(goal).is_share else interval(chosen, 3)
+        return [
+            self.figure(goal, one.cv),
+            *([f"{self._value(goal, chosen.value)}\n{shown}"] if _has_column(goal) else []),
+            f"{percent(accuracy.value)}\n{interval(accuracy)}",
+            _area(one.test),
+        ]
 
     def details(self, study: Study) -> str:
         """Counts of wrong predictions, or a sentence that says that there are no errors."""

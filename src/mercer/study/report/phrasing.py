@@ -31,8 +31,9 @@ class TaskPhrasing(ABC):
     template: str
     """Of the page."""
 
-    headings: tuple[str, ...]
-    """Of the columns of the table of machines, on the command line."""
+    @abstractmethod
+    def headings(self, goal: Goal) -> list[str]:
+        """The headings of the columns of the table of machines, on the command line."""
 
     @abstractmethod
     def figure(self, goal: Goal, value: float) -> str:

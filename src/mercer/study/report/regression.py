@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from mercer.model_selection import Deviations
 from mercer.study.goal import Goal
 from mercer.study.judging import Contender
 from mercer.study.protocol import Study
+from mercer.study.regression import ToEstimate
 from mercer.study.report.numbers import count, interval, percent, quantities, quantity, rounded
 from mercer.study.report.phrasing import TaskPhrasing, differences
 from mercer.tables import Quantity
@@ -24,11 +26,15 @@ ON_THE_EDGE = 1e-3
 """Rows beyond the tube by less than this share of the target's spread are on its edge: a solver puts them there."""
 
 
+def _has_column(goal: Goal) -> bool:
+    """Whether the score that settings were chosen by is neither R² nor the mean absolute error."""
+    return isinstance(goal, ToEstimate) and goal.scoring == "rmse"
+
+
 class OfNumbers(TaskPhrasing):
     """What a report says of numbers."""
 
     template = "numbers.html.j2"
-    headings = ("cross-\nvalid.", "sealed rows:\nR²\n95% interval", "mean absolute error\n95% interval")
 
     def figure(self, goal: Goal, value: float) -> str:
         """R² with three decimals, or an error in the target's unit."""
@@ -90,13 +96,24 @@ class OfNumbers(TaskPhrasing):
             )
         return notes
 
+    def headings(self, goal: Goal) -> list[str]:
+        """Of the cross-validated score, and of scores on the sealed rows: the one that settings were chosen by too."""
+        chosen = [f"{fill(goal.figure_name, 20)}\n95% interval"] if _has_column(goal) else []
+        return [
+            "cross-\nvalid.",
+            "sealed rows:\nR²\n95% interval",
+            "mean absolute error\n95% interval",
+            *chosen,
+        ]
+
     def cells(self, goal: Goal, one: Contender) -> list[str]:
-        """Cross-validated R², R² on the sealed rows, and the mean absolute error."""
-        r2, mae, _ = one.test.intervals
+        """Cross-validated score, R² and errors on the sealed rows."""
+        (r2, mae, _), chosen = one.test.intervals, goal.main(one.test)
         return [
             self.figure(goal, one.cv),
             f"{rounded(r2.value)}\n{interval(r2, 3)}",
             f"{quantity(mae.value)}\n{quantities(mae)}",
+            *([f"{quantity(chosen.value)}\n{quantities(chosen)}"] if _has_column(goal) else []),
         ]
 
     def details(self, study: Study) -> str:
