@@ -188,7 +188,7 @@ def read_lines(
         try:
             matrix, target = load_svmlight_file(lines, zero_based=zero_based)
         except (ValueError, OverflowError) as error:
-            fault = _fault(lines.line, 0 if zero_based else 1) or str(error)
+            fault = line_fault(lines.line, 0 if zero_based else 1) or str(error)
             raise LibsvmFileError(f"{path}, line {lines.number}: {fault}") from error
         except DAMAGED as error:
             raise LibsvmFileError(f"{path} cannot be read: {error}") from error
@@ -224,8 +224,8 @@ def _opened(path: str | Path) -> Any:
     return opened(path, compression_of(Path(path)))
 
 
-def _fault(line: bytes, first: int) -> str | None:
-    """Return what is wrong with a line, or None."""
+def line_fault(line: bytes, first: int) -> str | None:
+    """Return what is wrong with a line of features that are counted from `first`; None if it is valid."""
     cells = line.partition(b"#")[0].split()
     if cells and not _reads(float, cells[0]):
         return f"the target {shown(cells[0])} is no number"

@@ -151,12 +151,15 @@ def _format(source: TableSource) -> tuple[str, Note | None]:
 
 
 def _delimited(path: Path, raw: bytes, options: ReadingOptions, usual: str) -> Table:
-    text = DelimitedText.of(path, raw, options, usual)
+    return table_of_delimited(path, DelimitedText.of(path, raw, options, usual), options)
+
+
+def table_of_delimited(path: Path, text: DelimitedText, options: ReadingOptions) -> Table:
+    """Return the table of a delimited text; TableError if it is ragged, has no rows or no column names."""
     try:
-        names = [name.strip() or f"unnamed_{j + 1}" for j, name in enumerate(next(text.rows()))]
-        _check_header(path, names)
+        names = column_names(path, next(text.rows()))
         arrow = pacsv.read_csv(
-            _held_by_arrow(text.raw),
+            held_by_arrow(text.raw),
             # one block, as pyarrow refuses a row that is longer than its block
             pacsv.ReadOptions(column_names=names, skip_rows_after_names=1, block_size=len(text.raw)),
             pacsv.ParseOptions(delimiter=text.separator, newlines_in_values=True),
@@ -170,7 +173,14 @@ def _delimited(path: Path, raw: bytes, options: ReadingOptions, usual: str) -> T
     return replace(table, reading=replace(table.reading, notes=(*text.notes, *table.reading.notes)))
 
 
-def _held_by_arrow(raw: bytes) -> pa.BufferReader:
+def column_names(path: Path, cells: Sequence[str]) -> list[str]:
+    """Return the column names of a header; TableError if its cells are numbers or occur twice."""
+    names = [name.strip() or f"unnamed_{j + 1}" for j, name in enumerate(cells)]
+    _check_header(path, names)
+    return names
+
+
+def held_by_arrow(raw: bytes) -> pa.BufferReader:
     """Return a buffer that is owned by Arrow, not by Python.
 
     A thread of pyarrow releases it. If Python is shutting down then and owns the buffer, the process aborts.
@@ -211,8 +221,7 @@ def _excel(source: TableSource, options: ReadingOptions) -> Table:
     if found is not None and not source.head.startswith(b"PK"):
         raise TableError(f"{path} cannot be read as an Excel workbook: it is {found[0]}", found[1])
     sheet = read_sheet(path, io.BytesIO(source.content()))
-    names = [name.strip() or f"unnamed_{j + 1}" for j, name in enumerate(sheet.names)]
-    _check_header(path, names)
+    names = column_names(path, sheet.names)
     if not sheet.rows:
         raise TableError(f"{path} has column names only, and no rows")
     cells = dict(zip(names, zip(*sheet.rows, strict=True), strict=True))

@@ -39,12 +39,15 @@ class DelimitedText:
         Lines of the file before the column names.
     notes : tuple of Note
         What was guessed about the encoding and the separator.
+    by_blanks : bool
+        Whether cells are separated by blanks in the file; here a tab is between them.
     """
 
     raw: bytes
     separator: str
     n_skipped: int
     notes: tuple[Note, ...] = ()
+    by_blanks: bool = False
 
     @classmethod
     def of(cls, path: Path, raw: bytes, options: ReadingOptions, usual: str) -> DelimitedText:
@@ -68,10 +71,11 @@ class DelimitedText:
             separator = _separator(options.sep)
         elif not separator:
             separator, sep_note = _found_separator(path, body, usual)
-        if separator == " ":
-            body, separator = _by_tabs(body), "\t"
+        by_blanks = separator == " "
+        if by_blanks:
+            body, separator = with_tabs(body), "\t"
         notes = (encoding_note, comment_note, sep_note)
-        return cls(body, separator, n_skipped, tuple(note for note in notes if note is not None))
+        return cls(body, separator, n_skipped, tuple(note for note in notes if note is not None), by_blanks)
 
     def rows(self) -> Iterator[list[str]]:
         """Yield the rows; all kinds of line ends are accepted."""
@@ -119,7 +123,7 @@ def is_delimited(head: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     counts = [_counts(text, separator) for separator in SEPARATORS]
-    counts.append(_counts(_by_tabs(text.encode()).decode(), "\t"))
+    counts.append(_counts(with_tabs(text.encode()).decode(), "\t"))
     return any(len(one) > 1 and one[0] > 1 and set(one) == {one[0]} for one in counts)
 
 
@@ -212,7 +216,7 @@ def _end_of_comments(raw: bytes, sep: str | None, usual: str) -> int:
     separator = _separator_of(rest, usual) if sep is None else _separator(sep)
     named = [position for position, line in enumerate(comments) if line.strip()][-1]
     counts = [
-        _counts((_by_tabs(part) if separator == " " else part).decode(errors="replace"), separator.replace(" ", "\t"))
+        _counts((with_tabs(part) if separator == " " else part).decode(errors="replace"), separator.replace(" ", "\t"))
         for part in (comments[named], rest)
     ]
     is_header = counts[0][:1] == counts[1][:1]
@@ -242,7 +246,7 @@ def _separator_of(raw: bytes, usual: str) -> str:
     possible = [separator for separator in SEPARATORS if counts[separator] and counts[separator][0] > 1]
     if possible:
         return max(possible, key=rank)
-    blanks = _counts(_by_tabs(raw[:_HEAD]).decode(errors="replace"), "\t")
+    blanks = _counts(with_tabs(raw[:_HEAD]).decode(errors="replace"), "\t")
     return " " if len(blanks) > 2 and blanks[0] > 1 and len(set(blanks)) == 1 else usual
 
 
@@ -258,7 +262,7 @@ def _counts(text: str, separator: str) -> list[int]:
     return found
 
 
-def _by_tabs(raw: bytes) -> bytes:
+def with_tabs(raw: bytes) -> bytes:
     """Return lines of cells that are separated by blanks, with one tab between two cells."""
     lines = raw.decode(errors="replace").splitlines()
     return "\n".join(_BLANKS.sub(lambda blank: blank[1] or "\t", line.strip()) for line in lines).encode()

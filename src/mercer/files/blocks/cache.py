@@ -1,0 +1,393 @@
+"""A folder of blocks that were parsed from a file: made once, continued after an interruption, mended if damaged."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from scipy import sparse
+
+from mercer.files.atomic_write import open_atomically
+from mercer.files.blocks.checked_file import DamagedFileError, full_disk, read_checked, read_header, write_checked
+from mercer.files.blocks.layout import BlockSource, Levels, RawBlock, Span
+from mercer.tables.table import TableError
+
+try:
+    import fcntl
+except ImportError:  # Windows; there, two processes must not use one folder at the same time
+    fcntl = None  # type: ignore[assignment]
+
+VERSION = 1
+_MANIFEST, _LOCK = "manifest.json", "lock"
+_OWN = re.compile(
+    r"block-\d{6,}\.bin|checkpoint-\d+-\d+\.bin|numbers-[0-9a-z_]+\.tmp|\.mercer-[0-9a-f]+-[0-9a-f]+\.part"
+)
+_COMPARED = 1 << 20  # bytes at the beginning and at the end of the source that are compared with those of the cache
+_DAMAGED = (DamagedFileError, FileNotFoundError)
+
+Report = Callable[[int, "int | None"], None]
+"""Called after each block with the place in the source that was reached, and with its end if that is known."""
+
+
+class CacheError(TableError):
+    """A folder of blocks that cannot be used."""
+
+
+def fingerprint(path: Path) -> dict[str, Any]:
+    """Return what identifies the content of a file: its size, its time, and a hash of its beginning and its end."""
+    status = os.stat(path)
+    with open(path, "rb") as file:
+        digest = hashlib.sha256(file.read(_COMPARED))
+        file.seek(max(0, status.st_size - _COMPARED))
+        digest.update(file.read(_COMPARED))
+    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": digest.hexdigest()}
+
+
+class BlockCache:
+    """The blocks of a file in a folder; see :func:`block_cache`.
+
+    Attributes
+    ----------
+    folder, path : Path
+        The folder, and the file.
+    levels : Levels
+        The texts of categories and classes.
+    width : int
+        Number of columns before encoding.
+    is_sparse : bool
+    largest, n_bytes : int
+        Bytes of the largest block, and of all of them.
+    n_mended : int
+        Number of damaged blocks that were parsed again.
+    """
+
+    def __init__(self, folder: Path, path: Path, source: BlockSource, source_id: dict[str, Any]) -> None:
+        self.folder, self.path, self._source, self._source_id = folder, path, source, source_id
+        self.levels, self.layout = Levels(), source.layout
+        self.is_sparse = self.layout.names is None
+        self.width = 0 if self.layout.names is None else len(self.layout.names)
+        self.largest = self.n_bytes = self.n_mended = 0
+        self._rows: list[int] = []
+        self._spans: list[Span] = []
+        self._sizes: list[int] = []
+        self._checked: set[int] = set()
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return len(self._rows)
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Number of the first row of each block, and last the number of rows, (n_blocks + 1,)."""
+        return np.concatenate([[0], np.cumsum(self._rows, dtype=np.int64)])
+
+    def read(self, number: int) -> RawBlock:
+        """Return a block. If it is damaged, its rows are parsed again from the file.
+
+        Raises
+        ------
+        CacheError
+            If it is damaged and the file is not there any more, or has changed.
+        """
+        try:
+            header, arrays = read_checked(self.block_path(number))
+            block = _block(header, arrays, check=number not in self._checked)
+            if block.n != self._rows[number] or block.is_sparse != self.is_sparse or block.table.shape[1] > self.width:
+                raise DamagedFileError("it has other rows or columns than it should")
+        except _DAMAGED as error:
+            block = self._mended(number, error)
+        self._checked.add(number)
+        return block
+
+    def read_numbers(self, number: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return only the labels and weights of a block."""
+        try:
+            _, arrays = read_checked(self.block_path(number), ("labels", "weights"))
+            if any(array.shape != (self._rows[number],) for array in arrays.values()) or "labels" not in arrays:
+                raise DamagedFileError("it has another number of rows than it should")
+        except _DAMAGED as error:
+            block = self._mended(number, error)
+            return block.labels, block.weights
+        return arrays["labels"], arrays.get("weights")
+
+    def counted_tables(self) -> Iterator[np.ndarray]:
+        """Yield the dense tables of the blocks, without rows of weight 0."""
+        for number in range(self.n_blocks):
+            raw = self.read(number)
+            yield raw.table if raw.weights is None else raw.table[raw.weights > 0.0]
+
+    def block_path(self, number: int) -> Path:
+        """Return the file of a block."""
+        return self.folder / f"block-{number:06d}.bin"
+
+    def refuse_changed(self, why: str) -> None:
+        """Raise a CacheError if the file is not the one that was parsed; `why` is what the message begins with."""
+        hint = f"delete the folder {self.folder}, and fit again on the file"
+        try:
+            same = fingerprint(self.path) == self._source_id
+        except OSError as error:
+            raise CacheError(f"{why}, and the file cannot be read: {error}", hint) from error
+        if not same:
+            raise CacheError(f"{why}, and the file has changed since it was parsed", hint)
+
+    def _mended(self, number: int, error: Exception) -> RawBlock:
+        """Parse a damaged block again, write it, and return it."""
+        span = self._spans[number]
+        why = f"{self.block_path(number)}, parsed from {self.path} from line {span.line:,} on, is damaged ({error})"
+        self.refuse_changed(why)
+        before = self.levels.counts
+        block = self._source.block(span, self.levels)
+        if block.n != self._rows[number] or self.levels.counts != before:
+            raise CacheError(f"{why}, and its lines hold something else now", f"delete the folder {self.folder}")
+        write_checked(self.block_path(number), _header(block, {}), _arrays(block))  # the manifest has the new texts
+        self.n_mended += 1
+        return block
+
+    def parse(self, block_bytes: int, report: Report | None) -> None:
+        """Parse the blocks that are not in the folder yet."""
+        self._continue()
+        counts = self.levels.counts
+        for block in self._source.blocks(self._spans[-1] if self._spans else None, self.levels, block_bytes):
+            header = _header(block, self.levels.since(counts))
+            self._add(header, write_checked(self.block_path(self.n_blocks), header, _arrays(block)))
+            counts = self.levels.counts
+            if report is not None:
+                report(block.span.end, self._source.n_bytes)
+        if not self.n_blocks:
+            raise TableError(f"{self.path} has no rows")
+        self.refuse_changed(f"{self.path} was parsed")
+
+    def _continue(self) -> None:
+        """Take over the blocks that an interrupted call has finished, and remove what follows them."""
+        for number in count():
+            try:
+                with open(self.block_path(number), "rb") as file:
+                    header, _ = read_header(file)
+                    size = os.fstat(file.fileno()).st_size
+                self._add(header, size)
+                self.levels.add(header["levels"])
+            except (DamagedFileError, FileNotFoundError, KeyError, TypeError, ValueError, AttributeError):
+                break
+        for path in self.folder.glob("block-*.bin"):
+            if _OWN.fullmatch(path.name) and path not in {self.block_path(k) for k in range(self.n_blocks)}:
+                path.unlink()
+
+    def _add(self, header: Mapping[str, Any], size: int) -> None:
+        rows, width, span = header["rows"], header["width"], Span(*header["span"])
+        before = self._spans[-1].end if self._spans else 0
+        if not all(type(number) is int and number >= 0 for number in (rows, width, *header["span"], size)):
+            raise ValueError("a number of rows, columns or bytes is invalid")
+        if not before <= span.start < span.end:
+            raise ValueError("a block does not follow the one before it")
+        self._rows.append(rows)
+        self._sizes.append(size)
+        self._spans.append(span)
+        self.width, self.largest = max(self.width, width), max(self.largest, size)
+        self.n_bytes += size
+
+    def listing(self) -> dict[str, Any]:
+        """Return all that is known of the blocks, as JSON values."""
+        spans = [[span.start, span.end, span.line] for span in self._spans]
+        return {
+            "blocks": [
+                {"rows": rows, "span": span, "width": self.width, "size": size}
+                for rows, span, size in zip(self._rows, spans, self._sizes, strict=True)
+            ],
+            "levels": {name: [*texts] for name, texts in self.levels.of.items()},
+        }
+
+    def take_listing(self, listing: Mapping[str, Any]) -> None:
+        """Take over what `listing` has returned; ValueError, KeyError or TypeError if it is invalid."""
+        for block in listing["blocks"]:
+            self._add(block, block["size"])
+        self.levels.add(listing["levels"])
+        if not self.n_blocks:
+            raise ValueError("it lists no blocks")
+
+
+@contextmanager
+def block_cache(
+    folder: Path, path: Path, source: BlockSource, *, block_bytes: int, report: Report | None = None
+) -> Iterator[BlockCache]:
+    """The blocks of a file, which are in the folder already, or are parsed now.
+
+    Blocks that an earlier call has finished are kept, whatever ended it. If the file or its options have changed, all
+    are parsed again. Only files that this module names are ever removed.
+
+    Parameters
+    ----------
+    folder : Path
+        It is made if it does not exist. No other process may use it at the same time.
+    path : Path
+        The file.
+    source : BlockSource
+        Parses it.
+    block_bytes : int
+        Bytes of the file that become one block.
+    report : callable, optional
+        See `Report`. An exception that it raises ends the work; finished blocks are kept.
+
+    Raises
+    ------
+    CacheError
+        If the folder holds other files, or is used by another process.
+    TableError
+        If a line is invalid; the message has its number and its first byte.
+    OSError
+        If the disk is full; the message has the number of bytes that are needed.
+    """
+    _make(folder)
+    with _locked(folder):
+        source_id = fingerprint(path)
+        wanted = {"format": "mercer blocks", "version": VERSION, "source": source_id, "options": source.options}
+        wanted = json.loads(json.dumps(wanted))
+        found = _manifest(folder)
+        size = found.get("block_bytes")
+        if {name: found.get(name) for name in wanted} != wanted or type(size) is not int or not 0 < size <= block_bytes:
+            _clear(folder)
+            size, found = block_bytes, {}
+            _write_manifest(folder, wanted | {"block_bytes": size, "complete": False})
+        cache = BlockCache(folder, path, source, source_id)
+        if found.get("complete") is True:
+            try:
+                cache.take_listing(found)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise _damaged_manifest(folder, error) from error
+        else:
+            cache.parse(size, report)
+            _write_manifest(folder, wanted | {"block_bytes": size, "complete": True} | cache.listing())
+        yield cache
+
+
+def _header(block: RawBlock, levels: Mapping[str, Any]) -> dict[str, Any]:
+    span = [block.span.start, block.span.end, block.span.line]
+    return {"rows": block.n, "width": int(block.table.shape[1]), "span": span, "levels": levels}
+
+
+def _arrays(block: RawBlock) -> dict[str, np.ndarray]:
+    arrays = {"labels": block.labels} | ({} if block.weights is None else {"weights": block.weights})
+    if block.is_sparse:
+        return arrays | {"data": block.table.data, "indices": block.table.indices, "indptr": block.table.indptr}
+    return arrays | {"table": block.table}
+
+
+def _block(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], *, check: bool) -> RawBlock:
+    """Return the block of a file; DamagedFileError if its arrays do not fit together."""
+    try:
+        labels, weights = arrays["labels"], arrays.get("weights")
+        fits = labels.ndim == 1 and (weights is None or weights.shape == labels.shape)
+        if "table" in arrays:
+            table: Any = arrays["table"]
+            fits = fits and table.ndim == 2 and len(table) == len(labels)
+        else:
+            data, indices, indptr = arrays["data"], arrays["indices"], arrays["indptr"]
+            width = header["width"]
+            fits = fits and indptr.shape == (len(labels) + 1,) and data.shape == indices.shape and type(width) is int
+            fits = fits and (not check or _is_canonical(indices, indptr, width))
+            table = sparse.csr_array((data, indices, indptr), (len(labels), width)) if fits else None
+        span = Span(*header["span"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedFileError(f"its arrays are invalid: {error}") from error
+    if not fits:
+        raise DamagedFileError("its arrays do not fit together")
+    return RawBlock(table, labels.astype(np.float64, copy=False), weights, span)
+
+
+def _is_canonical(indices: np.ndarray, indptr: np.ndarray, width: int) -> bool:
+    """Return whether the indices of CSR rows rise and are below `width`."""
+    if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
+        return False
+    if not len(indices):
+        return True
+    if indices.min() < 0 or indices.max() >= width:
+        return False
+    rises = np.diff(indices) > 0
+    between = indptr[1:-1]
+    rises[between[(between > 0) & (between < len(indices))] - 1] = True  # from one row to the next
+    return bool(rises.all())
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise CacheError(f"{folder} is a file, and the cache is a folder", "name another one with cache=") from error
+    except OSError as error:
+        raise CacheError(
+            f"the folder {folder} for the cache cannot be made: {error.strerror}", "name another one with cache="
+        ) from error
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder for this process."""
+    if fcntl is None:
+        yield
+        return
+    try:
+        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    except OSError as error:
+        raise CacheError(
+            f"the folder {folder} for the cache cannot be written: {error.strerror}", "name another one with cache="
+        ) from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CacheError(
+                f"the folder {folder} is used by another fit at this moment", "wait for it, or name another cache="
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(handle)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """Return the content of the manifest; {} if there is none and the folder holds no other files."""
+    path = folder / _MANIFEST
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        others = [name for name in os.listdir(folder) if name != _LOCK and not _OWN.fullmatch(name)]
+        if others:
+            raise CacheError(
+                f"{folder} is no cache: it holds other files, such as {min(others)!r}", "name an empty folder as cache="
+            ) from None
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged_manifest(folder, error) from error
+    if not isinstance(found, dict) or found.get("format") != "mercer blocks":
+        raise _damaged_manifest(folder, "it does not say that it is one of mercer")
+    return cast(dict[str, Any], found)
+
+
+def _damaged_manifest(folder: Path, why: object) -> CacheError:
+    return CacheError(f"{folder / _MANIFEST} is damaged: {why}", "delete the folder; the file is then parsed again")
+
+
+def _write_manifest(folder: Path, content: dict[str, Any]) -> None:
+    text = json.dumps(content, ensure_ascii=False)
+    try:
+        with open_atomically(folder / _MANIFEST, "w") as file:
+            file.write(text)
+    except OSError as error:
+        raise full_disk(error, folder / _MANIFEST, len(text.encode())) from error
+
+
+def _clear(folder: Path) -> None:
+    """Remove the files of another cache in the folder."""
+    for name in os.listdir(folder):
+        if name == _MANIFEST or _OWN.fullmatch(name):
+            with suppress(FileNotFoundError):
+                os.unlink(folder / name)

@@ -1,0 +1,208 @@
+"""Delimited text in pieces: columns of numbers and of categories, as the first rows of the file show them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mercer.files.arrow import pa, pacsv
+from mercer.files.blocks.columns import columns_of, raw_block, text_codes
+from mercer.files.blocks.layout import Layout, Levels, RawBlock, Span
+from mercer.files.blocks.text_source import TextSource, last_row_end, row_starts
+from mercer.files.file_formats import BYTE_ORDER_MARK, looks_like_utf_16
+from mercer.files.table_files import column_names, held_by_arrow, table_of_delimited
+from mercer.files.text_columns import table_of_text
+from mercer.files.text_files import DelimitedText, with_tabs
+from mercer.tables.missing_words import ALWAYS, AMONG_NUMBERS
+from mercer.tables.reading import ReadingOptions
+from mercer.tables.table import Table, TableError
+
+_WORDS = sorted({*ALWAYS, *AMONG_NUMBERS, *map(str.upper, AMONG_NUMBERS), *map(str.capitalize, AMONG_NUMBERS)})
+"""Cells that are missing among numbers. Other spellings are found by the slower second reading of a piece."""
+
+
+class DelimitedSource(TextSource):
+    """A delimited file with a line of column names.
+
+    The first mebibyte of the file decides its separator, its decimal mark and which columns hold numbers, by the rules
+    of :func:`mercer.persistence.read_table`. Later cells that contradict this are refused.
+
+    Parameters
+    ----------
+    path : Path
+    options : ReadingOptions
+    usual : str
+        The usual separator of such files.
+
+    Attributes
+    ----------
+    table_head : Table
+        The first rows.
+    """
+
+    has_quotes = True
+
+    def __init__(self, path: Path, options: ReadingOptions, usual: str) -> None:
+        super().__init__(path)
+        self._reading = options
+        wide = looks_like_utf_16(self.head)
+        if wide is not None or (options.encoding or "").lower().replace("_", "-").startswith(("utf-16", "utf-32")):
+            raise TableError(
+                f"{path} is text in {(wide or options.encoding or '').upper()}, of which parts cannot be read on their "
+                "own",
+                "convert it to UTF-8",
+            )
+        if b"\n" not in self.head and b"\r" in self.head:
+            self.line_end = b"\r"
+        head = self.head if self.is_whole else self.head[: last_row_end(self.head, self.line_end, True)]
+        if not head:
+            raise TableError(
+                f"{path} has no line end in its first {len(self.head):,} bytes", "format= names its format"
+            )
+        text = DelimitedText.of(path, head, options, usual)
+        self._separator, self._by_blanks = text.separator, text.by_blanks
+        self._encoding = options.encoding or ("cp1252" if not _is_utf_8(head) else "utf-8")
+        self.table_head = table_of_delimited(path, text, options)
+        self._decimal = options.decimal or self.table_head.reading.decimal or "."
+        self.names = column_names(path, next(text.rows()))
+        self.begin = self._first_row(head, text.n_skipped)
+
+    def lay_out(self, layout: Layout) -> None:
+        """Say which columns are used, and how."""
+        self.layout = layout
+        self.options = {
+            "format": "delimited",
+            "separator": self._separator,
+            "by_blanks": self._by_blanks,
+            "decimal": self._decimal,
+            "encoding": self._encoding,
+            "missing": [*self._reading.words],
+            "names": [*(layout.names or ())],
+            "categories": sorted(layout.categories),
+            "target": layout.target,
+            "task": layout.task,
+            "weights": layout.weights,
+        }
+
+    def parse(self, raw: bytes, span: Span, levels: Levels) -> RawBlock | None:
+        """Return the rows of a piece; TableError with file, line and byte for a row that is invalid."""
+        if not raw.strip():
+            return None
+        texts, numbers = columns_of(self.layout)
+        utf_8 = self._in_utf_8(raw, span)
+
+        def where(row: int) -> str:
+            return self.where(raw, span, row)
+
+        try:
+            arrow = self._read(utf_8, dict.fromkeys(texts, pa.string()) | dict.fromkeys(numbers, pa.float64()))
+            values = {name: arrow[name].to_numpy() for name in numbers}
+        except pa.ArrowInvalid:
+            try:
+                arrow = self._read(utf_8, dict.fromkeys([*texts, *numbers], pa.string()))
+            except pa.ArrowInvalid as error:
+                raise self._fault(raw, utf_8, span, error) from error
+            values = self._numbers(arrow, numbers, where)
+        if arrow.num_rows == 0:
+            return None
+        missing = [*ALWAYS, *self._reading.words]
+        codes = {name: text_codes(name, arrow[name], missing, levels) for name in texts}
+        return raw_block(self.layout, values | codes, span, where)
+
+    def _read(self, raw: bytes, types: dict[str, pa.DataType]) -> pa.Table:
+        return pacsv.read_csv(
+            held_by_arrow(raw),
+            pacsv.ReadOptions(column_names=self.names, block_size=len(raw) + 1),
+            pacsv.ParseOptions(delimiter=self._separator, newlines_in_values=True),
+            pacsv.ConvertOptions(
+                column_types=types,
+                include_columns=[*types],
+                null_values=[*_WORDS, *self._reading.words],
+                strings_can_be_null=False,
+                decimal_point=self._decimal,
+            ),
+        )
+
+    def _numbers(self, arrow: pa.Table, names: Sequence[str], where: object) -> dict[str, np.ndarray]:
+        """Return columns of numbers that pyarrow does not read: with thousands marks, units or words."""
+        options = ReadingOptions(decimal=self._decimal, na=self._reading.words, numbers=names)
+        table = table_of_text(names, [arrow[name] for name in names], self._separator, options)
+        for name in names:
+            if not table.is_numeric(name):
+                raise self._text_among_numbers(table, name, where)
+        return {name: table[name] for name in names}
+
+    def _text_among_numbers(self, table: Table, name: str, where: object) -> TableError:
+        """Return the error for the first cell of a column of numbers that is no number."""
+        assert callable(where)
+        for row, cell in enumerate(table[name].tolist()):
+            if cell is None:
+                continue
+            one = table_of_text(
+                [name],
+                [pa.chunked_array([pa.array([cell])])],
+                self._separator,
+                ReadingOptions(decimal=self._decimal, na=self._reading.words, numbers=[name]),
+            )
+            if not one.is_numeric(name):
+                return TableError(
+                    f"{where(row)}: the column {name!r} holds {cell!r}, and numbers in the first rows of the file",
+                    f"mend the cell, or say na=[{cell!r}] if it is missing, or categorical={[name]!r} if the column "
+                    "holds categories",
+                )
+        return TableError(
+            f"{where(0)}: the numbers of the column {name!r} have different units in these rows", "write one unit"
+        )
+
+    def _fault(self, raw: bytes, utf_8: bytes, span: Span, error: Exception) -> TableError:
+        """Return the error for the first row that has another number of cells than the header."""
+        starts = row_starts(raw, self.line_end, True).tolist()
+        for row, (start, end) in enumerate(zip(starts, [*starts[1:], len(raw)], strict=True)):
+            text = self._in_utf_8(raw[start:end], span).decode()
+            try:
+                cells = next(csv.reader(io.StringIO(text, newline=""), delimiter=self._separator), [])
+            except csv.Error:
+                cells = []
+            if len(cells) != len(self.names):
+                return TableError(
+                    f"{self.where(raw, span, row)}: the row has {len(cells)} cells, and the header has "
+                    f"{len(self.names)}",
+                    "mend the line, or quote cells that hold the separator",
+                )
+        line = str(error).splitlines()[0]
+        return TableError(f"{self.path} cannot be read from line {span.line:,} (byte {span.start:,}) on: {line}")
+
+    def _in_utf_8(self, raw: bytes, span: Span) -> bytes:
+        """Return text in UTF-8, with one tab between cells that are separated by blanks."""
+        try:
+            text = raw.decode(self._encoding)
+        except UnicodeDecodeError as error:
+            line = span.line + raw.count(self.line_end, 0, error.start)
+            raise TableError(
+                f"{self.path}, line {line:,} (byte {span.start + error.start:,}): byte 0x{raw[error.start]:02x} is not "
+                f"text in {self._encoding.upper()}",
+                "mend the line, or name the encoding, such as encoding='cp1252'",
+            ) from error
+        utf_8 = raw if self._encoding == "utf-8" else text.encode()
+        return with_tabs(utf_8) if self._by_blanks else utf_8
+
+    def _first_row(self, head: bytes, n_skipped: int) -> Span:
+        """Return an empty span behind the line of column names."""
+        start = len(BYTE_ORDER_MARK) if head.startswith(BYTE_ORDER_MARK) else 0
+        start += sum(map(len, head[start:].splitlines(keepends=True)[:n_skipped]))
+        rest = head[start:]
+        ends = row_starts(rest, self.line_end, True)
+        first = start + (int(ends[1]) if ends.size > 1 else len(rest))
+        return Span(first, first, 1 + head.count(self.line_end, 0, first))
+
+
+def _is_utf_8(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,128 @@
+"""The source of the blocks of a file: by its format, with the columns that are used."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import get_args
+
+from mercer.data.phrasing import listing
+from mercer.files import file_formats
+from mercer.files.blocks.delimited_source import DelimitedSource
+from mercer.files.blocks.layout import BlockSource, Layout, Task
+from mercer.files.blocks.parquet_source import ParquetSource
+from mercer.files.blocks.svmlight_source import SvmlightSource
+from mercer.files.table_files import Format
+from mercer.files.table_source import TableSource
+from mercer.files.text_files import is_delimited
+from mercer.tables.dates import DateOrder
+from mercer.tables.kinds import find_kinds
+from mercer.tables.reading import ReadingOptions
+from mercer.tables.table import Table, TableError
+
+
+def open_source(
+    path: Path,
+    task: Task,
+    reading: ReadingOptions,
+    *,
+    target: str | None,
+    weights: str | None = None,
+    drop: Collection[str] = (),
+    categorical: Collection[str] = (),
+    zero_based: bool = False,
+) -> BlockSource:
+    """Return the source of the blocks of a file.
+
+    Parameters
+    ----------
+    path : Path
+    task : {"classification", "regression"}
+    reading : ReadingOptions
+        How cells are read.
+    target : str or None
+        Column of the labels; None for svmlight.
+    weights : str, optional
+        Column of the weights of the rows.
+    drop, categorical : collection of str
+        Columns that are not used, and columns whose cells are categories even if they are numbers.
+    zero_based : bool
+        Whether an svmlight file counts its features from 0.
+
+    Raises
+    ------
+    TableError
+        If the file does not exist, is not of a supported format, lacks a column, or has columns of dates or free text.
+    """
+    if not path.exists():
+        raise TableError(f"file {path} does not exist", file_formats.nearby(path))
+    if not path.is_file():
+        raise TableError(f"{path} is no file: a table that is larger than memory is read more than once", "name a file")
+    format = reading.format or _format(path)
+    if format == "svmlight":
+        _refuse_columns(path, target, weights, drop, categorical)
+        return SvmlightSource(path, task, zero_based=zero_based)
+    if target is None:
+        raise TableError("target= is missing, the column to predict")
+    if format == "excel":
+        raise TableError(f"{path} is a workbook, which is never larger than memory", "read it with read_table and fit")
+    source: DelimitedSource | ParquetSource
+    if format == "parquet":
+        source = ParquetSource(path, reading.words)
+    else:
+        source = DelimitedSource(path, reading, "\t" if format == "tsv" else ",")
+    source.lay_out(_layout(source.table_head, task, target, weights, {*drop}, {*categorical}))
+    return source
+
+
+def _format(path: Path) -> str:
+    """Return the format of a file, by its name or by its first lines."""
+    head = TableSource(path, is_named=True).head
+    format = file_formats.format_of(path, head)
+    if format is None and file_formats.other_format(head) is None and is_delimited(head):
+        format = "csv"
+    if format is None:
+        raise file_formats.unknown_format(path, head)
+    assert format in get_args(Format)
+    return format
+
+
+def _refuse_columns(
+    path: Path, target: str | None, weights: str | None, drop: Collection[str], categorical: Collection[str]
+) -> None:
+    if target not in (None, "label"):
+        raise TableError(
+            f"{path} has no column {target!r}: its target is at the start of each line", "leave target= out"
+        )
+    given = {"sample_weight": weights, "drop": drop, "categorical": categorical}
+    name = next((name for name, value in given.items() if value), None)
+    if name is not None:
+        raise TableError(f"{name}= names columns, and the columns of {path} have no names", "leave it out")
+
+
+def _layout(
+    table: Table, task: Task, target: str, weights: str | None, drop: set[str], categorical: set[str]
+) -> Layout:
+    """Return the layout of a table whose first rows are given."""
+    for name in (target, *([] if weights is None else [weights]), *sorted(drop), *sorted(categorical)):
+        table[name]  # raises a TableError that suggests similar names
+    if target in drop or target == weights:
+        raise TableError(f"the target {target!r} cannot be {'dropped' if target in drop else 'the weights as well'}")
+    numbers = {} if task == "classification" else {target: "target"}
+    for name, what in (numbers if weights is None else numbers | {weights: "column of weights"}).items():
+        if not table.is_numeric(name):
+            cell = next(cell for cell in table[name].tolist() if cell is not None)
+            raise TableError(f"the {what} {name!r} must hold numbers, but holds {cell!r}")
+    names = tuple(name for name in table.names if name not in {target, weights} | drop)
+    if not names:
+        raise TableError("there is no column to learn from")
+    texts = [name for name in names if not table.is_numeric(name) and name not in categorical]
+    kinds, _ = find_kinds(table.select(texts))
+    for kind, what in (("text", "free text"), *((order, "dates") for order in get_args(DateOrder))):
+        held = [name for name in texts if kinds.get(name) == kind]
+        if held:
+            raise TableError(
+                f"{listing(held)} hold{'' if len(held) > 1 else 's'} {what}, which cannot be encoded out of core",
+                f"say drop={held!r}, or categorical={held!r} if the values are categories",
+            )
+    return Layout(target, task, names, frozenset(texts) | categorical & {*names}, weights)

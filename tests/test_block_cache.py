@@ -1,0 +1,515 @@
+"""Tables larger than memory: parsing into a block cache, damage, resumption, and rows that are read from it."""
+
+import json
+import os
+import random
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from mercer.files.blocks import cache as cache_module
+from mercer.files.blocks.cache import CacheError, block_cache
+from mercer.files.blocks.checked_file import DamagedFileError, check_arrays, read_checked, read_slices, write_checked
+from mercer.files.blocks.encoding import learn_encoding
+from mercer.files.blocks.file_numbers import FileNumbers
+from mercer.files.blocks.file_rows import FileRows
+from mercer.files.blocks.sources import open_source
+from mercer.files.libsvm_data import load_libsvm_data, save_libsvm_data
+from mercer.files.table_files import read_table
+from mercer.tables.encoding import TableEncoder
+from mercer.tables.reading import ReadingOptions
+from mercer.tables.table import TableError
+
+KINDS = ("csv", "parquet")
+
+
+def a_frame(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "whole": rng.integers(-5, 6, n),
+            "short": rng.integers(0, 8, n) / 8,
+            "long": rng.normal(size=n) * 1e3,
+            "holes": np.where(rng.random(n) < 0.2, np.nan, rng.normal(size=n)),
+            "few": rng.choice(["red", "green", "blue, or so"], n),
+            "many": rng.choice([f"level {k}" for k in range(60)], n),
+            "gaps": pd.Series(rng.choice(["a", "b"], n)).where(rng.random(n) < 0.9),
+            "constant": 3,
+            "weight": rng.integers(0, 3, n),
+            "y": rng.choice(["yes", "no"], n),
+        }
+    )
+    return frame
+
+
+def write(frame, folder, kind):
+    path = folder / f"table.{kind}"
+    if kind == "csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_parquet(path, index=False, row_group_size=70)
+    return path
+
+
+def source_of(path, task="classification", target="y", **options):
+    return open_source(path, task, ReadingOptions(), target=target, **options)
+
+
+def rows_of(path, folder, step=2_000, *, scale=True, memory=1 << 16, **options):
+    """Encoded rows of a file, and its cache."""
+    with block_cache(folder, path, source_of(path, **options), block_bytes=step) as cache:
+        encoding = learn_encoding(cache, missing="impute", scale=scale)
+        rows = FileRows(cache, encoding, np.arange(10.0), memory)
+        blocks = [(block.at, block.table, block.labels.copy(), block.weights.copy()) for block in rows.blocks()]
+    return rows, blocks, cache
+
+
+def joined(blocks):
+    tables = [table for _, table, _, _ in blocks]
+    return np.vstack(tables) if isinstance(tables[0], np.ndarray) else sparse.vstack(tables).toarray()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("step", [500, 4_000, 1 << 20])
+def test_encoded_blocks_are_the_encoded_table(tmp_path, kind, step):
+    path = write(a_frame(), tmp_path, kind)
+    rows, blocks, cache = rows_of(path, tmp_path / "cache", step, weights="weight")
+    assert (cache.n_blocks > 3) == (step < 1 << 20 or kind == "parquet")
+    table = read_table(path)
+    counted = np.flatnonzero(table["weight"] > 0)
+    encoder = TableEncoder(missing="impute").fit(table.without(["y", "weight"]).take(counted))
+    expected = encoder.transform(table)
+    assert rows.encoding.encoder.constant_ == encoder.constant_ == ("constant",)
+    assert rows.encoding.encoder.feature_names_ == encoder.feature_names_
+    assert all(one.agrees(other) for one, other in zip(rows.encoding.encoder.rules_, encoder.rules_, strict=True))
+    assert (rows.n, rows.p, rows.is_sparse) == (*expected.shape, True)
+    np.testing.assert_allclose(joined(blocks), expected.toarray(), rtol=1e-12, atol=1e-14)
+    np.testing.assert_array_equal(np.concatenate([weights for *_, weights in blocks]), table["weight"])
+    names = [*cache.levels.of["y"]]
+    assert [names[int(code)] for *_, labels, _ in blocks for code in labels] == table["y"].tolist()
+    places = [at for at, *_ in blocks]
+    assert places[0].start == 0
+    assert places[-1].stop == rows.n
+    assert all(one.stop == other.start for one, other in pairwise(places))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_that_are_not_scaled_are_those_of_the_file(tmp_path, kind):
+    frame = a_frame()[["whole", "short", "long", "constant", "y"]]
+    path = write(frame, tmp_path, kind)
+    rows, blocks, _ = rows_of(path, tmp_path / "cache", scale=False)
+    np.testing.assert_array_equal(joined(blocks), frame.drop(columns="y").to_numpy())
+    assert rows.encoding.is_unchanged
+    whole = write(frame[["whole", "constant", "y"]], tmp_path, kind)
+    _, blocks, _ = rows_of(whole, tmp_path / "cache", scale=False)
+    assert {table.dtype for _, table, *_ in blocks} == {np.dtype(np.int8)}
+    exact = write(frame[["short", "y"]], tmp_path, kind)
+    _, blocks, _ = rows_of(exact, tmp_path / "cache", scale=False)
+    assert {table.dtype for _, table, *_ in blocks} == {np.dtype(np.float32)}
+
+
+@pytest.mark.parametrize("zero_based", [False, True])
+def test_svmlight_blocks_are_what_the_reader_of_whole_files_returns(tmp_path, zero_based):
+    rng = np.random.default_rng(1)
+    X = sparse.random_array((200, 40), density=0.2, rng=rng, format="csr")
+    path = tmp_path / "t.svm"
+    save_libsvm_data(X, rng.integers(0, 3, 200), path, zero_based=zero_based)
+    text = path.read_text().splitlines()
+    text[5] += " # a comment 3:4"
+    text[7] = "# all of it"
+    text[9] = text[9].replace(" ", "  \t qid:4 ", 1)
+    text[11] = "2"
+    path.write_text("\n".join(["", *text]) + "\r\n\r\n")
+    expected, labels = load_libsvm_data(path, zero_based=zero_based)
+    _, blocks, cache = rows_of(path, tmp_path / "cache", 700, target=None, zero_based=zero_based)
+    assert cache.n_blocks > 10
+    np.testing.assert_array_equal(joined(blocks), expected.toarray())
+    names = [*cache.levels.of["label"]]
+    assert [float(names[int(code)]) for *_, own, _ in blocks for code in own] == labels.tolist()
+
+
+def test_the_text_of_a_file_may_have_any_form_that_tables_may_have(tmp_path):
+    path = tmp_path / "t.csv"
+    lines = [
+        f'"{k},5";"a ""b""\nc{k % 2}";{k}.234.567;{k}%;{"N/A" if k % 6 == 0 else k % 7};{"ü" if k % 2 else "ö"}'
+        for k in range(1, 101)
+    ]
+    header = ["# made by hand", "x;t;big;share;u;y"]
+    path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join([*header, *lines, "", ""]).encode())
+    table = read_table(path)
+    rows, blocks, cache = rows_of(path, tmp_path / "cache", 300, scale=False)
+    assert cache.n_blocks > 5
+    assert cache.layout.categories == {"t"}
+    expected = TableEncoder(missing="impute").fit(table.without(["y"]))
+    values = joined(blocks)
+    assert rows.encoding.encoder.feature_names_ == expected.feature_names_
+    for name in ("x", "big", "share"):
+        place = expected.feature_names_.index(name)
+        np.testing.assert_array_equal(values[:, place], table[name])
+
+
+CSV = "a,b,y\n" + "".join(f"{k},{k / 4},{'pq'[k % 2]}\n" for k in range(200))
+SVM = "".join(f"{k % 2} 1:{k} 3:0.5\n" for k in range(200))
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("7,oops,p", r"column 'b' holds 'oops'"),
+        ("7,1", "has 2 cells, and the header has 3"),
+        ("7,1,p,9", "has 4 cells, and the header has 3"),
+        ("7,1,", "the target 'y' is missing"),
+        ("7,inf,p", "column 'b' is infinite"),
+        (b"7,1,\xff", "byte 0xff is not text in UTF-8"),
+    ],
+)
+def test_a_bad_line_is_named_and_what_was_finished_is_kept(tmp_path, line, fault):
+    lines = CSV.encode().splitlines(keepends=True)
+    lines[150] = (line if isinstance(line, bytes) else line.encode()) + b"\n"
+    path, folder = tmp_path / "t.csv", tmp_path / "cache"
+    path.write_bytes(b"".join(lines))
+    byte = sum(map(len, lines[:150]))
+    if line == b"7,1,\xff":
+        byte += 4
+    source = replace_head(open_source, path, CSV)
+    with (
+        pytest.raises(TableError, match=rf"line 151 \(byte {byte:,}\).*{fault}"),
+        block_cache(folder, path, source, block_bytes=300),
+    ):
+        pass
+    finished = sorted(folder.glob("block-*"))
+    assert len(finished) > 3
+    stamps = [os.stat(one).st_mtime_ns for one in finished]
+    with pytest.raises(TableError, match=fault), block_cache(folder, path, source, block_bytes=300):
+        pass
+    assert [os.stat(one).st_mtime_ns for one in finished] == stamps
+
+
+def replace_head(open_source, path, text):
+    """The source of a file whose head (here: the whole file) is that of a text without faults."""
+    raw = path.read_bytes()
+    path.write_text(text)
+    source = source_of(path)
+    path.write_bytes(raw)
+    return source
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("3:1 4:2", "the target '3:1' is no number"),
+        ("1 3:1 2:2", "numbers must rise"),
+        ("1 3:1 3:2", "numbers must rise"),
+        ("1 0:1", "below 1"),
+        ("1 2:", "no number:value"),
+        ("1 :2", "no number:value"),
+        ("1 2:3:4", "no number:value"),
+        ("1 2 3:4", "no number:value"),
+        ("1 a:4", "no number:value"),
+        ("1 2:1_000", "no number:value"),
+        ("1 2:nan", "NaN or infinity"),
+        ("inf 2:1", "NaN or infinity"),
+        ("1 99999999999:1", "larger than"),
+        ("x 2:1", "the target 'x' is no number"),
+    ],
+)
+def test_a_bad_line_of_svmlight_is_named(tmp_path, line, fault):
+    lines = SVM.splitlines(keepends=True)
+    lines[120] = line + "\n"
+    path = tmp_path / "t.svm"
+    path.write_text("".join(lines))
+    byte = sum(map(len, lines[:120]))
+    with pytest.raises(TableError, match=rf"line 121 \(byte {byte:,}\).*{fault}"):
+        rows_of(path, tmp_path / "cache", 400, target=None)
+
+
+def mutated(raw, rng):
+    raw = bytearray(raw)
+    for _ in range(rng.randrange(1, 6)):
+        at = rng.randrange(len(raw))
+        what = rng.randrange(4)
+        if what == 0:
+            raw[at] = rng.randrange(256)
+        elif what == 1:
+            del raw[at : at + rng.randrange(1, 9)]
+        elif what == 2:
+            raw[at:at] = rng.choice([b'"', b"\n", b",", b":", b"\r", b"\0", b"1e999", b"-", b"#", b" ", b"\xff\xfe"])
+        else:
+            del raw[at:]
+            raw += b"0"
+    return bytes(raw)
+
+
+@pytest.mark.parametrize(("name", "text", "target"), [("t.csv", CSV, "y"), ("t.svm", SVM, None)])
+def test_damaged_text_is_parsed_or_refused_with_a_table_error(tmp_path, name, text, target):
+    rng = random.Random(0)
+    path, refused = tmp_path / name, []
+    for number in range(60):
+        path.write_bytes(mutated(text.encode()[:1500], rng))
+        try:
+            rows_of(path, tmp_path / f"cache {number}", 200, target=target)
+        except TableError as error:
+            refused.append(str(error))
+    assert 5 < len(refused) < 60
+    assert all(str(path) in one or "target" in one or "column" in one for one in refused)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parsing_continues_where_it_was_interrupted(tmp_path, kind):
+    path, folder = write(a_frame(), tmp_path, kind), tmp_path / "cache"
+    _, expected, _ = rows_of(path, tmp_path / "other")
+    for stop in (1, 2, 4):
+        seen = []
+
+        def report(done, total, seen=seen, stop=stop):
+            seen.append(done)
+            assert total is not None
+            if len(seen) == stop:
+                raise KeyboardInterrupt
+
+        with (
+            pytest.raises(KeyboardInterrupt),
+            block_cache(folder, path, source_of(path), block_bytes=2_000, report=report),
+        ):
+            pass
+    assert len(list(folder.glob("block-*"))) == 7
+    stamps = {one: os.stat(one).st_mtime_ns for one in folder.glob("block-*")}
+    _, blocks, cache = rows_of(path, folder)
+    assert all(os.stat(one).st_mtime_ns == stamp for one, stamp in stamps.items())
+    np.testing.assert_array_equal(joined(blocks), joined(expected))
+    assert cache.n_mended == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("damage", ["flip", "cut", "remove", "header"])
+def test_a_damaged_block_is_parsed_again(tmp_path, kind, damage):
+    path, folder = write(a_frame(), tmp_path, kind), tmp_path / "cache"
+    _, expected, cache = rows_of(path, folder)
+    block = cache.block_path(2)
+    raw = bytearray(block.read_bytes())
+    if damage == "remove":
+        block.unlink()
+    else:
+        raw[{"flip": -200, "cut": 0, "header": 20}[damage]] ^= 0x10
+        block.write_bytes(raw[:-50] if damage == "cut" else raw)
+    _, blocks, cache = rows_of(path, folder)
+    assert cache.n_mended == 1
+    np.testing.assert_array_equal(joined(blocks), joined(expected))
+    block.write_bytes(raw[:-50])
+    with block_cache(folder, path, source_of(path), block_bytes=2_000) as cache:
+        path.unlink()
+        with pytest.raises(CacheError, match=r"is damaged .* the file cannot be read"):
+            cache.read(2)
+
+
+def test_a_damaged_block_of_a_file_that_has_changed_is_refused(tmp_path):
+    path, folder = write(a_frame(), tmp_path, "csv"), tmp_path / "cache"
+    with block_cache(folder, path, source_of(path), block_bytes=2_000) as cache:
+        cache.block_path(1).write_bytes(b"MERCERB1")
+        path.write_text(path.read_text().replace("red", "rot"))
+        with pytest.raises(CacheError, match=r"block-000001.bin, parsed from .* from line .* the file has changed"):
+            cache.read(1)
+
+
+def test_a_changed_file_is_parsed_again(tmp_path):
+    path, folder = write(a_frame(), tmp_path, "csv"), tmp_path / "cache"
+    rows_of(path, folder)
+    other = a_frame(seed=1)
+    path = write(other, tmp_path, "csv")
+    _, blocks, _ = rows_of(path, folder, scale=False)
+    np.testing.assert_array_equal(joined(blocks)[:, 0], other["whole"])
+    rows, _, _ = rows_of(path, folder, drop=["long"])
+    assert "long" not in rows.encoding.encoder.feature_names_
+
+
+def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path):
+    path, folder = write(a_frame(), tmp_path, "csv"), tmp_path / "cache"
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("all of it")
+    with pytest.raises(CacheError, match=r"no cache: it holds other files, such as 'thesis.txt'"):
+        rows_of(path, folder)
+    assert [one.name for one in folder.iterdir() if one.name != "lock"] == ["thesis.txt"]
+    with pytest.raises(CacheError, match="is a file"):
+        rows_of(path, path)
+
+
+def test_two_fits_do_not_share_a_folder_at_once(tmp_path):
+    path, folder = write(a_frame(), tmp_path, "csv"), tmp_path / "cache"
+    with block_cache(folder, path, source_of(path), block_bytes=2_000), pytest.raises(CacheError, match="another fit"):
+        rows_of(path, folder)
+    rows_of(path, folder)
+
+
+HOSTILE = [
+    b"",
+    b"{}",
+    b"[" * 100_000,
+    b'{"format": "mercer blocks"',
+    b"cos\nsystem\n(S'touch pwned'\ntR.",
+    b"\x80\x05\x95",
+    b"null",
+]
+
+
+@pytest.mark.parametrize("content", HOSTILE)
+def test_a_hostile_manifest_is_refused(tmp_path, content):
+    path, folder = write(a_frame(), tmp_path, "csv"), tmp_path / "cache"
+    rows_of(path, folder)
+    (folder / "manifest.json").write_bytes(content)
+    with pytest.raises(CacheError, match="damaged"):
+        rows_of(path, folder)
+
+
+def changed(manifest, keys, value):
+    place = manifest
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = value
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("blocks",), []),
+        (("blocks",), {"a": 1}),
+        (("blocks", 1, "rows"), -1),
+        (("blocks", 1, "rows"), 10**40),
+        (("blocks", 1, "rows"), "1"),
+        (("blocks", 1, "span"), [0, 1, 1]),
+        (("blocks", 1, "width"), None),
+        (("levels", "few"), [1, 2]),
+        (("levels", "few"), ["red", "red"]),
+        (("levels",), ["few"]),
+    ],
+)
+def test_a_manifest_with_forged_entries_is_refused(tmp_path, keys, value):
+    path, folder = write(a_frame(), tmp_path, "csv"), tmp_path / "cache"
+    rows_of(path, folder)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    changed(manifest, keys, value)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(CacheError, match=r"damaged|something else now"):
+        rows_of(path, folder)
+
+
+def test_a_forged_block_with_valid_checksums_is_parsed_again(tmp_path):
+    path, folder = tmp_path / "t.svm", tmp_path / "cache"
+    path.write_text(SVM)
+    _, expected, cache = rows_of(path, folder, 400, target=None)
+    header, arrays = read_checked(cache.block_path(1))
+    header.pop("arrays")
+    for name, value in (("indices", 10**6), ("indices", -1), ("indptr", 10**6), ("indptr", -1)):
+        forged = arrays[name].copy()
+        forged[1] = value
+        write_checked(cache.block_path(1), header, {**arrays, name: forged})
+        _, blocks, found = rows_of(path, folder, 400, target=None)
+        assert found.n_mended == 1
+        np.testing.assert_array_equal(joined(blocks), joined(expected))
+
+
+def test_checked_files_tell_every_damage(tmp_path):
+    path = tmp_path / "numbers.bin"
+    arrays = {"a": np.arange(6.0).reshape(2, 3), "b": np.zeros(0), "c": np.arange(300_000, dtype=np.int32)}
+    write_checked(path, {"step": 3}, arrays)
+    header, found = read_checked(path)
+    assert header["step"] == 3
+    assert all(np.array_equal(found[name], array) and not found[name].flags.writeable for name, array in arrays.items())
+    _, places = check_arrays(path)
+    np.testing.assert_array_equal(np.concatenate([part for _, part in read_slices(path, places["c"])]), arrays["c"])
+    raw = path.read_bytes()
+    rng = random.Random(0)
+    numbers = {place.start for place in places.values()}
+    for at in [0, 9, 13, 30, places["c"].start + 5, len(raw) - 1, *(rng.randrange(len(raw)) for _ in range(20))]:
+        changed = bytearray(raw)
+        changed[at] ^= 1 << rng.randrange(8)
+        path.write_bytes(changed)
+        try:
+            read_checked(path)
+        except DamagedFileError:
+            continue
+        assert any(start - 64 < at < start for start in numbers), f"byte {at}, which is no padding"
+    for length in (0, 5, 15, 100, len(raw) - 1):
+        path.write_bytes(raw[:length])
+        for read in (read_checked, check_arrays):
+            with pytest.raises(DamagedFileError):
+                read(path)
+
+
+def test_numbers_of_rows_in_a_file_are_like_an_array(tmp_path):
+    numbers, array = FileNumbers(tmp_path, 1000), np.zeros(1000)
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        start, stop = sorted(rng.integers(0, 1001, 2).tolist())
+        values = rng.normal(size=stop - start)
+        numbers[start:stop] = values
+        array[start:stop] = values
+        np.testing.assert_array_equal(numbers[start // 2 : stop], array[start // 2 : stop])
+    numbers[:] = 3.0
+    assert (numbers[:] == 3.0).all()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match="follow one another"):
+        numbers[::2]
+    with pytest.raises(OSError, match=r"needs 8,000,000,000,000,000 bytes"):
+        FileNumbers(tmp_path, 10**15)
+
+
+def test_numbers_of_rows_are_in_memory_while_they_fit(tmp_path):
+    path = write(a_frame(), tmp_path, "csv")
+    rows, _, _ = rows_of(path, tmp_path / "cache", memory=4 * 8 * 300 * 2)
+    held = [rows.numbers(), rows.numbers()]
+    assert all(isinstance(one, np.ndarray) for one in held)
+    assert isinstance(rows.numbers(), FileNumbers)
+    held.pop()
+    assert isinstance(rows.numbers(), np.ndarray)
+
+
+def test_a_full_disk_keeps_the_finished_blocks_and_names_the_bytes(tmp_path, monkeypatch):
+    path, folder = write(a_frame(), tmp_path, "csv"), tmp_path / "cache"
+    real, calls = cache_module.write_checked, []
+
+    def fails(target, header, arrays):
+        calls.append(target)
+        if len(calls) == 3:
+            arrays = {"labels": ("<f8", (10,), full())}
+        return real(target, header, arrays)
+
+    def full():
+        raise OSError(28, "No space left on device")
+        yield
+
+    monkeypatch.setattr(cache_module, "write_checked", fails)
+    with pytest.raises(OSError, match=r"block-000002.bin needs \d+ bytes, for which there is no space"):
+        rows_of(path, folder)
+    assert sorted(one.name for one in folder.glob("block-*")) == ["block-000000.bin", "block-000001.bin"]
+    monkeypatch.setattr(cache_module, "write_checked", real)
+    _, blocks, _ = rows_of(path, folder)
+    assert sum(len(labels) for *_, labels, _ in blocks) == 300
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({"target": "z"}, "there is no column 'z'"),
+        ({"target": None}, "target= is missing"),
+        ({"drop": ["y"]}, "the target 'y' cannot be dropped"),
+        ({"weights": "few"}, "the column of weights 'few' must hold numbers"),
+        ({"task": "regression"}, "the target 'y' must hold numbers"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(tmp_path, options, fault):
+    path = write(a_frame(), tmp_path, "csv")
+    with pytest.raises(TableError, match=fault):
+        source_of(path, **options)
+
+
+def test_columns_that_cannot_be_encoded_are_named(tmp_path):
+    frame = a_frame()
+    frame["day"] = [f"2024-01-{1 + k % 28:02}" for k in range(len(frame))]
+    path = write(frame, tmp_path, "csv")
+    with pytest.raises(TableError, match=r"'day' holds dates"):
+        source_of(path)
+    assert "day" not in source_of(path, drop=["day"]).layout.names
+    assert "day" in source_of(path, categorical=["day"]).layout.categories
