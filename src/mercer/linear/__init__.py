@@ -18,6 +18,9 @@ from mercer.linear.problem import LinearProblem as LinearProblem
 from mercer.linear.problem import Penalty as Penalty
 from mercer.linear.rows import Block as Block
 from mercer.linear.rows import LinearRows as LinearRows
+from mercer.linear.rows import RowNumbers as RowNumbers
 from mercer.linear.rows import TableRows as TableRows
 from mercer.linear.select import solve as solve
+from mercer.linear.solution import LinearPoint as LinearPoint
 from mercer.linear.solution import LinearSolution as LinearSolution
+from mercer.linear.solution import WarmStart as WarmStart

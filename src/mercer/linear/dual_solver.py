@@ -13,7 +13,7 @@ from mercer.linear.dual_descent import DualPoint, dual_descent, dual_objective, 
 from mercer.linear.finish import engine_solves, finish, linear_gram
 from mercer.linear.problem import Bias, LinearProblem, Penalty
 from mercer.linear.rows import RowNumbers, TableRows
-from mercer.linear.solution import LinearSolution
+from mercer.linear.solution import WarmStart
 from mercer.linear.solver import LinearSolver
 from mercer.losses.iteration import Step
 from mercer.solvers.control import Control
@@ -73,7 +73,7 @@ class DualSolver:
         problems: Sequence[LinearProblem],
         control: Control,
         began: float,
-        starts: Sequence[LinearSolution | None],
+        starts: Sequence[WarmStart | None],
         *,
         memory_limit: int | None,
         n_jobs: int | None,
@@ -156,7 +156,7 @@ class DescentSolver(LinearSolver):
         self,
         problem: LinearProblem,
         check: Callable[[], None],
-        start: LinearSolution | None,
+        start: WarmStart | None,
         control: Control,
         began: float,
         *,
@@ -197,7 +197,7 @@ def named(solver: DualSolver) -> str:
     return f"{descent}, then {solver.engine}" if max(solver.n_iter) else solver.engine
 
 
-def _started(problem: LinearProblem, start: LinearSolution | None) -> DualPoint:
+def _started(problem: LinearProblem, start: WarmStart | None) -> DualPoint:
     """Return the better one of two points: the coefficients of `start`, as they are, or scaled by the ratio of the C.
 
     Coefficients at their bounds C are scaled; free coefficients hardly depend on C.

@@ -12,7 +12,7 @@ from mercer.linear.dual_solver import DescentSolver, DualSolver, can_descend, de
 from mercer.linear.problem import LinearProblem
 from mercer.linear.rows import TableRows
 from mercer.linear.select import MOST_COLUMNS, TOL_GAP, solve
-from mercer.linear.solution import LinearSolution
+from mercer.linear.solution import LinearSolution, WarmStart
 from mercer.losses.iteration import iterate
 from mercer.solvers.control import Control
 
@@ -21,7 +21,7 @@ def solve_each(
     problems: Sequence[LinearProblem],
     control: Control,
     *,
-    starts: Sequence[LinearSolution | None] | None = None,
+    starts: Sequence[WarmStart | None] | None = None,
     memory_limit: int | None = None,
     n_jobs: int | None = None,
 ) -> list[LinearSolution]:
@@ -64,7 +64,7 @@ def solve_each(
 def _solve_together(
     problems: Sequence[LinearProblem],
     control: Control,
-    starts: Sequence[LinearSolution | None],
+    starts: Sequence[WarmStart | None],
     began: float,
     memory_limit: int | None,
     n_jobs: int | None,

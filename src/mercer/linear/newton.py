@@ -14,7 +14,7 @@ from mercer.linear.dual_point import dual_point
 from mercer.linear.problem import Bias, LinearProblem
 from mercer.linear.rows import RowNumbers
 from mercer.linear.smooth_terms import LossTerms, SmoothTerms
-from mercer.linear.solution import LinearSolution
+from mercer.linear.solution import WarmStart
 from mercer.linear.solver import LinearSolver
 from mercer.linear.sweeps import column_squares, times, transposed_times
 from mercer.losses.iteration import Step
@@ -238,7 +238,7 @@ class SmoothNewton(LinearSolver):
         problem: LinearProblem,
         check: Callable[[], None],
         curvature: Callable[[LinearProblem, LossTerms, FloatArray], Curvature],
-        start: LinearSolution | None,
+        start: WarmStart | None,
     ) -> None:
         super().__init__(problem, check)
         self.terms = LossTerms(problem.loss)

@@ -14,7 +14,7 @@ from mercer.linear.newton import Point, Progress, newton, refresh, scales_of
 from mercer.linear.problem import LinearProblem
 from mercer.linear.rows import RowNumbers
 from mercer.linear.smooth_terms import ProximalTerms
-from mercer.linear.solution import LinearSolution
+from mercer.linear.solution import WarmStart
 from mercer.linear.solver import LinearSolver
 from mercer.losses.iteration import Step
 
@@ -41,7 +41,7 @@ class ProximalPoint(LinearSolver):
         problem: LinearProblem,
         check: Callable[[], None],
         curvature: Callable[[LinearProblem, ProximalTerms, FloatArray], Curvature],
-        start: LinearSolution | None,
+        start: WarmStart | None,
     ) -> None:
         super().__init__(problem, check)
         assert isinstance(problem.loss, BoxLoss)
@@ -53,14 +53,15 @@ class ProximalPoint(LinearSolver):
         if start is not None:
             self._begin_at(start)
 
-    def _begin_at(self, start: LinearSolution) -> None:
-        """Begin at the weights and shares of a solution for another C."""
+    def _begin_at(self, start: WarmStart) -> None:
+        """Begin at the weights and shares of a point, possibly for another C."""
         problem, terms = self.problem, self.terms
         for part in problem.row_parts():
             lower, upper = terms.loss.bounds(part.targets)
             charges = part.charges * (start.C / problem.C)
             shares = np.divide(start.beta[part.block.at], charges, out=np.zeros(charges.size), where=charges > 0.0)
             terms.shares[part.block.at] = np.clip(shares, lower, upper)
+        terms.factor = terms.factor if start.factor is None else start.factor
         self.point.w = start.w.copy()
         refresh(problem, self.point)
 
@@ -96,6 +97,11 @@ class ProximalPoint(LinearSolver):
     def solution(self) -> tuple[FloatArray, RowNumbers]:
         """Return the weights, and the coefficients of the smoothed losses."""
         return self.point.w, dual_point(self.problem, self.terms, self.point.z)
+
+    @property
+    def factor(self) -> float | None:
+        """Factor of the last proximal step."""
+        return self.terms.factor
 
     @property
     def bytes_held(self) -> int:

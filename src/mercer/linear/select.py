@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from mercer.certificates.solution import TraceRow
@@ -14,9 +15,9 @@ from mercer.linear.dual_solver import DescentSolver, can_descend, descent_reason
 from mercer.linear.newton import SmoothNewton
 from mercer.linear.problem import LinearProblem, Penalty
 from mercer.linear.proximal import ProximalPoint
-from mercer.linear.solution import LinearSolution
+from mercer.linear.solution import LinearPoint, LinearSolution, WarmStart
 from mercer.linear.solver import LinearSolver
-from mercer.losses.iteration import iterate, raise_when_late
+from mercer.losses.iteration import Step, iterate, raise_when_late
 from mercer.solvers.control import Control
 
 TOL_GAP = 1e-4  # relative duality gap at which a fit is optimal, if the limits do not say
@@ -28,9 +29,10 @@ def solve(
     problem: LinearProblem,
     control: Control,
     *,
-    start: LinearSolution | None = None,
+    start: WarmStart | None = None,
     memory_limit: int | None = None,
     n_jobs: int | None = None,
+    after_step: Callable[[Callable[[], LinearPoint]], None] | None = None,
 ) -> LinearSolution:
     """Minimise the objective of a linear problem and certify the result.
 
@@ -40,12 +42,14 @@ def solve(
     control : Control
         `limits.tol_gap` is the tolerance for the relative duality gap, by default 1e-4; `max_iter` counts Newton steps,
         or epochs of coordinate descent.
-    start : LinearSolution, optional
-        A solution for the same rows and another C, from which to start.
+    start : LinearSolution or LinearPoint, optional
+        A solution for the same rows and another C, or a point that was reached before, from which to start.
     memory_limit : int, optional
         Largest memory in bytes for matrices and numbers of the rows, beside the table.
     n_jobs : int, optional
         Number of threads.
+    after_step : callable, optional
+        Called after each step of the solver with a function that returns the point reached, as for a checkpoint.
 
     Returns
     -------
@@ -66,7 +70,8 @@ def solve(
         solver, reason = choose(problem, control, began, start, memory_limit, n_jobs)
         share = solver.share
         for _ in range(_ATTEMPTS):
-            ended = iterate(solver.steps(share * tol), control, stage=solver.name, began=began)
+            steps = _followed(solver, share * tol, after_step)
+            ended = iterate(steps, control, stage=solver.name, began=began)
             trace += ended.trace
             w, beta = solver.solution()
             evidence = LinearEvidence(problem, w, beta)
@@ -90,11 +95,21 @@ def solve(
     )
 
 
+def _followed(
+    solver: LinearSolver, tol: float, after_step: Callable[[Callable[[], LinearPoint]], None] | None
+) -> Iterator[Step]:
+    """Yield the steps of a solver, and call `after_step` after each."""
+    for step in solver.steps(tol):
+        if after_step is not None:
+            after_step(solver.point_reached)
+        yield step
+
+
 def choose(
     problem: LinearProblem,
     control: Control,
     began: float,
-    start: LinearSolution | None,
+    start: WarmStart | None,
     memory_limit: int | None,
     n_jobs: int | None,
 ) -> tuple[LinearSolver, str]:

@@ -1,13 +1,51 @@
-"""The solution of a linear problem."""
+"""The solution of a linear problem, and the points from which a solver starts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from mercer._typing import FloatArray
 from mercer.certificates.solution import TraceRow
 from mercer.linear.certificate import LinearCertificate
 from mercer.linear.rows import RowNumbers
+
+
+class WarmStart(Protocol):
+    """A point from which a solver starts.
+
+    Without a `factor`, the proximal steps begin as for another C.
+    """
+
+    @property
+    def w(self) -> FloatArray:
+        """Weights of the columns."""
+        ...
+
+    @property
+    def beta(self) -> RowNumbers:
+        """Dual coefficient of each row."""
+        ...
+
+    @property
+    def C(self) -> float:
+        """The C of the problem."""
+        ...
+
+    @property
+    def factor(self) -> float | None:
+        """Factor of the last proximal step, if any."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPoint:
+    """The point that a solver has reached, from which another call of `solve` continues; see :class:`WarmStart`."""
+
+    w: FloatArray
+    beta: RowNumbers
+    C: float
+    factor: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,3 +87,8 @@ class LinearSolution:
     reason: str
     peak_memory_bytes: int
     C: float
+
+    @property
+    def factor(self) -> float | None:
+        """None: a warm start from a solution is one for another C."""
+        return None

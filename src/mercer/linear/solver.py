@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from mercer._typing import FloatArray
 from mercer.linear.problem import LinearProblem
 from mercer.linear.rows import RowNumbers
+from mercer.linear.solution import LinearPoint
 from mercer.losses.iteration import Step
 
 
@@ -44,6 +45,15 @@ class LinearSolver(ABC):
     @abstractmethod
     def solution(self) -> tuple[FloatArray, RowNumbers]:
         """Return the weights and feasible dual coefficients of the point."""
+
+    @property
+    def factor(self) -> float | None:
+        """Factor of the last proximal step; None without such steps."""
+        return None
+
+    def point_reached(self) -> LinearPoint:
+        """Return the point that `solve` can continue from; it costs at most a sweep."""
+        return LinearPoint(*self.solution(), self.problem.C, self.factor)
 
     @property
     @abstractmethod
