@@ -1,0 +1,110 @@
+"""Checkpoints of a fit: the points that its solvers have reached, so that an interrupted fit continues."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mercer.files.blocks.checked_file import DamagedFileError, check_arrays, read_slices, write_checked
+from mercer.linear import LinearPoint, LinearRows, RowNumbers
+
+SECONDS = 5.0
+"""Least seconds between two checkpoints of a machine."""
+
+_SHARE = 0.1  # largest share of the time that is spent on checkpoints
+_STEP = 1 << 17  # numbers of rows that are written at a time
+
+
+class Checkpoints:
+    """The checkpoints of the machines of a fit, in a folder.
+
+    The newest two generations of each machine are kept, so that a write that fails leaves the last complete one.
+
+    Parameters
+    ----------
+    folder : Path
+    about : mapping
+        JSON values: everything that decides the problems. Checkpoints of other problems are ignored, and removed.
+    rows : LinearRows
+    """
+
+    def __init__(self, folder: Path, about: Mapping[str, Any], rows: LinearRows) -> None:
+        text = json.dumps(about, sort_keys=True, default=repr)
+        self._key, self._folder, self._rows = hashlib.sha256(text.encode()).hexdigest(), folder, rows
+        self._written, self._cost = time.monotonic(), 0.0
+
+    def load(self, machine: int) -> LinearPoint | None:
+        """Return the last complete point of a machine; None if there is none for this problem."""
+        for _, path in sorted(self._files(machine), reverse=True):
+            with suppress(DamagedFileError, KeyError, TypeError, ValueError, OverflowError):
+                return self._read(path)
+        return None
+
+    def after_step(self, machine: int) -> Callable[[Callable[[], LinearPoint]], None]:
+        """Return the function that writes a checkpoint of a machine now and then."""
+        self._written = time.monotonic()
+
+        def save(point: Callable[[], LinearPoint]) -> None:
+            now = time.monotonic()
+            if now - self._written >= max(SECONDS, self._cost / _SHARE):
+                self.save(machine, point())
+                self._written = time.monotonic()
+                self._cost = self._written - now
+
+        return save
+
+    def save(self, machine: int, point: LinearPoint) -> None:
+        """Write the point of a machine as its next generation.
+
+        Raises
+        ------
+        OSError
+            If the disk is full; the message has the number of bytes that are needed. The last generation is kept.
+        """
+        generations = sorted(self._files(machine))
+        number = generations[-1][0] + 1 if generations else 0
+        n = self._rows.n
+        header = {"key": self._key, "C": point.C, "factor": point.factor}
+        beta = ("<f8", (n,), _parts(point.beta, n))
+        write_checked(self._path(machine, number), header, {"w": point.w.astype(np.float64), "beta": beta})
+        for _, path in generations[:-1]:
+            path.unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Remove the checkpoints of all machines."""
+        for path in self._folder.glob("checkpoint-*-*.bin"):
+            path.unlink(missing_ok=True)
+
+    def _read(self, path: Path) -> LinearPoint:
+        header, places = check_arrays(path)
+        if header["key"] != self._key or places["beta"].shape != (self._rows.n,) or len(places["w"].shape) != 1:
+            raise DamagedFileError("it is one of another problem")
+        w = np.concatenate([np.zeros(0), *(part for _, part in read_slices(path, places["w"]))])
+        beta = self._rows.numbers()
+        for at, part in read_slices(path, places["beta"]):
+            beta[at] = part
+        factor = header["factor"]
+        return LinearPoint(w, beta, float(header["C"]), None if factor is None else float(factor))
+
+    def _path(self, machine: int, number: int) -> Path:
+        return self._folder / f"checkpoint-{machine}-{number}.bin"
+
+    def _files(self, machine: int) -> Iterator[tuple[int, Path]]:
+        """Yield generation and path of each checkpoint of a machine."""
+        for path in self._folder.glob(f"checkpoint-{machine}-*.bin"):
+            found = re.fullmatch(r"checkpoint-\d+-(\d{1,18})\.bin", path.name)
+            if found is not None:
+                yield int(found[1]), path
+
+
+def _parts(numbers: RowNumbers, n: int) -> Iterator[np.ndarray]:
+    for start in range(0, n, _STEP):
+        yield np.asarray(numbers[start : min(start + _STEP, n)], dtype=np.float64)
