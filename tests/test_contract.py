@@ -23,6 +23,8 @@ from mercer import (
     KernelSearchCV,
     LeastSquaresClassifier,
     LeastSquaresSVC,
+    LinearSVC,
+    LinearSVR,
     LogisticRegression,
     NuSVC,
     NuSVR,
@@ -50,6 +52,8 @@ ESTIMATORS = [
     LeastSquaresClassifier(),
     KernelLogisticRegression(),
     LogisticRegression(),
+    LinearSVC(),
+    LinearSVR(),
     KernelPerceptron(max_passes=20),  # the default passes over classes that overlap take seconds
     GradientKernelSVC(),
     KernelNeighborsClassifier(),
@@ -75,6 +79,8 @@ WITH_OTHER_CODE = [
     OneClassSVM(contamination=0.1),
     LeastSquaresClassifier(1.0),
     LogisticRegression(solver="gradient", tol=1e-2),
+    LinearSVC(loss="hinge", bias="free"),
+    LinearSVR(loss="squared_epsilon_insensitive"),
     KernelPerceptron(5, form="primal", multi_class="ovr"),
     GradientKernelSVC(solver="descent", max_iter=200),
     # Of 3 voters in overlapping classes all are of one class too often for the check of class weights.

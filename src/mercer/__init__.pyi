@@ -32,6 +32,8 @@ from mercer.estimators import KernelPerceptron as KernelPerceptron
 from mercer.estimators import KernelRidge as KernelRidge
 from mercer.estimators import LeastSquaresClassifier as LeastSquaresClassifier
 from mercer.estimators import LeastSquaresSVC as LeastSquaresSVC
+from mercer.estimators import LinearSVC as LinearSVC
+from mercer.estimators import LinearSVR as LinearSVR
 from mercer.estimators import LogisticRegression as LogisticRegression
 from mercer.estimators import NuSVC as NuSVC
 from mercer.estimators import NuSVR as NuSVR

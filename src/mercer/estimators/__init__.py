@@ -7,6 +7,8 @@ from mercer.estimators.kernel_logistic import KernelLogisticRegression as Kernel
 from mercer.estimators.kernel_ridge import KernelRidge as KernelRidge
 from mercer.estimators.least_squares import LeastSquaresClassifier as LeastSquaresClassifier
 from mercer.estimators.least_squares_svc import LeastSquaresSVC as LeastSquaresSVC
+from mercer.estimators.linear_svc import LinearSVC as LinearSVC
+from mercer.estimators.linear_svr import LinearSVR as LinearSVR
 from mercer.estimators.logistic import LogisticRegression as LogisticRegression
 from mercer.estimators.neighbours import KernelNeighborsClassifier as KernelNeighborsClassifier
 from mercer.estimators.nu_svc import NuSVC as NuSVC

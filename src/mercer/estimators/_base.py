@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.certificates.status import IndefiniteKernelWarning
+from mercer.certificates.status import IndefiniteKernelWarning, Status
 from mercer.data import Data, Precomputed
 from mercer.data.arguments import WHOLE, check_callback, check_number, check_seconds, check_whole
 from mercer.estimators._labels import Labels, read_labels
@@ -92,6 +92,13 @@ def _changed(held: Any, values: dict[str, Any]) -> Any:
     other.set_params(**values)
     return other
 
+
+GO_ON = {
+    Status.MAX_ITER: "Raise max_iter, or fit again with warm_start=True to go on.",
+    Status.TIME_LIMIT: "Raise max_seconds, or fit again with warm_start=True to go on.",
+    Status.INTERRUPTED: "Fit again with warm_start=True to go on.",
+}
+"""What to do about a fit that a limit or Ctrl-C ended."""
 
 _PAUSE = 5.0  # seconds between two lines of progress, for verbose=1
 

@@ -21,7 +21,7 @@ from mercer.certificates.solution import Solutions
 from mercer.certificates.status import Status
 from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
 from mercer.data.arguments import check_flag
-from mercer.estimators._base import Iterated, KernelMachine, say
+from mercer.estimators._base import GO_ON, Iterated, KernelMachine, say
 from mercer.estimators._validation import (
     check_sample_weight,
     check_targets,
@@ -40,12 +40,6 @@ from mercer.multiclass.decision import decision_values
 from mercer.problems import Problem
 from mercer.solvers import Limits, Solution, solve
 from mercer.specs import QuadraticSpec
-
-_GO_ON = {
-    Status.MAX_ITER: "Raise max_iter, or fit again with warm_start=True to go on.",
-    Status.TIME_LIMIT: "Raise max_seconds, or fit again with warm_start=True to go on.",
-    Status.INTERRUPTED: "Fit again with warm_start=True to go on.",
-}
 
 
 class DualMachine(Iterated, KernelMachine):
@@ -238,7 +232,7 @@ class DualMachine(Iterated, KernelMachine):
         self._warn_of_memory(solutions.peak_memory_bytes, depth=depth + 1)
         if worst_status(solutions.statuses) not in (Status.OPTIMAL, Status.STATIONARY):
             certificate = self.certificate_
-            go_on = _GO_ON.get(certificate.status, "")
+            go_on = GO_ON.get(certificate.status, "")
             hint = scaling_hint(data, getattr(self, "feature_names_in_", None))
             warnings.warn(
                 f"{type(self).__name__} ended as `{certificate.status}`: KKT violation {certificate.kkt_violation:.3g} "

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray
-from mercer.estimators._validation import check_table
+from mercer.estimators._linear_rows import read_linear_table
+from mercer.linear.sweeps import times
 
 
 class LinearMachine(BaseEstimator):
     """A machine f_t(x) = <w_t, x> + b_t."""
 
-    coef_: FloatArray
-    intercept_: FloatArray
+    coef_: Any
+    intercept_: Any
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -24,6 +26,47 @@ class LinearMachine(BaseEstimator):
         return tags
 
     def _values(self, X: Any) -> FloatArray:
+        """Return the decision values of all outputs, (m, n_outputs)."""
         check_is_fitted(self, "coef_")
-        rows = check_table(self, X, reset=False)
-        return np.asarray(rows.float64() @ self.coef_.T + self.intercept_)
+        table = read_linear_table(self, X, reset=False).values
+        normals = np.atleast_2d(self._dense_coef())
+        values = np.empty((table.shape[0], len(normals)))
+        for output, normal in enumerate(normals):
+            values[:, output] = times(table, 0.0, normal)
+        values += self.intercept_
+        return values
+
+    def _dense_coef(self) -> FloatArray:
+        return self.coef_.toarray() if sp.issparse(self.coef_) else self.coef_
+
+    def sparsify(self) -> Self:
+        """Store `coef_` as a CSR matrix, which is smaller if most coefficients are 0, as with the l1 penalty.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self, "coef_")
+        self.coef_ = sp.csr_matrix(self.coef_)
+        return self
+
+    def densify(self) -> Self:
+        """Store `coef_` as an array again, as `fit` does.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self, "coef_")
+        self.coef_ = self._dense_coef()
+        return self

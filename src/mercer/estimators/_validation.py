@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable as Function
+from collections.abc import Sequence
 from datetime import date, time, timedelta
 from numbers import Integral
 from reprlib import repr as shortened
@@ -51,7 +52,7 @@ def check_rows(estimator: BaseEstimator, X: Any, kernel: Kernel, *, reset: bool,
     if kernel.takes_any_rows and not (is_table(X) if reset else hasattr(estimator, "n_features_in_")):
         return _check_objects(estimator, X, kernel, ObjectRows, reset=reset, y=y)
     if kernel.takes_values:
-        return _finite(estimator, Precomputed(_numbers(estimator, X, reset=reset, y=y)))
+        return _finite(estimator, Precomputed(table_of_numbers(estimator, X, reset=reset, y=y)))
     return check_table(estimator, X, reset=reset, y=y)
 
 
@@ -108,11 +109,16 @@ def check_table(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any = "no_v
     """
     if reset:
         drop_record(estimator)
-    return _finite(estimator, as_data(_numbers(estimator, X, reset=reset, y=y)))
+    return _finite(estimator, as_data(table_of_numbers(estimator, X, reset=reset, y=y)))
 
 
-def _numbers(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any) -> Any:
-    """`X` as an array or a CSR matrix of floats that may be infinite, after scikit-learn's checks."""
+def table_of_numbers(
+    estimator: BaseEstimator, X: Any, *, reset: bool, y: Any, types: Sequence[type] = (np.float64, np.float32)
+) -> Any:
+    """Return `X` as an array or a CSR matrix of numbers that may be infinite, after scikit-learn's checks.
+
+    Numbers of other `types` become the first of them.
+    """
     has_none = isinstance(y, str) and y == "no_validation"
     is_known = has_none or has_plain_targets(y)
     if not (is_known and type(X) is np.ndarray and X.dtype in FLOATS):
@@ -130,7 +136,7 @@ def _numbers(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any) -> Any:
             X,
             reset=reset,
             accept_sparse="csr",
-            dtype=[np.float64, np.float32],
+            dtype=list(types),
             ensure_all_finite=False,
             accept_large_sparse=True,
             **({} if is_known else {"y": y, "multi_output": True}),
@@ -151,10 +157,22 @@ def _numbers(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any) -> Any:
 def _finite(estimator: BaseEstimator, data: SomeData) -> SomeData:
     names = getattr(estimator, "feature_names_in_", None)
     data.names = None if names is None else list(names)
-    problem = data.finite_problem(data.names)
+    refuse_problem(estimator, data)
+    return data
+
+
+def refuse_problem(estimator: BaseEstimator, data: Data) -> None:
+    """Refuse rows with NaN or infinity; their columns have the names that the estimator knows.
+
+    Raises
+    ------
+    ValueError
+        If an entry is not finite; the message names the first ones.
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+    problem = data.finite_problem(None if names is None else list(names))
     if problem is not None:
         raise ValueError(f"X must be finite, but {problem}. Impute or drop these rows first.")
-    return data
 
 
 def _refuse_frames_of_dates(X: Any) -> None:

@@ -211,23 +211,33 @@ class LinearCertificate(LossCertificate):
 
         With the l2 penalty, the weights are at most sqrt(2 gap) from those of the optimum, in Euclidean distance. The
         sign of each larger weight is therefore proved. The bias is left out. With the l1 penalty there is no such
-        bound, and no sign is proved.
+        bound, and no sign is proved. For several machines, the result has shape (n_parts, p).
 
         Raises
         ------
         ValueError
-            If the weights are missing, because pickling a certificate does not store them, or if the certificate
-            consists of parts, which know their own signs.
+            If the weights are missing, because pickling a certificate does not store them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import LinearSVC
+        >>> X = np.random.default_rng(0).normal(size=(200, 3))
+        >>> machine = LinearSVC(loss="hinge", C=0.01, tol_gap=0.03).fit(X, X[:, 0] - X[:, 1] > 0)
+        >>> machine.coef_.round(1), machine.certificate_.proved_signs()
+        (array([[ 0.6, -0.5, -0.1]]), array([ 1., -1.,  0.]))
         """
+        if self.parts:
+            return np.array([part.proved_signs() for part in self.parts])  # type: ignore[attr-defined]
         if not isinstance(self.evidence, LinearEvidence):
             raise ValueError(
-                "this certificate does not have the weights: it was pickled, or it is that of several machines, whose "
-                "`parts` have them. Fit again, or ask the parts."
+                "this certificate does not have the weights, because it was pickled, which leaves them behind. Fit "
+                "again, or ask before pickling."
             )
         weights = self.evidence.w[: self.evidence.problem.rows.p]
         if self.evidence.problem.penalty is Penalty.L1:
             return np.zeros_like(weights)
-        return np.sign(weights) * (np.abs(weights) > (2.0 * self.gap) ** 0.5)
+        return np.where(np.abs(weights) > (2.0 * self.gap) ** 0.5, np.sign(weights), 0.0)
 
 
 def certify_linear(

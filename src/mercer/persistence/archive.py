@@ -26,6 +26,7 @@ ARRAYS = {
     "part_support": "<i8",
     "part_beta": "<f8",
     "part_multipliers": "<f8",
+    "part_duals": "<f8",
     "support_data": "<f8",
     "support_indices": "<i8",
     "support_indptr": "<i8",
@@ -33,7 +34,7 @@ ARRAYS = {
     "sample_weight": "<f8",
 }
 SPARSE_ONLY = {"support_indices", "support_indptr"}
-_OPTIONAL = SPARSE_ONLY | {"class_weight", "sample_weight", "part_multipliers"}
+_OPTIONAL = SPARSE_ONLY | {"class_weight", "sample_weight", "part_multipliers", "part_duals"}
 _ALLOWED = {CHECKSUMS, MANIFEST, *(f"{name}.npy" for name in ARRAYS)}
 _REQUIRED = _ALLOWED - {f"{name}.npy" for name in _OPTIONAL}
 

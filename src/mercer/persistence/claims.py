@@ -64,5 +64,6 @@ def _claimed(value: Any, name: str, of_type: str, kind: type) -> Any:
         return value
     if value is None and of_type.endswith("None"):
         return None
-    unbounded = _UNBOUNDED if kind is Certificate else _UNBOUNDED_LOSS if kind is LossCertificate else ()
+    of_loss = issubclass(kind, LossCertificate)
+    unbounded = _UNBOUNDED if kind is Certificate else _UNBOUNDED_LOSS if of_loss else ()
     return real(value, name, name not in unbounded)

@@ -17,6 +17,8 @@ from mercer.estimators import (
     KernelRidge,
     LeastSquaresClassifier,
     LeastSquaresSVC,
+    LinearSVC,
+    LinearSVR,
     LogisticRegression,
     ParzenClassifier,
     RBFNetworkClassifier,
@@ -30,7 +32,10 @@ OnRows = KernelRidge | LeastSquaresSVC | KernelLogisticRegression | GradientKern
 
 Linears = LogisticRegression | LeastSquaresClassifier
 
-Other = OnRows | ParzenClassifier | KernelNeighborsClassifier | Linears | RBFNetworkClassifier
+Swept = LinearSVC | LinearSVR
+"""Linear machines with a dual coefficient for each row."""
+
+Other = OnRows | ParzenClassifier | KernelNeighborsClassifier | Linears | Swept | RBFNetworkClassifier
 """Machines that do not solve a box-constrained problem."""
 
 
@@ -53,6 +58,8 @@ class Trained:
     class_weight : ndarray of shape (n_classes,) or None
     scheme : str
         Scheme for several classes.
+    duals : ndarray of shape (n_parts, n) or None
+        Dual coefficients of the training rows of positive weight, of linear machines that have them.
     """
 
     machine_spec: MachineSpec
@@ -63,6 +70,7 @@ class Trained:
     claims: tuple[Any, ...]
     class_weight: FloatArray | None
     scheme: str
+    duals: FloatArray | None = None
 
 
 def trained(machine: Other) -> Trained:
@@ -79,6 +87,11 @@ def trained(machine: Other) -> Trained:
         w = as_data(np.ascontiguousarray(machine.coef_))
         point = Point(np.eye(w.n), machine.intercept_)
         return _trained(machine, machine.spec_, Linear(), w, None, point, (machine.certificate_,))
+    if isinstance(machine, (LinearSVC, LinearSVR)):
+        w = as_data(np.atleast_2d(machine._dense_coef()))
+        point = Point(np.eye(w.n), np.broadcast_to(machine.intercept_, w.n).astype(np.float64))
+        found = _trained(machine, machine.spec_, Linear(), w, None, point, _claims(machine))
+        return replace(found, duals=machine._duals())
     kernel = machine.kernel_
     check_rows_are_numbers(machine)
     if isinstance(machine, KernelNeighborsClassifier):

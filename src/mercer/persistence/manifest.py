@@ -59,6 +59,8 @@ def arrays_of(model: Model) -> dict[str, np.ndarray]:
     }
     if model.machine_spec.has_multipliers:
         arrays["part_multipliers"] = np.concatenate([np.zeros(0), *(part.multipliers for part in model.parts)])
+    if model.machine_spec.has_duals:
+        arrays["part_duals"] = np.array([part.duals for part in model.parts])
     for name in ("class_weight", "sample_weight"):
         weights = getattr(model.training, name)
         if weights is not None:
@@ -365,6 +367,11 @@ def _parts(
         refuse(f"it has multipliers, or lacks them, which does not fit a {machine_spec.machine}")
     if multipliers is not None and multipliers.shape != beta.shape:
         refuse("its multipliers and coefficients differ in number")
+    duals = arrays.get("part_duals")
+    if (duals is not None) is not machine_spec.has_duals:
+        refuse(f"it has dual coefficients, or lacks them, which does not fit a {machine_spec.machine}")
+    if duals is not None and duals.shape != (n_machines, len(arrays["training_rows"])):
+        refuse("it should hold a dual coefficient for each machine and training row")
     rising = starts.shape == (n_machines + 1,) and starts[0] == 0 and starts[-1] == len(beta)
     if len(machines) != n_machines or not rising or (np.diff(starts) < 0).any() or support.shape != beta.shape:
         refuse(f"it should hold {n_machines} machines, one for each pair of classes or each class")
@@ -378,7 +385,13 @@ def _parts(
     for number, machine in enumerate(machines):
         own = slice(starts[number], starts[number + 1])
         _check_variables(support[own], beta[own], machine_spec)
-        part = Part(support[own], beta[own], *machine, None if multipliers is None else multipliers[own])
+        part = Part(
+            support[own],
+            beta[own],
+            *machine,
+            None if multipliers is None else multipliers[own],
+            None if duals is None else duals[number],
+        )
         if (
             not max(abs(part.bias), *np.abs(part.beta), 0.0) / (part.divisor if machine_spec.is_scaled else 1.0)
             < MAX_TARGET

@@ -49,6 +49,8 @@ class Part:
         if nothing is claimed.
     multipliers : ndarray of float64 or None
         A dual point at the support vectors, if the coefficients do not determine it (`GradientKernelSVC`).
+    duals : ndarray of float64 of shape (n,) or None
+        A dual coefficient for each training row, of machines that the training rows do not represent (`LinearSVC`).
     """
 
     support: npt.NDArray[np.int64]
@@ -57,6 +59,7 @@ class Part:
     half_width: float | None
     certificate: Any
     multipliers: npt.NDArray[np.float64] | None = None
+    duals: npt.NDArray[np.float64] | None = None
 
     @property
     def divisor(self) -> float:
@@ -174,7 +177,8 @@ class Model:
                 multipliers[part.support] = part.multipliers
         bias = np.array([part.bias for part in parts])
         if self.machine_spec.own_vectors is not None:
-            return Point(beta, bias, vectors)
+            duals = parts[0].duals
+            return Point(beta, bias, vectors, None if duals is None else duals[rows])
         place = np.full(len(self.training.rows), -1)
         place[rows] = np.arange(rows.size)
         used = distinct(np.concatenate([part.support for part in parts]))
@@ -270,6 +274,15 @@ class Model:
     def _warn_of_unseen(self, table: Any) -> None:
         for sentence in self.encoder.describe_unseen(table):
             warnings.warn(sentence, TableWarning, stacklevel=3)
+
+    def row_weights(
+        self, truth: npt.NDArray[Any], rows: npt.NDArray[np.int64], targets: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        """Return the weights of the rows of a problem with these targets; `truth` has the class number of all rows."""
+        training = self.training
+        by_class = np.ones(rows.size) if training.class_weight is None else training.class_weight[truth[rows]]
+        factors = self.machine_spec.row_weights(by_class, targets, len(self.parts))
+        return factors if training.sample_weight is None else factors * training.sample_weight[rows]
 
     def training_part(self, table: Table) -> Table:
         """Return the training rows of the table, with the target and the columns that the model uses."""

@@ -304,6 +304,8 @@ def _model_of_other(
     beta, rows = found.point.beta, found.rows
     if beta.shape[1] != len(tasks) or found.vectors.p != data.p or (rows is not None and rows[-1:] >= data.n):
         raise ValueError(_OTHERS.format("targets"))
+    if found.duals is not None and found.duals.shape != (len(tasks), data.n):
+        raise ValueError(_OTHERS.format("targets"))
     if rows is not None and not _same_rows(found.vectors, data.rows(rows)):
         raise ValueError(_OTHERS.format("targets"))
     multipliers, claims = found.point.multipliers, [*found.claims, *[None] * len(tasks)]
@@ -314,7 +316,8 @@ def _model_of_other(
             used |= multipliers[:, column] != 0.0
         own = np.flatnonzero(used)
         dual = None if multipliers is None else multipliers[own, column]
-        parts.append(Part(own if rows is None else rows[own], beta[own, column], bias, None, claim, dual))
+        of_rows = None if found.duals is None else found.duals[column]
+        parts.append(Part(own if rows is None else rows[own], beta[own, column], bias, None, claim, dual, of_rows))
     used_rows = np.zeros(0, dtype=np.int64)
     vectors: Any = found.vectors.like(data)
     if rows is not None:
@@ -324,12 +327,12 @@ def _model_of_other(
     model = of_it.assembled(
         found.machine_spec, found.kernel, used_rows, vectors, parts, found.class_weight, sample_weight
     )
-    gram, weights = Gram(model.kernel, data), model.training.penalties(1.0, training.truth)
+    gram = Gram(model.kernel, data)
     for (rows_of, targets), own_parts in zip(grouped(model.machine_spec, tasks), grouped_parts(model), strict=True):
         view, claim = gram.restrict(rows_of), own_parts[0].certificate
         try:
-            point = model.point(own_parts, rows_of)
-            _, findings = recomputed(model.machine_spec, claim, targets, weights[rows_of], view, view, point)
+            point, weights = model.point(own_parts, rows_of), model.row_weights(training.truth, rows_of, targets)
+            _, findings = recomputed(model.machine_spec, claim, targets, weights, view, view, point)
         except ValueError as error:
             raise ValueError(f"{_OTHERS.format('targets')}: {error}") from error
         if findings:

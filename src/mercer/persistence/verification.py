@@ -102,7 +102,7 @@ def verify(model: Model, table: Any) -> Verification:
             if isinstance(model.machine_spec, QuadraticSpec):
                 claim, own = _check_dual(model, model.machine_spec, parts, rows, targets, truth, *views)
             else:
-                weights, point = model.training.penalties(1.0, truth)[rows], model.point(parts, rows)
+                weights, point = model.row_weights(truth, rows, targets), model.point(parts, rows)
                 claim, own = recomputed(model.machine_spec, parts[0].certificate, targets, weights, *views, point)
         except ValueError as error:
             if "not finite" in str(error):

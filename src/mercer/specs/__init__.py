@@ -17,6 +17,9 @@ from mercer.specs.instance_based import ForKernelNeighborsClassifier as ForKerne
 from mercer.specs.instance_based import ForKernelPerceptron as ForKernelPerceptron
 from mercer.specs.instance_based import ForParzenClassifier as ForParzenClassifier
 from mercer.specs.instance_based import InstanceBasedSpec as InstanceBasedSpec
+from mercer.specs.linear import ForLinearSVC as ForLinearSVC
+from mercer.specs.linear import ForLinearSVR as ForLinearSVR
+from mercer.specs.linear import LinearSpec as LinearSpec
 from mercer.specs.losses import ForGradientKernelSVC as ForGradientKernelSVC
 from mercer.specs.losses import ForKernelLogisticRegression as ForKernelLogisticRegression
 from mercer.specs.losses import ForKernelRidge as ForKernelRidge
@@ -39,7 +42,7 @@ RECIPES: dict[str, type[MachineSpec]] = {
     for one in (
         *(ForSVC, ForJointSVC, ForNuSVC, ForSVR, ForNuSVR, ForQuantileSVR, ForOneClassSVM, ForSVDD),
         *(ForKernelRidge, ForLeastSquaresSVC, ForKernelLogisticRegression, ForGradientKernelSVC),
-        *(ForLogisticRegression, ForLeastSquaresClassifier),
+        *(ForLogisticRegression, ForLeastSquaresClassifier, ForLinearSVC, ForLinearSVR),
         *(ForKernelPerceptron, ForParzenClassifier, ForKernelNeighborsClassifier),
     )
 }

@@ -32,7 +32,7 @@ class Point:
     vectors : Vectors or None
         The machine's own vectors, if they are not the training rows.
     multipliers : ndarray of shape (n,) or None
-        The dual point, if `beta` does not determine it.
+        The dual point on the problem's rows, if `beta` does not determine it.
     """
 
     beta: FloatArray
@@ -72,6 +72,9 @@ class MachineSpec(ABC):
     has_multipliers: ClassVar[bool] = False
     """Whether a part has `multipliers`."""
 
+    has_duals: ClassVar[bool] = False
+    """Whether a part has a dual coefficient for each training row, beside vectors of its own."""
+
     is_sum: ClassVar[bool] = True
     """Whether decision values are weighted sums of kernel values."""
 
@@ -106,6 +109,11 @@ class MachineSpec(ABC):
         """Parameters that are stored but play no part."""
         return ()
 
+    def row_weights(self, class_weights: FloatArray, targets: FloatArray, n_parts: int) -> FloatArray:
+        """Return the factor of each row in a part, (n,); `class_weights` has the weight of each row's class, (n,)."""
+        del targets, n_parts
+        return class_weights
+
     @property
     def is_linear(self) -> bool:
         """Whether the machine is a weighted sum of the features themselves, without a choice of kernel."""
@@ -137,6 +145,7 @@ _RANGES = {
     "nu": (_TINY, 1.0),
     "contamination": (0.0, 0.5),
     "quantile": (_TINY, math.nextafter(1.0, 0.0)),
+    "scaling": (_TINY, math.inf),
     "n_neighbors": (1, 2**63 - 1),
 }
 """Least and largest value of each numeric parameter."""

@@ -1,0 +1,141 @@
+"""Base class of the linear machines that :mod:`mercer.linear` trains: their parameters, limits and attributes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._typing import FloatArray
+from mercer.certificates.solution import TraceRow
+from mercer.certificates.status import Status
+from mercer.data.arguments import check_choice, check_flag, check_number, check_whole
+from mercer.estimators._base import GO_ON, Iterated, say
+from mercer.estimators._linear import LinearMachine
+from mercer.estimators._linear_rows import LinearTable
+from mercer.estimators._validation import check_verbose, check_without_effect
+from mercer.linear import Bias, LinearProblem, LinearSolution, solve_each
+from mercer.losses.certificate import combine
+from mercer.solvers import Control, Limits
+
+BIASES = (Bias.PENALISED.value, Bias.FREE.value)
+_DEFAULT_TOL = 1e-4  # default of `tol`, here and in scikit-learn
+_LEAST_GAP = 1e-10  # relative; the smallest gap that `tol` asks for, because rounding hides smaller ones
+
+
+class LinearSolutions(tuple[LinearSolution, ...]):
+    """The solutions of several machines, one for each class.
+
+    Attributes
+    ----------
+    solver, reason : str
+        Those of the first machine; its shape decides for all.
+    """
+
+    @property
+    def solver(self) -> str:
+        """Name of the algorithm."""
+        return self[0].solver
+
+    @property
+    def reason(self) -> str:
+        """Why it was chosen."""
+        return self[0].reason
+
+
+class TrainedLinearMachine(Iterated, LinearMachine):
+    """A linear machine that is trained to a certified duality gap."""
+
+    tol_gap: float
+    fit_intercept: bool
+    intercept_scaling: float
+    bias: str
+    memory_limit: int | None
+    n_jobs: int | None
+    warm_start: bool
+    dual: bool | str
+    _silent = False  # True if the caller reports how the fit ended, so that the estimator does not warn
+
+    def _limits(self) -> Limits:
+        check_without_effect(self)
+        check_verbose(self.verbose)
+        check_flag("warm_start", self.warm_start)
+        check_number("tol_gap", self.tol_gap, above=0.0, finite=True)
+        check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0)
+        check_whole("n_jobs", self.n_jobs)
+        limits = super()._limits()
+        gap = float(self.tol_gap)
+        if limits.tol < _DEFAULT_TOL:
+            gap = min(gap, max(limits.tol, _LEAST_GAP))
+        return replace(limits, tol=gap, tol_gap=gap)
+
+    def _bias(self) -> tuple[Bias, float]:
+        """Check the parameters of the bias; return its kind and the value of its column."""
+        wanted = check_choice("bias", self.bias, BIASES)
+        scaling = check_number("intercept_scaling", self.intercept_scaling, above=0.0, finite=True)
+        return (Bias(wanted) if check_flag("fit_intercept", self.fit_intercept) else Bias.NONE), scaling
+
+    def _check_dual(self) -> None:
+        if not (isinstance(self.dual, str) and self.dual == "auto"):
+            check_flag("dual", self.dual)
+
+    def _solve(self, problems: Sequence[LinearProblem], control: Control) -> LinearSolutions:
+        """Solve the problems, one for each output; `max_seconds` is for all of them together."""
+        starts = self._starts(problems)
+        return LinearSolutions(
+            solve_each(problems, control, starts=starts, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
+        )
+
+    def _starts(self, problems: Sequence[LinearProblem]) -> Sequence[LinearSolution | None]:
+        """Return the last solutions if `warm_start` is set and they have the shape of these problems."""
+        last: Sequence[LinearSolution] = getattr(self, "_solutions", ()) if self.warm_start else ()
+        first = problems[0]
+        fits = len(last) == len(problems) and last[0].w.size == first.n_columns
+        return last if fits and np.size(last[0].beta[:]) == first.rows.n else [None] * len(problems)
+
+    def _store(self, problems: Sequence[LinearProblem], solutions: LinearSolutions, table: LinearTable) -> None:
+        """Store the trained machines in scikit-learn's attributes."""
+        parts = [problem.split(one.w) for problem, one in zip(problems, solutions, strict=True)]
+        self._solutions = solutions
+        self.coef_ = np.array([normal for normal, _ in parts])
+        self.intercept_ = np.array([bias for _, bias in parts]) if self.fit_intercept else 0.0  # as scikit-learn
+        self.n_iter_ = max(one.n_iter for one in solutions)
+        self.trace_: list[TraceRow] = [row for one in solutions for row in one.trace]
+        self.certificate_ = combine([one.certificate for one in solutions])
+        held = self.certificate_.peak_memory_bytes + table.copied_bytes + problems[0].rows.bytes_held
+        self.certificate_ = replace(self.certificate_, peak_memory_bytes=held)
+
+    @property
+    def solution_(self) -> LinearSolution | LinearSolutions:
+        """The solution, or one for each class."""
+        check_is_fitted(self, "coef_")
+        return self._solutions[0] if len(self._solutions) == 1 else self._solutions
+
+    def _duals(self) -> FloatArray:
+        """Return the dual coefficients of the rows of positive weight, (n_outputs, n)."""
+        rows = self._used_rows
+        return np.array([np.asarray(one.beta[:])[rows] for one in self._solutions])
+
+    def _warn(self, *, depth: int) -> None:
+        """Warn if the fit is not optimal or used too much memory. The user's call is `depth` frames above."""
+        certificate, name = self.certificate_, type(self).__name__
+        if self.verbose:
+            say(f"{self._solutions.solver}: {self._solutions.reason}")
+            say(str(certificate))
+        if self._silent or (self._search is not None and self._search.requested):
+            return
+        if self.memory_limit and certificate.peak_memory_bytes > self.memory_limit:
+            warnings.warn(
+                f"memory_limit={self.memory_limit:,} bytes is less than these rows need: the fit held "
+                f"{certificate.peak_memory_bytes:,} at a time. memory_limit=0 asks for as little as possible, without "
+                "a warning.",
+                UserWarning,
+                stacklevel=depth,
+            )
+        if certificate.status is not Status.OPTIMAL:
+            advice = " ".join(part for part in (certificate.status.advice, GO_ON.get(certificate.status)) if part)
+            warnings.warn(f"{name} {certificate.ending} {advice}", ConvergenceWarning, stacklevel=depth)

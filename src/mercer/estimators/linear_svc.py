@@ -1,0 +1,254 @@
+"""Linear support vector classification on tables of any number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from mercer.data.arguments import check_choice
+from mercer.estimators._labels import Labels, read_labels
+from mercer.estimators._linear_rows import read_linear_table
+from mercer.estimators._linear_training import TrainedLinearMachine
+from mercer.estimators._scores import ByScores
+from mercer.estimators._validation import check_finite_penalty
+from mercer.linear import Bias, LinearProblem, LinearRows, Penalty, TableRows
+from mercer.solvers import Progress
+from mercer.specs import ForLinearSVC
+
+_PENALTIES = tuple(one.value for one in Penalty)
+_LOSSES = ("hinge", "squared_hinge")
+_SCHEMES = ("ovr",)
+
+
+class LinearSVC(ByScores, TrainedLinearMachine):
+    """Linear support vector classifier for tables of any number of rows, certified.
+
+    **Solves** for two classes, y_i = +1 or -1, with f(x) = <w, x> + b,
+
+        min  1/2 ||w||^2 + 1/2 u^2 + sum_i C_i max(0, 1 - y_i f(x_i))^2,    b = intercept_scaling * u,
+
+    where C_i is C times the weight of the row times the weight of its class. With ``loss="hinge"`` the losses are not
+    squared; with ``penalty="l1"`` the penalty is the sum of |w_j| and |u|; with ``bias="free"`` the penalty leaves b
+    out. More classes have a machine each, for the class against the rest.
+
+    Parameters
+    ----------
+    penalty : {"l2", "l1"}, default="l2"
+        With "l1" many coefficients are exactly 0. It goes with both losses.
+    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+    dual
+        This has no effect: the solver is chosen by the shape of the table, and every combination of `loss` and
+        `penalty` works. It is accepted and checked so that programs written for scikit-learn run unchanged.
+    tol : float, default=1e-4
+        A value below the default lowers `tol_gap` to this value, but not below 1e-10, which rounding may hide. Larger
+        values have no effect.
+    C : float, default=1.0
+        Penalty of a unit of loss, > 0.
+    multi_class : {"ovr"}, default="ovr"
+        "ovr" trains one machine for each class against the rest. For two classes there is one machine.
+    fit_intercept : bool, default=True
+        Whether the machines have a bias b.
+    intercept_scaling : float, default=1
+        Value of the column of a penalised bias; a larger one penalises the bias less. It has no effect if the bias is
+        free.
+    class_weight : {"balanced"} or dict, optional
+        Factors of C by class. "balanced" is n / (n_classes * n_k), where n and n_k are sums of sample weights. With
+        more than two classes, as in scikit-learn, the machine of a class weighs the rows of this class only; the rest
+        have weight 1.
+    verbose : int, default=0
+        1 writes to stderr which solver was chosen and why, the progress every five seconds, and how the fit ended; 2
+        writes every progress report.
+    random_state
+        This has no effect on the optimum. It is accepted and checked as in scikit-learn.
+    max_iter : int, default=1000
+        Largest number of solver steps for each machine; -1 for no limit.
+    bias : {"penalised", "free"}, default="penalised"
+        Whether the penalty counts the bias, as in scikit-learn's LinearSVC, or not, as in :class:`mercer.SVC`.
+    tol_gap : float, default=1e-4
+        Largest duality gap, relative to the objective: no other machine has an objective that is smaller by more.
+    max_seconds : float, optional
+        Time limit of the training, in seconds. The certificate takes additional time.
+    memory_limit : int, optional
+        Largest memory of the fit in bytes, in addition to the input. A warning says if the fit needed more, unless the
+        limit is 0.
+    n_jobs : int, optional
+        Number of threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
+    callback : callable, optional
+        Function that is called with a :class:`mercer.solvers.Progress` as the fit goes on, whose `violation` is the
+        relative gap. If it returns True, the fit stops.
+    warm_start : bool, default=False
+        Whether `fit` starts at the last solution, for instance for another C.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    coef_ : ndarray of shape (1 or n_classes, p)
+        Normal vectors w, in the units of the columns as they were passed.
+    intercept_ : ndarray of shape (1 or n_classes,)
+        Biases b; 0 without one.
+    class_weight_ : ndarray of shape (n_classes,)
+    n_iter_ : int
+        Largest number of solver steps of a machine.
+    certificate_ : LinearCertificate
+        Objectives and duality gap, recomputed in float64 independently of the solver. ``certificate_.proved_signs()``
+        says which signs of coefficients are proved, ``certificate_.verify()`` computes the certificate again.
+    solution_ : LinearSolution or LinearSolutions
+        The solution (or a tuple of one for each class), with `solver` and `reason`, the algorithm and why it was
+        chosen.
+    spec_ : ForLinearSVC
+        The solved problem, with the parameter values that `fit` used; setting a parameter later does not change it.
+    trace_ : list of TraceRow
+        Relative gap and objective over time; of several machines, one after the other.
+    n_features_in_, feature_names_in_
+        See scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        In `fit`, for invalid parameters or data; the message names the fault.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If a limit, Ctrl-C or rounding ended the fit before the tolerance was met; it says how far the machine is from
+        the optimum. The machine can still predict.
+    UserWarning
+        If the fit needed more memory than `memory_limit`, unless that is 0.
+
+    Notes
+    -----
+    Columns need no scaling for the solver: it scales them itself and solves the problem in the columns as they are. The
+    optimum does depend on the units of the columns, because the penalty does.
+
+    The machine has no probabilities: ``CalibratedClassifierCV(LinearSVC())`` of scikit-learn adds them, and
+    :class:`mercer.LogisticRegression` has them.
+
+    Differs from scikit-learn's LinearSVC: every combination of `loss`, `penalty` and `dual` works; a row of weight 0 is
+    ignored; negative weights are errors; float32, int8 and bool tables are not copied; results do not depend on
+    `random_state`. docs/concepts/drop_in.md lists all differences.
+
+    For up to some 2,000 columns a step costs a few passes over the table, and a fit takes 5 to 40 steps.
+    docs/concepts/linear_machines.md says which solver is used when.
+
+    References
+    ----------
+    Fan, Chang, Hsieh, Wang & Lin (2008), LIBLINEAR, for the problems; Keerthi & DeCoste (2005) for Newton's method;
+    Hsieh et al. (2008) for dual coordinate descent.
+
+    Examples
+    --------
+    >>> from mercer import LinearSVC
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> machine = LinearSVC().fit(X, y)
+    >>> str(machine.certificate_.status), round(machine.score(X, y), 2)
+    ('optimal', 0.96)
+    """
+
+    spec_: ForLinearSVC
+
+    def __init__(
+        self,
+        penalty: str = "l2",
+        loss: str = "squared_hinge",
+        *,
+        dual: bool | str = "auto",
+        tol: float = 1e-4,
+        C: float = 1.0,
+        multi_class: str = "ovr",
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1,
+        class_weight: str | Mapping[Any, float] | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        max_iter: int = 1000,
+        bias: str = "penalised",
+        tol_gap: float = 1e-4,
+        max_seconds: float | None = None,
+        memory_limit: int | None = None,
+        n_jobs: int | None = None,
+        callback: Callable[[Progress], object] | None = None,
+        warm_start: bool = False,
+    ) -> None:
+        self.penalty = penalty
+        self.loss = loss
+        self.dual = dual
+        self.tol = tol
+        self.C = C
+        self.multi_class = multi_class
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.random_state = random_state
+        self.max_iter = max_iter
+        self.bias = bias
+        self.tol_gap = tol_gap
+        self.max_seconds = max_seconds
+        self.memory_limit = memory_limit
+        self.n_jobs = n_jobs
+        self.callback = callback
+        self.warm_start = warm_start
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVC:
+        """Train the machine.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (n, p)
+            Float32, float64, int8 and bool arrays in C order and canonical CSR matrices are not copied; other small
+            integers become float32, all other numbers float64.
+        y : array-like of shape (n,)
+            Labels of at least two classes.
+        sample_weight : array-like of shape (n,), optional
+            Factors of C by row, >= 0; a row of weight 0 is ignored.
+
+        Returns
+        -------
+        LinearSVC
+            The fitted machine itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, `X` holds text, NaN or infinity, `y` has another length than `X` or holds
+            one class only, or a weight is negative.
+        """
+        spec, control = self._asked(), self._control()
+        table = read_linear_table(self, X, reset=True, y=y)
+        labels = read_labels(y, sample_weight, self.class_weight, table.values.shape[0])
+        rows = TableRows(table.values, labels.codes.astype(np.float64), labels.sample_weight)
+        problems = _problems(spec, rows, labels)
+        solutions = self._solve(problems, control)
+        self.spec_, self.classes_, self.class_weight_ = spec, labels.classes, labels.class_weight
+        self._used_rows = labels.rows
+        self._store(problems, solutions, table)
+        self._warn(depth=3)
+        return self
+
+    def _asked(self) -> ForLinearSVC:
+        """Check the parameters, and return the specification of the problem."""
+        penalty = check_choice("penalty", self.penalty, _PENALTIES)
+        loss = check_choice("loss", self.loss, _LOSSES)
+        check_choice("multi_class", self.multi_class, _SCHEMES)
+        self._check_dual()
+        kind, scaling = self._bias()
+        return ForLinearSVC(
+            C=check_finite_penalty(self.C),
+            squared=loss == "squared_hinge",
+            absolute=penalty == Penalty.L1,
+            bias=kind is not Bias.NONE,
+            free=kind is Bias.FREE,
+            scaling=scaling,
+        )
+
+
+def _problems(spec: ForLinearSVC, rows: LinearRows, labels: Labels) -> list[LinearProblem]:
+    """Return one problem for two classes, otherwise one for each class against the rest."""
+    weights, n_classes = labels.class_weight, labels.classes.size
+    if n_classes == 2:
+        return [spec.problem(rows, 1, weights)]
+    own = np.where(np.eye(n_classes, dtype=bool), weights, 1.0)  # LIBLINEAR weighs the rest by 1
+    return [spec.problem(rows, number, own[number]) for number in range(n_classes)]

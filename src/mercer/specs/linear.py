@@ -1,0 +1,121 @@
+"""Specifications of the linear machines that are trained on rows of any number."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from mercer._typing import FloatArray
+from mercer.data import Vectors
+from mercer.gram import Gram
+from mercer.kernels import Kernel, Linear
+from mercer.linear import (
+    Bias,
+    EpsilonInsensitive,
+    Hinge,
+    LinearLoss,
+    LinearProblem,
+    LinearRows,
+    Penalty,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+    TableRows,
+)
+from mercer.linear.certificate import LinearCertificate, LinearEvidence
+from mercer.losses.certificate import Evidence
+from mercer.specs.base import Point
+from mercer.specs.losses import LossSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearSpec(LossSpec):
+    """The specification of a linear machine: its loss, its penalty and its bias.
+
+    Attributes
+    ----------
+    C : float
+    squared : bool
+        Whether the loss is squared.
+    absolute : bool
+        Whether the penalty is the sum of |w_j| instead of ||w||^2 / 2.
+    bias, free : bool
+        Whether there is a bias, and whether the penalty leaves it out.
+    scaling : float
+        Value of the column of a penalised bias.
+    """
+
+    claims = LinearCertificate
+    is_whole = False
+    has_duals = True
+    C: float
+    squared: bool
+    absolute: bool = False
+    bias: bool = True
+    free: bool = False
+    scaling: float = 1.0
+
+    @property
+    @abstractmethod
+    def loss(self) -> LinearLoss:
+        """The loss of a row."""
+
+    @property
+    def own_vectors(self) -> type[Kernel]:
+        """The linear kernel; the vectors are the normal vectors of the parts."""
+        return Linear
+
+    def problem(
+        self, rows: LinearRows, positive: int | None = None, class_weights: FloatArray | None = None
+    ) -> LinearProblem:
+        """Return the problem of one machine on these rows; see :class:`mercer.linear.LinearProblem`."""
+        kind = (Bias.FREE if self.free else Bias.PENALISED) if self.bias else Bias.NONE
+        penalty = Penalty.L1 if self.absolute else Penalty.L2
+        return LinearProblem(rows, self.loss, self.C, penalty, kind, self.scaling, positive, class_weights)
+
+    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
+        """Return the evidence for the certificate of a point; see :class:`LossSpec`."""
+        assert point.vectors is not None
+        assert point.multipliers is not None
+        data, y = gram.data, targets[:, 0]
+        vectors = point.vectors.like(data)
+        assert isinstance(data, Vectors)
+        assert isinstance(vectors, Vectors)
+        table = np.ascontiguousarray(data.stored) if isinstance(data.stored, np.ndarray) else data.stored
+        rows = TableRows(table, y, weights)
+        problem = self.problem(rows, 1)
+        w = np.asarray(vectors.float64().T @ point.beta)[:, 0]
+        if self.bias:
+            w = np.append(w, point.bias[0] / problem.constant)
+        return LinearEvidence(problem, w, point.multipliers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForLinearSVC(LinearSpec):
+    """Hinge loss or its square."""
+
+    machine = "LinearSVC"
+
+    def row_weights(self, class_weights: FloatArray, targets: FloatArray, n_parts: int) -> FloatArray:
+        """Return the factor of each row in a part; with several parts, rows of the rest have 1, as in LIBLINEAR."""
+        return class_weights if n_parts == 1 else np.where(targets[:, 0] > 0.0, class_weights, 1.0)
+
+    @property
+    def loss(self) -> LinearLoss:
+        """The loss of a row."""
+        return SquaredHinge() if self.squared else Hinge()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForLinearSVR(LinearSpec):
+    """Epsilon-insensitive loss or its square."""
+
+    machine = "LinearSVR"
+    answers = "quantity"
+    epsilon: float
+
+    @property
+    def loss(self) -> LinearLoss:
+        """The loss of a row."""
+        return SquaredEpsilonInsensitive(self.epsilon) if self.squared else EpsilonInsensitive(self.epsilon)
