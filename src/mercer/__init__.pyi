@@ -9,6 +9,7 @@ from mercer import gram as gram
 from mercer import kernels as kernels
 from mercer import model_selection as model_selection
 from mercer import multiclass as multiclass
+from mercer import optimisers as optimisers
 from mercer import persistence as persistence
 from mercer import plot as plot
 from mercer import problems as problems

@@ -50,7 +50,7 @@ class GradientKernelSVC(Iterated, ByPairs):
         for teaching, because it needs very many steps for a small gap. "accelerated" maximises the dual objective by
         Nesterov's method.
     learning_rate : float, optional
-        The step size of "descent"; by default 1 / (penalty t) in step t.
+        The step size of "descent"; by default 2 / (penalty (t + 1)) in step t, and the best b after each step.
     multi_class : {"ovo", "ovr"}, default="ovo"
         One machine for each pair of classes, or one for each class against the rest.
     class_weight : {"balanced"} or dict, optional

@@ -123,7 +123,7 @@ def minimise(
         "descent" makes textbook steps in alpha and b along the negative subgradient. "accelerated" maximises the dual
         problem, which is differentiable, by Nesterov's method.
     learning_rate : float, optional
-        Step length for "descent"; by default 1 / (penalty t) in step t.
+        Step length for "descent"; by default 2 / (penalty (t + 1)) in step t, and the best b after each step.
     control, began
         See :func:`mercer.losses.iteration.iterate`.
 
@@ -140,9 +140,9 @@ def minimise(
         for _ in product.prepare():
             yield Step(0, float("inf"), float("inf"))
         if solver == "accelerated":
-            yield from _ascend(y, weights, penalty, product, point, tol)
+            yield from ascend(y, weights, penalty, product, point, tol)
         else:
-            yield from _descend(y, weights, penalty, product, point, tol, learning_rate)
+            yield from descend(y, weights, penalty, product, point, tol, learning_rate)
 
     ended = iterate(steps(), control, stage=solver, began=began)
     rows = gram.kernel, gram.data, gram.idx
@@ -203,7 +203,7 @@ def loo_values(
             return product(np.insert(vector, row, 0.0))[others]
 
         point = Point(found.alpha[others], found.bias, found.multipliers[others])
-        for _ in _ascend(y[others], weights[others], penalty, of_others, point, tol):
+        for _ in ascend(y[others], weights[others], penalty, of_others, point, tol):
             check()
         beta = np.insert(weights[others] * point.alpha * y[others], row, 0.0)
         values[row] = product(beta)[row] + point.bias
@@ -245,7 +245,7 @@ def onto_the_plane(y: FloatArray, s: FloatArray, share: FloatArray) -> FloatArra
     return point
 
 
-def _ascend(y: FloatArray, s: FloatArray, penalty: float, product: Product, point: Point, tol: float) -> Iterator[Step]:
+def ascend(y: FloatArray, s: FloatArray, penalty: float, product: Product, point: Point, tol: float) -> Iterator[Step]:
     """Nesterov's method on the dual problem from `point`, with a step length search and gradient restarts.
 
     It works with shares m_i = mu_i / s_i, in a metric with weight s_i: duplicates of a row make the same steps.
@@ -295,7 +295,7 @@ def _ascend(y: FloatArray, s: FloatArray, penalty: float, product: Product, poin
         yield Step(n_iter, gap, primal)
 
 
-def _descend(
+def descend(
     y: FloatArray,
     s: FloatArray,
     penalty: float,
@@ -309,10 +309,16 @@ def _descend(
     For each of the s_i copies of a row, dE/dalpha_i = penalty alpha_i - sum of s_j y_i y_j k(x_i, x_j) over the rows j
     inside the margin. The multipliers of the certificate are the average over the steps of the indicator "row is inside
     the margin".
+
+    Without a `learning_rate`, the rate in step t is 2 / (penalty (t + 1)), later steps weigh more in the average, and b
+    is the best one for each alpha. The objective is strongly convex in alpha only, so no such rate suits b.
     """
     average, n_iter, gap = np.zeros(y.size), 0, float("inf")
     while True:
-        values = product(s * point.alpha * y) + point.bias
+        reach = product(s * point.alpha * y)
+        if learning_rate is None:
+            point.bias = best_bias(y, s, reach)
+        values = reach + point.bias
         primal = _primal(y, s, penalty, point.alpha, values)
         inside = (y * values < 1.0).astype(np.float64)
         if n_iter % _LOOK == 0:
@@ -323,7 +329,7 @@ def _descend(
         if gap <= tol or not np.isfinite(primal):
             return
         n_iter += 1
-        rate = 1.0 / (penalty * n_iter) if learning_rate is None else learning_rate
+        rate = 2.0 / (penalty * (n_iter + 1)) if learning_rate is None else learning_rate
         point.alpha = np.maximum(0.0, point.alpha - rate * (penalty * point.alpha - y * product(s * inside * y)))
         point.bias = point.bias + rate * float(inside @ (s * y))
-        average = average + (inside - average) / n_iter
+        average = average + (inside - average) * (2.0 / (n_iter + 1) if learning_rate is None else 1.0 / n_iter)

@@ -38,7 +38,9 @@ class Minimised:
 
 
 @dataclass(eq=False)
-class _Point:
+class Point:
+    """Normal vectors w (p, T) and biases (T,), which every step replaces."""
+
     w: FloatArray
     bias: FloatArray
 
@@ -83,12 +85,12 @@ def _minimised(
     control: Control,
 ) -> Minimised:
     began, n_outputs, tol = time.perf_counter(), objective.penalty.size, control.limits.tol
-    point = _Point(np.zeros((rows.shape[1], n_outputs)), np.zeros(n_outputs))
+    point = Point(np.zeros((rows.shape[1], n_outputs)), np.zeros(n_outputs))
     columns = Columns.of(rows, objective.weights, centred=objective.has_bias)
     algorithm = (
-        _newton(objective, columns, point, tol)
+        newton(objective, columns, point, tol)
         if solver == "newton"
-        else _descent(objective, columns, point, tol, learning_rate or 1.0 / _steepest(objective, rows))
+        else descent(objective, columns, point, tol, learning_rate or 1.0 / steepest(objective, rows))
     )
     ended = iterate(algorithm, control, stage=solver)
     del columns
@@ -143,7 +145,7 @@ def _distance(
     return violation, max(violation / tol, gap / (largest_gap(tol) * max(1.0, abs(state.value))))
 
 
-def _newton(objective: Objective, columns: Columns, point: _Point, tol: float) -> Iterator[Step]:
+def newton(objective: Objective, columns: Columns, point: Point, tol: float) -> Iterator[Step]:
     """Newton's method; steps are halved until the objective decreases."""
     n_iter, idle, least = 0, 0, float("inf")
     state = _State.at(objective, columns, point.w, point.bias)
@@ -172,7 +174,7 @@ def _newton(objective: Objective, columns: Columns, point: _Point, tol: float) -
         point.w, point.bias = columns.back(state.v, state.level)
 
 
-def _descent(objective: Objective, columns: Columns, point: _Point, tol: float, rate: float) -> Iterator[Step]:
+def descent(objective: Objective, columns: Columns, point: Point, tol: float, rate: float) -> Iterator[Step]:
     """Gradient descent: w <- w - rate (dl/dw + w / variance)."""
     n_iter = 0
     while True:
@@ -190,7 +192,7 @@ def _descent(objective: Objective, columns: Columns, point: _Point, tol: float, 
         n_iter += 1
 
 
-def _steepest(objective: Objective, rows: Any) -> float:
+def steepest(objective: Objective, rows: Any) -> float:
     """Return a bound on the largest second derivative; that of the loss is at most 1/4 (logistic) or 1/2 (softmax)."""
     largest = float(abs(rows).max()) or 1.0
     table = rows / largest

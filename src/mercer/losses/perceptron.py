@@ -96,7 +96,7 @@ def learn(
     w = None if rows is None else np.zeros(rows.shape[1])
     machine = Learnt(np.zeros(y.size), np.zeros(y.size), weights, w)
     ended = iterate(
-        _passes(machine, y, gram, rows, max_passes),
+        passes(machine, y, gram, rows, max_passes),
         control,
         stage="perceptron",
         began=began,
@@ -105,7 +105,8 @@ def learn(
     return machine
 
 
-def _passes(machine: Learnt, y: FloatArray, gram: Gram, rows: Any, max_passes: int) -> Iterator[Step]:
+def passes(machine: Learnt, y: FloatArray, gram: Gram, rows: Any, max_passes: int) -> Iterator[Step]:
+    """Make the passes of :func:`learn` on `machine`, and yield after every mistake."""
     while machine.n_passes < max_passes:
         before, at = machine.n_mistakes, 0
         while True:

@@ -6,6 +6,8 @@ matplotlib is imported when a picture is drawn, not before.
 from mercer.plot.classification import MAX_CURVES as MAX_CURVES
 from mercer.plot.classification import confusion_matrix, margin_distribution, roc_curves, threshold_curves
 from mercer.plot.insight import calibration_curve, column_importance, dependence, learning_curve
+from mercer.plot.optimisers import GapCurve as GapCurve
+from mercer.plot.optimisers import gap_curves
 from mercer.plot.regression import MAX_POINTS as MAX_POINTS
 from mercer.plot.regression import residual_distribution, residuals, tube
 from mercer.plot.style import FAINT as FAINT
@@ -24,11 +26,13 @@ __all__ = [
     "MAX_POINTS",
     "MUTED",
     "SERIES",
+    "GapCurve",
     "bare",
     "calibration_curve",
     "column_importance",
     "confusion_matrix",
     "dependence",
+    "gap_curves",
     "house_style",
     "learning_curve",
     "margin_distribution",

@@ -1,0 +1,102 @@
+"""Several optimisers on one problem: their runs as a table, and a picture of their gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+from mercer.optimisers.base import MeasuredProblem, Optimiser, Run
+from mercer.plot import GapCurve, gap_curves
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Comparison(Sequence[Run]):
+    """The runs of several optimisers on one problem, in order; printed as a table.
+
+    Attributes
+    ----------
+    runs : tuple of Run
+    """
+
+    runs: tuple[Run, ...]
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self.runs)
+
+    def __getitem__(self, number):  # type: ignore[no-untyped-def]
+        return self.runs[number]
+
+    def plot(self) -> Figure:
+        """Draw relative gaps against seconds and against kernel values; against steps if there are no kernel values.
+
+        The picture needs the extra ``study``. Runs without a bound of the optimum (perceptrons) are left out.
+
+        Returns
+        -------
+        Figure
+        """
+        curves = [
+            GapCurve(
+                repr(run.optimiser),
+                [row.relative_gap for row in run.trace],
+                [row.seconds for row in run.trace],
+                [row.n_steps for row in run.trace],
+                [row.n_kernel_values for row in run.trace],
+            )
+            for run in self.runs
+        ]
+        return gap_curves(curves)
+
+    def __str__(self) -> str:
+        head = f"{'optimiser':<32}{'status':<12}{'steps':>10} {'unit':<8}{'seconds':>9}{'kernel values':>15}{'gap':>10}"
+        rows = [
+            f"{run.optimiser!r:<32}{run.status:<12}{run.certificate.n_steps:>10,} {run.optimiser.unit:<8}"
+            f"{run.certificate.seconds:>9.3g}{run.certificate.n_kernel_values:>15,}{run.certificate.relative_gap:>10.2g}"
+            for run in self.runs
+        ]
+        return "\n".join([head, *rows])
+
+
+def compare(
+    problem: MeasuredProblem,
+    optimisers: Sequence[Optimiser],
+    *,
+    max_seconds: float | None = None,
+    max_steps: int | None = None,
+    tol_gap: float = 1e-4,
+    random_state: int = 0,
+) -> Comparison:
+    """Run several optimisers on one problem, one after the other.
+
+    Parameters
+    ----------
+    problem : MeasuredProblem
+    optimisers : sequence of Optimiser
+    max_seconds, max_steps, tol_gap, random_state
+        Of each run; see :meth:`Optimiser.minimise`.
+
+    Raises
+    ------
+    TypeError
+        If one of them does not solve the problem; this is found out before the first run.
+
+    Examples
+    --------
+    >>> from mercer.optimisers import PlattSMO, SecondOrderSMO, compare, kernel_svm
+    >>> problem = kernel_svm([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1], C=10.0)
+    >>> found = compare(problem, [PlattSMO(), SecondOrderSMO()], tol_gap=1e-8)
+    >>> [run.status.value for run in found]
+    ['optimal', 'optimal']
+    """
+    for optimiser in optimisers:
+        optimiser.check(problem)
+    limits = {"max_seconds": max_seconds, "max_steps": max_steps, "tol_gap": tol_gap, "random_state": random_state}
+    return Comparison(tuple(optimiser.minimise(problem, **limits) for optimiser in optimisers))  # type: ignore[arg-type]

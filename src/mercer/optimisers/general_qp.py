@@ -1,0 +1,139 @@
+"""A general solver of quadratic programs, Clarabel, as the reference that the optimisers are tested against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer._typing import FloatArray
+from mercer.losses.descent import Point, onto_the_plane
+from mercer.optimisers.base import MeasuredProblem, Optimiser, Step
+from mercer.optimisers.coordinate_ascent import Quadratic
+from mercer.optimisers.kernel_descent import CoefficientMachine
+from mercer.optimisers.kernel_machine import KernelSVM
+from mercer.optimisers.linear_machine import LinearMachine, LinearPoint
+
+_TOLERANCE = 1e-12  # of Clarabel: absolute and relative gap, and feasibility
+
+
+class Program(NamedTuple):
+    """min 1/2 x'Px + q'x  s.t.  Ex = e,  Gx <= h; P has its upper triangle only."""
+
+    P: Any
+    q: FloatArray
+    E: Any
+    e: FloatArray
+    G: Any
+    h: FloatArray
+
+
+class GeneralQP(Optimiser):
+    """An interior-point method for any convex quadratic program: Clarabel (needs the extra ``qp``).
+
+    The problem is written as a quadratic program, in its dual form for a kernel SVM, in its primal form for the other
+    machines, and solved in a single step, which limits cannot interrupt.
+
+    Notes
+    -----
+    Cost: O(n^3) for a machine with a kernel, O(n p^2) for a linear one, each some ten to thirty times; memory O(n^2).
+    Guarantee: polynomial time, to about ten digits.
+
+    References
+    ----------
+    Goulart & Chen (2024), Clarabel: an interior-point solver for conic programs with quadratic objectives.
+    """
+
+    name = "general QP solver"
+    needs = "an SVM, a kernel machine with a penalty on its coefficients or a quadratic function"
+
+    @classmethod
+    def solves(cls, problem: MeasuredProblem) -> bool:
+        """Whether the problem is a quadratic program."""
+        is_linear = isinstance(problem, LinearMachine) and problem.is_svm
+        return is_linear or isinstance(problem, KernelSVM | CoefficientMachine | Quadratic)
+
+    def steps(self, problem: MeasuredProblem, rng: np.random.Generator) -> Iterator[Step]:
+        """Yield the solution, as step 1."""
+        del rng
+        if isinstance(problem, KernelSVM):
+            gram = problem.gram.afresh()
+            beta, multipliers = _solve(_of_kernel_svm(problem, np.array(gram.block())))
+            yield Step(1, _at_bounds(problem, beta, multipliers), gram.n_values)
+        elif isinstance(problem, CoefficientMachine):
+            gram = problem.gram.afresh()
+            yield Step(1, _coefficients(problem, np.array(gram.block())), gram.n_values)
+        elif isinstance(problem, LinearMachine):
+            x, multipliers = _solve(_of_linear_svm(problem))
+            yield Step(1, LinearPoint(x[: problem.rows.shape[1]], problem.y * multipliers[: problem.y.size]))
+        else:
+            assert isinstance(problem, Quadratic)
+            p = problem.b.size
+            none = sp.csc_matrix((0, p)), np.zeros(0)
+            yield Step(1, _solve(Program(sp.triu(problem.A), -problem.b, *none, *none))[0])
+
+
+def _of_kernel_svm(problem: KernelSVM, K: FloatArray) -> Program:
+    """Return min 1/2 beta'K beta - y'beta within the box, with sum 0 if there is a bias."""
+    n, signs = problem.y.size, sp.diags(problem.y)
+    E = sp.csc_matrix(np.ones((int(problem.has_bias), n)))
+    G, h = sp.vstack([-signs, signs]), np.concatenate([np.zeros(n), problem.C])
+    return Program(sp.triu(K), -problem.y, E, np.zeros(E.shape[0]), G, h)
+
+
+def _at_bounds(problem: KernelSVM, beta: FloatArray, multipliers: FloatArray) -> FloatArray:
+    """Return beta with variables exactly at a bound if the bound's multiplier is larger than the distance from it.
+
+    An interior-point method ends near the bounds. Without this, all rows would count as free support vectors.
+    """
+    alpha, (at_0, at_C) = problem.y * beta, multipliers.reshape(2, -1)
+    return problem.y * np.where(at_0 > alpha, 0.0, np.where(at_C > problem.C - alpha, problem.C, alpha))
+
+
+def _of_linear_svm(problem: LinearMachine) -> Program:
+    """Return min 1/2 ||w||^2 + C'xi with y_i <w, x_i> >= 1 - xi_i and xi >= 0."""
+    (n, q), identity = problem.rows.shape, sp.identity(problem.y.size)
+    P = sp.block_diag([sp.identity(q), sp.csc_matrix((n, n))])
+    margins = sp.diags(problem.y) @ sp.csr_array(problem.rows)
+    G = sp.bmat([[-margins, -identity], [None, -identity]])
+    none = sp.csc_matrix((0, q + n)), np.zeros(0)
+    return Program(P, np.concatenate([np.zeros(q), problem.C]), *none, G, np.concatenate([-np.ones(n), np.zeros(n)]))
+
+
+def _coefficients(problem: CoefficientMachine, K: FloatArray) -> Point:
+    """Return the point that minimises sum of xi + penalty/2 ||alpha||^2 with y_i h(x_i) >= 1 - xi_i, alpha, xi >= 0."""
+    y = problem.y
+    n, identity = y.size, sp.identity(y.size)
+    P = sp.block_diag([problem.penalty * identity, sp.csc_matrix((1 + n, 1 + n))])
+    margins = (y[:, None] * K) * y
+    G = sp.bmat([[-margins, sp.csc_matrix(-y[:, None]), -identity], [-identity, None, None], [None, None, -identity]])
+    h = np.concatenate([-np.ones(n), np.zeros(2 * n)])
+    none = sp.csc_matrix((0, 2 * n + 1)), np.zeros(0)
+    x, multipliers = _solve(Program(P, np.concatenate([np.zeros(n + 1), np.ones(n)]), *none, G, h))
+    shares = np.clip(multipliers[:n], 0.0, 1.0)
+    return Point(np.maximum(0.0, x[:n]), float(x[n]), onto_the_plane(y, np.ones(n), shares))
+
+
+def _solve(program: Program) -> tuple[FloatArray, FloatArray]:
+    """Return the solution, and the multipliers of the inequalities."""
+    try:
+        import clarabel
+    except ImportError as error:
+        raise ImportError("GeneralQP needs Clarabel: pip install 'mercer[qp]'.") from error
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.direct_solve_method = "faer"
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _TOLERANCE
+    n_equal, n_bounds = program.e.size, program.h.size
+    solver = clarabel.DefaultSolver(
+        sp.csc_matrix(program.P),
+        program.q,
+        sp.vstack([program.E, program.G], format="csc"),
+        np.concatenate([program.e, program.h]),
+        [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_bounds)],
+        settings,
+    )
+    found = solver.solve()
+    return np.array(found.x), np.array(found.z)[n_equal:]

@@ -1,0 +1,376 @@
+"""The optimisers of the lectures: each reaches the optimum of each of its problems, and every gap is true."""
+
+import builtins
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mercer import SVC, GradientKernelSVC, LogisticRegression
+from mercer.linear import EpsilonInsensitive, LinearProblem, TableRows
+from mercer.optimisers import (
+    BatchSubgradient,
+    CoordinateAscent,
+    GeneralQP,
+    KernelDualAscent,
+    KernelGradientDescent,
+    KernelSVM,
+    LinearDualAscent,
+    LinearMachine,
+    LinearPoint,
+    LogisticGradientDescent,
+    LogisticNewton,
+    Optimiser,
+    OsunaWorkingSets,
+    Perceptron,
+    PlattSMO,
+    SecondOrderSMO,
+    coefficient_machine,
+    compare,
+    kernel_svm,
+    linear_svm,
+    logistic_regression,
+    quadratic,
+    separation,
+)
+from mercer.optimisers.platt_smo import Segment, new_bias
+from mercer.problems import c_svc
+
+
+def rows(n=120, p=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    return X, X[:, 0] + X[:, 1] ** 2 + 0.5 * rng.normal(size=n) > 1.0
+
+
+X, Y = rows()
+WEIGHTS = np.linspace(0.5, 2.0, Y.size)
+SPARSE = sp.csr_array(np.where(np.abs(X) > 0.8, X, 0.0))
+_A = np.random.default_rng(1).normal(size=(8, 8))
+APART = X[:, 0] + X[:, 1] > 0.0
+
+PROBLEMS = {
+    "kernel, bias": kernel_svm(X, Y, C=2.0),
+    "kernel, bias, weights": kernel_svm(X, Y, C=0.3, sample_weight=WEIGHTS, kernel="linear"),
+    "kernel, bias, repeated rows": kernel_svm(np.repeat(X, 2, axis=0)[:150], np.repeat(Y, 2)[:150], kernel="poly"),
+    "kernel, no bias": kernel_svm(X, Y, C=2.0, bias=False),
+    "kernel, no bias, sparse": kernel_svm(SPARSE, Y, C=1.0, kernel="linear", bias=False, sample_weight=WEIGHTS),
+    "linear, no bias": linear_svm(X, APART, C=0.1, bias="none"),
+    "linear, penalised bias": linear_svm(X, Y, C=0.2, sample_weight=WEIGHTS),
+    "linear, sparse": linear_svm(SPARSE, Y, C=0.1),
+    "logistic, free bias": logistic_regression(X, Y, sample_weight=WEIGHTS),
+    "logistic, penalised bias": logistic_regression(SPARSE, Y, C=3.0, bias="penalised"),
+    "logistic, no bias": logistic_regression(X, Y, C=0.1, bias="none"),
+    "coefficients": coefficient_machine(X, Y, penalty=10.0),
+    "quadratic": quadratic(_A @ _A.T + np.eye(8), _A[0]),
+}
+OPTIMISERS = {
+    1e-4: [
+        BatchSubgradient(),
+        KernelDualAscent(),
+        LinearDualAscent(),
+        LogisticGradientDescent(),
+        KernelGradientDescent(),
+    ],
+    1e-8: [
+        PlattSMO(),
+        SecondOrderSMO(),
+        OsunaWorkingSets(20),
+        OsunaWorkingSets(None),
+        LogisticNewton(),
+        CoordinateAscent(),
+        KernelGradientDescent(accelerated=True),
+        GeneralQP(),
+    ],
+}
+CASES = [
+    pytest.param(problem, optimiser, tol, id=f"{name}-{optimiser!r}")
+    for name, problem in PROBLEMS.items()
+    for tol, optimisers in OPTIMISERS.items()
+    for optimiser in optimisers
+    if optimiser.solves(problem)
+]
+_optima: dict[object, float] = {}
+
+
+def optimum(problem):
+    """The optimum to ten digits, by the most exact optimiser of the problem."""
+    if problem not in _optima:
+        best = LogisticNewton() if LogisticNewton.solves(problem) else GeneralQP()
+        run = best.minimise(problem, tol_gap=1e-10)
+        assert run.status == "optimal"
+        _optima[problem] = run.certificate.objective
+    return _optima[problem]
+
+
+@pytest.mark.parametrize(("problem", "optimiser", "tol"), CASES)
+def test_every_optimiser_reaches_the_optimum_and_shows_true_gaps(problem, optimiser, tol):
+    run = optimiser.minimise(problem, tol_gap=tol, max_seconds=60.0)
+    best, trace = optimum(problem), run.trace
+    assert run.status == "optimal"
+    assert run.certificate.objective == pytest.approx(best, rel=1.1 * tol, abs=1.1 * tol)
+    unit = max(1.0, abs(best))
+    for row in trace:
+        assert row.bound <= best + 1e-9 * unit
+        assert row.gap >= row.objective - best - 1e-9 * unit
+        assert row.violation >= 0.0
+    for row, later in pairwise(trace):
+        assert later.n_steps > row.n_steps
+        assert later.seconds >= row.seconds
+        assert later.bound >= row.bound
+        assert later.n_kernel_values >= row.n_kernel_values
+    again = run.verify()
+    assert again.objective == run.certificate.objective
+    if isinstance(problem, KernelSVM) and not isinstance(optimiser, GeneralQP):
+        assert trace[-1].n_kernel_values > 0
+        duals = [row.dual for row in trace]  # every step of a dual method is an ascent
+        assert all(later >= dual - 1e-9 * unit for dual, later in pairwise(duals))
+
+
+def test_the_table_has_every_optimiser():
+    used = {type(case.values[1]) for case in CASES} | {Perceptron}
+    assert used == set(Optimiser.known)
+
+
+def test_the_optimum_is_that_of_the_estimators():
+    exact = {"tol": 1e-9}
+    machine = SVC(C=2.0, **exact).fit(X, Y)
+    run = SecondOrderSMO().minimise(PROBLEMS["kernel, bias"], tol_gap=1e-10)
+    assert run.certificate.dual == pytest.approx(machine.certificate_.dual, rel=1e-9)
+    beta = np.zeros(Y.size)
+    beta[machine.support_] = machine.dual_coef_[0]
+    np.testing.assert_allclose(run.point, beta, atol=1e-5)
+    assert run.problem.bias(run.point) == pytest.approx(machine.intercept_[0], abs=1e-5)
+    likely = LogisticRegression(**exact).fit(X, Y, WEIGHTS)
+    run = LogisticNewton().minimise(PROBLEMS["logistic, free bias"], tol_gap=1e-12)
+    np.testing.assert_allclose(run.point.w, np.append(likely.coef_[0], likely.intercept_), atol=1e-6)
+    descended = GradientKernelSVC(10.0, tol=1e-9).fit(X, Y)
+    assert optimum(PROBLEMS["coefficients"]) == pytest.approx(descended.certificate_.primal, rel=1e-8)
+
+
+def test_objective_and_gap_are_those_of_the_formulas():
+    problem = linear_svm(X, Y, C=0.2, sample_weight=WEIGHTS)
+    C, y, rows_ = 0.2 * WEIGHTS, np.where(Y, 1.0, -1.0), np.column_stack([X, np.ones(Y.size)])
+    w = np.array([0.3, -0.2, 0.1, 0.0, -0.5])
+    found = problem.measure(LinearPoint(w))
+    assert found.objective == pytest.approx(0.5 * w @ w + C @ np.maximum(0.0, 1.0 - y * (rows_ @ w)))
+    alpha = C * (y * (rows_ @ w) < 1.0)
+    v = rows_.T @ (alpha * y)
+    scales = np.linspace(0.0, 1.0, 10_001)
+    assert found.dual == pytest.approx((scales * alpha.sum() - 0.5 * scales**2 * (v @ v)).max(), rel=1e-6)
+    free = logistic_regression(X, Y, C=2.0)
+    w = np.append(w[:4], 0.7)
+    z = np.column_stack([X, np.ones(Y.size)]) @ w
+    objective = 0.5 * w[:4] @ w[:4] + 2.0 * np.logaddexp(0.0, -y * z).sum()
+    found = free.measure(LinearPoint(w))
+    assert found.objective == pytest.approx(objective)
+    assert found.dual <= optimum(free)
+
+
+def test_the_same_seed_gives_the_same_steps():
+    for optimiser, name in ((KernelDualAscent(), "kernel, no bias"), (LinearDualAscent(), "linear, sparse")):
+        runs = [optimiser.minimise(PROBLEMS[name], random_state=seed, max_steps=3, tol_gap=0.0) for seed in (1, 1, 2)]
+        assert runs[0].certificate.objective == runs[1].certificate.objective != runs[2].certificate.objective
+        assert runs[0].status == "max_iter"
+        assert [row.n_steps for row in runs[0].trace] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("form", ["dual", "primal"])
+def test_the_perceptron_counts_mistakes(form):
+    run = Perceptron(form).minimise(separation(X, APART))
+    y, w, mistakes = np.where(APART, 1.0, -1.0), np.zeros(4), 0
+    for _ in range(1000):
+        for i in range(y.size):
+            if y[i] * (w @ X[i]) <= 0.0:
+                w, mistakes = w + y[i] * X[i], mistakes + 1
+        if (y * (X @ w) > 0.0).all():
+            break
+    assert run.status == "optimal"
+    assert run.certificate.n_steps == run.point.n_mistakes == mistakes
+    assert run.certificate.violation == 0.0
+    assert run.trace[0].violation == y.size
+    assert math.isinf(run.certificate.relative_gap)  # there is no objective, and no bound
+    endless = Perceptron(form, max_passes=3).minimise(separation(X, Y))
+    assert endless.status == "stalled"
+    assert endless.certificate.violation > 0.0
+    with pytest.raises(TypeError, match="the primal form needs a linear kernel, got RBF"):
+        Perceptron("primal").minimise(separation(X, Y, kernel="rbf"))
+
+
+# The mistakes that the lectures print: each test fails with the printed formula.
+
+
+def test_w_moves_by_the_clipped_change_of_alpha():
+    problem = linear_svm([[1.0], [1.0], [-1.0]], [1, 0, 0], C=0.25, bias="none")
+    for step in zip(LinearDualAscent().steps(problem, np.random.default_rng(0)), range(4), strict=False):
+        w, beta = step[0].point
+        np.testing.assert_allclose(w, np.array([1.0, 1.0, -1.0]) @ beta, atol=1e-15)
+        assert (np.abs(beta) <= 0.25).all()
+
+
+def test_below_the_segment_alpha_is_its_lower_end():
+    segment = Segment.of(1.0, -1.0, 0.25, 1.0, 2.0, 2.0)
+    assert segment == (0.75, 2.0)
+    assert [segment.clip(value) for value in (0.5, 0.75, 1.0, 2.0, 3.0)] == [0.75, 0.75, 1.0, 2.0, 2.0]
+    assert Segment.of(1.0, 1.0, 1.5, 1.0, 2.0, 2.0) == (0.5, 2.0)
+
+
+def test_the_bias_makes_the_error_of_a_free_row_zero():
+    K, y = np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([1.0, -1.0])
+    old, new, b = np.array([0.25, 0.5]), np.array([0.5, 0.125]), 0.25
+    errors, changes = K @ (old * y) + b - y, (new - old) * y
+    about = tuple(errors), tuple(changes), (K[0, 0], K[0, 1], K[1, 1])
+    first, second, neither = (new_bias(b, *about, free) for free in ((True, True), (False, True), (False, False)))
+    assert (K @ (new * y) + first - y)[0] == pytest.approx(0.0, abs=1e-15)
+    assert (K @ (new * y) + second - y)[1] == pytest.approx(0.0, abs=1e-15)
+    assert neither == pytest.approx(0.5 * (first + second))
+
+
+def test_the_bias_is_an_average_over_free_rows():
+    problem = kernel_svm(X, Y, C=0.2)
+    beta = SecondOrderSMO().minimise(problem, tol_gap=1e-10).point
+    f, C, y = problem.gram.block() @ beta, problem.C, problem.y
+    free, bounded = (np.abs(beta) > 0.0) & (np.abs(beta) < C), np.abs(beta) == C
+    assert free.any()
+    assert bounded.any()
+    assert problem.bias(beta) == pytest.approx((y - f)[free].mean(), abs=1e-9)
+    assert abs(problem.bias(beta) - (y - f)[free | bounded].mean()) > 0.01
+
+
+def test_the_prior_variance_divides():
+    problem = logistic_regression(X, Y, C=0.01, bias="none")
+    w = LogisticGradientDescent().minimise(problem, tol_gap=1e-12).point.w
+    y = np.where(Y, 1.0, -1.0)
+    gradient = -X.T @ (y / (1.0 + np.exp(y * (X @ w))))
+    np.testing.assert_allclose(gradient + w / 0.01, 0.0, atol=1e-3)
+
+
+def test_lecture_b_draws_the_path_of_coordinate_ascent():
+    problem = quadratic([[1.0, 0.6], [0.6, 1.0]], [0.0, 0.0])
+    path = [step.point for step, _ in zip(CoordinateAscent([2.0, -2.0]).steps(problem, None), range(9), strict=False)]
+    moves = np.abs(np.diff(path, axis=0)) > 0.0
+    assert path[0].tolist() == [2.0, -2.0]
+    assert moves.tolist() == [[True, False], [False, True]] * 4  # parallel to one of the axes
+
+
+def test_osuna_starts_with_the_rows_that_it_may_add():
+    problem = kernel_svm(X, Y, kernel="linear")
+    sizes = [
+        np.count_nonzero(step.point)
+        for step, _ in zip(OsunaWorkingSets(10).steps(problem, None), range(3), strict=False)
+    ]
+    assert sizes[0] == 0
+    assert 2 <= sizes[1] <= 10
+    assert sizes[2] <= 20
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "problem", "message"),
+    [
+        (
+            KernelDualAscent(),
+            "kernel, bias",
+            "KernelDualAscent does not solve a kernel SVM with a bias: it solves a kernel SVM without a bias. "
+            "These do: GeneralQP, OsunaWorkingSets, PlattSMO, SecondOrderSMO.",
+        ),
+        (PlattSMO(), "kernel, no bias", "a kernel SVM without a bias.*KernelDualAscent, OsunaWorkingSets"),
+        (LogisticNewton(), "linear, sparse", "a linear SVM with a penalised bias: it solves a logistic regression"),
+        (BatchSubgradient(), "logistic, free bias", "LogisticGradientDescent, LogisticNewton"),
+        (GeneralQP(), "logistic, no bias", "a logistic regression without a bias"),
+        (CoordinateAscent(), "coefficients", "GeneralQP, KernelGradientDescent"),
+    ],
+)
+def test_an_optimiser_names_those_that_solve_the_problem(optimiser, problem, message):
+    with pytest.raises(TypeError, match=message):
+        optimiser.minimise(PROBLEMS[problem])
+    with pytest.raises(TypeError, match=message):
+        compare(PROBLEMS[problem], [optimiser])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: kernel_svm(X, np.ones(Y.size)), "y must be a vector with two different labels"),
+        (lambda: kernel_svm(X, Y, C=np.inf), "C must be a finite number > 0, got inf"),
+        (lambda: kernel_svm(X, Y, kernel="sigmoid"), "is not positive semidefinite on these rows"),
+        (lambda: kernel_svm(X, Y, sample_weight=np.zeros(Y.size)), "must have 120 positive finite numbers"),
+        (lambda: KernelSVM(c_svc([-1, 1], 1.0, squared=True), PROBLEMS["kernel, bias"].gram), "squared hinge"),
+        (lambda: KernelSVM(c_svc([-1, 1], 1.0), PROBLEMS["kernel, bias"].gram), "a row for each of the 2 variables"),
+        (lambda: linear_svm(X, Y, bias="free"), "hinge loss and no free bias.*bias 'free'"),
+        (lambda: LinearMachine(LinearProblem(TableRows(X, Y), EpsilonInsensitive())), "got EpsilonInsensitive"),
+        (lambda: quadratic([[1.0, 2.0], [2.0, 1.0]], [0.0, 0.0]), "A must be positive definite"),
+        (lambda: quadratic([[1.0, 2.0], [1.0, 2.0]], [0.0, 0.0]), "A must be a symmetric matrix"),
+        (lambda: OsunaWorkingSets(1), "n_added must be at least 2"),
+        (lambda: Perceptron("both"), "form must be one of 'dual', 'primal', got 'both'"),
+    ],
+)
+def test_problems_that_cannot_be_posed_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_the_memory_limit_is_kept():
+    with pytest.raises(MemoryError, match="115,200 bytes, and the memory limit is 100,000"):
+        PlattSMO().minimise(kernel_svm(X, Y, memory_limit=100_000))
+
+
+def test_limits_and_the_callback_end_a_run():
+    problem, seen = PROBLEMS["linear, no bias"], []
+    assert BatchSubgradient().minimise(problem, tol_gap=0.0, max_seconds=0.0).status == "time_limit"
+    run = BatchSubgradient().minimise(problem, tol_gap=0.0, callback=lambda row: seen.append(row) or len(seen) == 4)
+    assert run.status == "interrupted"
+    assert run.trace == seen
+    assert "batch subgradient descent: interrupted after 3 steps" in str(run)
+
+
+def test_comparisons_draw_gaps_against_seconds_and_kernel_values():
+    pytest.importorskip("matplotlib")
+    found = compare(PROBLEMS["kernel, bias"], [PlattSMO(), SecondOrderSMO(), OsunaWorkingSets(20)], tol_gap=1e-6)
+    names = ["PlattSMO(accuracy=1e-12)", "SecondOrderSMO(accuracy=1e-12)", "OsunaWorkingSets(n_added=20)"]
+    assert str(found).count("optimal") == len(found) == 3
+    left, right = found.plot().axes
+    assert (left.get_xlabel(), right.get_xlabel()) == ("seconds", "kernel values")
+    assert left.get_ylabel() == "relative duality gap"
+    for axes in (left, right):
+        assert [line.get_label() for line in axes.lines] == names
+        assert axes.get_yscale() == "log"
+    for line, run in zip(right.lines, found, strict=True):
+        np.testing.assert_array_equal(line.get_xdata(), [r.n_kernel_values for r in run.trace if r.n_kernel_values])
+        assert line.get_ydata()[-1] == run.certificate.relative_gap
+    linear = compare(PROBLEMS["linear, no bias"], [BatchSubgradient(), LinearDualAscent()])
+    assert [axes.get_xlabel() for axes in linear.plot().axes] == ["seconds", "steps"]
+    assert not compare(separation(X, APART), [Perceptron()]).plot().axes[0].lines
+
+
+def test_the_general_solver_is_an_extra(monkeypatch):
+    original = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name == "clarabel":
+            raise ImportError(name)
+        return original(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r"pip install 'mercer\[qp\]'"):
+        GeneralQP().minimise(PROBLEMS["quadratic"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimiser", [o for some in OPTIMISERS.values() for o in some], ids=repr)
+def test_two_thousand_rows_take_less_than_ten_seconds(optimiser):
+    X, y = rows(2000, 10)
+    problems = [
+        kernel_svm(X, y),
+        kernel_svm(X, y, bias=False),
+        linear_svm(X, y, C=0.1),
+        logistic_regression(X, y),
+        coefficient_machine(X, y, penalty=100.0),
+        quadratic(X.T @ X, X[0]),
+    ]
+    tol = 1e-4 if optimiser in OPTIMISERS[1e-4] else 1e-8
+    solved = [problem for problem in problems if optimiser.solves(problem)]
+    assert solved
+    for problem in solved:
+        assert optimiser.minimise(problem, tol_gap=tol, max_seconds=60.0).status == "optimal", problem.name
