@@ -19,14 +19,16 @@ from mercer.study.classification import ToClassify, choose_majority
 from mercer.study.cli.progress import ConsoleProgress
 from mercer.study.contenders import Fold, encoded_folds, thinned
 from mercer.study.plan import SearchPlan, plan_search
-from mercer.study.protocol import _rivals, study
+from mercer.study.protocol import study
 from mercer.study.refinement import neighbours
 from mercer.study.regression import ToEstimate
 from mercer.study.report import search_prose
 from mercer.study.report.heat_map import search_heat_map
 from mercer.study.report.page import render
+from mercer.study.rivals import choose_rivals
 from mercer.study.rounds import clearly_worse, n_kept, part_of, round_sizes, rows_in_time, survivors
 from mercer.study.search import Round, SearchResult, search
+from mercer.study.time_budget import TimeBudget
 from mercer.tables.encoding import TableEncoder
 from mercer.tables.table import as_table
 
@@ -277,7 +279,7 @@ def test_rivals_are_chosen_with_as_many_rows_as_the_machine(n_rows, words):
     best = cell("rbf", 1.0, (0, 0, 0), n_rows)
     found = SearchResult((best,), 1, "", (), 0.0, (Round(n_rows, 1, 1),), 30)
     goal = replace_rivals(goal, (chosen,))
-    assert len(_rivals(folds, goal, found)) == 1
+    assert len(choose_rivals(folds, goal, found, TimeBudget(None))) == 1
     assert seen == [{n_rows} if words else {300}]
     said = search_prose.rivals(found, ["logistic regression", "nearest neighbours"])
     assert said == (words and f"The settings of {RIVALS} were chosen with {words} {AND_FITTED}")

@@ -1,6 +1,8 @@
 """The whole study protocol on tables with known answers."""
 
+import html
 import signal
+import time
 
 import numpy as np
 import pandas as pd
@@ -15,7 +17,10 @@ from mercer.model_selection.seal import SealedTest
 from mercer.persistence.verification import verify
 from mercer.study.judging import SVM
 from mercer.study.protocol import study
+from mercer.study.report import prose
+from mercer.study.report.page import render
 from mercer.study.search import SearchStopped
+from mercer.study.time_budget import SEARCH, TimeBudget
 from mercer.tables.table import Table, TableError, as_table
 
 
@@ -305,6 +310,40 @@ def test_two_ctrl_c_in_the_search_end_the_study():
 def test_a_time_limit_that_is_too_short_is_an_error():
     with pytest.raises(SearchStopped, match="time limit"):
         study(three_classes(), "kind", n_folds=3, max_seconds=1e-6)
+
+
+def test_what_there_is_no_time_for_is_left_out_and_said(monkeypatch):
+    monkeypatch.setattr("mercer.study.rivals.FIRST_ROWS", 30)
+    monkeypatch.setattr(
+        TimeBudget, "share", lambda self, share: None if self._ends_at is None else 60.0 if share == SEARCH else 0.0
+    )
+    found = study(three_classes(), "kind", n_folds=3, kernel="linear", max_seconds=60.0)
+    said = " ".join(found.cuts)
+    assert "not examined for groups of rows, and an order in time, columns that" in said
+    assert "setting of logistic regression was chosen with 30 training rows a fold only" in said
+    assert "final fit was ended before its optimum" in said
+    assert found.certificate.status == "time_limit"
+    assert "has no probabilities" in said
+    assert not found.model.has_probabilities
+    assert "learning curve was left out" in said
+    assert "Whether predictions need" in said
+    assert found.insight.columns == ()
+    assert [one.search_rows for one in found.contenders[1:3]] == [30, 30]
+    cautions = prose.cautions(found)
+    assert all(any(cut in caution for caution in cautions) for cut in found.cuts)
+    assert found.cuts[0] in html.unescape(render(found))
+    assert study(three_classes(), "kind", n_folds=3, kernel="linear").cuts == ()
+
+
+@pytest.mark.full
+def test_a_time_limit_is_for_the_whole_study():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 10))
+    frame = pd.DataFrame(X).add_prefix("x").assign(y=np.where(X[:, 0] * X[:, 1] + rng.normal(size=4000) > 0, "a", "b"))
+    began = time.perf_counter()
+    found = study(frame, "y", n_folds=3, max_seconds=6.0)
+    assert time.perf_counter() - began < 20.0
+    assert found.cuts or found.search.stopped
 
 
 def test_a_few_cells_of_text_among_numbers_are_refused():

@@ -27,6 +27,7 @@ from mercer.study.contenders import N_NEIGHBOURS, Chosen, Fold, best_of, choose_
 from mercer.study.costs import BALANCED, ClassWeight, Cost, class_weights, cost_matrix, weights_by_cost
 from mercer.study.goal import Answer, FoldTraining, Goal, checked_scoring
 from mercer.study.scores import F1, SIGNIFICANT, AreaUnderRoc, LogLoss, MeanCost, Predictions, Score, WeightedAccuracy
+from mercer.study.time_budget import Deadline
 from mercer.tables import Classes
 
 LOGISTIC_C = tuple(10.0**exponent for exponent in range(-3, 4))
@@ -58,6 +59,7 @@ class ToClassify(Goal):
     """
 
     task = "classification"
+    has_probabilities = True
     epsilons = (None,)
 
     def __init__(
@@ -213,14 +215,21 @@ class ToClassify(Goal):
         if not self.needs_probabilities and (not with_probabilities or control.interruption.requested):
             return model
 
+        deadline = Deadline(None if self.needs_probabilities else control.limits.max_seconds)
+
         def check() -> None:
             if control.interruption.requested:
                 raise KeyboardInterrupt  # a machine that was ended early has no values to calibrate
+            if deadline.has_come:
+                raise TimeoutError
 
         penalties = self._penalties(model.machine_spec.C, truth)  # type: ignore[attr-defined]
-        found = multiclass.cross_fitted(
-            gram, truth, self.n_classes, penalties, scheme="ovo", duals=c_svc_each, control=control, check=check
-        )
+        try:
+            found = multiclass.cross_fitted(
+                gram, truth, self.n_classes, penalties, scheme="ovo", duals=c_svc_each, control=control, check=check
+            )
+        except TimeoutError:
+            return model
         return replace(model, calibration=self._calibrated(found.raw, truth), costs=self.costs)
 
     def _penalties(self, C: float, truth: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

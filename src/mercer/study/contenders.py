@@ -71,13 +71,17 @@ def spread(rows: np.ndarray, truth: np.ndarray, n_rows: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A contender after its own small search: its best setting, and its error in each fold."""
+    """A contender after its own small search: its best setting, and its error in each fold.
+
+    `n_rows` is the number of training rows of a fold, if it is known.
+    """
 
     name: str
     setting: str
     estimator: Any
     errors: tuple[float, ...]
     seconds: float
+    n_rows: int = 0
 
 
 def fit_quietly(estimator: Any, X: Matrix, truth: np.ndarray) -> Any:

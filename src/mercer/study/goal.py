@@ -72,6 +72,9 @@ class Goal(ABC):
     epsilons: ClassVar[tuple[float | None, ...]]
     """Widths of the tube to try, the usual one first; None where there is no tube."""
 
+    has_probabilities: ClassVar[bool] = False
+    """Whether predictions may have probabilities."""
+
     rivals: tuple[Callable[[Sequence[Fold], Any], Chosen], ...]
     """Choose the machines to compare with: two that one would try first, and the same answer for all."""
 
@@ -120,7 +123,8 @@ class Goal(ABC):
     ) -> Model:
         """Return a trained model with what its predictions need besides the machine, from its training rows.
 
-        Probabilities that no prediction needs are there only if `with_probabilities` asks for them.
+        Probabilities that no prediction needs are there only if `with_probabilities` asks for them, and if they are
+        ready within the time limit of `control`.
         """
         return model
 

@@ -54,7 +54,7 @@ class SearchPlan:
         rounds += [f"then about {count} with {size:,}" for count, size in later]
         about = f"about {duration(self.seconds)}"
         if self.max_seconds is not None and self.max_seconds < self.seconds:
-            about = f"{about} to the end, and the search may take {self.max_seconds:g} s at most"
+            about = f"{about} to the end, and the search may take {self.max_seconds:.3g} s at most"
         return f"{', '.join(rounds)}; {about}"
 
 

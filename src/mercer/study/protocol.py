@@ -15,7 +15,7 @@ import sklearn
 
 import mercer
 from mercer import solvers
-from mercer.certificates import Certificate
+from mercer.certificates import Certificate, Status
 from mercer.data import as_data, check_number
 from mercer.gram import CachePolicy, Gram
 from mercer.model_selection import (
@@ -28,7 +28,7 @@ from mercer.solvers import StageProgress, fit_progress
 from mercer.study.arranged import Arranged, Arranger, Copies
 from mercer.study.candidates import KERNELS, KernelChoice, kernels_named
 from mercer.study.classification import ToClassify
-from mercer.study.contenders import Chosen, Fold, encoded_folds, thinned
+from mercer.study.contenders import Fold, encoded_folds
 from mercer.study.costs import ClassWeight, Cost
 from mercer.study.examination import Examination, examine
 from mercer.study.goal import Goal
@@ -37,8 +37,10 @@ from mercer.study.judging import Contender, open_seal, trained_other, trained_sv
 from mercer.study.ledger import Looks
 from mercer.study.plan import PLAN, SearchPlan, plan_search
 from mercer.study.regression import ToEstimate
+from mercer.study.rivals import choose_rivals
 from mercer.study.sealing import folds_of, seal_rows
 from mercer.study.search import SearchResult, search
+from mercer.study.time_budget import CALIBRATION, CURVE, EXAMINATION, FINAL_FIT, SEARCH, Deadline, TimeBudget
 from mercer.tables import (
     MAX_LEVELS,
     ColumnChoice,
@@ -89,6 +91,8 @@ class Study:
         The test part. It has been opened once; opening it again is recorded.
     opening : Opening
         The opening of the seal that gave the test figures.
+    cuts : tuple of str
+        A sentence for each part of the study that was cut short or left out because of its time limit.
     seconds : dict
         Wall-clock time of each stage.
     started : datetime
@@ -111,6 +115,7 @@ class Study:
     test_rows: np.ndarray = field(repr=False)
     sealed: SealedTest
     opening: Opening
+    cuts: tuple[str, ...]
     seconds: dict[str, float]
     started: datetime
     versions: dict[str, str]
@@ -250,7 +255,9 @@ def study(
     tol : float, default=1e-4
         KKT violation to which the final machine is solved.
     max_seconds : float, optional
-        The search ends then, and the study goes on with the best cell finished so far.
+        Time limit of the study. Its stages get shares of the time that is left: they are then cut short or left out,
+        and `cuts` of the result says so. The split, the encoding, the final fits of the machines to compare with
+        and the predictions of the sealed rows are complete in any case.
     looks : Looks, optional
         Earlier looks at these rows, and the ledger to which this one is added before the seal is opened.
     progress : callable, optional
@@ -269,7 +276,7 @@ def study(
     KeyboardInterrupt
         On Ctrl-C outside the search. In the search the first one ends the search alone; a second one raises.
     """
-    began, started = time.perf_counter(), datetime.now(UTC)
+    budget, started = TimeBudget(max_seconds), datetime.now(UTC)
     clock, tell = _Clock(), progress or (lambda _: None)
     table = as_table(table)
     kernels = KERNELS if kernel is None else kernels_named(kernel)
@@ -307,7 +314,10 @@ def study(
         kinds=column_choice.kinds,
         grouped=groups is not None or time_column is not None or arranged.near is not None,
         group_column="" if arranged.near is None else arranged.near.column,
+        max_seconds=budget.share(EXAMINATION),
     )
+    if examination.left_out:
+        budget.cuts.append(f"The table was not examined for {', '.join(examination.left_out)}.")
     encoder = column_choice.encoder()
     training = encode_training_rows(
         table.select([*column_choice.features, target]), target, goal.learn, rows=rest_rows, encoder=encoder
@@ -317,33 +327,35 @@ def study(
     sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
     tell(StageProgress("search"))
     folds = encoded_folds(rest, truth, splits, encoder)
-    plan = plan_search(folds, goal, kernels=kernels, tol=SEARCH_TOL, max_seconds=max_seconds)
+    deadline = Deadline(budget.share(SEARCH))
+    plan = plan_search(folds, goal, kernels=kernels, tol=SEARCH_TOL, max_seconds=deadline.seconds_left)
     tell(StageProgress(PLAN, note=str(plan)))
-    left = None if max_seconds is None else max(0.0, max_seconds - (time.perf_counter() - began))
-    found = _searched(folds, goal, kernels, plan, left, progress)
+    found = _searched(folds, goal, kernels, plan, deadline.seconds_left, progress)
     clock.lap("search")
 
     tell(StageProgress("comparison with simpler methods"))
-    others = _rivals(folds, goal, found)
+    others = choose_rivals(folds, goal, found, budget)
     clock.lap("choosing the machines to compare with")
 
     # Copies and groups in different parts of the rows would make probabilities look surer than they are.
-    with_probabilities = arranged.units is None and (max_seconds is None or time.perf_counter() - began < max_seconds)
-    model = _refit(goal, training, found, tol, tell, with_probabilities=with_probabilities)
+    model = _refit(goal, training, found, tol, tell, budget, with_probabilities=arranged.units is None)
     clock.lap("final fit and certificate")
-
-    left = None if max_seconds is None else max(0.0, max_seconds - (time.perf_counter() - began))
-    curve = _learning_curve(goal, found, folds, left, tell)
-    clock.lap("learning curve")
 
     trained = [trained_svm(goal, found, model, clock.seconds["final fit and certificate"])]
     trained += [trained_other(goal, chosen, model.encoder, rest, truth) for chosen in others]
+    clock.lap("final fits of the others")
+
+    curve = _learning_curve(goal, found, folds, tell, budget)
+    clock.lap("learning curve")
+
     tell(StageProgress("sealed rows"))
     if looks is not None:
         looks.record(sealed, column_choice.rows, seed)
-    contenders, test_rows, on_sealed, opening = open_seal(sealed, arranged, column_choice, used, goal, trained, model)
+    contenders, test_rows, on_sealed, opening = open_seal(
+        sealed, arranged, column_choice, used, goal, trained, model, budget
+    )
     clock.lap("comparison and test")
-    insight = gather(goal, model, rest, truth, rest_rows, curve, on_sealed)
+    insight = gather(goal, model, rest, truth, rest_rows, curve, on_sealed, budget)
     clock.lap("columns and rows that matter")
     return Study(
         target=target,
@@ -361,6 +373,7 @@ def study(
         test_rows=test_rows,
         sealed=sealed,
         opening=opening,
+        cuts=tuple(budget.cuts),
         seconds=clock.seconds,
         started=started,
         versions=versions(),
@@ -413,26 +426,20 @@ def _searched(
     return found
 
 
-def _rivals(folds: list[Fold], goal: Goal, found: SearchResult) -> list[Chosen]:
-    """The machines to compare with; their settings are chosen with as many training rows as the best candidate's."""
-    n_rows = found.best.n_rows
-    few = folds if n_rows == found.n_rows else [thinned(fold, n_rows) for fold in folds]
-    return [choose(few, goal) for choose in goal.rivals]
-
-
 def _learning_curve(
     goal: Goal,
     found: SearchResult,
     folds: list[Fold],
-    max_seconds: float | None,
     tell: Callable[[StageProgress], None],
+    budget: TimeBudget,
 ) -> LearningCurve:
     """The learning curve of the best setting. A first Ctrl-C ends it, a second one the study."""
     tell(StageProgress("learning curve"))
+    seconds = budget.share(CURVE)
     with solvers.Interruption() as interruption:
-        curve = learning_curve(
-            goal, found.best, folds, tol=SEARCH_TOL, max_seconds=max_seconds, interruption=interruption
-        )
+        curve = learning_curve(goal, found.best, folds, tol=SEARCH_TOL, max_seconds=seconds, interruption=interruption)
+    if seconds is not None and not curve.is_whole and not interruption.requested:
+        budget.cuts.append(f"The learning curve was {'cut short' if curve.rows else 'left out'}.")
     if interruption.insisted or (interruption.requested and found.stopped == "interrupted"):
         raise KeyboardInterrupt
     return curve
@@ -444,23 +451,31 @@ def _refit(
     found: SearchResult,
     tol: float,
     tell: Callable[[StageProgress], None],
+    budget: TimeBudget,
     *,
     with_probabilities: bool,
 ) -> Model:
     """Return the best cell's machine, fitted to all rows that are not sealed, with its certificate.
 
-    A first Ctrl-C ends the fit early; the certificate then says how far it is from the optimum. A second Ctrl-C ends
-    the study, even if the first one ended the search.
+    Probabilities that no prediction needs are computed if `with_probabilities`, and if there is time for them. A first
+    Ctrl-C ends the fit early; the certificate then says how far it is from the optimum. A second Ctrl-C ends the study,
+    even if the first one ended the search.
     """
     tell(StageProgress("final fit"))
     best, keep = found.best, CachePolicy.NON_NATIVE if training.prediction_kind.n_parts > 1 else CachePolicy.NONE
     kernel, machine_spec = best.choice.kernel(training.X), goal.machine_spec(best.C, best.epsilon)
-    control = solvers.Control(solvers.Limits(tol=tol), lambda progress: tell(fit_progress("final fit", progress)))
+    limits = solvers.Limits(tol=tol, max_seconds=budget.share(FINAL_FIT))
+    control = solvers.Control(limits, lambda progress: tell(fit_progress("final fit", progress)))
     with control.interruption as interruption:
         gram = Gram(kernel, as_data(training.X), keep=keep)
         solutions = goal.solve(gram, training.truth, machine_spec, control)
         model = training.model(machine_spec, kernel, solutions, goal.class_weight())
+        if model.certificate.status is Status.TIME_LIMIT:
+            budget.cuts.append("The final fit was ended before its optimum.")
+        control = control.with_limits(replace(limits, max_seconds=budget.share(CALIBRATION)))
         model = goal.finished(model, gram, training.truth, control, with_probabilities=with_probabilities)
+    if goal.has_probabilities and with_probabilities and model.calibration is None and not interruption.requested:
+        budget.cuts.append("The machine has no probabilities, because their calibration would have taken too long.")
     if interruption.insisted or (interruption.requested and found.stopped == "interrupted"):
         raise KeyboardInterrupt
     return model

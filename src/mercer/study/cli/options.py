@@ -161,7 +161,7 @@ def cost_of(text: str | None) -> Any:
     return text
 
 
-seconds_option = click.option("--max-seconds", type=positive, help="Time limit of the search or the fit.")
+seconds_option = click.option("--max-seconds", type=positive, help="Time limit of the whole study, or of the fit.")
 
 
 groups_option = click.option(

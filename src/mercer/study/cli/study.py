@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,9 @@ from mercer.study.cli.options import (
 
 _CLASS_SCORES = ("accuracy", "balanced_accuracy", "roc_auc", "f1", "log_loss")
 _NUMBER_SCORES = ("r2", "mae", "rmse")
+
+_PAGE = 0.1
+"""Share of the time limit that is kept for the page and the model file."""
 
 
 @click.command("study")
@@ -82,6 +86,7 @@ def study_command(
     kernel: tuple[str, ...],
     cost: str | None,
     folds: int,
+    max_seconds: float | None,
     reading: dict[str, Any],
     **options: Any,
 ) -> None:
@@ -95,6 +100,7 @@ def study_command(
     Looks at sealed rows are counted across runs. Each look is a line of the ledger mercer-looks.jsonl in the folder and
     of the one beside it. A study finds earlier looks there and beside the table, also those with another seed.
     """
+    began = time.perf_counter()
     with ended_by_ctrl_c():
         from mercer.persistence import save_model
         from mercer.study.cli.output import print_study
@@ -130,6 +136,7 @@ def study_command(
                     kernel=kernel or None,
                     cost=cost_of(cost),
                     n_folds=folds,
+                    max_seconds=_left(max_seconds, began),
                     progress=progress,
                     looks=looks,
                     **options,
@@ -148,6 +155,11 @@ def study_command(
         write_report(folder / REPORT, found, source=name, command=shlex.join(["mercer", *arguments]))
     print_study(found)
     say_written(folder / REPORT, folder / MODEL)
+
+
+def _left(max_seconds: float | None, began: float) -> float | None:
+    """Return the seconds that are left for the study itself, without the page."""
+    return None if max_seconds is None else max(0.0, (1.0 - _PAGE) * max_seconds - (time.perf_counter() - began))
 
 
 def _stem(name: str) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from mercer.model_selection import equal_rows
 from mercer.study.examination.averages import averages
@@ -22,6 +21,7 @@ from mercer.study.examination.order import order_in_time
 from mercer.study.examination.rows import Sample, sample_of
 from mercer.study.examination.shapes import examine_shapes
 from mercer.study.examination.targets import examine_target
+from mercer.study.time_budget import Deadline
 from mercer.tables import Kind, Labels, Quantities, Table, Truth
 
 MAX_HISTOGRAMS = 60
@@ -45,6 +45,8 @@ class Examination:
         The classes that the histograms tell apart; empty if they tell none apart.
     columns : tuple of Column
         The cells of the examined rows in the columns that are used.
+    left_out : tuple of str
+        What was not looked for, because there was no time.
     """
 
     n_rows: int
@@ -53,6 +55,7 @@ class Examination:
     histograms: tuple[Histogram, ...]
     classes: tuple[str, ...]
     columns: tuple[Column, ...] = field(repr=False)
+    left_out: tuple[str, ...] = ()
 
     def with_weight(self, weight: Weight) -> list[Finding]:
         """Return the findings that matter this much."""
@@ -67,6 +70,7 @@ def examine(
     kinds: Mapping[str, Kind] | None = None,
     grouped: bool = False,
     group_column: str = "",
+    max_seconds: float | None = None,
 ) -> Examination:
     """Examine the rows of a table whose target is known, or all rows if there is no target.
 
@@ -86,16 +90,28 @@ def examine(
         looked for.
     group_column : str, default=""
         The column that names the groups; it cannot predict the target of new groups.
+    max_seconds : float, optional
+        Checks that have not begun then are left out.
     """
+    deadline = Deadline(max_seconds)
     known = table if truth is None else table.take(truth.rows)
     equal = equal_rows(known.select(features)).groups
     sample = sample_of(known, truth, features, equal, kinds or {})
-    findings = [
-        *([] if grouped else _about_order(sample, truth)),
-        *([] if truth is None else _about_target(sample, truth, equal, group_column)),
-        *examine_shapes(sample.used),
-        *correlations(sample.used),
-    ]
+    checks: dict[str, Callable[[], list[Finding]]] = {
+        "groups of rows, and an order in time": lambda: [] if grouped else _about_order(sample, truth),
+        "columns that tell the target": lambda: [] if truth is None else _alone(sample, truth, group_column),
+        "equal rows with different targets": lambda: [] if truth is None else contradictions(equal, truth),
+        "rare classes and limits of the target": lambda: [] if truth is None else examine_target(truth),
+        "skewed, constant and outlying columns": lambda: examine_shapes(sample.used),
+        "correlated columns": lambda: correlations(sample.used),
+    }
+    findings: list[Finding] = []
+    left_out = []
+    for what, check in checks.items():
+        if deadline.has_come:
+            left_out.append(what)
+        else:
+            findings += check()
     return Examination(
         n_rows=known.n_rows,
         n_examined=sample.n_rows,
@@ -103,6 +119,7 @@ def examine(
         histograms=_histograms(sample, truth),
         classes=tuple(truth.names) if isinstance(truth, Labels) and len(truth.names) <= MAX_GROUPS else (),
         columns=tuple(sample.used),
+        left_out=tuple(left_out),
     )
 
 
@@ -113,12 +130,12 @@ def _about_order(sample: Sample, truth: Truth | None) -> list[Finding]:
     return [*found, *order_in_time(sample, truth)]
 
 
-def _about_target(sample: Sample, truth: Truth, equal: npt.NDArray[np.int64], group_column: str) -> list[Finding]:
+def _alone(sample: Sample, truth: Truth, group_column: str) -> list[Finding]:
     alone = [finding for finding in leaks(sample, truth) if finding.columns != (group_column,)]
     alone += [one for one in averages(sample, truth) if one.columns not in {finding.columns for finding in alone}]
     if not isinstance(truth, Labels) and Weight.DOUBT not in {finding.weight for finding in alone}:
         alone += formulas(sample)
-    return [*alone, *contradictions(equal, truth), *examine_target(truth)]
+    return alone
 
 
 def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:

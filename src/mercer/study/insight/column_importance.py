@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mercer.model_selection import Interval, mean_interval
 from mercer.persistence import Model
 from mercer.study.insight.kernel_parts import KernelParts
+from mercer.study.time_budget import Deadline
 from mercer.tables import Table
 
 FloatArray = npt.NDArray[np.float64]
@@ -48,6 +49,7 @@ def column_importance(
     costs: Callable[[FloatArray, npt.NDArray[np.int64]], FloatArray],
     groups: npt.NDArray[Any] | None = None,
     seed: int = 0,
+    max_seconds: float | None = None,
 ) -> tuple[Importance, ...]:
     """Return the importance of each column, the largest first.
 
@@ -61,6 +63,8 @@ def column_importance(
     groups : ndarray of shape (n,), optional
         Groups of dependent rows, for the intervals.
     seed : int
+    max_seconds : float, optional
+        No further column is begun after that; the others are left out.
 
     Notes
     -----
@@ -72,9 +76,9 @@ def column_importance(
     Breiman (2001), Random forests, Machine Learning 45, section 10; Fisher, Rudin & Dominici (2019), All models are
     wrong, but many are useful, JMLR 20.
     """
-    columns = encoded_columns(model)
+    columns, deadline = encoded_columns(model), Deadline(max_seconds)
     rng = np.random.default_rng(seed)
-    cost_of_row = model.support_vectors.n * len(columns) * (1 + len(model.parts) / 20)
+    cost_of_row = max(1, model.support_vectors.n) * len(columns) * (1 + len(model.parts) / 20)
     repeats = int(np.clip(BUDGET / (cost_of_row * part.n_rows), 1, REPEATS))
     n = int(min(part.n_rows, max(MIN_ROWS, BUDGET / (cost_of_row * repeats))))
     rows = np.sort(rng.permutation(part.n_rows)[:n])
@@ -82,6 +86,8 @@ def column_importance(
     before = costs(parts.values(), rows)
     found = []
     for name, place in columns.items():
+        if deadline.has_come:
+            break
         orders = np.array([rng.permutation(n) for _ in range(repeats)])
         after = np.mean([costs(values, rows) for values in parts.values_shuffled(place, orders)], axis=0)
         found.append(Importance(name, mean_interval(after - before, None if groups is None else groups[rows])))

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mercer.data import listing
 from mercer.persistence import Model
 from mercer.study.goal import Goal
-from mercer.study.insight.column_importance import OTHER, Importance, column_importance
+from mercer.study.insight.column_importance import OTHER, Importance, column_importance, encoded_columns
 from mercer.study.insight.dependence import Dependence, partial_dependence
 from mercer.study.insight.learning import LearningCurve
 from mercer.study.insight.rows import (
@@ -20,6 +21,7 @@ from mercer.study.insight.rows import (
     nearest_support_vectors,
     suspicious_rows,
 )
+from mercer.study.time_budget import COLUMNS, Deadline, TimeBudget
 from mercer.tables import Table
 
 N_DEPENDENCES = 3
@@ -82,7 +84,14 @@ class Insight:
 
 
 def look_into_sealed(
-    goal: Goal, model: Model, part: Table, truth: npt.NDArray[Any], rows: npt.NDArray[np.int64], groups: Any
+    goal: Goal,
+    model: Model,
+    part: Table,
+    truth: npt.NDArray[Any],
+    rows: npt.NDArray[np.int64],
+    groups: Any,
+    *,
+    max_seconds: float | None = None,
 ) -> SealedInsight:
     """Return what sealed rows tell; it is called in the look that judges the machines.
 
@@ -98,6 +107,8 @@ def look_into_sealed(
         Their positions in the table.
     groups : ndarray or None
         Groups of dependent rows.
+    max_seconds : float, optional
+        The importance of columns that have not been reached then is not computed.
     """
 
     def costs(values: npt.NDArray[np.float64], chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -111,7 +122,7 @@ def look_into_sealed(
         WrongRow(int(rows[one]), truth[one], answer[0][one], tuple(map(int, near)))
         for one, near in zip(worst, nearest, strict=True)
     )
-    return SealedInsight(column_importance(model, part, costs, groups), wrong)
+    return SealedInsight(column_importance(model, part, costs, groups, max_seconds=max_seconds), wrong)
 
 
 def gather(
@@ -122,6 +133,7 @@ def gather(
     rows: npt.NDArray[np.int64],
     curve: LearningCurve,
     sealed: SealedInsight,
+    budget: TimeBudget,
 ) -> Insight:
     """Return all insight, with what the rows that are not sealed tell.
 
@@ -136,10 +148,16 @@ def gather(
         Their positions in the table.
     curve : LearningCurve
     sealed : SealedInsight
+    budget : TimeBudget
+        Columns whose importance was not computed, and dependences for which there is no time, are among its cuts.
     """
+    measured = {one.column for one in sealed.columns}
+    unmeasured = [name for name in encoded_columns(model) if name not in measured]
+    if unmeasured:
+        budget.cuts.append(f"Whether predictions need {listing(unmeasured, most=6)} was not measured.")
     return Insight(
         columns=sealed.columns,
-        dependences=tuple(_dependences(model, rest, [one.column for one in sealed.columns if one.matters])),
+        dependences=tuple(_dependences(model, rest, [one.column for one in sealed.columns if one.matters], budget)),
         curve=curve,
         influential=influential_rows(model, rest),
         suspicious=_suspicious(goal, model, truth, rows, curve),
@@ -147,9 +165,15 @@ def gather(
     )
 
 
-def _dependences(model: Model, rest: Table, columns: Sequence[str]) -> list[Dependence]:
-    named = [name for name in columns if name != OTHER and name in rest]
-    return [partial_dependence(model, rest, name) for name in named[:N_DEPENDENCES]]
+def _dependences(model: Model, rest: Table, columns: Sequence[str], budget: TimeBudget) -> list[Dependence]:
+    named = [name for name in columns if name != OTHER and name in rest][:N_DEPENDENCES]
+    found, deadline = [], Deadline(budget.share(COLUMNS))
+    for place, name in enumerate(named):
+        if deadline.has_come:
+            budget.cuts.append(f"How predictions depend on {listing(named[place:])} was not computed.")
+            break
+        found.append(partial_dependence(model, rest, name))
+    return found
 
 
 def _suspicious(

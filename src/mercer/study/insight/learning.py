@@ -38,12 +38,15 @@ class LearningCurve:
     held_out : ndarray of shape (n, number of machines), or None
         Decision values of each row (numbers: predictions) by the machine of a fold that did not learn from it, with all
         its training rows; NaN for rows that no fold judges. None if the curve was ended before.
+    is_whole : bool
+        Whether the curve was not ended before.
     """
 
     rows: tuple[int, ...]
     figures: tuple[float, ...]
     errors: tuple[tuple[float, ...], ...]
     held_out: npt.NDArray[np.float64] | None = None
+    is_whole: bool = True
 
     @property
     def still_rises(self) -> bool:
@@ -91,7 +94,7 @@ def learning_curve(
             training = goal.training(kernel, best.epsilon, fewer, DEFAULT_MEMORY_LIMIT // len(folds))
             training.train(best.C, Control(Limits(tol=tol, max_seconds=left), None, interruption))
             if interruption.requested or (until is not None and time.perf_counter() >= until):
-                return LearningCurve(tuple(rows), tuple(figures), tuple(costs))
+                return LearningCurve(tuple(rows), tuple(figures), tuple(costs), is_whole=False)
 
             trainings.append(training)
         errors = goal.errors(trainings)

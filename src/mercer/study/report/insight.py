@@ -34,6 +34,8 @@ def columns_that_matter(study: Study) -> str:
             "columns matter."
         )
     columns = study.insight.columns
+    if not columns:
+        return "There was no time to measure which columns matter."
     matter = [one for one in columns if one.matters]
     if not matter:
         return (

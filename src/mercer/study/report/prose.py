@@ -250,7 +250,9 @@ def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
         notes.append(f"{seen}.")
     elif seen and not study.arranged.equal.by_chance:
         notes.append(f"{seen}, so the figures may be too good; let copies stay together (--copies together).")
-    rivals = search_prose.rivals(found, [one.name for one in study.contenders[1:3]])
+    as_many = [one.name for one in study.contenders[1:3] if one.search_rows == found.best.n_rows]
+    rivals = search_prose.rivals(found, as_many)
+    notes += [f"For lack of time: {study.cuts[0]}", *study.cuts[1:]] if study.cuts else []
     notes += filter(None, [search_prose.ended_early(found), search_prose.unfinished(found), rivals])
     if found.extended:
         notes.append(

@@ -63,7 +63,7 @@ def ended_early(found: SearchResult) -> str:
 
 def rivals(found: SearchResult, names: Sequence[str]) -> str:
     """How many rows the settings of the other machines were chosen by; "" if by all."""
-    if found.best.n_rows == found.n_rows:
+    if found.best.n_rows == found.n_rows or not names:
         return ""
     return (
         f"The settings of {_listed(names)} were chosen with {found.best.n_rows:,} of {found.n_rows:,} training rows a "

@@ -1,0 +1,48 @@
+"""The time that a study may take: shares of it for its stages, and a record of what was cut short."""
+
+from __future__ import annotations
+
+import time
+
+EXAMINATION, SEARCH, RIVALS, FINAL_FIT, CALIBRATION, CURVE, COLUMNS = 0.1, 0.45, 0.25, 0.6, 0.4, 0.4, 0.5
+"""Share of the time left at the start of each stage that the stage may take. They leave some of it to the last look."""
+
+
+class TimeBudget:
+    """The time limit of a study.
+
+    Parameters
+    ----------
+    max_seconds : float or None
+        Time limit from now on.
+
+    Attributes
+    ----------
+    cuts : list of str
+        A sentence for each stage that was cut short or left out for lack of time.
+    """
+
+    def __init__(self, max_seconds: float | None) -> None:
+        self._ends_at = None if max_seconds is None else time.perf_counter() + max_seconds
+        self.cuts: list[str] = []
+
+    def share(self, share: float) -> float | None:
+        """Return this share of the seconds that are left; None if there is no limit."""
+        return None if self._ends_at is None else share * max(0.0, self._ends_at - time.perf_counter())
+
+
+class Deadline:
+    """The end of the time of one stage; it never comes if `seconds` is None."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._at = None if seconds is None else time.perf_counter() + seconds
+
+    @property
+    def has_come(self) -> bool:
+        """Whether the time is over."""
+        return self._at is not None and time.perf_counter() >= self._at
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The seconds that are left."""
+        return None if self._at is None else max(0.0, self._at - time.perf_counter())
