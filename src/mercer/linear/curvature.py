@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer._typing import FloatArray
-from mercer.linear.problem import LinearProblem, Part
+from mercer.linear.lasso import minimise_lasso
+from mercer.linear.problem import LinearProblem, Part, Penalty
 from mercer.linear.rows import RowNumbers
 from mercer.linear.smooth_terms import SmoothTerms
 from mercer.linear.sweeps import add_gram
+from mercer.linear.systems import solve_positive
 
-_FIRST_RIDGE = 1e-14  # relative to the diagonal; tried after a factorisation fails
-_RIDGE_GROWTH = 100.0
-_REFINEMENTS = 30  # steps of conjugate gradients that correct a factorised matrix with a ridge
-_REFINED = 1e-10  # relative residual at which they stop
+_MOST_CHANGES = 100.0  # ratio of all changes of the matrix to its size, after which it is computed from scratch
+_LEVENBERG = 1e-10  # ridge of the l1 problem, relative to the diagonal
+
+
+@dataclass(eq=False)
+class Anchor:
+    """A term that is added to the l1 penalty: sum_j weight_j (w_j - centre_j)² / 2, with weights > 0."""
+
+    weight: FloatArray
+    centre: FloatArray
+
+    def value(self, w: FloatArray) -> float:
+        """Return the value at w."""
+        return 0.5 * float(self.weight @ np.square(w - self.centre))
+
+    def distance(self, w: FloatArray, pull: FloatArray, counted: FloatArray) -> float:
+        """Return by how much the penalty with this term, less <pull, w>, exceeds its minimum."""
+        moved = self.centre + pull / self.weight
+        best = np.sign(moved) * np.maximum(0.0, np.abs(moved) - counted / self.weight)
+        change = counted @ (np.abs(w) - np.abs(best)) - pull @ (w - best)
+        return float(change) + self.value(w) - self.value(best)
 
 
 class Curvature(ABC):
-    """The matrix D + sum_i h_i x_i x_i' in scaled columns, collected block by block in the sweep of the gradient."""
+    """The second derivatives, collected block by block in the sweep of the gradient.
+
+    They are those of the terms: factor times sum_i h_i x_i x_i'.
+    """
 
     @abstractmethod
     def begin(self) -> None:
@@ -29,13 +50,13 @@ class Curvature(ABC):
 
     @abstractmethod
     def add(self, part: Part, curvature: FloatArray) -> None:
-        """Add the second derivatives of a block of rows."""
+        """Add the h_i of a block of rows."""
 
     @abstractmethod
-    def direction(self, slope: FloatArray, penalty: FloatArray, factor: float) -> FloatArray:
-        """Return the Newton direction for the gradient `slope`, in scaled columns.
+    def direction(self, w: FloatArray, pull: FloatArray, anchor: Anchor | None) -> FloatArray:
+        """Return the Newton step at the weights w; `pull` is minus the gradient of the terms, sum_i beta_i x_i.
 
-        `penalty` is D, and the second derivatives have the common factor `factor`.
+        An `anchor` is part of the objective.
         """
 
     @property
@@ -45,108 +66,53 @@ class Curvature(ABC):
 
 
 class GramCurvature(Curvature):
-    """The matrix itself. Where second derivatives are piecewise constant, only changed rows are added or removed."""
+    """The matrix itself, in columns that are multiplied by `scales`, powers of 2.
+
+    Where second derivatives are piecewise constant, only rows whose derivative has changed are added or removed.
+    """
 
     def __init__(self, problem: LinearProblem, terms: SmoothTerms, scales: FloatArray) -> None:
-        self.problem, self.scales, self.is_quadratic = problem, scales, terms.is_quadratic
+        self.problem, self.terms, self.scales = problem, terms, scales
         q = problem.n_columns
         self.gram = np.zeros((q, q))
-        self.previous: RowNumbers | None = problem.rows.numbers() if self.is_quadratic else None
-        self.refined = False
+        self.previous: RowNumbers | None = problem.rows.numbers() if terms.is_quadratic else None
+        self.is_fresh, self.now, self.moved = True, 0.0, 0.0  # sums of the h_i in the matrix, and of their changes
 
     def begin(self) -> None:
-        """Forget the matrix, unless it is updated by changes."""
-        if self.previous is None:
+        """Forget the matrix, unless it is updated by changes whose rounding errors are small."""
+        self.is_fresh = self.previous is None or self.moved > _MOST_CHANGES * self.now
+        self.now = 0.0
+        if self.is_fresh:
+            self.moved = 0.0
             self.gram[:] = 0.0
 
     def add(self, part: Part, curvature: FloatArray) -> None:
         """Add a block, or its changes."""
         change = curvature
         if self.previous is not None:
-            change = curvature - self.previous[part.block.at]
+            change = curvature if self.is_fresh else curvature - self.previous[part.block.at]
             self.previous[part.block.at] = curvature
+        self.now += float(curvature.sum())
+        self.moved += float(np.abs(change).sum())
         add_gram(part.block.table, self.problem.constant, change, self.scales, self.gram)
 
-    def matrix(self, penalty: FloatArray, factor: float) -> FloatArray:
-        """Return D + factor times the sum, (q, q)."""
-        matrix = factor * self.gram
-        matrix.flat[:: matrix.shape[0] + 1] += penalty
-        return matrix
-
-    def direction(self, slope: FloatArray, penalty: FloatArray, factor: float) -> FloatArray:
-        """Solve by Cholesky factorisation; see :func:`solve_positive`."""
-        return -solve_positive(self.matrix(penalty, factor), slope)
+    def direction(self, w: FloatArray, pull: FloatArray, anchor: Anchor | None) -> FloatArray:
+        """Solve by Cholesky factorisation, or with the l1 penalty by the feature-sign method."""
+        counted, scales = self.problem.counted, self.scales
+        matrix = self.terms.factor * self.gram
+        diagonal = np.einsum("jj->j", matrix)
+        if self.problem.penalty is Penalty.L2:
+            diagonal += counted * np.square(scales)
+            return solve_positive(matrix, (pull - counted * w) * scales) * scales
+        if anchor is None:  # keep the step short in directions without curvature, where it is not unique
+            diagonal += np.where(diagonal > 0.0, _LEVENBERG * diagonal, 1.0)
+        else:
+            diagonal += anchor.weight * np.square(scales)
+            pull = pull - anchor.weight * (w - anchor.centre)
+        u = w / scales
+        return (minimise_lasso(matrix, -pull * scales - matrix @ u, counted * scales, u) - u) * scales
 
     @property
     def bytes_held(self) -> int:
         """Bytes of the matrix and its factor, and of the curvature of each row."""
-        return 3 * self.gram.nbytes + (8 * self.problem.rows.n if self.previous is not None else 0)
-
-
-def solve_positive(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    """Solve a positive semidefinite system of equations.
-
-    The matrix is scaled to a unit diagonal. If dependent columns make its factorisation fail, a ridge is added, and its
-    effect is removed by conjugate gradients with the factor as preconditioner.
-    """
-    diagonal = np.diagonal(matrix)
-    scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
-    scaled, aim = matrix * scale * scale[:, None], right * scale
-    ridge = 0.0
-    while True:
-        shifted = scaled.copy()
-        shifted.flat[:: scaled.shape[0] + 1] += ridge + (diagonal <= 0.0)
-        try:
-            factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
-            factor = None
-        if factor is not None and np.isfinite(np.diagonal(factor[0])).all():
-            break
-        ridge = _RIDGE_GROWTH * ridge or _FIRST_RIDGE
-        if ridge > 1.0:
-            return right / np.where(diagonal > 0.0, diagonal, 1.0)
-    solution = cho_solve(factor, aim, check_finite=False)
-    if ridge or float(np.diagonal(factor[0]).min(initial=1.0)) < 1e-5:
-        solution = conjugate_gradients(
-            lambda d: scaled @ d,
-            aim,
-            lambda r: cho_solve(factor, r, check_finite=False),
-            start=solution,
-            tol=_REFINED,
-            max_iter=_REFINEMENTS,
-        )
-    return solution * scale
-
-
-def conjugate_gradients(
-    product: Callable[[FloatArray], FloatArray],
-    right: FloatArray,
-    precondition: Callable[[FloatArray], FloatArray],
-    *,
-    start: FloatArray | None = None,
-    tol: float,
-    max_iter: int,
-) -> FloatArray:
-    """Solve a positive semidefinite system by preconditioned conjugate gradients, from `start` or 0.
-
-    The result decreases the quadratic function 1/2 d' A d - right' d at least as far as the start does.
-    """
-    solution = np.zeros_like(right) if start is None else start
-    residual = right.copy() if start is None else right - product(solution)
-    turned = precondition(residual)
-    along, energy = turned, float(residual @ turned)
-    aim = tol**2 * float(right @ precondition(right)) if start is not None else tol**2 * energy
-    for _ in range(max_iter):
-        if not energy > aim:  # also for NaN
-            break
-        image = product(along)
-        bend = float(along @ image)
-        if not bend > 0.0:
-            break
-        length = energy / bend
-        solution = solution + length * along
-        residual = residual - length * image
-        turned = precondition(residual)
-        energy, previous = float(residual @ turned), energy
-        along = turned + energy / previous * along
-    return solution
+        return 4 * self.gram.nbytes + (8 * self.problem.rows.n if self.previous is not None else 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mercer._typing import FloatArray
 from mercer.linear.problem import Bias, LinearProblem, Penalty
 from mercer.linear.rows import RowNumbers
 from mercer.linear.smooth_terms import SmoothTerms
@@ -35,10 +36,16 @@ def dual_point(problem: LinearProblem, terms: SmoothTerms, z: RowNumbers) -> Row
         pull = np.zeros(problem.n_columns)
         for part in problem.parts():
             pull += transposed_times(part.block.table, problem.constant, beta[part.block.at])
-        largest = float((problem.counted * np.abs(pull)).max(initial=0.0))
-        if largest > _INSIDE:
-            _scale(problem, beta, _INSIDE / largest, _INSIDE / largest)
+        share = scale_inside(problem, pull)
+        if share < 1.0:
+            _scale(problem, beta, share, share)
     return beta
+
+
+def scale_inside(problem: LinearProblem, pull: FloatArray) -> float:
+    """Return the factor that makes sum_i beta_i x_i, which is `pull`, feasible with the l1 penalty; at most 1."""
+    largest = float((problem.counted * np.abs(pull)).max(initial=0.0))
+    return 1.0 if largest <= _INSIDE else _INSIDE / largest
 
 
 def _scale(problem: LinearProblem, beta: RowNumbers, above: float, below: float) -> None:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.linear.curvature import Curvature
-from mercer.linear.dual_point import dual_point
-from mercer.linear.problem import Bias, LinearProblem
+from mercer.linear.curvature import Anchor, Curvature
+from mercer.linear.dual_point import dual_point, scale_inside
+from mercer.linear.problem import Bias, LinearProblem, Penalty
 from mercer.linear.rows import RowNumbers
 from mercer.linear.smooth_terms import LossTerms, SmoothTerms
 from mercer.linear.solution import WarmStart
@@ -62,8 +62,8 @@ class Point:
 class Progress(NamedTuple):
     """What a sweep knows at a point.
 
-    `objective` is what Newton's method minimises and `distance` an estimate of how far it is from its minimum;
-    `primal` is the objective of the problem and `gap` its duality gap.
+    `objective` is what Newton's method minimises, which has the terms in the place of the losses, and `distance` is its
+    duality gap; `primal` is the objective of the problem, and `gap` its duality gap.
     """
 
     objective: float
@@ -89,40 +89,38 @@ def newton(
     terms: SmoothTerms,
     point: Point,
     curvature: Curvature,
-    scales: FloatArray,
     is_done: Callable[[Progress], bool],
     n_iter: int,
     check: Callable[[], None],
+    anchor: Anchor | None = None,
 ) -> Iterator[Step]:
-    """Minimise ||w||² / 2 plus the terms from `point`, which is updated in place.
+    """Minimise the penalty plus the terms from `point`, which is updated in place.
 
     Parameters
     ----------
     problem : LinearProblem
-        With the l2 penalty.
     terms : SmoothTerms
     point : Point
         Its decision values must be those of its weights.
     curvature : Curvature
-    scales : ndarray of shape (q,)
-        Powers of 2; the method works in w / scales.
     is_done : callable
         Called at each point; the method ends if it returns True.
     n_iter : int
         Steps before the first one.
     check : callable
         Called between the blocks of a sweep over the table.
+    anchor : Anchor, optional
+        Added to the objective; for the l1 penalty.
 
     Notes
     -----
     A step costs two sweeps over the table: one for gradient and second derivatives, and one for the change of the
     decision values. The line search then reads the numbers of the rows only.
     """
-    penalty = problem.counted * np.square(scales)
     step: RowNumbers = problem.rows.numbers()
     idle, least = 0, float("inf")
     while True:
-        progress, gradient = _look(problem, terms, point, curvature, check)
+        progress, pull = _look(problem, terms, point, curvature, check, anchor)
         yield Step(n_iter, progress.relative_gap, progress.objective)
         if is_done(progress):
             return
@@ -130,19 +128,23 @@ def newton(
         least = min(least, progress.distance)
         if idle > _IDLE:
             return
-        direction = curvature.direction(gradient * scales, penalty, terms.factor) * scales
-        along = _Line(problem, terms, point, step, direction, float(gradient @ direction), check)
-        length = along.search()
+        line = _Line(problem, terms, point, step, curvature.direction(point.w, pull, anchor), pull, check, anchor)
+        length = line.search()
         if length == 0.0:
             return
-        along.go(length)
+        line.go(length)
         n_iter += 1
 
 
 def _look(
-    problem: LinearProblem, terms: SmoothTerms, point: Point, curvature: Curvature, check: Callable[[], None]
+    problem: LinearProblem,
+    terms: SmoothTerms,
+    point: Point,
+    curvature: Curvature,
+    check: Callable[[], None],
+    anchor: Anchor | None,
 ) -> tuple[Progress, FloatArray]:
-    """Return what a sweep knows at a point, and the gradient (q,); the second derivatives go to `curvature`."""
+    """Return what a sweep knows at a point, and sum_i beta_i x_i (q,); the second derivatives go to `curvature`."""
     pull, value, loss, excess = np.zeros(problem.n_columns), 0.0, 0.0, 0.0
     curvature.begin()
     for part in problem.parts():
@@ -155,12 +157,22 @@ def _look(
         own_loss, own_excess = terms.duality(part, z, slopes.beta)
         loss, excess = loss + own_loss, excess + own_excess
     counted = problem.counted
-    squares = 0.5 * float(counted @ np.square(point.w))
-    gradient = counted * point.w - pull
-    distance = 0.5 * float(counted @ np.square(gradient))  # exact but for what a free bias gains
-    if problem.bias is Bias.FREE:
-        distance += abs(float(gradient[-1])) * (1.0 + abs(float(point.w[-1])))
-    return Progress(squares + value, distance, squares + loss, distance + excess), gradient
+    imbalance = 0.0
+    if problem.bias is Bias.FREE:  # the coefficients should have sum 0; the difference is worth about the bias
+        imbalance = abs(float(pull[-1])) * (1.0 + abs(float(point.w[-1])))
+    if problem.penalty is Penalty.L2:
+        penalty = 0.5 * float(counted @ np.square(point.w))
+        distance = 0.5 * float(counted @ np.square(point.w - pull)) + imbalance
+        return Progress(penalty + value, distance, penalty + loss, distance + excess), pull
+    penalty, share = float(counted @ np.abs(point.w)), scale_inside(problem, pull)
+    gap = penalty + loss + imbalance
+    for part in problem.row_parts():
+        beta = share * terms.slopes(part, point.z[part.block.at]).beta
+        gap -= problem.loss.dual(beta, part.targets, part.charges)
+    if anchor is None:
+        return Progress(penalty + value, gap, penalty + loss, gap), pull
+    distance = anchor.distance(point.w, pull, counted)
+    return Progress(penalty + anchor.value(point.w) + value, distance, penalty + loss, gap), pull
 
 
 class _Line:
@@ -173,12 +185,13 @@ class _Line:
         point: Point,
         step: RowNumbers,
         direction: FloatArray,
-        slope: float,
+        pull: FloatArray,
         check: Callable[[], None],
+        anchor: Anchor | None,
     ) -> None:
-        self.check = check
-        self.problem, self.terms, self.point = problem, terms, point
-        self.step, self.direction, self.slope = step, direction, slope
+        self.problem, self.terms, self.point, self.check, self.anchor = problem, terms, point, check, anchor
+        self.step, self.direction = step, direction
+        self.slope = self._penalty(0.0)[1] - float(pull @ direction)
 
     def search(self) -> float:
         """Return the length of the step at which the slope is about 0; 0 if the direction does not descend.
@@ -205,20 +218,36 @@ class _Line:
         return length
 
     def _at(self, length: float, *, first: bool) -> tuple[float, float]:
-        """Return the first and second derivative at a length; the `first` time, the change of z is computed, too."""
-        problem, terms, counted = self.problem, self.terms, self.problem.counted
-        slope = float(counted @ ((self.point.w + length * self.direction) * self.direction))
-        bend = float(counted @ np.square(self.direction))
-        for part in problem.parts() if first else problem.row_parts():
+        """Return the slope and the second derivative at a length; the `first` time, the change of z is computed, too.
+
+        At a kink, the slope is the one between those of both sides that is nearest to 0.
+        """
+        left, right, bend = self._penalty(length)
+        for part in self.problem.parts() if first else self.problem.row_parts():
             at = part.block.at
             if first:
                 self.check()
-                self.step[at] = times(part.block.table, problem.constant, self.direction)
+                self.step[at] = times(part.block.table, self.problem.constant, self.direction)
             change = self.step[at]
-            slopes = terms.slopes(part, self.point.z[at] + length * change)
-            slope -= float(slopes.beta @ change)
-            bend += terms.factor * float(slopes.curvature @ np.square(change))
-        return slope, bend
+            slopes = self.terms.slopes(part, self.point.z[at] + length * change)
+            pull = float(slopes.beta @ change)
+            left, right = left - pull, right - pull
+            bend += self.terms.factor * float(slopes.curvature @ np.square(change))
+        return min(max(0.0, left), right), bend
+
+    def _penalty(self, length: float) -> tuple[float, float, float]:
+        """Return the slopes of the penalty to the left and the right, and its second derivative."""
+        counted, direction = self.problem.counted, self.direction
+        w = self.point.w + length * direction
+        if self.problem.penalty is Penalty.L2:
+            slope = float(counted @ (w * direction))
+            return slope, slope, float(counted @ np.square(direction))
+        slope, jump = float(counted @ (np.sign(w) * direction)), float(counted @ (np.abs(direction) * (w == 0.0)))
+        bend = 0.0
+        if self.anchor is not None:
+            slope += float((self.anchor.weight * (w - self.anchor.centre)) @ direction)
+            bend = float(self.anchor.weight @ np.square(direction))
+        return slope - jump, slope + jump, bend
 
     def go(self, length: float) -> None:
         """Move the point."""
@@ -242,8 +271,7 @@ class SmoothNewton(LinearSolver):
     ) -> None:
         super().__init__(problem, check)
         self.terms = LossTerms(problem.loss)
-        self.scales = scales_of(problem)
-        self.curvature = curvature(problem, self.terms, self.scales)
+        self.curvature = curvature(problem, self.terms, scales_of(problem))
         self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers())
         if start is not None:
             self.point.w = start.w.copy()
@@ -251,7 +279,7 @@ class SmoothNewton(LinearSolver):
 
     def steps(self, tol: float) -> Iterator[Step]:
         """Make Newton steps."""
-        about = self.problem, self.terms, self.point, self.curvature, self.scales
+        about = self.problem, self.terms, self.point, self.curvature
         for step in newton(*about, lambda progress: progress.relative_gap <= tol, self.n_iter, self.check):
             self.n_iter = step.n_iter
             yield step

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.linear.curvature import Curvature
+from mercer.linear.curvature import Anchor, Curvature
 from mercer.linear.dual_point import dual_point
 from mercer.linear.losses import BoxLoss
 from mercer.linear.newton import Point, Progress, newton, refresh, scales_of
-from mercer.linear.problem import LinearProblem
+from mercer.linear.problem import LinearProblem, Penalty
 from mercer.linear.rows import RowNumbers
 from mercer.linear.smooth_terms import ProximalTerms
 from mercer.linear.solution import WarmStart
@@ -19,11 +19,14 @@ from mercer.linear.solver import LinearSolver
 from mercer.losses.iteration import Step
 
 _FIRST_FACTOR = 0.1  # of the first proximal step, in units of C over the spread of the targets
-_GROWTH = 3.0  # of the factor from one proximal step to the next
-_INNER = 0.01  # share of the duality gap to which Newton's method minimises a smoothed problem
+_WARM = 30.0  # times larger is the first factor of a warm start
+_LARGEST_FACTOR = 1e6  # in the same units; the rounding errors of decision values are multiplied by the factor
+_REFRESHED = 1e3  # factor from which decision values are computed from w again for each proximal step
+_GROWTH = 4.0  # of the factor from one proximal step to the next
+_INNER = 0.05  # share of the gap to which Newton's method minimises a smoothed problem
 _MOST_INNER = 40  # Newton steps of a proximal step, after which the factor is reduced
 _MOST_OUTER = 200  # proximal steps
-_IDLE = 8  # successive proximal steps that do not halve the gap, after which rounding prevents progress
+_IDLE = 20  # successive proximal steps that do not halve the gap, after which rounding prevents progress
 
 
 class ProximalPoint(LinearSolver):
@@ -47,6 +50,7 @@ class ProximalPoint(LinearSolver):
         assert isinstance(problem.loss, BoxLoss)
         self.unit = 1.0 if problem.loss.classifies else _spread_of_targets(problem)
         self.terms = ProximalTerms(problem.loss, problem.rows.numbers(), _FIRST_FACTOR / self.unit)
+        self.charge = sum(float(part.charges.sum()) for part in problem.row_parts()) or 1.0
         self.scales = scales_of(problem)
         self.curvature = curvature(problem, self.terms, self.scales)
         self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers())
@@ -61,7 +65,7 @@ class ProximalPoint(LinearSolver):
             charges = part.charges * (start.C / problem.C)
             shares = np.divide(start.beta[part.block.at], charges, out=np.zeros(charges.size), where=charges > 0.0)
             terms.shares[part.block.at] = np.clip(shares, lower, upper)
-        terms.factor = terms.factor if start.factor is None else start.factor
+        terms.factor = _WARM * terms.factor if start.factor is None else start.factor
         self.point.w = start.w.copy()
         refresh(problem, self.point)
 
@@ -76,13 +80,12 @@ class ProximalPoint(LinearSolver):
                 last[:] = [progress]
                 return (
                     progress.relative_gap <= tol
-                    or progress.distance <= _INNER * progress.gap
+                    or (self.n_iter > began and self._is_close(progress))
                     or self.n_iter - began >= _MOST_INNER
                 )
 
-            for step in newton(
-                self.problem, self.terms, self.point, self.curvature, self.scales, is_done, self.n_iter, self.check
-            ):
+            about = self.problem, self.terms, self.point, self.curvature
+            for step in newton(*about, is_done, self.n_iter, self.check, self._anchor()):
                 self.n_iter = step.n_iter
                 yield step
             gap = last[0].relative_gap
@@ -90,9 +93,34 @@ class ProximalPoint(LinearSolver):
             least = min(least, gap)
             if gap <= tol or idle > _IDLE:
                 return
+            if self.n_iter == began and not self._is_close(last[0]):  # rounding prevents steps; the factor magnifies it
+                self.terms.factor /= _GROWTH**2
+                continue
             for part in self.problem.row_parts():
                 self.terms.move(part, self.point.z[part.block.at])
-            self.terms.factor *= 0.5 if self.n_iter - began >= _MOST_INNER else _GROWTH
+            if self.n_iter - began >= _MOST_INNER:
+                self.terms.factor *= 0.5
+            elif not idle or self.terms.factor * self.unit < _REFRESHED:
+                self.terms.factor = min(_GROWTH * self.terms.factor, _LARGEST_FACTOR / self.unit)
+            if self.terms.factor * self.unit > _REFRESHED:
+                refresh(self.problem, self.point)
+
+    def _is_close(self, progress: Progress) -> bool:
+        """Whether the smoothed problem is solved well enough for the gap at this point.
+
+        With the l1 penalty, the gap is proportional to the root of the distance, by which v exceeds its bounds.
+        """
+        share = 1.0 if self.problem.penalty is Penalty.L2 else min(1.0, progress.relative_gap)
+        return progress.distance <= _INNER * share * progress.gap
+
+    def _anchor(self) -> Anchor | None:
+        """Return the term that keeps w near the last one, for the l1 penalty, which has no curvature itself."""
+        if self.problem.penalty is Penalty.L2:
+            return None
+        weight = self.charge / (self.terms.factor * self.unit**2)
+        with np.errstate(over="ignore"):
+            weights = np.minimum(weight / np.square(np.maximum(self.scales, 1e-150)), 1e300)
+        return Anchor(weights, self.point.w.copy())
 
     def solution(self) -> tuple[FloatArray, RowNumbers]:
         """Return the weights, and the coefficients of the smoothed losses."""

@@ -13,7 +13,7 @@ from mercer.linear.certificate import LinearEvidence, certify_linear
 from mercer.linear.curvature import GramCurvature
 from mercer.linear.dual_solver import DescentSolver, can_descend, descent_reason
 from mercer.linear.newton import SmoothNewton
-from mercer.linear.problem import LinearProblem, Penalty
+from mercer.linear.problem import LinearProblem
 from mercer.linear.proximal import ProximalPoint
 from mercer.linear.solution import LinearPoint, LinearSolution, WarmStart
 from mercer.linear.solver import LinearSolver
@@ -115,8 +115,6 @@ def choose(
 ) -> tuple[LinearSolver, str]:
     """Return the solver of a problem and a sentence that says why it was chosen."""
     q, check = problem.n_columns, raise_when_late(control, began)
-    if problem.penalty is Penalty.L1:
-        raise NotImplementedError("the l1 penalty is not supported yet")
     if q > MOST_COLUMNS and can_descend(problem):
         about = {"memory_limit": memory_limit, "n_jobs": n_jobs}
         return DescentSolver(problem, check, start, control, began, **about), descent_reason(problem)

@@ -1,0 +1,84 @@
+"""Systems of linear equations with a positive semidefinite matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from mercer._typing import FloatArray
+
+_FIRST_RIDGE = 1e-14  # relative to the diagonal; tried after a factorisation fails
+_RIDGE_GROWTH = 100.0
+_REFINEMENTS = 30  # steps of conjugate gradients that correct a factorised matrix with a ridge
+_REFINED = 1e-10  # relative residual at which they stop
+
+
+def solve_positive(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """Solve a positive semidefinite system of equations.
+
+    The matrix is scaled to a unit diagonal. If dependent columns make its factorisation fail, a ridge is added, and its
+    effect is removed by conjugate gradients with the factor as preconditioner.
+    """
+    diagonal = np.diagonal(matrix)
+    scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+    scaled, aim = matrix * scale * scale[:, None], right * scale
+    ridge = 0.0
+    while True:
+        shifted = scaled.copy()
+        shifted.flat[:: scaled.shape[0] + 1] += ridge + (diagonal <= 0.0)
+        try:
+            factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            factor = None
+        if factor is not None and np.isfinite(np.diagonal(factor[0])).all():
+            break
+        ridge = _RIDGE_GROWTH * ridge or _FIRST_RIDGE
+        if ridge > 1.0:
+            return right / np.where(diagonal > 0.0, diagonal, 1.0)
+    solution = cho_solve(factor, aim, check_finite=False)
+    if ridge or float(np.diagonal(factor[0]).min(initial=1.0)) < 1e-5:
+        solution = conjugate_gradients(
+            lambda d: scaled @ d,
+            aim,
+            lambda r: cho_solve(factor, r, check_finite=False),
+            start=solution,
+            tol=_REFINED,
+            max_iter=_REFINEMENTS,
+        )
+    return solution * scale
+
+
+def conjugate_gradients(
+    product: Callable[[FloatArray], FloatArray],
+    right: FloatArray,
+    precondition: Callable[[FloatArray], FloatArray],
+    *,
+    start: FloatArray | None = None,
+    tol: float,
+    max_iter: int,
+) -> FloatArray:
+    """Solve a positive semidefinite system by preconditioned conjugate gradients, from `start` or 0.
+
+    The result decreases the quadratic function 1/2 d' A d - right' d at least as far as the start does.
+    """
+    solution = np.zeros_like(right) if start is None else start
+    residual = right.copy() if start is None else right - product(solution)
+    turned = precondition(residual)
+    along, energy = turned, float(residual @ turned)
+    aim = tol**2 * float(right @ precondition(right)) if start is not None else tol**2 * energy
+    for _ in range(max_iter):
+        if not energy > aim:  # also for NaN
+            break
+        image = product(along)
+        bend = float(along @ image)
+        if not bend > 0.0:
+            break
+        length = energy / bend
+        solution = solution + length * along
+        residual = residual - length * image
+        turned = precondition(residual)
+        energy, previous = float(residual @ turned), energy
+        along = turned + energy / previous * along
+    return solution
