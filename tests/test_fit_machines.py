@@ -62,7 +62,9 @@ def test_every_machine_is_fitted_predicted_and_verified(run, name, tmp_path):
 def _of_defaults(name):
     """Return the machine as the command line sets it, where this is not the default in Python."""
     kind = getattr(mercer, MACHINES[name].estimator)
-    return kind(kernel="rbf", gamma="scale") if name in ("ridge", "perceptron") else kind()
+    by_kernel = {"kernel": "rbf", "gamma": "scale"}
+    given = {"linear-svr": {"epsilon": 0.1}, "ridge": by_kernel, "perceptron": by_kernel}
+    return kind(**given.get(name, {}))
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -82,6 +84,8 @@ OPTIONS = {
     "ridge": (NUMBERS, "ridge", "--alpha 0.5 --kernel linear", {"alpha": 0.5}),
     "logistic": (CLASSES, "logistic", "--prior-variance 2", {"prior_variance": 2.0}),
     "contamination": (ROWS, "one-class", "--contamination 0.1", {"contamination": 0.1}),
+    "linear": (CLASSES, "linear-svc", "--C 0.3", {"C": 0.3}),
+    "linear, numbers": (NUMBERS, "linear-svr", "--C 0.3 --epsilon 0.2", {"C": 0.3, "epsilon": 0.2}),
     "ball": (ROWS, "svdd", "--C 0.05", {"C": 0.05}),
     "voters": (CLASSES, "neighbors", "--neighbors 3", {"n_neighbors": 3}),
 }

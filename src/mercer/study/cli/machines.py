@@ -69,6 +69,7 @@ MACHINES = {
     "linear-logistic": Machine(
         "LogisticRegression", _CLASSES, ("prior_variance", "class_weight", "cost", "tol", "max_seconds", "weights")
     ),
+    "linear-svc": Machine("LinearSVC", _CLASSES, ("C", "class_weight", "tol_gap", "max_seconds", "weights")),
     "least-squares": Machine("LeastSquaresClassifier", _CLASSES, ("alpha", "class_weight", "weights")),
     "gradient-svc": Machine(
         "GradientKernelSVC",
@@ -82,6 +83,7 @@ MACHINES = {
     "parzen": Machine("ParzenClassifier", _CLASSES, ("class_weight", *_KERNEL, "weights")),
     "rbf-network": Machine("RBFNetworkClassifier", _CLASSES, ("components", "class_weight", "gamma", "weights")),
     "svr": Machine("SVR", _NUMBERS, ("C", "epsilon", *_SOLVED, "weights")),
+    "linear-svr": Machine("LinearSVR", _NUMBERS, ("C", "epsilon", "tol_gap", "max_seconds", "weights")),
     "nu-svr": Machine("NuSVR", _NUMBERS, ("C", "nu", *_SOLVED, "weights")),
     "quantile": Machine("QuantileSVR", _NUMBERS, ("C", "quantile", *_SOLVED, "weights")),
     "ridge": Machine("KernelRidge", _NUMBERS, ("alpha", *_KERNEL, "max_seconds", "weights")),
