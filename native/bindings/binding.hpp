@@ -89,6 +89,7 @@ void bind_leave_out(nb::module_& module);
 void bind_linear(nb::module_& module);
 void bind_lists(nb::module_& module);
 void bind_machines(nb::module_& module);
+void bind_pegasos(nb::module_& module);
 void bind_points(nb::module_& module);
 void bind_solvers(nb::module_& module);
 void bind_sparse_form(nb::module_& module);

@@ -19,6 +19,7 @@ NB_MODULE(_core, m) {
     bind_variable_tiles(m);
     bind_strings(m);
     bind_gather(m);
+    bind_pegasos(m);
     bind_points(m);
     bind_solvers(m);
     bind_block(m);

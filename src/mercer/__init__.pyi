@@ -40,6 +40,7 @@ from mercer.estimators import NuSVC as NuSVC
 from mercer.estimators import NuSVR as NuSVR
 from mercer.estimators import OneClassSVM as OneClassSVM
 from mercer.estimators import ParzenClassifier as ParzenClassifier
+from mercer.estimators import PegasosSVC as PegasosSVC
 from mercer.estimators import QuantileSVR as QuantileSVR
 from mercer.estimators import RBFNetworkClassifier as RBFNetworkClassifier
 from mercer.features import GaussianBasis as GaussianBasis

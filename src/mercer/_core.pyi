@@ -420,6 +420,46 @@ def leave_out(
 class Strings:
     def __init__(self, letters: npt.NDArray[np.int32], starts: _Index, n_letters: int) -> None: ...
 
+def pegasos_dense_steps(
+    table: npt.NDArray[np.floating],
+    order: _Index,
+    codes: _Index,
+    weights: _Float,
+    charges: _Float,
+    hinge: _Float | None,
+    wrong: _Float | None,
+    v: _Float,
+    lag: _Float | None,
+    scale: _Float,
+    sq_norm: _Float,
+    mass: _Float,
+    totals: _Float,
+    alpha: float,
+    constant: float,
+    batch_size: int,
+    projects: bool,
+) -> None: ...
+def pegasos_sparse_steps(
+    data: npt.NDArray[np.floating],
+    indices: npt.NDArray[np.integer],
+    indptr: npt.NDArray[np.integer],
+    order: _Index,
+    codes: _Index,
+    weights: _Float,
+    charges: _Float,
+    hinge: _Float | None,
+    wrong: _Float | None,
+    v: _Float,
+    lag: _Float | None,
+    scale: _Float,
+    sq_norm: _Float,
+    mass: _Float,
+    totals: _Float,
+    alpha: float,
+    constant: float,
+    batch_size: int,
+    projects: bool,
+) -> None: ...
 def edit_distances(isa: str, strings: Strings, left_rows: _Index, right_rows: _Index, out: _Float) -> None: ...
 def subsequences(
     isa: str, strings: Strings, left_rows: _Index, right_rows: _Index, length: int, decay: float, out: _Float

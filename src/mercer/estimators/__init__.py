@@ -15,6 +15,7 @@ from mercer.estimators.nu_svc import NuSVC as NuSVC
 from mercer.estimators.nu_svr import NuSVR as NuSVR
 from mercer.estimators.one_class_svm import OneClassSVM as OneClassSVM
 from mercer.estimators.parzen import ParzenClassifier as ParzenClassifier
+from mercer.estimators.pegasos import PegasosSVC as PegasosSVC
 from mercer.estimators.perceptron import KernelPerceptron as KernelPerceptron
 from mercer.estimators.quantile_svr import QuantileSVR as QuantileSVR
 from mercer.estimators.rbf_network import RBFNetworkClassifier as RBFNetworkClassifier

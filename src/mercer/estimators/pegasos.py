@@ -1,0 +1,405 @@
+"""Linear support vector classification of rows that come one by one or in batches."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils import check_random_state
+
+from mercer._typing import FloatArray
+from mercer.certificates.status import Status
+from mercer.data.arguments import check_callback, check_count, check_flag, check_number, check_seconds
+from mercer.estimators._labels import Labels, check_classes, read_labels
+from mercer.estimators._linear import LinearMachine
+from mercer.estimators._scores import ByScores
+from mercer.estimators._validation import check_table
+from mercer.linear import Bias, Hinge, LinearProblem, TableRows
+from mercer.linear.epochs import Training, certify
+from mercer.linear.pegasos import Pegasos, ProgressiveLoss, Steps, Visits, check_range
+from mercer.losses.certificate import LossCertificate
+from mercer.solvers import Control, Interruption, Limits, Progress
+
+
+class PegasosSVC(ByScores, LinearMachine):
+    """Linear support vector classification by stochastic subgradient steps (Pegasos), also for streams of rows.
+
+    **Solves**, for two classes, or for each class against the others,
+
+        min  alpha/2 (||w||^2 + b^2) + (1/n) sum_i c_i max(0, 1 - y_i f(x_i)),   f(x) = <w, x> + b
+
+    where c_i is the weight of the class and n the number of rows (the sum of the sample weights). This is
+    ``LinearSVC(loss="hinge")`` with C = 1 / (alpha n). The bias is the weight of one more column of ones, so that it is
+    penalised, as in `LinearSVC`.
+
+    Use it if rows come as a stream, or if one pass must do. If all rows are at hand, `LinearSVC` is more exact and
+    usually faster.
+
+    Parameters
+    ----------
+    alpha : float, default=1e-4
+        The factor lambda of the penalty, > 0, named as in scikit-learn's SGDClassifier. The number of rows needed grows
+        as 1/alpha.
+    fit_intercept : bool, default=True
+        Whether f has a bias, whose square is penalised like those of the other weights.
+    max_iter : int, default=1000
+        Largest number of epochs of `fit`, >= 1. An epoch visits every row once.
+    tol_gap : float, default=1e-2
+        `fit` ends when the relative duality gap is proved to be at most this. It is computed after 1, 2, 4, 8, ...
+        epochs.
+    batch_size : int, default=1
+        Number of rows of a step, >= 1.
+    projection : bool, default=True
+        Whether each step moves w to the ball that holds the optimum. Without it, the first steps, which are long, are
+        forgotten more slowly.
+    average : bool, default=True
+        Whether the machine is the average of w over the steps, in which later steps count more. Otherwise it is the
+        last w, which varies from row to row.
+    shuffle : bool, default=True
+        Whether `fit` visits the rows in a new random order in each epoch. `partial_fit` takes rows as they come.
+    random_state : int, RandomState or None, default=None
+        Determines the orders.
+    class_weight : {"balanced"} or dict, optional
+        Factors of the loss by class. "balanced" is n / (K n_k) for a class with n_k rows, if K classes have rows; in
+        `partial_fit`, counts are those of all rows so far.
+    max_seconds : float, optional
+        Time limit of `fit`, in seconds.
+    callback : callable, optional
+        Called about every 50 ms in `fit` with a :class:`mercer.solvers.Progress`: `n_iter` is the epoch, and
+        `violation` and `dual` are the relative gap and the dual value when they were last computed. If it returns True,
+        the fit stops.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    coef_ : ndarray of shape (1, p) for two classes, (n_classes, p) for more
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    class_weight_ : ndarray of shape (n_classes,)
+        Factors of the loss by class; 1 for a class that had no rows yet.
+    progressive_loss_ : mercer.linear.pegasos.ProgressiveLoss
+        Losses of the rows before the machine learnt from them: `hinge` and `error_rate` over all rows, `recent_hinge`
+        and `recent_error_rate` over the last 1,000. In `fit`, only the first epoch counts.
+    certificate_ : mercer.linear.LinearCertificate
+        After `fit`: the duality gap over the training rows. `partial_fit` removes it, see :meth:`certify`.
+    t_ : float
+        The t of the step length 1/(alpha t): the sum of the sample weights of the rows visited.
+    n_rows_seen_ : int
+        Number of rows visited, over all epochs and calls; those of weight 0 do not count.
+    n_iter_ : int
+        Epochs of `fit`; 1 after `partial_fit` alone.
+    n_features_in_, feature_names_in_
+        See scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        In `fit`, for invalid parameters or data; the message names the fault.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If `fit` ends before the gap is at most `tol_gap`. The message and `certificate_` say how far the machine is.
+
+    Notes
+    -----
+    Sparse rows cost as many operations as they have entries, whatever the number of columns: hashed features work as
+    they are. The state is three numbers in float64 for each column and machine. Tables of
+    float32 or float64 in C order, and CSR matrices, are read in place; others are copied.
+
+    Steps are long for columns of large values, and short for those of small ones: scale the columns first, for
+    instance by StandardScaler or MaxAbsScaler.
+
+    See docs/concepts/online_learning.md.
+
+    References
+    ----------
+    Shalev-Shwartz, Singer & Srebro (2007), Pegasos: Primal Estimated sub-GrAdient SOlver for SVM.
+
+    Examples
+    --------
+    >>> from mercer import PegasosSVC
+    >>> machine = PegasosSVC(alpha=1.0, random_state=0).fit([[-2.0], [-1.0], [1.0], [2.0]], [0, 0, 1, 1])
+    >>> machine.predict([[-0.5], [0.5]]).tolist(), machine.certificate_.status
+    ([0, 1], <Status.OPTIMAL: 'optimal'>)
+    """
+
+    _search: Interruption | None = None  # the interruption of the search that this fit belongs to
+
+    def __init__(
+        self,
+        alpha: float = 1e-4,
+        *,
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        tol_gap: float = 1e-2,
+        batch_size: int = 1,
+        projection: bool = True,
+        average: bool = True,
+        shuffle: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+        class_weight: str | Mapping[Any, float] | None = None,
+        max_seconds: float | None = None,
+        callback: Callable[[Progress], object] | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol_gap = tol_gap
+        self.batch_size = batch_size
+        self.projection = projection
+        self.average = average
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.class_weight = class_weight
+        self.max_seconds = max_seconds
+        self.callback = callback
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_learner")
+
+    @property
+    def coef_(self) -> FloatArray:
+        """The weights of the columns, (n_machines, p). The same array until the machine learns again."""
+        return self._machines()[:, :-1]
+
+    @property
+    def intercept_(self) -> FloatArray:
+        """The biases, (n_machines,)."""
+        return self._machines()[:, -1]
+
+    @property
+    def t_(self) -> float:
+        """The sum of the sample weights of the rows visited."""
+        self._machines()
+        return self._learner.t
+
+    def _machines(self) -> FloatArray:
+        if not hasattr(self, "_learner"):
+            raise NotFittedError("This PegasosSVC is not fitted yet: call fit or partial_fit first.")
+        return self._learner.weights
+
+    def _asked(self) -> tuple[Steps, Limits]:
+        """Return the checked parameters."""
+        check_callback(self.callback)
+        check_flag("shuffle", self.shuffle)
+        check_random_state(self.random_state)
+        has_bias = check_flag("fit_intercept", self.fit_intercept)
+        steps = Steps(
+            alpha=check_number("alpha", self.alpha, above=0.0, finite=True),
+            constant=1.0 if has_bias else 0.0,
+            batch_size=check_count("batch_size", self.batch_size),
+            projects=check_flag("projection", self.projection),
+            averages=check_flag("average", self.average),
+        )
+        limits = Limits(
+            tol_gap=check_number("tol_gap", self.tol_gap, above=0.0, finite=True),
+            max_iter=check_count("max_iter", self.max_iter),
+            max_seconds=check_seconds(self.max_seconds),
+        )
+        return steps, limits
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PegasosSVC:
+        """Train the machine, in epochs over the rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (n, p)
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, >= 0. A row of weight 2 counts as two rows; one of weight 0 is ignored.
+
+        Returns
+        -------
+        PegasosSVC
+            The fitted machine itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, `X` holds text, NaN, infinity or values whose squares overflow, `y` has
+            another length than `X` or holds one class only, or a weight is negative.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the relative duality gap is larger than `tol_gap` at the end.
+
+        Notes
+        -----
+        An epoch costs as many operations as `X` has entries, times the number of machines. A certificate costs about
+        as much as ten epochs.
+        """
+        steps, limits = self._asked()
+        data = check_table(self, X, reset=True, y=y)
+        labels = read_labels(y, sample_weight, self.class_weight, data.n)
+        table = _in_c_order(data.stored)
+        check_range(table, labels.sample_weight[labels.rows], labels.class_weight, steps.alpha)
+        training = Training(
+            self._problems(table, labels, labels.class_weight, steps),
+            table,
+            Visits(labels.codes, labels.sample_weight, labels.weights, labels.rows),
+            steps,
+            Pegasos(data.p, labels.classes.size, averages=steps.averages),
+            check_random_state(self.random_state) if self.shuffle else None,
+            Control(limits, self.callback, Interruption(self._search)),
+        )
+        training.run()
+        self.classes_, self.class_weight_ = labels.classes, labels.class_weight
+        self._totals = _totals(labels)
+        self._learner, self._constant = training.learner, steps.constant
+        self.certificate_, self.n_iter_ = training.certificate, training.n_epochs
+        self.n_rows_seen_, self.progressive_loss_ = training.n_visits, training.losses
+        if self.certificate_.status is not Status.OPTIMAL:
+            warnings.warn(
+                f"PegasosSVC ended as `{self.certificate_.status}` after {self.n_iter_} epochs: the relative duality "
+                f"gap is {self.certificate_.relative_gap:.3g}, but tol_gap={limits.tol_gap:g}. The gap falls as "
+                "1/(alpha t): scale the columns, raise max_iter, alpha or tol_gap, or use "
+                'LinearSVC(loss="hinge"), which is exact.',
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> PegasosSVC:
+        """Learn from more rows, each of them once, in their order.
+
+        Without shuffling, calls with consecutive parts of a table give the machine of one epoch of `fit`, if the sizes
+        of the parts are multiples of `batch_size` and class weights are not balanced.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+            The new rows. They are not kept.
+        y : array-like of shape (m,)
+        classes : array-like of shape (n_classes,), optional
+            All classes of all batches. Needed at the first call unless `fit` was called before; optional later.
+        sample_weight : array-like of shape (m,), optional
+            See :meth:`fit`.
+
+        Returns
+        -------
+        PegasosSVC
+            The machine itself.
+
+        Raises
+        ------
+        ValueError
+            As in :meth:`fit`, but one class in `y` suffices. Also if `classes` is missing at the first call or differs
+            later, if `y` holds a class that is not in `classes`, or if the number of columns or `average` changed. The
+            machine is then unchanged.
+
+        Notes
+        -----
+        Costs as many operations as `X` has entries, times the number of machines.
+        """
+        steps, _ = self._asked()
+        is_first = not hasattr(self, "_learner")
+        if is_first and classes is None:
+            raise ValueError("classes must name all classes at the first call of partial_fit, got None.")
+        named = check_classes(classes) if is_first else self.classes_
+        if not is_first and classes is not None and not np.array_equal(check_classes(classes), named):
+            raise ValueError(
+                f"classes must be those of the first call, {named.tolist()}, got {check_classes(classes).tolist()}. "
+                "Fit the machine again to change them."
+            )
+        if not is_first and steps.averages != self._learner.averages:
+            raise ValueError(
+                f"average must stay {self._learner.averages} from the first call of partial_fit on, got "
+                f"{steps.averages}: the sum of the earlier vectors is either kept or lost. Fit the machine again."
+            )
+        data = check_table(self, X, reset=is_first, y=y)
+        is_balanced = isinstance(self.class_weight, str) and self.class_weight == "balanced"
+        labels = read_labels(y, sample_weight, None if is_balanced else self.class_weight, data.n, named)
+        totals = _totals(labels) if is_first else self._totals + _totals(labels)
+        if is_balanced:
+            labels = labels._replace(class_weight=_balanced(totals))
+        table = _in_c_order(data.stored)
+        check_range(table, labels.sample_weight[labels.rows], labels.class_weight, steps.alpha)
+        if is_first:
+            self.classes_, self._learner = named, Pegasos(data.p, named.size, averages=steps.averages)
+            self.n_rows_seen_, self.progressive_loss_, self.n_iter_ = 0, ProgressiveLoss(), 1
+        visits = Visits(labels.codes, labels.sample_weight, labels.weights, labels.rows)
+        losses = self._learner.learn(table, visits, steps, losses=True)
+        assert losses is not None
+        self.progressive_loss_ = self.progressive_loss_.followed_by(labels.sample_weight[labels.rows], *losses)
+        self.n_rows_seen_ += labels.rows.size
+        self.class_weight_, self._totals, self._constant = labels.class_weight, totals, steps.constant
+        self.__dict__.pop("certificate_", None)
+        return self
+
+    def certify(self, X: Any, y: Any, sample_weight: Any = None) -> LossCertificate:
+        """Return the duality gap of the machine as it is now, for the problem on these rows.
+
+        The problem is that of the class, with `alpha`, these rows, and the class weights `class_weight_`. The machine
+        is not changed. To learn how far a stream has come, certify on all its rows, or on a sample of them: the gap is
+        then exact for the problem on the sample.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or dataframe of shape (m, p)
+        y : array-like of shape (m,)
+            Classes of `classes_`; a class may be missing.
+        sample_weight : array-like of shape (m,), optional
+
+        Returns
+        -------
+        mercer.linear.LinearCertificate
+            With more than two classes, sums over the machines, which are in its `parts`. The status is `optimal` if the
+            relative gap of each is at most `tol_gap`, and `max_iter` otherwise.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            As in :meth:`partial_fit`.
+
+        Notes
+        -----
+        Costs about as much as ten epochs, and one number in float64 for each row and machine.
+        """
+        began = time.perf_counter()
+        machines = self._machines()
+        steps, limits = self._asked()
+        data = check_table(self, X, reset=False, y=y)
+        labels = read_labels(y, sample_weight, None, data.n, self.classes_)
+        assert limits.tol_gap is not None
+        return certify(
+            self._problems(_in_c_order(data.stored), labels, self.class_weight_, steps),
+            machines,
+            Status.MAX_ITER,
+            tol=limits.tol_gap,
+            n_iter=self.n_rows_seen_,
+            began=began,
+        )
+
+    def _problems(self, table: Any, labels: Labels, class_weight: FloatArray, steps: Steps) -> Sequence[LinearProblem]:
+        """Return the problem of each machine on these rows."""
+        rows = TableRows(table, labels.codes.astype(np.float64), labels.sample_weight)
+        C = 1.0 / (steps.alpha * float(labels.sample_weight.sum()))
+        bias = Bias.PENALISED if steps.constant else Bias.NONE
+        positive = [1] if labels.classes.size == 2 else range(labels.classes.size)
+        return [LinearProblem(rows, Hinge(), C, bias=bias, positive=k, class_weights=class_weight) for k in positive]
+
+
+def _in_c_order(table: Any) -> Any:
+    """Return a dense table with its rows in one piece, a copy if they are not; a sparse one as it is."""
+    return np.ascontiguousarray(table) if isinstance(table, np.ndarray) else table
+
+
+def _totals(labels: Labels) -> FloatArray:
+    """Return the sum of the sample weights of each class."""
+    rows = labels.rows
+    counts = np.bincount(labels.codes[rows], weights=labels.sample_weight[rows], minlength=labels.classes.size)
+    return counts.astype(np.float64)
+
+
+def _balanced(totals: npt.NDArray[np.float64]) -> FloatArray:
+    """Return the factor of each class that gives all classes with rows the same weight; 1 for the others."""
+    has_rows = totals > 0.0
+    return np.divide(totals.sum() / has_rows.sum(), totals, out=np.ones(totals.size), where=has_rows)
