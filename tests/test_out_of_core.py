@@ -1,12 +1,28 @@
 """Linear machines that are fitted on files larger than memory: the same optimum, checkpoints, and budgets."""
 
-import numpy as np
-import pytest
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
 
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer import LinearSVC, LinearSVR, save_libsvm_data
 from mercer.certificates.solution import Limits
 from mercer.files.blocks.checkpoint import Checkpoints
-from mercer.linear import Hinge, LinearProblem, SquaredHinge, TableRows, solve
+from mercer.files.table_files import read_table
+from mercer.linear import Hinge, LinearPoint, LinearProblem, SquaredHinge, TableRows, solve
 from mercer.solvers import Control
+from mercer.tables.encoding import TableEncoder
+from mercer.tables.table import TableError
 
 
 def a_problem(loss, n=300, p=5, C=1.0):
@@ -34,3 +50,292 @@ def test_a_fit_continues_from_the_point_of_its_last_checkpoint(tmp_path, loss):
     older = checkpoints.load(0)
     assert older is not None
     assert not np.array_equal(older.beta[:], again.beta[:])
+
+
+def a_frame(n=2_000, n_classes=2, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(n, 4)), columns=list("abcd"))
+    frame["whole"] = rng.integers(-3, 4, n)
+    score = frame["a"] - 0.5 * frame["b"] + 0.2 * frame["whole"] + 0.7 * rng.normal(size=n)
+    frame["y"] = np.digitize(score, np.quantile(score, np.arange(1, n_classes) / n_classes)) + 3
+    frame["t"] = score.round(6)
+    frame["w"] = rng.integers(0, 4, n)
+    return frame
+
+
+FEATURES = ["a", "b", "c", "d", "whole"]
+
+
+def written(frame, path):
+    if path.suffix == ".parquet":
+        frame.to_parquet(path, index=False, row_group_size=600)
+    else:
+        frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("memory", ["1MB", "2MB", "500MB"])
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_the_optimum_is_that_of_a_fit_in_memory(tmp_path, memory, ending, loss):
+    frame = a_frame()
+    path = written(frame.drop(columns=["t", "w"]), tmp_path / f"t.{ending}")
+    machine = LinearSVC(loss=loss, tol_gap=1e-9).fit_file(path, target="y", memory=memory)
+    expected = LinearSVC(loss=loss, tol_gap=1e-9).fit(frame[FEATURES].to_numpy(), frame["y"])
+    assert machine.certificate_.status == "optimal"
+    assert machine.certificate_.verify().relative_gap <= 1e-9
+    np.testing.assert_allclose(machine.coef_, expected.coef_, rtol=1e-7)
+    np.testing.assert_allclose(machine.intercept_, expected.intercept_, rtol=1e-7)
+    np.testing.assert_array_equal(machine.classes_, expected.classes_)
+    np.testing.assert_array_equal(
+        machine.predict(frame[FEATURES].to_numpy()), expected.predict(frame[FEATURES].to_numpy())
+    )
+    assert machine.encoder_.feature_names_ == tuple(FEATURES)
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {3: 2.0, 4: 0.5, 5: 1.0}])
+def test_classes_and_weights_count_as_in_memory(tmp_path, class_weight):
+    frame = a_frame(n_classes=3)
+    path = written(frame.drop(columns="t"), tmp_path / "t.csv")
+    machine = LinearSVC(class_weight=class_weight, tol_gap=1e-9)
+    X, y, w = frame[FEATURES].to_numpy(), frame["y"], frame["w"]
+    expected = clone(machine).fit(X, y, w)
+    machine.fit_file(path, target="y", sample_weight="w", memory="1MB")
+    np.testing.assert_allclose(machine.coef_, expected.coef_, rtol=1e-7)
+    np.testing.assert_array_equal(machine.class_weight_, expected.class_weight_)
+    assert len(machine.solution_) == 3
+
+
+def test_regression_is_as_in_memory(tmp_path):
+    frame = a_frame()
+    path = written(frame.drop(columns="y"), tmp_path / "t.parquet")
+    machine = LinearSVR(epsilon=0.1, tol_gap=1e-9).fit_file(path, target="t", sample_weight="w", memory="1MB")
+    expected = LinearSVR(epsilon=0.1, tol_gap=1e-9).fit(frame[FEATURES].to_numpy(), frame["t"], frame["w"])
+    np.testing.assert_allclose(machine.coef_, expected.coef_, rtol=1e-7)
+    assert machine.coef_.shape == (5,)
+
+
+@pytest.mark.parametrize("zero_based", [False, True])
+def test_svmlight_is_as_in_memory(tmp_path, zero_based):
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((1_500, 30), density=0.3, rng=rng, format="csr")
+    y = np.where(X[:, [0]].toarray().ravel() + 0.1 * rng.normal(size=1_500) > 0.1, 1, -1)
+    save_libsvm_data(X, y, tmp_path / "t.svm", zero_based=zero_based)
+    machine = LinearSVC(tol_gap=1e-9).fit_file(tmp_path / "t.svm", memory="1MB", zero_based=zero_based)
+    expected = LinearSVC(tol_gap=1e-9).fit(X, y)
+    np.testing.assert_allclose(machine.coef_, expected.coef_, rtol=1e-7)
+    assert machine.encoder_ is None
+    assert machine.score(X, y) == expected.score(X, y)
+
+
+def test_categories_and_missing_cells_are_encoded_as_in_memory(tmp_path):
+    frame = a_frame()
+    rng = np.random.default_rng(3)
+    frame["town"] = rng.choice(["Oslo", "Rome", "Lima"], len(frame))
+    frame.loc[rng.random(len(frame)) < 0.1, "c"] = np.nan
+    frame.loc[rng.random(len(frame)) < 0.02, "town"] = None
+    frame["y"] = np.where(frame["y"] == 3, "low", "high")
+    path = written(frame.drop(columns=["t", "w"]), tmp_path / "t.csv")
+    machine = LinearSVC(tol_gap=1e-9).fit_file(path, target="y", memory="1MB", scale=True)
+    table = read_table(path)
+    encoder = TableEncoder(missing="impute").fit(table.without(["y"]))
+    expected = LinearSVC(tol_gap=1e-9).fit(encoder.transform(table), table["y"].astype(str))
+    np.testing.assert_allclose(machine.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(
+        machine.predict(machine.encoder_.transform(table)), expected.predict(encoder.transform(table))
+    )
+    with pytest.raises(TableError, match=r"missing values in 'c' \(\d+ of 2,000 rows\)"):
+        LinearSVC().fit_file(path, target="y", missing="error")
+
+
+def test_a_second_fit_does_not_parse_the_file_again(tmp_path):
+    path = written(a_frame().drop(columns=["t", "w"]), tmp_path / "t.csv")
+    LinearSVC().fit_file(path, target="y", memory="1MB")
+    blocks = {one: os.stat(one).st_mtime_ns for one in (tmp_path / "t.csv.blocks").glob("block-*")}
+    assert len(blocks) > 10
+    stages = []
+    LinearSVC(C=0.1).fit_file(path, target="y", memory="1MB", progress=lambda one: stages.append(one.stage))
+    assert {one: os.stat(one).st_mtime_ns for one in blocks} == blocks
+    assert "parse" not in stages
+    assert sorted(one.name for one in (tmp_path / "t.csv.blocks").glob("*")) == sorted(
+        ["lock", "manifest.json", *(one.name for one in blocks)]
+    )
+
+
+def test_progress_has_the_bytes_and_the_time_left(tmp_path):
+    path = written(a_frame().drop(columns=["t", "w"]), tmp_path / "t.csv")
+    seen = []
+    LinearSVC(loss="hinge", tol_gap=1e-8).fit_file(path, target="y", memory="1MB", progress=seen.append)
+    parsed = [one for one in seen if one.stage == "parse"]
+    assert parsed[-1].done == parsed[-1].total == path.stat().st_size
+    assert all(one.seconds_left is not None for one in parsed[1:-1])
+    solved = [one for one in seen if one.stage == "solve"]
+    assert any("to come down to 1e-08" in one.note for one in solved)
+
+
+@pytest.mark.parametrize("stop", [1, 2])
+def test_a_stopped_fit_leaves_a_machine_that_says_how_far_it_is_and_the_next_one_continues(tmp_path, stop):
+    path = written(a_frame().drop(columns=["t", "w"]), tmp_path / "t.csv")
+    machine = LinearSVC(loss="hinge", tol_gap=1e-10, max_iter=8 * stop)
+    with pytest.warns(ConvergenceWarning, match="relative duality gap"):
+        machine.fit_file(path, target="y", memory="1MB")
+    assert machine.certificate_.status == "max_iter"
+    assert 1e-10 < machine.certificate_.relative_gap < 1.0
+    assert machine.predict(np.zeros((1, 5))).shape == (1,)
+    machine.set_params(max_iter=-1).fit_file(path, target="y", memory="1MB")
+    fresh = LinearSVC(loss="hinge", tol_gap=1e-10).fit_file(path, target="y", cache=tmp_path / "other")
+    assert machine.certificate_.status == "optimal"
+    assert machine.n_iter_ < fresh.n_iter_
+    np.testing.assert_allclose(machine.coef_, fresh.coef_, rtol=1e-3)
+
+
+def test_ctrl_c_in_the_solver_leaves_a_machine(tmp_path):
+    path = written(a_frame().drop(columns=["t", "w"]), tmp_path / "t.csv")
+    machine = LinearSVC(loss="hinge", tol_gap=1e-10, callback=lambda progress: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        machine.fit_file(path, target="y", memory="1MB")
+    assert machine.certificate_.status == "interrupted"
+    assert np.isfinite(machine.certificate_.gap)
+
+
+CHILD = """
+import sys
+from mercer import LinearSVC
+from mercer.files.blocks import checkpoint
+checkpoint.SECONDS, checkpoint._SHARE = 0.0, 1e9
+save = checkpoint.Checkpoints.save
+def telling(self, machine, point):
+    save(self, machine, point)
+    print("saved", flush=True)
+checkpoint.Checkpoints.save = telling
+def tell(progress):
+    if progress.stage == "parse":
+        print("parsed", flush=True)
+LinearSVC(loss="hinge", tol_gap=1e-9).fit_file(sys.argv[1], target="y", memory="1MB", progress=tell)
+"""
+
+
+def killed(path, moment):
+    """Fit in another process, and kill it after it has printed so many lines."""
+    with subprocess.Popen([sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE, text=True) as process:
+        lines = []
+        for line in process.stdout:
+            lines.append(line.strip())
+            if len(lines) >= moment:
+                process.send_signal(signal.SIGKILL)
+                break
+        process.stdout.close()
+        process.wait()
+    return lines
+
+
+def check_that_a_killed_fit_continues(folder, moments):
+    frame = a_frame()
+    path = written(frame.drop(columns=["t", "w"]), folder / "t.csv")
+    expected = LinearSVC(loss="hinge", tol_gap=1e-9).fit(frame[FEATURES].to_numpy(), frame["y"])
+    finished = {}
+    for moment in moments:
+        killed(path, moment)
+        blocks = {one: one.stat().st_mtime_ns for one in (folder / "t.csv.blocks").glob("block-*")}
+        assert all(blocks[one] == stamp for one, stamp in finished.items()), "a finished block was parsed again"
+        finished = blocks
+    machine = LinearSVC(loss="hinge", tol_gap=1e-9).fit_file(path, target="y", memory="1MB")
+    assert all(one.stat().st_mtime_ns == stamp for one, stamp in finished.items())
+    np.testing.assert_allclose(machine.coef_, expected.coef_, rtol=1e-4, atol=1e-6)
+    assert machine.certificate_.relative_gap <= 1e-9
+    assert not list((folder / "t.csv.blocks").glob("*.tmp"))
+    return machine, expected
+
+
+def test_a_killed_fit_loses_nothing_that_was_finished(tmp_path):
+    machine, expected = check_that_a_killed_fit_continues(tmp_path, [4, 14, 6])
+    assert machine.n_iter_ < expected.n_iter_
+
+
+@pytest.mark.slow
+def test_fits_that_are_killed_at_twenty_random_moments_lose_nothing(tmp_path):
+    rng = random.Random(0)
+    for number in range(4):
+        (tmp_path / str(number)).mkdir()
+        check_that_a_killed_fit_continues(tmp_path / str(number), [rng.randrange(1, 30) for _ in range(5)])
+
+
+@contextmanager
+def files_up_to(n_bytes):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_disk_that_is_full_while_parsing_keeps_what_was_finished(tmp_path):
+    frame = a_frame().drop(columns=["t", "w"])
+    path = written(frame, tmp_path / "t.csv")
+    with files_up_to(1_000), pytest.raises(OSError, match=r"needs \d,\d{3} bytes, for which there is no space"):
+        LinearSVC().fit_file(path, target="y", memory="1MB")
+    machine = LinearSVC().fit_file(path, target="y", memory="1MB")
+    assert machine.certificate_.status == "optimal"
+
+
+def test_a_disk_that_is_full_at_a_checkpoint_keeps_the_last_one(tmp_path):
+    problem = a_problem(Hinge(), n=3_000)
+    checkpoints = Checkpoints(tmp_path, {}, problem.rows)
+    point = LinearPoint(np.ones(6), np.arange(3_000.0), 1.0, 2.0)
+    checkpoints.save(0, point)
+    with files_up_to(10_000), pytest.raises(OSError, match=r"checkpoint-0-1.bin needs 24,\d{3} bytes"):
+        checkpoints.save(0, LinearPoint(np.zeros(6), np.zeros(3_000), 1.0, 2.0))
+    assert [one.name for one in tmp_path.iterdir()] == ["checkpoint-0-0.bin"]
+    found = checkpoints.load(0)
+    np.testing.assert_array_equal(found.beta[:], point.beta)
+    assert found.factor == 2.0
+
+
+MEMORY = """
+import resource, sys
+from mercer import LinearSVC
+small, large, memory = sys.argv[1:]
+LinearSVC().fit_file(small, target="y", memory=memory)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+machine = LinearSVC().fit_file(large, target="y", memory=memory)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, machine.certificate_.status)
+"""
+
+
+@pytest.mark.parametrize("ending", ["csv", pytest.param("parquet", marks=pytest.mark.full)])
+def test_memory_stays_within_the_budget(tmp_path, ending):
+    frame = a_frame(20_000).drop(columns=["t", "w"])
+    small = written(frame[:3_000], tmp_path / f"small.{ending}")
+    large = written(pd.concat([frame] * 6), tmp_path / f"large.{ending}")
+    run = [sys.executable, "-c", MEMORY, str(small), str(large), "6MB"]
+    grown, status = subprocess.run(run, capture_output=True, text=True, check=True).stdout.split()
+    assert status == "optimal"
+    assert int(grown) < 6e6
+    blocks = sum(one.stat().st_size for one in (tmp_path / f"large.{ending}.blocks").iterdir())
+    assert blocks > 5e6
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({"memory": "lots"}, "memory must be a number of bytes, or text such as '500MB'"),
+        ({"memory": "12kB"}, "memory must be at least 1 MB"),
+        ({"memory": True}, "memory must be a number"),
+        ({"scale": "yes"}, "scale must be"),
+        ({"missing": "drop"}, "missing must be"),
+        ({"target": "z"}, "there is no column 'z'"),
+    ],
+)
+def test_invalid_options_are_named(tmp_path, options, fault):
+    path = written(a_frame(100), tmp_path / "t.csv")
+    with pytest.raises(ValueError, match=fault):
+        LinearSVC().fit_file(path, **{"target": "y", **options})
+    assert not (tmp_path / "t.csv.blocks").exists()
+
+
+def test_a_file_of_one_class_is_refused(tmp_path):
+    frame = a_frame(100)
+    frame["y"] = 1
+    with pytest.raises(ValueError, match="one class"):
+        LinearSVC().fit_file(written(frame, tmp_path / "t.csv"), target="y")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from mercer.data.arguments import check_choice
+from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._linear_rows import read_linear_table
-from mercer.estimators._linear_training import TrainedLinearMachine
 from mercer.estimators._scores import ByScores
 from mercer.estimators._validation import check_finite_penalty
 from mercer.linear import Bias, LinearProblem, LinearRows, Penalty, TableRows
@@ -22,7 +22,7 @@ _LOSSES = ("hinge", "squared_hinge")
 _SCHEMES = ("ovr",)
 
 
-class LinearSVC(ByScores, TrainedLinearMachine):
+class LinearSVC(ByScores, FitsFiles):
     """Linear support vector classifier for tables of any number of rows, certified.
 
     **Solves** for two classes, y_i = +1 or -1, with f(x) = <w, x> + b,
@@ -148,6 +148,7 @@ class LinearSVC(ByScores, TrainedLinearMachine):
     """
 
     spec_: ForLinearSVC
+    _task = "classification"
 
     def __init__(
         self,
@@ -220,7 +221,7 @@ class LinearSVC(ByScores, TrainedLinearMachine):
         table = read_linear_table(self, X, reset=True, y=y)
         labels = read_labels(y, sample_weight, self.class_weight, table.values.shape[0])
         rows = TableRows(table.values, labels.codes.astype(np.float64), labels.sample_weight)
-        problems = _problems(spec, rows, labels)
+        problems = self._problems(spec, rows, labels)
         solutions = self._solve(problems, control)
         self.spec_, self.classes_, self.class_weight_ = spec, labels.classes, labels.class_weight
         self._used_rows = labels.rows
@@ -244,11 +245,11 @@ class LinearSVC(ByScores, TrainedLinearMachine):
             scaling=scaling,
         )
 
-
-def _problems(spec: ForLinearSVC, rows: LinearRows, labels: Labels) -> list[LinearProblem]:
-    """Return one problem for two classes, otherwise one for each class against the rest."""
-    weights, n_classes = labels.class_weight, labels.classes.size
-    if n_classes == 2:
-        return [spec.problem(rows, 1, weights)]
-    own = np.where(np.eye(n_classes, dtype=bool), weights, 1.0)  # LIBLINEAR weighs the rest by 1
-    return [spec.problem(rows, number, own[number]) for number in range(n_classes)]
+    def _problems(self, spec: ForLinearSVC, rows: LinearRows, labels: Labels | None) -> list[LinearProblem]:
+        """Return one problem for two classes, otherwise one for each class against the rest."""
+        assert labels is not None
+        weights, n_classes = labels.class_weight, labels.classes.size
+        if n_classes == 2:
+            return [spec.problem(rows, 1, weights)]
+        own = np.where(np.eye(n_classes, dtype=bool), weights, 1.0)  # LIBLINEAR weighs the rest by 1
+        return [spec.problem(rows, number, own[number]) for number in range(n_classes)]

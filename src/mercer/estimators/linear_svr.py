@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,12 @@ from sklearn.base import RegressorMixin
 
 from mercer._typing import FloatArray
 from mercer.data.arguments import check_choice, check_number
-from mercer.estimators._linear_rows import read_linear_table
-from mercer.estimators._linear_training import TrainedLinearMachine
+from mercer.estimators._from_file import FitsFiles
+from mercer.estimators._labels import Labels
+from mercer.estimators._linear_rows import LinearTable, read_linear_table
+from mercer.estimators._linear_training import LinearSolutions
 from mercer.estimators._validation import check_finite_penalty, check_sample_weight, check_targets
-from mercer.linear import Bias, Penalty, TableRows
+from mercer.linear import Bias, LinearProblem, LinearRows, Penalty, TableRows
 from mercer.solvers import Progress
 from mercer.specs import ForLinearSVR
 
@@ -21,7 +23,7 @@ _PENALTIES = tuple(one.value for one in Penalty)
 _LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
 
-class LinearSVR(RegressorMixin, TrainedLinearMachine):
+class LinearSVR(RegressorMixin, FitsFiles):
     """Linear support vector regression for tables of any number of rows, certified.
 
     **Solves** with f(x) = <w, x> + b,
@@ -107,6 +109,7 @@ class LinearSVR(RegressorMixin, TrainedLinearMachine):
     """
 
     spec_: ForLinearSVR
+    _task = "regression"
 
     def __init__(
         self,
@@ -179,11 +182,10 @@ class LinearSVR(RegressorMixin, TrainedLinearMachine):
         weights = check_sample_weight(sample_weight, table.values.shape[0])
         if not weights.any():
             raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
-        problems = [spec.problem(TableRows(table.values, check_targets(y), weights))]
+        problems = self._problems(spec, TableRows(table.values, check_targets(y), weights), None)
         solutions = self._solve(problems, control)
         self.spec_, self._used_rows = spec, np.flatnonzero(weights)
         self._store(problems, solutions, table)
-        self.coef_ = self.coef_[0]
         self._warn(depth=3)
         return self
 
@@ -202,6 +204,14 @@ class LinearSVR(RegressorMixin, TrainedLinearMachine):
             free=kind is Bias.FREE,
             scaling=scaling,
         )
+
+    def _problems(self, spec: ForLinearSVR, rows: LinearRows, labels: Labels | None) -> list[LinearProblem]:
+        """Return the only problem."""
+        return [spec.problem(rows)]
+
+    def _store(self, problems: Sequence[LinearProblem], solutions: LinearSolutions, table: LinearTable) -> None:
+        super()._store(problems, solutions, table)
+        self.coef_ = self.coef_[0]
 
     def predict(self, X: Any) -> FloatArray:
         """Return the predicted target of each row.

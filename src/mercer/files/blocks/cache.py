@@ -86,6 +86,11 @@ class BlockCache:
         return len(self._rows)
 
     @property
+    def identity(self) -> dict[str, Any]:
+        """What decides the content of the blocks, as JSON values."""
+        return {"source": self._source_id, "options": self._source.options}
+
+    @property
     def starts(self) -> np.ndarray:
         """Number of the first row of each block, and last the number of rows, (n_blocks + 1,)."""
         return np.concatenate([[0], np.cumsum(self._rows, dtype=np.int64)])

@@ -98,6 +98,8 @@ def learn_encoding(cache: BlockCache, *, missing: Missing, scale: bool, max_leve
     names = cache.layout.names
     assert names is not None
     seen = _Seen.of(cache)
+    if not seen.n_rows:
+        raise TableError(f"the weights {cache.layout.weights!r} of all rows are 0, so there is nothing to learn from")
     if missing == "error" and seen.n_missing.any():
         first = int(seen.n_missing.argmax())
         raise TableError(

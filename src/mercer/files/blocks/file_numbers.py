@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +43,10 @@ class FileNumbers:
     def __del__(self) -> None:
         if hasattr(self, "_file"):
             self._file.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave the numbers behind: a pickled machine has no numbers of its training rows."""
+        return np.zeros, (0,)
 
     def __len__(self) -> int:
         return self.n

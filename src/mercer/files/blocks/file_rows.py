@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -26,13 +26,22 @@ class FileRows(LinearRows):
     cache : BlockCache
     encoding : BlockEncoding
     label_of : ndarray of shape (n_classes,), optional
-        The number of a class for its place in the order of the file; None in a regression.
+        The number of a class for its place in the order of the file, -1 if its rows do not count; None in a regression.
     memory : int
         Bytes that blocks and numbers of rows may take. Tables and numbers that fit into a part of it stay in memory.
+    report : callable, optional
+        Called in each sweep with the number of blocks that were read, and their number in all.
     """
 
-    def __init__(self, cache: BlockCache, encoding: BlockEncoding, label_of: FloatArray | None, memory: int) -> None:
-        self.cache, self.encoding, self._label_of = cache, encoding, label_of
+    def __init__(
+        self,
+        cache: BlockCache,
+        encoding: BlockEncoding,
+        label_of: FloatArray | None,
+        memory: int,
+        report: Callable[[int, int], object] | None = None,
+    ) -> None:
+        self.cache, self.encoding, self._label_of, self._report = cache, encoding, label_of, report
         starts = cache.starts
         self.n, self.p, self.is_sparse = int(starts[-1]), encoding.p, encoding.is_sparse
         self._starts = starts.tolist()
@@ -47,8 +56,11 @@ class FileRows(LinearRows):
         if self._held:
             yield from self._held
             return
-        held = []
+        held, n_read = [], 0
         for block in self._read_ahead():
+            if self._report is not None and block.at.start == self._starts[n_read]:
+                n_read += 1
+                self._report(n_read, self.cache.n_blocks)
             if self._may_hold:
                 held.append(block)
             yield block
@@ -100,8 +112,11 @@ class FileRows(LinearRows):
                 yield Block(at, self.encoding.encode(raw.table, rows), labels[rows], weights[rows])
 
     def _labels_and_weights(self, labels: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-        own = labels if self._label_of is None else self._label_of[labels.astype(np.intp)]
-        return own, np.ones(len(own)) if weights is None else weights
+        counted = np.ones(len(labels)) if weights is None else weights
+        if self._label_of is None:
+            return labels, counted
+        own = self._label_of[labels.astype(np.intp)]
+        return own, np.where(own < 0.0, 0.0, counted)
 
 
 def _bytes(block: Block) -> int:
