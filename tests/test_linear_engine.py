@@ -236,3 +236,21 @@ def test_a_path_gives_the_optima_of_separate_fits(loss: LinearLoss, penalty: Pen
 def test_a_path_obeys_its_limit() -> None:
     solutions = path(problem_of(Hinge()), [1.0, 2.0], control(max_seconds=0.0))
     assert [solution.certificate.status for solution in solutions] == ["time_limit"] * 2
+
+
+@pytest.mark.parametrize("bias", list(Bias))
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_without_the_matrix_of_second_derivatives(loss: LinearLoss, bias: Bias) -> None:
+    problem = problem_of(loss, bias, n=60, p=30, sparse=loss.classifies)
+    limit = 8 * (4 * problem.n_columns**2) + 1_000
+    wide, full = solve(problem, control(), memory_limit=limit), solve(problem, control())
+    assert "is not formed" in wide.reason
+    assert "is small" in full.reason
+    assert wide.peak_memory_bytes <= limit < full.peak_memory_bytes
+    assert wide.certificate.status == "optimal"
+    assert wide.certificate.primal == pytest.approx(full.certificate.primal, rel=2e-8)
+
+
+def test_numbers_of_rows_that_do_not_fit_are_an_error() -> None:
+    with pytest.raises(MemoryError, match="memory_limit is 1,000"):
+        solve(problem_of(Hinge()), control(), memory_limit=1_000)

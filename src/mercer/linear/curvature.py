@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +13,12 @@ from mercer._typing import FloatArray
 from mercer.linear.lasso import minimise_lasso
 from mercer.linear.problem import LinearProblem, Part, Penalty
 from mercer.linear.rows import RowNumbers
-from mercer.linear.smooth_terms import SmoothTerms
-from mercer.linear.sweeps import add_gram
-from mercer.linear.systems import solve_positive
+from mercer.linear.smooth_terms import Slopes, SmoothTerms
+from mercer.linear.sweeps import collect, column_squares, times, transposed_times
+from mercer.linear.systems import conjugate_gradients, solve_positive
 
+_FORCING = 0.03  # norm of the residual of conjugate gradients relative to the gradient, in the preconditioner's norm
+_MOST_PRODUCTS = 500  # steps of conjugate gradients for a direction
 _MOST_CHANGES = 100.0  # ratio of all changes of the matrix to its size, after which it is computed from scratch
 _LEVENBERG = 1e-10  # ridge of the l1 problem, relative to the diagonal
 
@@ -49,8 +53,8 @@ class Curvature(ABC):
         """Prepare for a sweep."""
 
     @abstractmethod
-    def add(self, part: Part, curvature: FloatArray) -> None:
-        """Add the h_i of a block of rows."""
+    def collect(self, part: Part, slopes: Slopes) -> FloatArray:
+        """Add the h_i of a block of rows, and return its sum of beta_i x_i, (q,)."""
 
     @abstractmethod
     def direction(self, w: FloatArray, pull: FloatArray, anchor: Anchor | None) -> FloatArray:
@@ -65,14 +69,18 @@ class Curvature(ABC):
         """Bytes of the matrices and of the numbers of each row."""
 
 
+CurvatureOf = Callable[[LinearProblem, SmoothTerms, FloatArray, int | None], Curvature]
+"""Makes the second derivatives of a problem's terms, with the scales of the columns and the number of threads."""
+
+
 class GramCurvature(Curvature):
     """The matrix itself, in columns that are multiplied by `scales`, powers of 2.
 
     Where second derivatives are piecewise constant, only rows whose derivative has changed are added or removed.
     """
 
-    def __init__(self, problem: LinearProblem, terms: SmoothTerms, scales: FloatArray) -> None:
-        self.problem, self.terms, self.scales = problem, terms, scales
+    def __init__(self, problem: LinearProblem, terms: SmoothTerms, scales: FloatArray, n_jobs: int | None) -> None:
+        self.problem, self.terms, self.scales, self.n_jobs = problem, terms, scales, n_jobs
         q = problem.n_columns
         self.gram = np.zeros((q, q))
         self.previous: RowNumbers | None = problem.rows.numbers() if terms.is_quadratic else None
@@ -86,15 +94,17 @@ class GramCurvature(Curvature):
             self.moved = 0.0
             self.gram[:] = 0.0
 
-    def add(self, part: Part, curvature: FloatArray) -> None:
+    def collect(self, part: Part, slopes: Slopes) -> FloatArray:
         """Add a block, or its changes."""
-        change = curvature
+        curvature = change = slopes.curvature
         if self.previous is not None:
-            change = curvature if self.is_fresh else curvature - self.previous[part.block.at]
+            if not self.is_fresh:
+                change = curvature - self.previous[part.block.at]
             self.previous[part.block.at] = curvature
         self.now += float(curvature.sum())
         self.moved += float(np.abs(change).sum())
-        add_gram(part.block.table, self.problem.constant, change, self.scales, self.gram)
+        about = part.block.table, self.problem.constant, slopes.beta, change
+        return collect(*about, self.scales, self.gram, self.n_jobs)
 
     def direction(self, w: FloatArray, pull: FloatArray, anchor: Anchor | None) -> FloatArray:
         """Solve by Cholesky factorisation, or with the l1 penalty by the feature-sign method."""
@@ -115,4 +125,61 @@ class GramCurvature(Curvature):
     @property
     def bytes_held(self) -> int:
         """Bytes of the matrix and its factor, and of the curvature of each row."""
-        return 4 * self.gram.nbytes + (8 * self.problem.rows.n if self.previous is not None else 0)
+        return gram_bytes(self.problem)
+
+
+def gram_bytes(problem: LinearProblem) -> int:
+    """Return the bytes of :class:`GramCurvature`, with copies of the matrix for its factorisation."""
+    return 8 * (4 * problem.n_columns**2 + (0 if problem.rows.limits_numbers else problem.rows.n))
+
+
+class SweptCurvature(Curvature):
+    """No matrix: its products with vectors are sweeps over the table. For the l2 penalty.
+
+    A direction is found by conjugate gradients, with the diagonal as preconditioner, to a precision that is enough for
+    the line search.
+    """
+
+    def __init__(self, problem: LinearProblem, terms: SmoothTerms, scales: FloatArray, n_jobs: int | None) -> None:
+        self.problem, self.terms, self.scales, self.n_jobs = problem, terms, scales, n_jobs
+        self.weights: RowNumbers = problem.rows.numbers()
+        self.total = 0.0
+        self.squares = np.zeros(problem.n_columns)
+        for part in problem.parts():
+            with np.errstate(over="ignore"):
+                self.squares += column_squares(part.block.table, problem.constant, n_jobs) * np.square(scales)
+
+    def begin(self) -> None:
+        """Start the sum of the h_i."""
+        self.total = 0.0
+
+    def collect(self, part: Part, slopes: Slopes) -> FloatArray:
+        """Keep the h_i of a block."""
+        self.weights[part.block.at] = slopes.curvature
+        self.total += float(slopes.curvature.sum())
+        return transposed_times(part.block.table, self.problem.constant, slopes.beta, self.n_jobs)
+
+    def direction(self, w: FloatArray, pull: FloatArray, anchor: Anchor | None) -> FloatArray:
+        """Solve by conjugate gradients; the diagonal is that of h_i that are all equal to their mean."""
+        problem, scales, factor = self.problem, self.scales, self.terms.factor
+        penalty = problem.counted * np.square(scales)
+        mean = factor * self.total / max(1, problem.rows.n)
+        diagonal = penalty + mean * np.where(np.isfinite(self.squares), self.squares, 1.0)
+        diagonal = np.where(diagonal > 0.0, diagonal, 1.0)
+
+        def product(vector: FloatArray) -> FloatArray:
+            image = penalty * vector
+            for part in problem.parts():
+                about = part.block.table, problem.constant
+                weighted = factor * self.weights[part.block.at] * times(*about, scales * vector, self.n_jobs)
+                image = image + scales * transposed_times(*about, weighted, self.n_jobs)
+            return image
+
+        right = (pull - problem.counted * w) * scales
+        about: dict[str, Any] = {"tol": _FORCING, "max_iter": _MOST_PRODUCTS}
+        return scales * conjugate_gradients(product, right, lambda residual: residual / diagonal, **about)
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of the curvature of each row, and of some vectors of a number for each column."""
+        return 8 * (self.problem.rows.n + 10 * self.problem.n_columns)

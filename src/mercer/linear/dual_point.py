@@ -13,7 +13,7 @@ from mercer.linear.sweeps import transposed_times
 _INSIDE = 1.0 - 1e-13  # largest |sum_i beta_i x_ij| with the l1 penalty; the limit is 1, and sums are rounded
 
 
-def dual_point(problem: LinearProblem, terms: SmoothTerms, z: RowNumbers) -> RowNumbers:
+def dual_point(problem: LinearProblem, terms: SmoothTerms, z: RowNumbers, n_jobs: int | None = None) -> RowNumbers:
     """Return feasible dual coefficients for the decision values `z`.
 
     With a free bias, the coefficients of the sign with the larger sum are scaled down so that the sum is 0. With the l1
@@ -35,7 +35,7 @@ def dual_point(problem: LinearProblem, terms: SmoothTerms, z: RowNumbers) -> Row
     if problem.penalty is Penalty.L1:
         pull = np.zeros(problem.n_columns)
         for part in problem.parts():
-            pull += transposed_times(part.block.table, problem.constant, beta[part.block.at])
+            pull += transposed_times(part.block.table, problem.constant, beta[part.block.at], n_jobs)
         share = scale_inside(problem, pull)
         if share < 1.0:
             _scale(problem, beta, share, share)

@@ -9,14 +9,14 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.linear.curvature import Anchor, Curvature
+from mercer.linear.curvature import Anchor, Curvature, CurvatureOf
 from mercer.linear.dual_point import dual_point, scale_inside
 from mercer.linear.problem import Bias, LinearProblem, Penalty
 from mercer.linear.rows import RowNumbers
 from mercer.linear.smooth_terms import LossTerms, SmoothTerms
 from mercer.linear.solution import WarmStart
 from mercer.linear.solver import LinearSolver
-from mercer.linear.sweeps import column_squares, times, transposed_times
+from mercer.linear.sweeps import column_squares, times
 from mercer.losses.iteration import Step
 
 _LARGEST_SCALE, _LEAST_SCALE = 2.0**500, 2.0**-1000  # scales of columns, whose squares may be 0 but not infinite
@@ -25,12 +25,12 @@ _TRIALS = 60  # evaluations of a line search; Newton steps need 2 to 8, and doub
 _IDLE = 12  # successive Newton steps that do not halve the gap, after which rounding prevents progress
 
 
-def scales_of(problem: LinearProblem) -> FloatArray:
+def scales_of(problem: LinearProblem, n_jobs: int | None = None) -> FloatArray:
     """Return a power of 2 for each column that makes its root mean square about 1, (q,); 1 for a column of zeros."""
     squares, largest = np.zeros(problem.n_columns), None
     with np.errstate(over="ignore", under="ignore"):
         for part in problem.parts():
-            squares += column_squares(part.block.table, problem.constant)
+            squares += column_squares(part.block.table, problem.constant, n_jobs)
     if not (np.isfinite(squares) & (squares > 1e-280)).all():  # huge, tiny or zero columns
         largest = np.zeros(problem.n_columns)
         largest[problem.rows.p :] = problem.constant
@@ -53,10 +53,14 @@ def scales_of(problem: LinearProblem) -> FloatArray:
 
 @dataclass(eq=False)
 class Point:
-    """A point: the weights w (q,), and the decision value z of each row, which is updated along with w."""
+    """A point: the weights w (q,), and the decision value z of each row, which is updated along with w.
+
+    `n_jobs` is the number of threads of the sweeps that update it.
+    """
 
     w: FloatArray
     z: RowNumbers
+    n_jobs: int | None = None
 
 
 class Progress(NamedTuple):
@@ -81,7 +85,7 @@ class Progress(NamedTuple):
 def refresh(problem: LinearProblem, point: Point) -> None:
     """Compute the decision values from the weights, in one sweep."""
     for part in problem.parts():
-        point.z[part.block.at] = times(part.block.table, problem.constant, point.w)
+        point.z[part.block.at] = times(part.block.table, problem.constant, point.w, point.n_jobs)
 
 
 def newton(
@@ -151,8 +155,7 @@ def _look(
         check()
         z = point.z[part.block.at]
         slopes = terms.slopes(part, z)
-        pull += transposed_times(part.block.table, problem.constant, slopes.beta)
-        curvature.add(part, slopes.curvature)
+        pull += curvature.collect(part, slopes)
         value += terms.total(part, z)
         own_loss, own_excess = terms.duality(part, z, slopes.beta)
         loss, excess = loss + own_loss, excess + own_excess
@@ -227,7 +230,8 @@ class _Line:
             at = part.block.at
             if first:
                 self.check()
-                self.step[at] = times(part.block.table, self.problem.constant, self.direction)
+                about = part.block.table, self.problem.constant, self.direction
+                self.step[at] = times(*about, self.point.n_jobs)
             change = self.step[at]
             slopes = self.terms.slopes(part, self.point.z[at] + length * change)
             pull = float(slopes.beta @ change)
@@ -266,13 +270,14 @@ class SmoothNewton(LinearSolver):
         self,
         problem: LinearProblem,
         check: Callable[[], None],
-        curvature: Callable[[LinearProblem, LossTerms, FloatArray], Curvature],
+        curvature: CurvatureOf,
         start: WarmStart | None,
+        n_jobs: int | None,
     ) -> None:
         super().__init__(problem, check)
         self.terms = LossTerms(problem.loss)
-        self.curvature = curvature(problem, self.terms, scales_of(problem))
-        self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers())
+        self.curvature = curvature(problem, self.terms, scales_of(problem, n_jobs), n_jobs)
+        self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers(), n_jobs)
         if start is not None:
             self.point.w = start.w.copy()
             refresh(problem, self.point)
@@ -286,7 +291,7 @@ class SmoothNewton(LinearSolver):
 
     def solution(self) -> tuple[FloatArray, RowNumbers]:
         """Return the weights, and minus the slopes of the losses."""
-        return self.point.w, dual_point(self.problem, self.terms, self.point.z)
+        return self.point.w, dual_point(self.problem, self.terms, self.point.z, self.point.n_jobs)
 
     @property
     def bytes_held(self) -> int:

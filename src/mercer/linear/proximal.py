@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.linear.curvature import Anchor, Curvature
+from mercer.linear.curvature import Anchor, CurvatureOf
 from mercer.linear.dual_point import dual_point
 from mercer.linear.losses import BoxLoss
 from mercer.linear.newton import Point, Progress, newton, refresh, scales_of
@@ -43,17 +43,18 @@ class ProximalPoint(LinearSolver):
         self,
         problem: LinearProblem,
         check: Callable[[], None],
-        curvature: Callable[[LinearProblem, ProximalTerms, FloatArray], Curvature],
+        curvature: CurvatureOf,
         start: WarmStart | None,
+        n_jobs: int | None,
     ) -> None:
         super().__init__(problem, check)
         assert isinstance(problem.loss, BoxLoss)
         self.unit = 1.0 if problem.loss.classifies else _spread_of_targets(problem)
         self.terms = ProximalTerms(problem.loss, problem.rows.numbers(), _FIRST_FACTOR / self.unit)
         self.charge = sum(float(part.charges.sum()) for part in problem.row_parts()) or 1.0
-        self.scales = scales_of(problem)
-        self.curvature = curvature(problem, self.terms, self.scales)
-        self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers())
+        self.scales = scales_of(problem, n_jobs)
+        self.curvature = curvature(problem, self.terms, self.scales, n_jobs)
+        self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers(), n_jobs)
         if start is not None:
             self._begin_at(start)
 
@@ -124,7 +125,7 @@ class ProximalPoint(LinearSolver):
 
     def solution(self) -> tuple[FloatArray, RowNumbers]:
         """Return the weights, and the coefficients of the smoothed losses."""
-        return self.point.w, dual_point(self.problem, self.terms, self.point.z)
+        return self.point.w, dual_point(self.problem, self.terms, self.point.z, self.point.n_jobs)
 
     @property
     def factor(self) -> float | None:

@@ -52,12 +52,15 @@ class LinearRows(ABC):
     is_sparse : bool
     bytes_held : int
         Bytes that this object has in memory beside the caller's table.
+    limits_numbers : bool
+        Whether `numbers` keeps to a memory limit of its own, by files; otherwise they are arrays in memory.
     """
 
     n: int
     p: int
     is_sparse: bool
     bytes_held: int = 0
+    limits_numbers: bool = False
 
     @abstractmethod
     def blocks(self) -> Iterator[Block]:

@@ -10,10 +10,10 @@ from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
 from mercer.gram.threads import blas_threads
 from mercer.linear.certificate import LinearEvidence, certify_linear
-from mercer.linear.curvature import GramCurvature
+from mercer.linear.curvature import CurvatureOf, GramCurvature, SweptCurvature, gram_bytes
 from mercer.linear.dual_solver import DescentSolver, can_descend, descent_reason
 from mercer.linear.newton import SmoothNewton
-from mercer.linear.problem import LinearProblem
+from mercer.linear.problem import LinearProblem, Penalty
 from mercer.linear.proximal import ProximalPoint
 from mercer.linear.solution import LinearPoint, LinearSolution, WarmStart
 from mercer.linear.solver import LinearSolver
@@ -118,12 +118,29 @@ def choose(
     if q > MOST_COLUMNS and can_descend(problem):
         about = {"memory_limit": memory_limit, "n_jobs": n_jobs}
         return DescentSolver(problem, check, start, control, began, **about), descent_reason(problem)
-    if q > MOST_COLUMNS:
-        raise NotImplementedError("more than 2,000 columns are not supported yet")
-    few = f"The table has few columns ({problem.rows.p:,}), so that their matrix of second derivatives is small"
+    curvature: CurvatureOf = GramCurvature
+    columns = f"The table has few columns ({problem.rows.p:,}), so that their matrix of second derivatives is small"
+    if q > MOST_COLUMNS or (memory_limit is not None and gram_bytes(problem) + _needed(problem) > memory_limit):
+        if problem.penalty is Penalty.L1:
+            raise NotImplementedError("more than 2,000 columns are not supported yet with the l1 penalty")
+        curvature = SweptCurvature
+        columns = f"The matrix of second derivatives of {problem.rows.p:,} columns is large, so that it is not formed"
+    if memory_limit is not None and _needed(problem) > memory_limit:
+        raise MemoryError(
+            f"the solver needs {_needed(problem):,} bytes for the numbers of {problem.rows.n:,} rows, but memory_limit "
+            f"is {memory_limit:,}. Raise memory_limit, or fit from a file."
+        )
     if problem.loss.is_smooth:
-        return SmoothNewton(problem, check, GramCurvature, start), f"{few}, and the loss is smooth: Newton's method."
+        return SmoothNewton(
+            problem, check, curvature, start, n_jobs
+        ), f"{columns}, and the loss is smooth: Newton's method."
     return (
-        ProximalPoint(problem, check, GramCurvature, start),
-        f"{few}, and the loss has kinks: Newton's method on smoothed losses (proximal point method).",
+        ProximalPoint(problem, check, curvature, start, n_jobs),
+        f"{columns}, and the loss has kinks: Newton's method on smoothed losses (proximal point method).",
     )
+
+
+def _needed(problem: LinearProblem) -> int:
+    """Return the bytes of the numbers of the rows and columns that the solvers keep in memory."""
+    n = 0 if problem.rows.limits_numbers else problem.rows.n
+    return 8 * (5 * n + 10 * problem.n_columns)

@@ -33,6 +33,8 @@ class FileRows(LinearRows):
         Called in each sweep with the number of blocks that were read, and their number in all.
     """
 
+    limits_numbers = True
+
     def __init__(
         self,
         cache: BlockCache,
