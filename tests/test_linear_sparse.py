@@ -8,11 +8,15 @@ import scipy.sparse as sp
 
 from mercer import _core
 from mercer.certificates.solution import Limits
+from mercer.data import as_data
+from mercer.gram import Gram
+from mercer.kernels import Linear
 from mercer.linear import (
     Bias,
     Block,
     EpsilonInsensitive,
     Hinge,
+    JointLinearProblem,
     LinearProblem,
     LinearRows,
     Logistic,
@@ -22,10 +26,14 @@ from mercer.linear import (
     TableRows,
     solve,
     solve_each,
+    solve_joint,
 )
+from mercer.linear.crammer_singer import JointEvidence
 from mercer.linear.dual_descent import DualPoint, dual_descent, dual_point, measure
 from mercer.linear.finish import finish, linear_gram
+from mercer.problems import joint
 from mercer.solvers import Control
+from mercer.solvers import solve as solve_kernel
 
 LOSSES = [Hinge(), SquaredHinge(), Logistic(), EpsilonInsensitive(0.2), SquaredEpsilonInsensitive(0.2)]
 
@@ -208,23 +216,21 @@ def test_what_descent_refuses():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"columns": np.array([0, 5], dtype=np.int32)}, "columns"),
-        ({"ends": np.array([0, 3], dtype=np.int32)}, "ends"),
+        ({"table": ([1.0], [3], [0, 1])}, "out of range"),
+        ({"table": ([1.0], [-1], [0, 1])}, "out of range"),
+        ({"table": ([1.0], [0], [0, 2])}, "out of range"),
+        ({"table": ([1.0, 1.0], [0, 1], [0, 1, 2])}, "for each row"),
         ({"w": np.zeros(1)}, "w must"),
         ({"targets": np.ones(2)}, "targets"),
-        ({"values": np.ones(2, dtype=np.int64)}, "values"),
     ],
 )
 def test_native_descent_refuses_arrays_that_do_not_fit(changes, message):
-    arrays = {
-        "values": np.ones(2),
-        "columns": np.array([0, 2], dtype=np.int32),
-        "ends": np.array([0, 2], dtype=np.int32),
-    }
     about = {"targets": np.ones(1), "charges": np.ones(1), "beta": np.zeros(1), "w": np.zeros(3)}
-    given = {**arrays, **about, **changes}
-    with pytest.raises((ValueError, TypeError), match=message):
-        _core.DualDescent(**given, n_columns=3, loss=0, epsilon=0.0, constant=0.0, seed=0)
+    given = {"table": ([1.0], [2], [0, 1]), **about, **changes}
+    values, columns, ends = given.pop("table")
+    arrays = np.array(values), np.array(columns, dtype=np.int32), np.array(ends, dtype=np.int32)
+    with pytest.raises(ValueError, match=message):
+        _core.DualDescent(_core.LinearTable(*arrays, 3, 0.0), **given, loss=0, epsilon=0.0, seed=0)
 
 
 def wide_problem(loss, *, n=150, C=1.0, bias=Bias.PENALISED, classes=2, seed=1, positive=1, sparse=True):
@@ -299,3 +305,71 @@ def test_rows_that_do_not_count_leave_a_machine_of_zeros(loss):
     solution = solve(problem, Control())
     assert not solution.w.any()
     assert solution.certificate.status == "optimal"
+
+
+def joint_problem(*, C=1.0, rows=TableRows, constant=1.5, n=120, n_classes=4, seed=2, convert=lambda table: table):
+    table, labels, _, weights = text_like(n=n, classes=n_classes, seed=seed)
+    class_weights = np.linspace(0.5, 1.5, n_classes)
+    return JointLinearProblem(rows(convert(table), labels, weights), n_classes, C, constant, class_weights)
+
+
+def kernel_optimum(problem):
+    """The optimum of the joint kernel machine with a linear kernel."""
+    codes, charges = (np.concatenate([part[k] for part in problem.parts()]) for k in (1, 2))
+    used = charges > 0.0
+    table = sp.csr_array(np.vstack([sp.csr_array(part.block.table).toarray() for part in problem.parts()])[used])
+    gram = Gram(Linear() + problem.constant**2 if problem.constant else Linear(), as_data(table))
+    dual = joint(codes[used], problem.n_classes, charges[used])
+    return solve_kernel(dual, gram, control=Control(Limits(tol=1e-6, tol_gap=1e-9))).proved.primal
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"C": 0.01, "constant": 0.0},
+        {"C": 500.0},
+        {"convert": lambda table: table.toarray().astype(np.float32)},
+        {"rows": lambda *of: BlockRows(*of, size=50)},
+        {"n": 1},
+        {"n_classes": 2},
+    ],
+    ids=["plain", "no bias", "large C", "dense", "blocks", "one row", "two classes"],
+)
+def test_the_joint_machine_is_that_of_the_kernel_solver(changes):
+    problem = joint_problem(**changes)
+    solution = solve_joint(problem, Control(Limits(tol_gap=1e-7)))
+    certificate = solution.certificate
+    assert certificate.status == "optimal"
+    assert certificate.primal == pytest.approx(kernel_optimum(problem), rel=2e-7)
+    assert certificate.verify().gap == pytest.approx(certificate.gap, rel=1e-3, abs=1e-9 * certificate.primal)
+    normals, biases = problem.split(solution.w)
+    assert normals.sum(axis=0) == pytest.approx(np.zeros(problem.rows.p), abs=1e-9)  # coefficients of a row sum to 0
+    assert abs(biases.sum()) < 1e-9
+    signs = certificate.proved_signs()
+    assert signs.shape == normals.shape
+    assert (signs * normals >= 0.0).all()
+    assert problem.C < 500.0 or "then" in solution.solver
+
+
+def test_a_wrong_joint_point_has_a_true_gap():
+    problem = joint_problem(C=0.5)
+    best = solve_joint(problem, Control(Limits(tol_gap=1e-8)))
+    rng = np.random.default_rng(0)
+    w, beta = best.w + 0.1 * rng.normal(size=best.w.shape), best.beta + 0.1 * rng.normal(size=best.beta.shape)
+    found = JointEvidence(problem, w, beta).evaluate()
+    assert found.primal - found.gap <= best.certificate.primal <= found.primal
+    assert found.relative_gap > 1e-2
+    assert found.dual_infeasibility > 0.05
+
+
+def test_limits_and_a_warm_start_of_the_joint_machine():
+    problem = joint_problem(C=0.1)
+    stopped = solve_joint(problem, Control(Limits(max_iter=3)))
+    assert stopped.certificate.status == "max_iter"
+    assert stopped.certificate.gap >= stopped.certificate.primal - kernel_optimum(problem)
+    late = solve_joint(problem, Control(Limits(max_seconds=0.0)))
+    assert (late.certificate.status, late.n_iter) == ("time_limit", 0)
+    last = solve_joint(problem, Control(Limits(tol_gap=1e-6)))
+    again = solve_joint(problem, Control(Limits(tol_gap=1e-6)), start=last)
+    assert again.n_iter < last.n_iter

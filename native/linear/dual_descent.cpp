@@ -2,35 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
-#include "linear/random_order.hpp"
+#include "linear/row_access.hpp"
+#include "linear/row_visits.hpp"
 
 namespace mercer {
 namespace {
-
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr int64_t kAhead = 4;           // rows; how far ahead rows are prefetched
-constexpr int64_t kBetweenStops = 256;  // rows between two questions whether to stop
 
 // A row as a loss sees it. `square` is ||x||^2 and `z` is the decision value.
 struct Row {
     double target, charge, square, beta, z;
 };
 
-// The new coefficient of a row, and the state before the step: the row's share of the duality gap, and the violations
-// of optimality in the directions in which the gradient of the dual is positive and negative.
-struct Step {
+// The new coefficient of a row, and the state before the step.
+struct Step : Visit {
+    Step(double beta, double gap) : beta(beta) { this->gap = gap; }
     double beta;
-    double gap;
-    double up = 0.0, down = 0.0;
-    bool shrinks = false;
-};
-
-// Bounds on the violations in the last epoch. A row at a bound is shrunken if its gradient is beyond them.
-struct Thresholds {
-    double up = kInfinite, down = -kInfinite;
 };
 
 // In the losses that classify, alpha = y beta >= 0, and the gradient is that of the minimised dual with respect to
@@ -147,120 +135,63 @@ struct Insensitive {
 };
 
 template <class Rows, class Loss>
-class Descent final : public DualDescent {
+class Coordinate {
   public:
-    Descent(const Rows& rows, const DescentProblem& problem)
-        : rows_(rows), problem_(problem), loss_(problem.epsilon), order_(problem.seed) {
-        squares_.resize(static_cast<std::size_t>(rows.n));
-        active_.reserve(static_cast<std::size_t>(rows.n));
-        for (int64_t i = 0; i < rows.n; ++i) {
-            double sum = problem.constant * problem.constant;
-            rows.each(i, [&](int64_t, double x) { sum += x * x; });
-            squares_[static_cast<std::size_t>(i)] = sum;
-            largest_square_ = std::max(largest_square_, sum);
-            if (problem.charges[i] > 0.0) active_.push_back(i);
-        }
-        n_active_ = static_cast<int64_t>(active_.size());
-    }
+    Coordinate(const Rows& rows, const DescentProblem& problem)
+        : rows_(rows), problem_(problem), loss_(problem.epsilon), squares_(squares_of(rows)) {}
 
-    double largest_square() const override { return largest_square_; }
+    double largest_square() const { return largest_of(squares_); }
+    void prefetch(int64_t i) const { rows_.prefetch(i); }
 
-    DescentReport run(int64_t most, double target) override {
-        DescentReport report{0, 0, 0.0, n_active_, active_.empty()};
-        while (report.n_epochs < most && !report.is_finished) {
-            const bool is_whole = n_active_ == static_cast<int64_t>(active_.size());
-            const bool is_complete = epoch(report);
-            ++report.n_epochs;
-            report.n_active = n_active_;
-            if (!is_complete) break;
-            if (!(report.gap <= target)) continue;
-            report.is_finished = is_whole;
-            n_active_ = static_cast<int64_t>(active_.size());
-            thresholds_ = {};
-        }
-        return report;
-    }
-
-  private:
-    // Visits the active rows once, in random order; returns whether it came to the end.
-    bool epoch(DescentReport& report) {
-        order_.shuffle(active_.data(), n_active_);
-        Thresholds found{0.0, 0.0};
-        report.gap = 0.0;
-        for (int64_t k = 0; k < n_active_; ++k) {
-            if (report.n_steps % kBetweenStops == 0 && problem_.stop && problem_.stop(problem_.stop_context))
-                return false;
-            if (k + kAhead < n_active_) rows_.prefetch(active_[static_cast<std::size_t>(k + kAhead)]);
-            const int64_t i = active_[static_cast<std::size_t>(k)];
-            const Step step = visit(i);
-            ++report.n_steps;
-            report.gap += step.gap;
-            found.up = std::max(found.up, step.up), found.down = std::min(found.down, step.down);
-            if (step.shrinks) {
-                --n_active_;
-                std::swap(active_[static_cast<std::size_t>(k)], active_[static_cast<std::size_t>(n_active_)]);
-                --k;
-            }
-        }
-        thresholds_.up = found.up > 0.0 ? found.up : kInfinite;
-        thresholds_.down = found.down < 0.0 ? found.down : -kInfinite;
-        return true;
-    }
-
-    Step visit(int64_t i) {
-        double* bias = problem_.w + rows_.p;
-        const double constant = problem_.constant, beta = problem_.beta[i];
-        const double z = rows_.dot(i, problem_.w) + (constant == 0.0 ? 0.0 : constant * *bias);
+    Visit visit(int64_t i, const Thresholds& last) {
+        const double beta = problem_.beta[i], z = rows_.dot(i, problem_.w);
         const double square = squares_[static_cast<std::size_t>(i)];
-        const Step step = loss_(Row{problem_.targets[i], problem_.charges[i], square, beta, z}, thresholds_);
+        const Step step = loss_(Row{problem_.targets[i], problem_.charges[i], square, beta, z}, last);
         const double change = step.beta - beta;
         if (change != 0.0) {
             problem_.beta[i] = step.beta;
             rows_.each(i, [&](int64_t j, double x) { problem_.w[j] += change * x; });
-            if (constant != 0.0) *bias += change * constant;
         }
         return step;
     }
 
+  private:
     Rows rows_;
     DescentProblem problem_;
     Loss loss_;
-    RandomOrder order_;
     std::vector<double> squares_;
-    std::vector<int64_t> active_;  // the first n_active_ are not shrunken
-    int64_t n_active_ = 0;
-    double largest_square_ = 0.0;
-    Thresholds thresholds_;
 };
 
-}  // namespace
+template <class Loss, class Rows>
+std::unique_ptr<DualDescent> descent(const Rows& rows, const DescentProblem& problem) {
+    return std::make_unique<RowVisits<Coordinate<Rows, Loss>>>(Coordinate<Rows, Loss>(rows, problem), rows.n,
+                                                               problem.charges, problem.seed, problem.stop,
+                                                               problem.stop_context);
+}
 
 template <class Rows>
-std::unique_ptr<DualDescent> make_dual_descent(const Rows& rows, const DescentProblem& problem) {
+std::unique_ptr<DualDescent> of_loss(const Rows& rows, const DescentProblem& problem) {
     switch (problem.loss) {
         case LinearLoss::hinge:
-            return std::make_unique<Descent<Rows, Hinge>>(rows, problem);
+            return descent<Hinge>(rows, problem);
         case LinearLoss::squared_hinge:
-            return std::make_unique<Descent<Rows, SquaredHinge>>(rows, problem);
+            return descent<SquaredHinge>(rows, problem);
         case LinearLoss::logistic:
-            return std::make_unique<Descent<Rows, Logistic>>(rows, problem);
+            return descent<Logistic>(rows, problem);
         case LinearLoss::epsilon_insensitive:
-            return std::make_unique<Descent<Rows, Insensitive<false>>>(rows, problem);
+            return descent<Insensitive<false>>(rows, problem);
         case LinearLoss::squared_epsilon_insensitive:
-            return std::make_unique<Descent<Rows, Insensitive<true>>>(rows, problem);
+            return descent<Insensitive<true>>(rows, problem);
     }
     return nullptr;
 }
 
-using Made = std::unique_ptr<DualDescent>;
-#define MERCER_ROWS(Value)                                                                              \
-    template Made make_dual_descent(const DenseRows<Value>&, const DescentProblem&);                    \
-    template Made make_dual_descent(const SparseRows<Value, int32_t, int32_t>&, const DescentProblem&); \
-    template Made make_dual_descent(const SparseRows<Value, int32_t, int64_t>&, const DescentProblem&); \
-    template Made make_dual_descent(const SparseRows<Value, int64_t, int64_t>&, const DescentProblem&);
-MERCER_ROWS(float)
-MERCER_ROWS(double)
-MERCER_ROWS(int8_t)
-#undef MERCER_ROWS
+}  // namespace
+
+std::unique_ptr<DualDescent> make_dual_descent(const LinearTable& table, const DescentProblem& problem) {
+    std::unique_ptr<DualDescent> made;
+    with_rows(table, [&](const auto& rows) { made = of_loss(rows, problem); });
+    return made;
+}
 
 }  // namespace mercer

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "linear/row_access.hpp"
+#include "linear/table.hpp"
 
 namespace mercer {
 
@@ -16,7 +16,6 @@ enum class LinearLoss : int { hinge, squared_hinge, logistic, epsilon_insensitiv
 struct DescentProblem {
     LinearLoss loss;
     double epsilon;
-    double constant;        // value of the column of the bias, whose weight follows those of the table; 0: no bias
     const double* targets;  // -1 and +1 for losses that classify
     const double* charges;  // C_i >= 0; rows of charge 0 are not visited
     double* beta;           // feasible
@@ -47,7 +46,7 @@ class DualDescent {
     virtual double largest_square() const = 0;
 };
 
-template <class Rows>
-std::unique_ptr<DualDescent> make_dual_descent(const Rows& rows, const DescentProblem& problem);
+// Null if a CSR table has indices out of range.
+std::unique_ptr<DualDescent> make_dual_descent(const LinearTable& table, const DescentProblem& problem);
 
 }  // namespace mercer

@@ -298,28 +298,38 @@ class BlockLimits:
         n_rounds: int,
     ) -> None: ...
 
-class DualDescent:
+class Descent:
+    def run(
+        self, most: int, target: float, stop: Callable[[], bool] | None = None
+    ) -> tuple[int, int, float, int, bool]: ...
+    @property
+    def largest_square(self) -> float: ...
+
+class DualDescent(Descent):
     def __init__(
         self,
-        values: npt.NDArray[np.number],
-        columns: npt.NDArray[np.integer] | None,
-        ends: npt.NDArray[np.integer] | None,
-        n_columns: int,
+        table: LinearTable,
         *,
         loss: int,
         epsilon: float,
-        constant: float,
         targets: _Float,
         charges: _Float,
         beta: _Float,
         w: _Float,
         seed: int,
     ) -> None: ...
-    def run(
-        self, most: int, target: float, stop: Callable[[], bool] | None = None
-    ) -> tuple[int, int, float, int, bool]: ...
-    @property
-    def largest_square(self) -> float: ...
+
+class JointDescent(Descent):
+    def __init__(
+        self,
+        table: LinearTable,
+        *,
+        codes: _Index,
+        charges: _Float,
+        beta: _Float,
+        w: _Float,
+        seed: int,
+    ) -> None: ...
 
 class Block:
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.certificates.status import Status
-from mercer.linear.problem import Bias, LinearProblem, Part, Penalty
+from mercer.linear.problem import Bias, LinearProblem, Penalty
 from mercer.linear.rows import RowNumbers
 from mercer.linear.sweeps import column_squares, times, transposed_times
 from mercer.losses.certificate import Evaluation, Evidence, LossCertificate, certify
@@ -38,8 +39,49 @@ class _Sums(NamedTuple):
     squares: FloatArray  # sum of squares of each column, (q,)
 
 
+def evaluation_of(primal: float, gap: float, rounding: float, infeasibility: float, at_zero: float) -> Evaluation:
+    """Return the evaluation of a point.
+
+    Parameters
+    ----------
+    primal, gap : float
+        The gap includes `rounding`, the estimated rounding error of both objectives.
+    infeasibility : float
+        Largest violation of the constraints of the dual problem.
+    at_zero : float
+        Objective of f = 0.
+    """
+    unit, gap = _LEAST_OBJECTIVE * at_zero, gap if np.isfinite(gap) else float("inf")
+    found = Evaluation(primal, gap, np.zeros(1), infeasibility, np.zeros(1), unit)
+    if gap == 0.0:
+        return found
+    largest = max(unit, abs(primal), abs(primal - gap)) if np.isfinite(gap) else 1.0
+    return found._replace(violation=np.array([found.relative_gap]), rounding=np.array([min(rounding, gap) / largest]))
+
+
+def rounding_of_sums(n: int) -> float:
+    """Return the relative rounding error of a sum over n rows, as a share of the length of its summands."""
+    return _EPS * (2.0 + _ADDED * n**0.5)
+
+
+class WeightsEvidence(Evidence):
+    """Evidence whose point has weights of columns; the violation of its certificate is the relative gap."""
+
+    convex = True
+
+    @property
+    def scale(self) -> FloatArray:
+        """1: the violation is the relative gap."""
+        return np.ones(1)
+
+    @property
+    @abstractmethod
+    def signs_from(self) -> FloatArray:
+        """The weights of the columns, if they are at most sqrt(2 gap) from those of the optimum; otherwise zeros."""
+
+
 @dataclass(frozen=True, eq=False)
-class LinearEvidence(Evidence):
+class LinearEvidence(WeightsEvidence):
     """A point of a linear problem: its weights, and one dual coefficient for each row.
 
     Attributes
@@ -53,12 +95,12 @@ class LinearEvidence(Evidence):
     problem: LinearProblem
     w: FloatArray
     beta: RowNumbers
-    convex: bool = True
 
     @property
-    def scale(self) -> FloatArray:
-        """1: the violation is the relative gap."""
-        return np.ones(1)
+    def signs_from(self) -> FloatArray:
+        """The normal vector, (p,); zeros with the l1 penalty."""
+        weights = self.w[: self.problem.rows.p]
+        return weights if self.problem.penalty is Penalty.L2 else np.zeros_like(weights)
 
     def evaluate(self, *, independent: bool = False) -> Evaluation:
         """Evaluate the point in one sweep over the rows; with `independent`, in longdouble by NumPy alone.
@@ -75,10 +117,10 @@ class LinearEvidence(Evidence):
             sums = _sums(problem, self.w, self.beta, independent=independent)
             penalty, dual, slack, excess = self._penalties(sums, counted)
             primal = penalty + sums.loss
-            spread = _EPS * (2.0 + _ADDED * problem.rows.n**0.5)
+            spread = rounding_of_sums(problem.rows.n)
             lengths = np.sqrt(sums.squares)
             errors = spread * sums.length * lengths  # of the elements of v
-            rounding = sums.slope * _EPS * (2.0 + _ADDED * self.w.size**0.5) * float(np.abs(self.w) @ lengths)
+            rounding = sums.slope * rounding_of_sums(self.w.size) * float(np.abs(self.w) @ lengths)
             if problem.penalty is Penalty.L2:
                 rounding += float((counted * (np.abs(sums.v) + errors)) @ errors)
             rounding += spread * (primal + sums.loss + abs(sums.dual)) + slack
@@ -86,16 +128,9 @@ class LinearEvidence(Evidence):
         infeasibility = max(sums.infeasibility, excess)
         if problem.bias is Bias.FREE:
             infeasibility = max(infeasibility, abs(sums.total))
-        unit = _LEAST_OBJECTIVE * sums.loss_at_zero
-        if not self._is_feasible(sums, excess) or not np.isfinite(gap):
+        if not self._is_feasible(sums, excess):
             gap = float("inf")
-        found = Evaluation(primal, gap, np.zeros(1), infeasibility, np.zeros(1), unit)
-        largest = max(unit, abs(primal), abs(primal - gap)) if np.isfinite(gap) else 1.0
-        if gap == 0.0:
-            return found
-        return found._replace(
-            violation=np.array([found.relative_gap]), rounding=np.array([min(rounding, gap) / largest])
-        )
+        return evaluation_of(primal, gap, rounding, infeasibility, sums.loss_at_zero)
 
     def _penalties(self, sums: _Sums, counted: FloatArray) -> tuple[float, float, float, float]:
         """Return the penalty, the dual value, what an imbalance costs, and by how much v exceeds its bound."""
@@ -126,7 +161,7 @@ def _sums(problem: LinearProblem, w: FloatArray, beta: RowNumbers, *, independen
         own = np.asarray(beta[part.block.at], dtype=np.float64)
         near = loss.feasible(own, y, charge)
         infeasibility = max(infeasibility, float(np.abs(own - near).max(initial=0.0)))
-        z, sums = _long_products(part, constant, w, near) if independent else (times(table, constant, w), None)
+        z, sums = long_products(table, constant, w, near) if independent else (times(table, constant, w), None)
         v += transposed_times(table, constant, near) if sums is None else sums
         squares += column_squares(table, constant)
         numbers += (
@@ -153,11 +188,14 @@ def _sums(problem: LinearProblem, w: FloatArray, beta: RowNumbers, *, independen
     )
 
 
-def _long_products(part: Part, constant: float, w: FloatArray, beta: FloatArray) -> tuple[FloatArray, Any]:
-    """Return the decision values (m,) in float64 and sum_i beta_i x_i (q,), by sums in longdouble."""
-    table, (m, p) = part.block.table, part.block.table.shape
+def long_products(table: Any, constant: float, w: FloatArray, beta: FloatArray) -> tuple[FloatArray, Any]:
+    """Return the products of the rows with `w` in float64, and sum_i beta_i x_i, by sums in longdouble.
+
+    They have the shapes of `beta` and of `w`: (m,) and (q,), or (m, K) and (q, K).
+    """
+    m, p = table.shape
     long_w, long_beta = w.astype(np.longdouble), beta.astype(np.longdouble)
-    z, v = np.empty(m), np.zeros(w.size, dtype=np.longdouble)
+    z, v = np.empty(beta.shape), np.zeros(w.shape, dtype=np.longdouble)
     height = max(1, _LONG_VALUES // max(1, p))
     for first in range(0, m, height):
         rows = slice(first, first + height)
@@ -166,7 +204,7 @@ def _long_products(part: Part, constant: float, w: FloatArray, beta: FloatArray)
         v[:p] += tile.T @ long_beta[rows]
         z[rows] = values + constant * long_w[p] if constant else values
     if constant:
-        v[p] = constant * long_beta.sum()
+        v[p] = constant * long_beta.sum(axis=0)
     return z, v
 
 
@@ -207,11 +245,12 @@ class LinearCertificate(LossCertificate):
     """
 
     def proved_signs(self) -> FloatArray:
-        """Return the proved sign of each weight of the exact optimum, (p,): -1.0 or +1.0, and 0.0 if it is not proved.
+        """Return the proved sign of each weight of the exact optimum: -1.0 or +1.0, and 0.0 if it is not proved.
 
         With the l2 penalty, the weights are at most sqrt(2 gap) from those of the optimum, in Euclidean distance. The
         sign of each larger weight is therefore proved. The bias is left out. With the l1 penalty there is no such
-        bound, and no sign is proved. For several machines, the result has shape (n_parts, p).
+        bound, and no sign is proved. For several machines, the result has shape (n_parts, p), and for the
+        joint machine of several classes (n_classes, p).
 
         Raises
         ------
@@ -229,19 +268,17 @@ class LinearCertificate(LossCertificate):
         """
         if self.parts:
             return np.array([part.proved_signs() for part in self.parts])  # type: ignore[attr-defined]
-        if not isinstance(self.evidence, LinearEvidence):
+        if not isinstance(self.evidence, WeightsEvidence):
             raise ValueError(
                 "this certificate does not have the weights, because it was pickled, which leaves them behind. Fit "
                 "again, or ask before pickling."
             )
-        weights = self.evidence.w[: self.evidence.problem.rows.p]
-        if self.evidence.problem.penalty is Penalty.L1:
-            return np.zeros_like(weights)
+        weights = self.evidence.signs_from
         return np.where(np.abs(weights) > (2.0 * self.gap) ** 0.5, np.sign(weights), 0.0)
 
 
 def certify_linear(
-    evidence: LinearEvidence,
+    evidence: WeightsEvidence,
     ended: Status,
     *,
     tol: float,

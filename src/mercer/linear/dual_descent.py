@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from mercer._core import DualDescent
+from mercer._core import Descent, DualDescent
 from mercer._typing import FloatArray
 from mercer.linear.losses import (
     EpsilonInsensitive,
@@ -21,15 +21,16 @@ from mercer.linear.losses import (
 )
 from mercer.linear.problem import Bias, LinearProblem, Part, Penalty
 from mercer.linear.rows import RowNumbers, TableRows
-from mercer.linear.sweeps import times, transposed_times
+from mercer.linear.sweeps import native_table, times, transposed_times
 from mercer.losses.iteration import Step
+from mercer.problems.base import inner
 
 _LOSSES = (Hinge, SquaredHinge, Logistic, EpsilonInsensitive, SquaredEpsilonInsensitive)
 """The losses, in the order of `LinearLoss` in native/linear/dual_descent.hpp."""
 
-_EPOCHS = 3  # epochs on a block of rows before the next block, or before the gap is compared with the last one
+EPOCHS = 3  # epochs on a block of rows before the next block, or before the gap is compared with the last one
 _SHARE = 0.8  # share of the tolerance to which the estimated gap must fall before the gap is measured exactly
-_ROUNDS = 5  # calls of `_EPOCHS` epochs that tell the rate of descent
+_ROUNDS = 5  # calls of `EPOCHS` epochs that tell the rate of descent
 _TINY = 1e-8  # share of the objective of f = 0 with which gaps are compared at least, as in the certificate
 _IDLE = 300  # epochs without a fall of the gap by a tenth, after which rounding prevents progress
 
@@ -44,16 +45,12 @@ class DualPoint:
         Feasible dual coefficients, in signed coordinates.
     w : ndarray of shape (n_columns,)
         The sum of beta_i x_i.
-    gap : float
-        The duality gap: exact if `is_exact`, otherwise the estimate of the last epoch.
     epochs_left : float
         Epochs that are still needed, if the gap falls at the rate of the last ones; 0 before there is a rate.
     """
 
     beta: RowNumbers
     w: FloatArray
-    gap: float = float("inf")
-    is_exact: bool = False
     epochs_left: float = 0.0
 
 
@@ -81,7 +78,7 @@ def dual_point(problem: LinearProblem, start: RowNumbers | None = None, factor: 
 
 def dual_objective(problem: LinearProblem, point: DualPoint) -> float:
     """Return the dual objective of a point whose `w` is up to date."""
-    dual = -0.5 * float(problem.counted @ np.square(point.w))
+    dual = -0.5 * inner(problem.counted, np.square(point.w))
     for part in problem.row_parts():
         dual += problem.loss.dual(point.beta[part.block.at], part.targets, part.charges)
     return dual
@@ -95,16 +92,25 @@ def recompute(problem: LinearProblem, point: DualPoint) -> None:
 
 
 def measure(problem: LinearProblem, point: DualPoint) -> float:
-    """Recompute w, and store and return the relative duality gap, in two sweeps. There must be no free bias."""
+    """Recompute w, and return the relative duality gap, in two sweeps. There must be no free bias."""
     recompute(problem, point)
-    primal, dual, at_zero = 0.5 * float(point.w @ point.w), dual_objective(problem, point), 0.0
+    primal, dual, at_zero = 0.5 * inner(point.w, point.w), dual_objective(problem, point), 0.0
     for part in problem.parts():
         z = times(part.block.table, problem.constant, point.w)
         primal += problem.loss.total(z, part.targets, part.charges)
         at_zero += problem.loss.total(np.zeros_like(z), part.targets, part.charges)
-    point.gap, point.is_exact = primal - dual, True
+    return relative(primal, dual, at_zero)
+
+
+def relative(primal: float, dual: float, at_zero: float) -> float:
+    """Return the relative gap of two objectives, where `at_zero` is the objective of f = 0."""
     largest = max(abs(primal), abs(dual), _TINY * at_zero)
-    return point.gap / largest if largest > 0.0 else 0.0
+    return (primal - dual) / largest if largest > 0.0 else 0.0
+
+
+def unit_of(at_zero: float) -> float:
+    """Return the smallest objective with which a gap is compared; > 0."""
+    return max(_TINY * at_zero, float(np.finfo(np.float64).tiny))
 
 
 def dual_descent(
@@ -149,22 +155,36 @@ def dual_descent(
     """
     require_descent(problem)
     epochs = _Epochs(problem, point, stop, seed)
+    return descend(epochs, point, tol_gap, lambda: measure(problem, point))
+
+
+def descend(epochs: Epochs, point: _Point, tol_gap: float, measured: Callable[[], float]) -> Iterator[Step]:
+    """Make epochs until the exact relative gap is at most `tol_gap`; see :func:`dual_descent`.
+
+    Parameters
+    ----------
+    epochs : Epochs
+    point : object
+        What the epochs change; its `epochs_left` is set.
+    tol_gap : float
+    measured : callable
+        Computes the exact relative gap.
+    """
     least, fell_at, share, n_iter = float("inf"), 0, _SHARE, 0
-    duals = deque([epochs.dual()], maxlen=_ROUNDS)
+    duals = deque([epochs.dual], maxlen=_ROUNDS)
     while True:
-        n_iter += epochs.run(share * tol_gap * max(epochs.dual(), epochs.unit))
-        point.is_exact = False
-        objective = max(epochs.dual(), epochs.unit)
-        duals.append(epochs.dual())
-        point.epochs_left = _epochs_left(duals, point.gap, share * tol_gap * objective)
-        yield Step(n_iter, point.gap / (objective + point.gap), epochs.dual())
+        n_iter += epochs.run(share * tol_gap * max(epochs.dual, epochs.unit))
+        objective = max(epochs.dual, epochs.unit)
+        duals.append(epochs.dual)
+        point.epochs_left = _epochs_left(duals, epochs.gap, share * tol_gap * objective)
+        yield Step(n_iter, epochs.gap / (objective + epochs.gap), epochs.dual)
         if epochs.is_finished:
-            exact = measure(problem, point)
+            exact = measured()
             if exact <= tol_gap:
                 return
             share *= max(0.1, min(0.5, tol_gap / exact))
-        if point.gap < 0.9 * least:
-            least, fell_at = point.gap, n_iter
+        if epochs.gap < 0.9 * least:
+            least, fell_at = epochs.gap, n_iter
         if n_iter - fell_at >= _IDLE:
             return
 
@@ -179,77 +199,100 @@ def _epochs_left(duals: deque[float], gap: float, target: float) -> float:
     first, last = duals[1] - duals[0], duals[-1] - duals[-2]
     if not 0.0 < last < first:
         return float("inf")
-    return _EPOCHS * (len(duals) - 2) * float(np.log(gap / target) / np.log(first / last))
+    return EPOCHS * (len(duals) - 2) * float(np.log(gap / target) / np.log(first / last))
 
 
-class _Epochs:
+class _Point(Protocol):
+    epochs_left: float
+
+
+class Epochs(ABC):
+    """Epochs of coordinate descent, a few in a call.
+
+    Attributes
+    ----------
+    dual : float
+        Dual objective.
+    gap : float
+        Estimated duality gap of the last epoch.
+    unit : float
+        Smallest objective with which a gap is compared.
+    is_finished : bool
+        Whether the estimated gap of all rows was at most the target of the last call.
+    """
+
+    dual: float
+    gap: float = float("inf")
+    unit: float
+    is_finished: bool = False
+
+    @abstractmethod
+    def run(self, target: float) -> int:
+        """Make a few epochs, until the estimated gap is at most `target`; return their number."""
+
+
+class _Epochs(Epochs):
     """Epochs over the blocks of a problem: native code whose state is kept from call to call if there is one block."""
 
     def __init__(self, problem: LinearProblem, point: DualPoint, stop: Callable[[], bool] | None, seed: int) -> None:
         self._problem, self._point, self._stop, self._seed = problem, point, stop, seed
         self._single: tuple[Part, FloatArray, DualDescent] | None = None
-        self._losses = 0.0  # dual value without the penalty
-        self.is_finished = False
+        self.dual = -0.5 * inner(point.w, point.w)  # dual objective
         at_zero = 0.0  # objective of f = 0
         for part in problem.row_parts():
             y, charges = part.targets, part.charges
             at_zero += problem.loss.total(np.zeros(y.size), y, charges)
-            self._losses += problem.loss.dual(point.beta[part.block.at], y, charges)
+            self.dual += problem.loss.dual(point.beta[part.block.at], y, charges)
         if isinstance(problem.rows, TableRows):
             (whole,) = problem.parts()
             self._single = self._begin(whole)
-        self.unit = max(_TINY * at_zero, float(np.finfo(np.float64).tiny))  # smallest objective a gap is compared with
-
-    def dual(self) -> float:
-        """Return the dual objective."""
-        return self._losses - 0.5 * float(self._point.w @ self._point.w)
+        self.unit = unit_of(at_zero)
 
     def run(self, target: float) -> int:
         """Make a few epochs, until the estimated gap is at most `target`; return their number."""
-        self._losses, self._point.gap = 0.0, 0.0
+        self.dual, self.gap, done = 0.0, 0.0, EPOCHS
         if self._single is not None:
             part, beta, native = self._single
-            done, _, self._point.gap, _, self.is_finished = native.run(_EPOCHS, target, self._stop)
+            done, _, self.gap, _, self.is_finished = native.run(EPOCHS, target, self._stop)
             self._store(part, beta)
-            return done
+        else:
+            self._visit_blocks()
+            self.is_finished = self.gap <= target
+        self.dual -= 0.5 * inner(self._point.w, self._point.w)
+        return done
+
+    def _visit_blocks(self) -> None:
         self._seed += 1
         for part in self._problem.parts():
             part, beta, native = self._begin(part)
             # The first epoch visits all rows of the block: its estimate has the effects of the other blocks.
-            self._point.gap += native.run(1, -1.0, self._stop)[2]
-            native.run(_EPOCHS - 1, 0.0, self._stop)
+            self.gap += native.run(1, -1.0, self._stop)[2]
+            native.run(EPOCHS - 1, 0.0, self._stop)
             self._store(part, beta)
-        self.is_finished = self._point.gap <= target
-        return _EPOCHS
 
     def _begin(self, part: Part) -> tuple[Part, FloatArray, DualDescent]:
         beta = np.array(self._point.beta[part.block.at])
-        arrays = _arrays(part.block.table)
         native = DualDescent(
-            *arrays,
-            part.block.table.shape[1],
+            native_table(part.block.table, self._problem.constant),
             loss=_LOSSES.index(type(self._problem.loss)),
             epsilon=getattr(self._problem.loss, "epsilon", 0.0),
-            constant=self._problem.constant,
             targets=np.ascontiguousarray(part.targets),
             charges=np.ascontiguousarray(part.charges),
             beta=beta,
             w=self._point.w,
             seed=self._seed,
         )
-        if not np.isfinite(native.largest_square):
-            raise ValueError(
-                "the squared length of a row overflows float64: divide columns with values above 1e150 by their size."
-            )
+        refuse_overflow(native)
         return part, beta, native
 
     def _store(self, part: Part, beta: FloatArray) -> None:
         self._point.beta[part.block.at] = beta
-        self._losses += self._problem.loss.dual(beta, part.targets, part.charges)
+        self.dual += self._problem.loss.dual(beta, part.targets, part.charges)
 
 
-def _arrays(table: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None, npt.NDArray[Any] | None]:
-    """Return the values of dense rows; of CSR rows the values, the columns, and the ends of the rows."""
-    if isinstance(table, np.ndarray):
-        return table, None, None
-    return table.data, table.indices, table.indptr
+def refuse_overflow(native: Descent) -> None:
+    """Raise ValueError if the squared length of a row is not finite."""
+    if not np.isfinite(native.largest_square):
+        raise ValueError(
+            "the squared length of a row overflows float64: divide columns with values above 1e150 by their size."
+        )

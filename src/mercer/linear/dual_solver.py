@@ -54,7 +54,7 @@ class DualSolver:
         What ends the work; `limits.tol_gap` is not used.
     began : float
         When the time limit began, of `time.perf_counter`.
-    starts : sequence of LinearSolution or None
+    starts : sequence of WarmStart or None
         Warm starts, of another C.
     memory_limit, n_jobs : int, optional
         See :func:`mercer.linear.solve`.

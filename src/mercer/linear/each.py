@@ -32,7 +32,7 @@ def solve_each(
     problems : sequence of LinearProblem
     control : Control
         `max_seconds` is for all problems together, and `max_iter` for each.
-    starts : sequence of LinearSolution or None, optional
+    starts : sequence of WarmStart or None, optional
         Warm starts, of another C.
     memory_limit, n_jobs : int, optional
         See :func:`mercer.linear.solve`.

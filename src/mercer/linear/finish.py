@@ -24,7 +24,7 @@ from mercer.solvers import Control, solve, solve_each
 MOST_ROWS = 30_000
 """Largest number of rows for which the kernel engine is used; its time grows at least with the square of n."""
 
-_VIOLATION = 1e-2
+VIOLATION = 1e-2
 """KKT violation at which the engine first looks at the gap, as a share of 1 or of the largest target. It is lowered
 until the gap is met."""
 
@@ -81,7 +81,7 @@ def finish(
     share kernel values. A free bias is the bias of the kernel machine.
     """
     parts = [_part_of(problem) for problem in problems]
-    limits = replace(control.limits, tol=_VIOLATION * max(scale for *_, scale in parts))
+    limits = replace(control.limits, tol=VIOLATION * max(scale for *_, scale in parts))
     control = control.with_limits(limits)
     same = all(np.array_equal(used, parts[0][0]) for used, *_ in parts)
     if same and len(problems) > 1 and problems[0].loss.classifies:

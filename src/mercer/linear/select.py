@@ -66,7 +66,8 @@ def solve(
     control = control.with_limits(replace(limits, tol=tol))  # progress reports the tolerance for the gap
     trace: list[TraceRow] = []
     ending = Status.STALLED
-    with blas_threads(problem.rows.n * problem.n_columns**2), control.interruption:
+    wide = problem.n_columns > MOST_COLUMNS
+    with blas_threads(0.0 if wide else problem.rows.n * problem.n_columns**2), control.interruption:
         solver, reason = choose(problem, control, began, start, memory_limit, n_jobs)
         share = solver.share
         for _ in range(_ATTEMPTS):

@@ -31,7 +31,7 @@ def times(table: Any, constant: float, v: FloatArray, n_jobs: int | None = None)
     """
     vectors = _matrix(v)
     out = np.empty((table.shape[0], vectors.shape[1]))
-    _core.row_products(select_isa(), _view(table, constant), vectors, out, n_threads(n_jobs))
+    _core.row_products(select_isa(), native_table(table, constant), vectors, out, n_threads(n_jobs))
     return out if np.ndim(v) == 2 else out[:, 0]
 
 
@@ -87,19 +87,19 @@ def collect(
 def column_squares(table: Any, constant: float, n_jobs: int | None = None) -> FloatArray:
     """Return the sum of squares of each column, (q,)."""
     out = np.empty(_width(table, constant))
-    _core.column_squares(select_isa(), _view(table, constant), out, n_threads(n_jobs))
+    _core.column_squares(select_isa(), native_table(table, constant), out, n_threads(n_jobs))
     return out
 
 
 def row_squares(table: Any, constant: float, n_jobs: int | None = None) -> FloatArray:
     """Return the sum of squares of each row, (m,), including that of the constant."""
     out = np.empty(table.shape[0])
-    _core.row_squares(select_isa(), _view(table, constant), out, n_threads(n_jobs))
+    _core.row_squares(select_isa(), native_table(table, constant), out, n_threads(n_jobs))
     return out
 
 
-def _view(table: Any, constant: float) -> _core.LinearTable:
-    """The table for the native core."""
+def native_table(table: Any, constant: float) -> _core.LinearTable:
+    """Return the table for the native core, which reads the arrays in place."""
     if isinstance(table, np.ndarray):
         return _core.LinearTable(table, constant)
     return _core.LinearTable(table.data, table.indices, table.indptr, table.shape[1], constant)
@@ -134,7 +134,7 @@ def _sum(
     """Call the native sums over the rows."""
     _core.weighted_sums(
         select_isa(),
-        _view(table, constant),
+        native_table(table, constant),
         weights=weights,
         sums=sums,
         gram_weights=gram_weights,

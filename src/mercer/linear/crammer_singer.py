@@ -1,0 +1,401 @@
+"""The joint linear machine of several classes [Crammer & Singer 2001]: one problem, by descent on the rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from mercer._core import JointDescent
+from mercer._typing import FloatArray, IndexArray
+from mercer.certificates.status import Status
+from mercer.data import as_data
+from mercer.gram import CachePolicy, Gram
+from mercer.gram.threads import blas_threads
+from mercer.kernels import Kernel, Linear
+from mercer.linear.certificate import (
+    WeightsEvidence,
+    certify_linear,
+    evaluation_of,
+    long_products,
+    rounding_of_sums,
+)
+from mercer.linear.dual_descent import EPOCHS, Epochs, descend, refuse_overflow, relative, unit_of
+from mercer.linear.finish import MOST_ROWS, VIOLATION
+from mercer.linear.rows import Block, LinearRows, TableRows
+from mercer.linear.select import TOL_GAP
+from mercer.linear.solution import LinearSolution, WarmStart
+from mercer.linear.sweeps import column_squares, native_table, times, transposed_times
+from mercer.losses.certificate import Evaluation
+from mercer.losses.iteration import Step, iterate
+from mercer.problems import inner, joint
+from mercer.solvers import Control, solve
+
+_ARRAYS = 4  # arrays of an element for each row, beside the coefficients: codes, charges, squares, order
+
+
+class JointPart(NamedTuple):
+    """A block of rows with the classes and the charges of the rows, (m,) each."""
+
+    block: Block
+    codes: IndexArray
+    charges: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class JointLinearProblem:
+    """A linear machine of several classes with one loss for each row.
+
+    **Solves**
+
+        min  1/2 sum_k ||w_k||^2 + sum_i C_i max_k (1[k != y_i] + f_k(x_i) - f_{y_i}(x_i)),   f_k(x) = <w_k, x> + b_k,
+
+    where C_i is C times the weight of the row times that of its class. The weights of the biases are penalised as in
+    :class:`mercer.linear.LinearProblem`.
+
+    Parameters
+    ----------
+    rows : LinearRows
+        Their labels are the numbers of the classes.
+    n_classes : int, >= 2
+    C : float
+    constant : float
+        Value of the column of the biases; 0 without biases.
+    class_weights : ndarray of shape (n_classes,), optional
+        The factor of C of each class.
+    """
+
+    rows: LinearRows
+    n_classes: int
+    C: float = 1.0
+    constant: float = 1.0
+    class_weights: FloatArray | None = None
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, including that of the biases."""
+        return self.rows.p + (self.constant != 0.0)
+
+    def parts(self) -> Iterator[JointPart]:
+        """Return the blocks of rows with their classes and charges."""
+        for block in self.rows.blocks():
+            codes = np.ascontiguousarray(block.labels, dtype=np.int64)
+            charges = self.C * block.weights
+            if self.class_weights is not None:
+                charges = charges * self.class_weights[codes]
+            yield JointPart(block, codes, charges)
+
+    def split(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the normal vectors (n_classes, p) and the biases (n_classes,) of weights (n_columns, n_classes)."""
+        p = self.rows.p
+        return w[:p].T.copy(), self.constant * w[p] if self.constant else np.zeros(self.n_classes)
+
+
+@dataclass(eq=False)
+class JointPoint:
+    """A point of the dual problem.
+
+    Attributes
+    ----------
+    beta : ndarray of shape (n, n_classes)
+        Feasible dual coefficients: rows with sum 0, where only the element of the row's class is positive, and at most
+        the charge of the row.
+    w : ndarray of shape (n_columns, n_classes)
+        Column k is sum_i beta_ik x_i.
+    epochs_left : float
+        As in :class:`mercer.linear.dual_descent.DualPoint`.
+    """
+
+    beta: FloatArray
+    w: FloatArray
+    epochs_left: float = 0.0
+
+
+class _Objectives(NamedTuple):
+    """Sums over the rows: losses at w and at 0, dual value without the penalty, sum_i beta_i x_i, and squares."""
+
+    loss: float
+    at_zero: float
+    dual: float
+    v: FloatArray
+    charge_square: float
+    squares: FloatArray  # sum of squares of each column, (q,)
+    beta_squares: FloatArray  # sum of squared coefficients of each class, (n_classes,)
+    infeasibility: float
+
+
+def _near(beta: FloatArray, part: JointPart) -> FloatArray:
+    """Return feasible coefficients near `beta`."""
+    rows = np.arange(part.codes.size)
+    given = np.maximum(0.0, -beta)
+    given[rows, part.codes] = 0.0
+    totals = given.sum(axis=1)
+    factors = np.divide(part.charges, totals, out=np.ones_like(totals), where=totals > part.charges)
+    given *= factors[:, None]
+    near = -given
+    near[rows, part.codes] = given.sum(axis=1)
+    return near
+
+
+def _objectives(problem: JointLinearProblem, w: FloatArray, beta: FloatArray, *, independent: bool) -> _Objectives:
+    constant = problem.constant
+    v = np.zeros(w.shape, dtype=np.longdouble if independent else np.float64)
+    squares, beta_squares, numbers, infeasibility = np.zeros(w.shape[0]), np.zeros(w.shape[1]), np.zeros(4), 0.0
+    for part in problem.parts():
+        table, own = part.block.table, beta[part.block.at]
+        near = _near(own, part)
+        infeasibility = max(infeasibility, float(np.abs(own - near).max(initial=0.0)))
+        if independent:
+            z, sums = long_products(table, constant, w, near)
+        else:
+            z, sums = times(table, constant, w), transposed_times(table, constant, near)
+        rows = np.arange(part.codes.size)
+        scores = z + 1.0
+        scores[rows, part.codes] -= 1.0
+        losses = scores.max(axis=1) - scores[rows, part.codes]
+        v += sums
+        squares += column_squares(table, constant)
+        beta_squares += np.square(near).sum(axis=0)
+        charges = part.charges
+        numbers += inner(charges, losses), charges.sum(), near[rows, part.codes].sum(), np.square(charges).sum()
+    loss, at_zero, dual, charge_square = (float(number) for number in numbers)
+    return _Objectives(loss, at_zero, dual, v.astype(np.float64), charge_square, squares, beta_squares, infeasibility)
+
+
+@dataclass(frozen=True, eq=False)
+class JointEvidence(WeightsEvidence):
+    """A point of a joint problem: weights (n_columns, n_classes) and dual coefficients (n, n_classes)."""
+
+    problem: JointLinearProblem
+    w: FloatArray
+    beta: FloatArray
+
+    @property
+    def signs_from(self) -> FloatArray:
+        """The normal vectors, (n_classes, p)."""
+        return self.problem.split(self.w)[0]
+
+    def evaluate(self, *, independent: bool = False) -> Evaluation:
+        """Evaluate the point in one sweep over the rows; with `independent`, in longdouble by NumPy alone.
+
+        Notes
+        -----
+        As for two classes: the dual value uses sums of the coefficients, which are made feasible first, and estimated
+        rounding errors are added to the gap. A loss changes by at most two errors of decision values of its row.
+        """
+        problem, w = self.problem, self.w
+        with np.errstate(all="ignore"):
+            sums = _objectives(problem, w, self.beta, independent=independent)
+            v = sums.v.ravel()
+            primal = 0.5 * inner(w.ravel(), w.ravel()) + sums.loss
+            dual = sums.dual - 0.5 * inner(v, v)
+            spread, lengths = rounding_of_sums(problem.rows.n), np.sqrt(sums.squares)
+            errors = spread * np.outer(lengths, np.sqrt(sums.beta_squares)).ravel()  # of the elements of v
+            reach = float(np.abs(w).max(axis=1, initial=0.0) @ lengths)
+            rounding = 2.0 * sums.charge_square**0.5 * rounding_of_sums(w.shape[0]) * reach
+            rounding += inner(np.abs(v) + errors, errors) + spread * (primal + sums.loss + sums.dual)
+            gap = max(0.0, primal - dual) + rounding
+        return evaluation_of(primal, gap, rounding, sums.infeasibility, sums.at_zero)
+
+
+def joint_descent(
+    problem: JointLinearProblem,
+    point: JointPoint,
+    tol_gap: float,
+    *,
+    stop: Callable[[], bool] | None = None,
+    seed: int = 0,
+) -> Iterator[Step]:
+    """Lower the relative duality gap to `tol_gap`, from `point`; see :func:`mercer.linear.dual_descent.dual_descent`.
+
+    A step optimises the coefficients of a row exactly: they are the projection of a point onto a simplex. It costs
+    `n_classes` times what a step for two classes costs.
+
+    References
+    ----------
+    Crammer & Singer (2001), section 6; Keerthi, Sundararajan, Chang, Hsieh & Lin (2008), A sequential dual method for
+    large scale multi-class linear SVMs.
+    """
+    return descend(_JointEpochs(problem, point, stop, seed), point, tol_gap, lambda: _measure(problem, point))
+
+
+def _measure(problem: JointLinearProblem, point: JointPoint) -> float:
+    """Recompute the weights, and return the exact relative gap."""
+    point.w[:] = 0.0  # in place, because native code has a pointer to it
+    for part in problem.parts():
+        point.w += transposed_times(part.block.table, problem.constant, point.beta[part.block.at])
+    sums = _objectives(problem, point.w, point.beta, independent=False)
+    half = 0.5 * inner(point.w.ravel(), point.w.ravel())
+    return relative(half + sums.loss, sums.dual - half, sums.at_zero)
+
+
+class _JointEpochs(Epochs):
+    """Epochs over the blocks of a joint problem."""
+
+    def __init__(
+        self, problem: JointLinearProblem, point: JointPoint, stop: Callable[[], bool] | None, seed: int
+    ) -> None:
+        self._problem, self._point, self._stop, self._seed = problem, point, stop, seed
+        self._single: JointDescent | None = None
+        at_zero = 0.0
+        for part in problem.parts():
+            at_zero += float(part.charges.sum())
+            if isinstance(problem.rows, TableRows):
+                self._single = self._begin(part)
+        self.unit = unit_of(at_zero)
+        self.dual = self._dual()
+
+    def run(self, target: float) -> int:
+        """Make a few epochs; see :meth:`Epochs.run`."""
+        done = EPOCHS
+        if self._single is not None:
+            done, _, self.gap, _, self.is_finished = self._single.run(EPOCHS, target, self._stop)
+        else:
+            self.gap = 0.0
+            self._seed += 1
+            for part in self._problem.parts():
+                native = self._begin(part)
+                self.gap += native.run(1, -1.0, self._stop)[2]
+                native.run(EPOCHS - 1, 0.0, self._stop)
+            self.is_finished = self.gap <= target
+        self.dual = self._dual()
+        return done
+
+    def _dual(self) -> float:
+        # Only the coefficient of the row's class is positive.
+        return float(np.maximum(0.0, self._point.beta).sum()) - 0.5 * inner(
+            self._point.w.ravel(), self._point.w.ravel()
+        )
+
+    def _begin(self, part: JointPart) -> JointDescent:
+        native = JointDescent(
+            native_table(part.block.table, self._problem.constant),
+            codes=part.codes,
+            charges=np.ascontiguousarray(part.charges),
+            beta=self._point.beta[part.block.at],
+            w=self._point.w,
+            seed=self._seed,
+        )
+        refuse_overflow(native)
+        return native
+
+
+def solve_joint(
+    problem: JointLinearProblem,
+    control: Control,
+    *,
+    start: WarmStart | None = None,
+    memory_limit: int | None = None,
+    n_jobs: int | None = None,
+) -> LinearSolution:
+    """Solve the joint problem of several classes, and certify the result.
+
+    Parameters
+    ----------
+    problem : JointLinearProblem
+    control, start, memory_limit, n_jobs
+        See :func:`mercer.linear.solve`. The coefficients of all rows and classes are in memory.
+
+    Returns
+    -------
+    LinearSolution
+        Its `w` has shape (n_columns, n_classes) and its `beta` (n, n_classes).
+
+    Notes
+    -----
+    Where descent is slow and the rows are few, the solver of the joint kernel machine goes on from its point.
+    """
+    began, limits = time.perf_counter(), control.limits
+    tol = TOL_GAP if limits.tol_gap is None else limits.tol_gap
+    control = control.with_limits(replace(limits, tol=tol))
+    with blas_threads(0.0), control.interruption:
+        work = _JointWork(problem, control, began, start, memory_limit, n_jobs)
+        ended = iterate(work.steps(0.9 * tol), control, stage=work.name, began=began)
+        evidence = JointEvidence(problem, work.point.w, work.point.beta)
+        found = evidence.evaluate()
+    seconds = time.perf_counter() - began
+    certificate = certify_linear(
+        evidence,
+        ended.status or Status.STALLED,
+        tol=tol,
+        n_iter=work.n_iter,
+        seconds=seconds,
+        peak_memory_bytes=work.bytes_held,
+        found=found,
+    )
+    about = work.n_iter, seconds, ended.trace, work.name, _REASON, work.bytes_held, problem.C
+    return LinearSolution(work.point.w, work.point.beta, certificate, *about)
+
+
+_REASON = "The classes have one problem together: descent on the rows, in all classes of a row at once."
+
+
+class _JointWork:
+    """Descent on the rows, then the solver of the joint kernel machine if descent is slow."""
+
+    def __init__(
+        self,
+        problem: JointLinearProblem,
+        control: Control,
+        began: float,
+        start: WarmStart | None,
+        memory_limit: int | None,
+        n_jobs: int | None,
+    ) -> None:
+        self.problem, self._control, self._began = problem, control, began
+        self._memory_limit, self._n_jobs = memory_limit, n_jobs
+        self.point = JointPoint(
+            np.zeros((problem.rows.n, problem.n_classes)), np.zeros((problem.n_columns, problem.n_classes))
+        )
+        if start is not None:
+            for part in problem.parts():
+                scaled = problem.C / start.C * np.asarray(start.beta[part.block.at])
+                self.point.beta[part.block.at] = _near(scaled, part)
+                self.point.w += transposed_times(part.block.table, problem.constant, self.point.beta[part.block.at])
+        self.n_iter, self.name, self._engine_bytes = 0, "joint descent on the rows", 0
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of the coefficients, the weights, the numbers of the rows, and the kernel engine."""
+        own = self.point.beta.nbytes + self.point.w.nbytes + 8 * _ARRAYS * self.problem.rows.n
+        return own + self._engine_bytes
+
+    def steps(self, tol: float) -> Iterator[Step]:
+        """Work until the exact relative gap is at most `tol`."""
+        rows, control = self.problem.rows, self._control
+        for step in joint_descent(
+            self.problem, self.point, tol, stop=lambda: control.out_of_time(self._began) is not None
+        ):
+            self.n_iter = step.n_iter
+            yield step
+            slow = self.point.epochs_left > max(30, rows.n / 20)
+            if slow and isinstance(rows, TableRows) and rows.n <= MOST_ROWS:
+                yield self._finish(tol)
+                return
+
+    def _finish(self, tol: float) -> Step:
+        problem = self.problem
+        (part,) = problem.parts()
+        used = np.flatnonzero(part.charges > 0.0)
+        kernel: Kernel = Linear()
+        if problem.constant:
+            kernel = kernel + problem.constant**2
+        gram = Gram(
+            kernel,
+            as_data(part.block.table),
+            memory_limit=self._memory_limit,
+            n_jobs=self._n_jobs,
+            keep=CachePolicy.FULL,
+        )
+        left = self._control.after(time.perf_counter() - self._began, 0)
+        control = left.with_limits(replace(left.limits, tol=VIOLATION, tol_gap=tol, max_iter=-1))
+        dual = joint(part.codes[used], problem.n_classes, part.charges[used])
+        found = solve(dual, gram.restrict(used), control=control, start=self.point.beta[used].ravel())
+        self.point.beta[used] = found.beta.reshape(used.size, problem.n_classes)
+        self._engine_bytes = found.peak_memory_bytes
+        self.name = f"{self.name}, then {found.solver}"
+        self.point.w[:] = transposed_times(part.block.table, problem.constant, self.point.beta)
+        return Step(self.n_iter, found.proved.relative_gap, found.proved.dual)
