@@ -278,6 +278,28 @@ def test_a_categorical_column_that_does_not_exist_is_an_error(mercer, table):
     assert (status, err) == (1, "error: there is no column 'sitte'; did you mean 'site'?\n")
 
 
+WRONG = {
+    "drop": ("--drop", "nothing"),
+    "groups": ("--groups", "nothing"),
+    "score": ("--scoring", "rmse"),
+    "weight": ("--class-weight", "sick=2"),
+    "cost": ("--cost", "ill:sick=2"),
+    "both": ("--drop", "age", "--keep", "age"),
+}
+
+
+@pytest.mark.parametrize("option", WRONG)
+def test_options_are_checked_before_any_work_and_before_notes_of_looks(mercer, table, monkeypatch, option):
+    monkeypatch.setattr("mercer.study.ledger.Looks.earlier", ("a look",))
+    monkeypatch.setattr("mercer.study.report.prose.before_the_look", lambda earlier: "earlier looks")
+    monkeypatch.setattr("mercer.study.protocol.seal_rows", lambda *arguments, **options: 1 / 0)
+    status, _, err = mercer("study", table, "--target", "outcome", *WRONG[option])
+    assert status == 1
+    assert "internal error" not in err
+    assert "earlier looks" not in err
+    assert len(err.splitlines()) == 1
+
+
 def test_predict_gives_a_score_for_each_of_several_classes(mercer, tmp_path):
     three_classes(60).to_csv(tmp_path / "t.csv", index=False)
     assert mercer("fit", "t.csv", "--target", "kind", "--out", "m")[0] == 0
@@ -518,6 +540,26 @@ ERRORS = {
     "no file": (("study", "patient.csv"), "file patient.csv does not exist", "nearby: 'patients.csv'"),
     "no target": (("study", "patients.csv"), "--target COLUMN is missing, the column to predict; see", "study --help"),
     "wrong target": ((*STUDY, "outcom"), "there is no column 'outcom'", "did you mean 'outcome'?"),
+    "weights twice": (
+        (*STUDY, "outcome", "--class-weight", "ill=2", "--class-weight", "well=3"),
+        "--class-weight is given 2 times, and may be given once",
+        "study --help",
+    ),
+    "a weight twice": (
+        (*STUDY, "outcome", "--class-weight", "ill=2,ill=3"),
+        "--class-weight names 'ill' twice",
+        "give one number",
+    ),
+    "dropped and kept": (
+        (*STUDY, "outcome", "--drop", "age", "--keep", "age"),
+        "--drop age and --keep age contradict each other",
+        "give one of them",
+    ),
+    "text and categories": (
+        (*STUDY, "outcome", "--text", "site", "--categorical", "site"),
+        "--categorical site and --text site contradict each other",
+        "give one of them",
+    ),
     "constant target": ((*STUDY, "unit"), "must have at least two classes, but is 'mg' in every row", None),
     "no quantity": (
         (*STUDY, "site", "--task", "regression"),

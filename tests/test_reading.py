@@ -175,9 +175,13 @@ def test_doubtful_marks_are_an_error_that_asks(tmp_path, case):
     with pytest.raises(TableError) as caught:
         read_table(path)
     assert message in str(caught.value)
-    assert "decimal='.'" in caught.value.hint or "decimal=','" in caught.value.hint
     for mark in ".,":
-        assert read_table(path, decimal=mark).reading.decimal == mark
+        if case.startswith("both marks"):
+            with pytest.raises(TableError, match="contradicts a cell"):
+                read_table(path, decimal=mark)
+        else:
+            assert f"decimal='{mark}'" in caught.value.hint
+            assert read_table(path, decimal=mark).reading.decimal == mark
     assert read_table(path, text_columns={"a", "b"})["a"].dtype == object
 
 
@@ -369,7 +373,9 @@ def test_files_of_libsvm_are_known_by_their_lines(tmp_path, name):
     table = read_table(written(tmp_path, pack(data), name))
     assert table["label"].tolist() == [1.0, -1.0, 1.0]
     assert table.sparse.toarray().tolist() == [[0, 2, 0, 4.5], [0, 0, 0, 0], [0, 0, 1, 0]]
-    assert noted(table) == ["By its first lines, the file is LIBSVM's format (svmlight)"]
+    first, *unpacked = noted(table)
+    assert first == "By its first lines, the file is LIBSVM's format (svmlight)"
+    assert len(unpacked) == (pack is not bytes)
 
 
 def test_text_with_another_ending_is_read_if_its_rows_agree(tmp_path):
@@ -406,9 +412,62 @@ def test_an_excel_workbook(tmp_path):
     assert table["flag"].tolist() == ["True", "False", None]
     np.testing.assert_array_equal(table["percent"], [63.0, 5.0, np.nan])
     np.testing.assert_array_equal(table["unnamed_2"], [1.0, 2.0, np.nan])
-    assert noted(table)[0] == "The table is sheet 'data', and 1 more were not read"
+    assert noted(table)[0] == "The table is sheet 'data' of an Excel workbook, and 1 more with cells was not read"
     assert read_table(tmp_path / "t.xlsx", text_columns={"x"})["x"].tolist() == ["1.5", None, str(2**40)]
     assert np.isnan(read_table(tmp_path / "t.xlsx", na=["1.5"])["x"][0])
+
+
+@pytest.mark.parametrize("asked", ["2024", 3, "3"])
+def test_a_sheet_is_asked_for_by_name_or_number(tmp_path, asked):
+    path = workbook(tmp_path, ("empty", []), ("data", [["a"], [1]]), ("2024", [["b"], [2]]))
+    table = read_table(path, sheet=asked)
+    assert (table.names, table["b"].tolist()) == (("b",), [2.0])
+    assert noted(table) == ["The table is sheet '2024' of an Excel workbook, and 1 more with cells was not read"]
+    for sheet, message in (
+        ("2025", "has no sheet '2025'"),
+        (0, "has no sheet 0"),
+        ("empty", "'empty' .* has no cells"),
+    ):
+        with pytest.raises(TableError, match=message) as caught:
+            read_table(path, sheet=sheet)
+        assert "'data' and '2024'" in caught.value.hint
+    with pytest.raises(TableError, match=r"sheet= is for other tables, but .* is read as csv"):
+        read_table(written(tmp_path, "a,b\n1,2\n"), sheet="data")
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "xz"])
+def test_that_a_file_was_unpacked_is_said(tmp_path, ending):
+    module, name = {"gz": (gzip, "gzip"), "bz2": (bz2, "bzip2"), "xz": (lzma, "xz")}[ending]
+    packed = read_table(written(tmp_path, module.compress(b"a,b\n1,2\n"), f"t.csv.{ending}"))
+    assert noted(packed) == [f"The file was unpacked while it was read ({name})"]
+
+
+@pytest.mark.parametrize(
+    ("decimal", "text", "cell"),
+    [
+        (",", 'a,b\n"x\ny",1\n\n\nz,12.5\n', "row 2 of 'b' holds '12.5' in line 6"),
+        (".", "# made by hand\na;b\n1;2\n3;1,5\n", "row 2 of 'b' holds '1,5' in line 4"),
+        (",", "a;b\n1,5;2.330\n2,5;1.5\n", "row 2 of 'b' holds '1.5' in line 3"),
+        (".", "a;b\n1.928;2\n", None),
+    ],
+)
+def test_a_cell_that_contradicts_the_decimal_mark_asked_for_is_named(tmp_path, decimal, text, cell):
+    path = written(tmp_path, text)
+    if cell is None:
+        assert read_table(path, decimal=decimal).reading.decimal == decimal
+        return
+    with pytest.raises(TableError) as caught:
+        read_table(path, decimal=decimal)
+    assert cell in str(caught.value)
+    assert "text_columns={'b'}" in caught.value.hint
+
+
+def test_a_point_before_three_digits_is_said_unless_other_cells_tell(tmp_path):
+    (note,) = read_table(written(tmp_path, "a,b\n1.234,x\n12.500,y\n")).reading.notes
+    assert note.text == "Numbers such as '1.234' in column 'a' are read with decimal points, as 1.234"
+    assert note.remedy == "decimal=',' takes the points for thousands marks, as in 1234"
+    assert read_table(written(tmp_path, "a,b\n1.234,0.5\n"), decimal=",", text_columns={"b"})["a"].tolist() == [1234.0]
+    assert noted(read_table(written(tmp_path, "a,b\n1.234,0.5\n"))) == []
 
 
 BAD_WORKBOOKS = {

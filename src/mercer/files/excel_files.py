@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from mercer.data import listing
 from mercer.tables.note import Note
 from mercer.tables.table import TableError, cell_text
 
@@ -22,31 +23,44 @@ except ImportError as error:
 
 @dataclass(frozen=True)
 class Sheet:
-    """The table of the first sheet that has cells: its column names, its rows, and a note if there are more sheets."""
+    """The table of a sheet: its column names, its rows, and a note that says which sheet it is."""
 
     names: list[str]
     rows: list[list[Any]]
-    note: Note | None
+    note: Note
 
 
-def read_sheet(path: Path, source: IO[bytes]) -> Sheet:
-    """Read the first sheet that has cells; rows without cells are skipped, as in text files.
+def read_sheet(path: Path, source: IO[bytes], asked: str | int | None = None) -> Sheet:
+    """Read a sheet, by default the first one that has cells; rows without cells are skipped, as in text files.
+
+    Parameters
+    ----------
+    path : Path
+        For messages.
+    source : file of bytes
+    asked : str or int, optional
+        The name of the sheet, or its number from 1 as an integer or as text.
 
     Raises
     ------
     TableError
-        If it is no workbook, has no cells, has a title above the column names, or has formulas without values.
+        If it is no workbook or has no such sheet, or if the sheet has no cells, a title above the column names, or
+        formulas without values.
     """
     try:
-        sheets = {title: rows for title, rows in _sheets(source, values=True).items() if rows}
+        every = _sheets(source, values=True)
     except (zipfile.BadZipFile, LookupError, ValueError, TypeError, SyntaxError, AttributeError, RuntimeError) as error:
         why = " ".join(str(error).split()) or type(error).__name__
         raise TableError(
             f"{path} cannot be read as an Excel workbook: {why}", "save it again, or export it as CSV"
         ) from error
+    sheets = {title: rows for title, rows in every.items() if rows}
     if not sheets:
         raise TableError(f"{path} is empty")
-    title, rows = next(iter(sheets.items()))
+    title = next(iter(sheets)) if asked is None else _asked_for(path, asked, list(every))
+    rows = every[title]
+    if not rows:
+        raise TableError(f"sheet {title!r} of {path} has no cells", f"sheets with cells are {listing(list(sheets))}")
     _check_formulas(path, title, rows, source)
     header, *body = rows
     width = max(map(len, rows))
@@ -57,9 +71,23 @@ def read_sheet(path: Path, source: IO[bytes]) -> Sheet:
             "the first row must hold the column names, one for each column: delete titles and comments",
         )
     others = [name for name in sheets if name != title]
-    note = Note(f"The table is sheet {title!r}, and {len(others)} more were not read", "export another one as CSV")
+    more = f", and {len(others)} more with cells {'was' if len(others) == 1 else 'were'} not read" if others else ""
+    note = Note(f"The table is sheet {title!r} of an Excel workbook{more}", "sheet= names another sheet")
     rows = [row + [None] * (width - len(row)) for row in body]
-    return Sheet(["" if cell is None else written_cell(cell) for cell in header], rows, note if others else None)
+    return Sheet(["" if cell is None else written_cell(cell) for cell in header], rows, note)
+
+
+def _asked_for(path: Path, asked: str | int, titles: list[str]) -> str:
+    """Return the title of the sheet that was asked for; a name goes before a number."""
+    if asked in titles:
+        return str(asked)
+    text = str(asked).strip()
+    if text.isdecimal() and 1 <= int(text) <= len(titles):
+        return titles[int(text) - 1]
+    raise TableError(
+        f"{path} has no sheet {asked!r}",
+        f"its sheets are {listing(titles)}; sheet= takes a name, or a number from 1 to {len(titles)}",
+    )
 
 
 def is_number(cell: Any) -> bool:

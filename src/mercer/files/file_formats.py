@@ -46,6 +46,9 @@ _COMPRESSIONS: dict[str, tuple[bytes, Callable[..., Any]]] = {
 }
 """Endings of compressed files, with their first bytes and the function that opens them."""
 
+NAMES = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz"}
+"""Names of the compressions by the endings of files."""
+
 DAMAGED = (EOFError, lzma.LZMAError, zlib.error)
 """What is raised for a compressed file that is cut or damaged (beside OSError)."""
 

@@ -37,6 +37,7 @@ def read_table(
     sep: str | None = None,
     decimal: Literal[".", ","] | None = None,
     encoding: str | None = None,
+    sheet: str | int | None = None,
     na: Sequence[str] = (),
     text_columns: Collection[str] = (),
     number_columns: Collection[str] = (),
@@ -57,9 +58,12 @@ def read_table(
         The separator of a delimited file: one character, "tab" or "space". By default it is found among commas,
         semicolons, tabs, bars and blanks.
     decimal : {".", ","}, optional
-        The decimal mark of text files. By default the cells tell; it is one for the whole file.
+        The decimal mark of text files. By default the cells tell; it is one for the whole file, and a cell that
+        contradicts it is an error.
     encoding : str, optional
         The encoding of a text file. By default UTF-8, UTF-16 or Windows-1252.
+    sheet : str or int, optional
+        The sheet of an Excel workbook, by its name or by its number, from 1. By default the first one with cells.
     na : sequence of str, optional
         Cells that are missing, besides empty cells and the usual words.
     text_columns : collection of str, optional
@@ -97,7 +101,9 @@ def read_table(
     if path.is_dir():
         raise TableError(f"{path} is a folder, not a table")
     words, texts = ((one,) if isinstance(one, str) else one for one in (na, text_columns))
-    options = ReadingOptions(format, sep, decimal, encoding, (*words,), texts, number_columns, known or Reading())
+    options = ReadingOptions(
+        format, sep, decimal, encoding, sheet, (*words,), texts, number_columns, known or Reading()
+    )
     try:
         return _read(path, options)
     except (OSError, *file_formats.DAMAGED) as error:
@@ -118,19 +124,18 @@ def _read(path: Path, options: ReadingOptions) -> Table:
         table = _svmlight(source)
     else:
         table = _delimited(path, source.content(), options, "\t" if format == "tsv" else ",")
-    if note is None:
-        return table
-    return replace(table, reading=replace(table.reading, notes=(note, *table.reading.notes)))
+    notes = [one for one in (note, source.note) if one is not None]
+    return replace(table, reading=replace(table.reading, notes=(*notes, *table.reading.notes)))
 
 
 def _refuse_options(path: Path, format: str, options: ReadingOptions) -> None:
     """Raise a TableError for an option that means nothing for the format."""
-    if format in ("csv", "tsv"):
-        return
-    of_text: dict[str, object] = {"sep": options.sep, "encoding": options.encoding}
-    of_text |= {} if format == "excel" else {"decimal": options.decimal}
-    of_text |= {"na": options.na or None} if format == "svmlight" else {}
-    given = next((name for name, value in of_text.items() if value is not None), None)
+    is_text = format in ("csv", "tsv")
+    others: dict[str, object] = {} if is_text else {"sep": options.sep, "encoding": options.encoding}
+    others |= {} if is_text or format == "excel" else {"decimal": options.decimal}
+    others |= {} if format == "excel" else {"sheet": options.sheet}
+    others |= {"na": options.na or None} if format == "svmlight" else {}
+    given = next((name for name, value in others.items() if value is not None), None)
     if given is not None:
         raise TableError(f"{given}= is for other tables, but {path} is read as {format}", "leave it out")
 
@@ -169,7 +174,7 @@ def table_of_delimited(path: Path, text: DelimitedText, options: ReadingOptions)
         raise text.fault(path, error) from error
     if arrow.num_rows == 0:
         raise TableError(f"{path} has column names only, and no rows")
-    table = table_of_text(names, [arrow[name] for name in names], text.separator, options)
+    table = table_of_text(names, [arrow[name] for name in names], text.separator, options, text.line_of)
     return replace(table, reading=replace(table.reading, notes=(*text.notes, *table.reading.notes)))
 
 
@@ -220,7 +225,7 @@ def _excel(source: TableSource, options: ReadingOptions) -> Table:
     path, found = source.path, file_formats.other_format(source.head)
     if found is not None and not source.head.startswith(b"PK"):
         raise TableError(f"{path} cannot be read as an Excel workbook: it is {found[0]}", found[1])
-    sheet = read_sheet(path, io.BytesIO(source.content()))
+    sheet = read_sheet(path, io.BytesIO(source.content()), options.sheet)
     names = column_names(path, sheet.names)
     if not sheet.rows:
         raise TableError(f"{path} has column names only, and no rows")
@@ -238,8 +243,8 @@ def _excel(source: TableSource, options: ReadingOptions) -> Table:
         if name not in typed
     }
     numbers = _without_na(Table(tuple(typed), tuple(typed.values())), options)
-    table = table_of_text(list(texts), list(texts.values()), ";", options)
-    notes = (*([] if sheet.note is None else [sheet.note]), *table.reading.notes)
+    table = table_of_text(list(texts), list(texts.values()), ";", options, lambda row: "")
+    notes = (sheet.note, *table.reading.notes)
     columns = tuple(numbers[name] if name in typed else table[name] for name in names)
     return Table(tuple(names), columns, written=table.written, reading=replace(table.reading, notes=notes))
 

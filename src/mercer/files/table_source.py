@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mercer.files.file_formats import HEAD_BYTES, compression_of, opened, packed_by, unpacked
+from mercer.files.file_formats import HEAD_BYTES, NAMES, compression_of, opened, packed_by, unpacked
+from mercer.tables.note import Note
 from mercer.tables.table import TableError
 
 
@@ -40,6 +41,14 @@ class TableSource:
     def must_be_held(self) -> bool:
         """Whether the content cannot be read again by the name: a pipe, or a compression that the name does not say."""
         return self.is_pipe or self._hidden_packing is not None
+
+    @property
+    def note(self) -> Note | None:
+        """A note if the file is compressed."""
+        packing = self._packing or self._hidden_packing
+        if packing is None:
+            return None
+        return Note(f"The file was unpacked while it was read ({NAMES[packing]})", "the file itself is as it was")
 
     def content(self) -> bytes:
         """Return the whole content, decompressed."""

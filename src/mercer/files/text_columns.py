@@ -39,24 +39,32 @@ _SAMPLE = 200  # different cells that tell whether a column may hold numbers at 
 
 
 def table_of_text(
-    names: Sequence[str], cells: Sequence[pa.ChunkedArray], separator: str, options: ReadingOptions
+    names: Sequence[str],
+    cells: Sequence[pa.ChunkedArray],
+    separator: str,
+    options: ReadingOptions,
+    line_of: Callable[[int], str] | None = None,
 ) -> Table:
     """Return the table of columns of text; its `reading` has the decimal mark, and a note for everything guessed.
 
     A column holds numbers if all cells that are not missing are numbers, possibly with thousands marks, and with a
-    percent sign or a currency if all cells have the same one. There is one decimal mark for all columns.
+    percent sign or a currency if all cells have the same one. There is one decimal mark for all columns. Cells
+    that contradict the mark that was asked for are an error if `line_of` says in which line a row is, counted from 1.
 
     Raises
     ------
     TableError
-        If the decimal marks of the columns contradict each other, or if none of them tells which it is.
+        If the decimal marks of the columns contradict each other or the mark that was asked for, or if none of them
+        tells which it is.
     """
     columns = [
         _Column(name, cells, name in options.text, name in options.numbers, frozenset(options.words))
         for name, cells in zip(names, cells, strict=True)
     ]
     evidence = (found for column in columns if (found := column.evidence()) is not None)
-    decimal, note = decimal_mark(evidence, given=options.decimal, known=options.known.decimal, separator=separator)
+    decimal, note = decimal_mark(
+        evidence, given=options.decimal, known=options.known.decimal, separator=separator, line_of=line_of
+    )
     values = [without_numbers(column.values(decimal or "."), options.words) for column in columns]
     written = {
         column.name: emptied(text, np.isnan(found))

@@ -81,6 +81,15 @@ class DelimitedText:
         """Yield the rows; all kinds of line ends are accepted."""
         return csv.reader(io.TextIOWrapper(io.BytesIO(self.raw), "utf-8", newline=""), delimiter=self.separator)
 
+    def line_of(self, row: int) -> str:
+        """Say in which line of the file, from 1, a row below the column names begins; rows count from 1."""
+        reader = csv.reader(io.StringIO(self.raw.decode(), newline=""), delimiter=self.separator)
+        found, line = -1, 1  # the column names are row 0
+        while found < row:
+            line = reader.line_num + 1
+            found += bool(next(reader))  # lines without cells are not rows
+        return f" in line {self.n_skipped + line}"
+
     def fault(self, path: Path, error: Exception) -> TableError:
         """Return the error for a text that pyarrow refused; the fault is found by a slower second reading."""
         reader = csv.reader(io.StringIO(self.raw.decode(), newline=""), delimiter=self.separator)

@@ -17,11 +17,13 @@ import mercer
 from mercer import solvers
 from mercer.certificates import Certificate, Status
 from mercer.data import as_data, check_number
+from mercer.data.arguments import check_count
 from mercer.gram import CachePolicy, Gram
 from mercer.model_selection import (
     Opening,
     SealedTest,
     check_judging_numbers,
+    check_share,
 )
 from mercer.persistence import Model, TrainingSet, encode_training_rows
 from mercer.solvers import StageProgress, fit_progress
@@ -281,13 +283,17 @@ def study(
     table = as_table(table)
     kernels = KERNELS if kernel is None else kernels_named(kernel)
     check_number("tol", tol, above=0.0, finite=True)
-    known = read_target(table, target, task)
-    are_numbers = table.is_numeric(target)
-    if isinstance(known, Labels):
-        table = table.as_written(target)
+    check_count("n_folds", n_folds, at_least=2)
+    check_share(test_size)
     columns = ColumnOptions(
         tuple(drop), tuple(keep), tuple(categorical), tuple(text), tuple(dates), date_order, max_levels, missing
     )
+    known = read_target(table, target, task)
+    columns.check(table, target)
+    _goal(known, np.arange(len(known.values)), class_weight, scoring, cost)
+    are_numbers = table.is_numeric(target)
+    if isinstance(known, Labels):
+        table = table.as_written(target)
     table = table.as_text(*columns.as_text)
     sealed, arranged, column_choice = seal_rows(
         table,

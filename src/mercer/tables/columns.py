@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -65,11 +66,23 @@ class ColumnOptions:
         return (*self.categorical, *self.text, *self.dates)
 
     def check(self, table: Table, target: str | None) -> None:
-        """Raise a TableError if a column does not exist, or the target is dropped."""
+        """Raise a TableError if a column does not exist, or what is asked for contradicts itself."""
         for name in (*self.drop, *self.keep, *self.as_text):
             table[name]
         if target in self.drop:
             raise TableError(f"the target {target!r} cannot be dropped")
+        asked = {"drop": self.drop, "keep": self.keep}
+        kinds = {"categorical": self.categorical, "text": self.text, "dates": self.dates}
+        for pair in (*combinations(kinds, 2), ("drop", "keep"), *(("drop", kind) for kind in kinds)):
+            first, second = ((asked | kinds)[option] for option in pair)
+            both = next((name for name in first if name in set(second)), None)
+            if both is not None:
+                raise TableError(
+                    f"{pair[0]}={both} and {pair[1]}={both} contradict each other", "give one of them for a column"
+                )
+        for option in ("text", "dates"):
+            if target in kinds[option]:
+                raise TableError(f"{option}={target} is for columns to learn from, and {target!r} is the target")
 
 
 @dataclass(frozen=True, eq=False)

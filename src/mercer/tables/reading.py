@@ -40,6 +40,8 @@ class ReadingOptions:
         Its format, if not by its name and first bytes.
     sep, decimal, encoding : str, optional
         Its separator, decimal mark and encoding, if not by what it holds.
+    sheet : str or int, optional
+        The sheet of an Excel workbook, if not the first one with cells.
     na : sequence of str
         Cells that are missing.
     text, numbers : collection of str
@@ -52,6 +54,7 @@ class ReadingOptions:
     sep: str | None = None
     decimal: str | None = None
     encoding: str | None = None
+    sheet: str | int | None = None
     na: Sequence[str] = ()
     text: Collection[str] = ()
     numbers: Collection[str] = ()

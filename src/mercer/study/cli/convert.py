@@ -10,10 +10,10 @@ import click
 from mercer.study.cli.files import check_output, load, read, say_written
 from mercer.study.cli.imports import ended_by_ctrl_c
 from mercer.study.cli.messages import Failure, say
-from mercer.study.cli.options import categorical_option, reading_options
+from mercer.study.cli.options import OnceCommand, categorical_option, reading_options
 
 
-@click.command("convert")
+@click.command("convert", cls=OnceCommand)
 @click.argument("source", metavar="SOURCE")
 @click.argument("out", metavar="OUT")
 @click.option("--model", metavar="MODEL", help="SOURCE is a table; write its rows as this model encodes them.")

@@ -13,6 +13,7 @@ from mercer.study.cli.imports import ended_by_ctrl_c
 from mercer.study.cli.messages import in_options, printable, say
 from mercer.study.cli.options import (
     Number,
+    OnceCommand,
     as_text,
     column_options,
     positive,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from mercer.study.examination import Finding
 
 
-@click.command("doctor")
+@click.command("doctor", cls=OnceCommand)
 @click.argument("table", metavar="[TABLE]", required=False)
 @target_option
 @task_option

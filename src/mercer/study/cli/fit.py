@@ -19,6 +19,7 @@ from mercer.study.cli.options import (
     AnyNumber,
     Integer,
     Number,
+    OnceCommand,
     as_text,
     class_weight_option,
     column_options,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from mercer.tables import Classes, Table, TableChoice, Truth
 
 
-@click.command("fit")
+@click.command("fit", cls=OnceCommand)
 @table_argument
 @target_option
 @click.option("--out", metavar="MODEL", required=True, help="Model file to write.")

@@ -26,6 +26,7 @@ _OPTIONS = {
     "na": "--na",
     "scoring": "--scoring",
     "sep": "--sep",
+    "sheet": "--sheet",
     "task": "--task",
     "test_size": "--test-size",
     "text": "--text",

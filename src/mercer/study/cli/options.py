@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -38,6 +39,18 @@ class AnyNumber(click.types.FloatParamType):
 positive = Number(min=0, min_open=True)
 
 
+class OnceCommand(click.Command):
+    """A command that refuses an option that is given twice, unless it may be repeated."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; click itself takes the last value of an option, and forgets the others."""
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for option, count in Counter(given).items():
+            if isinstance(option, click.Option) and count > 1 and not (option.multiple or option.is_flag):
+                raise click.UsageError(f"{option.opts[-1]} is given {count} times, and may be given once", ctx)
+        return super().parse_args(ctx, args)
+
+
 table_argument = click.argument("table", metavar="TABLE")
 
 
@@ -53,6 +66,9 @@ _READING_OPTIONS = {
     "sep": click.option("--sep", metavar="CHAR", help="Separator of its cells: a character, tab or space."),
     "decimal": click.option("--decimal", type=click.Choice([".", ","]), help="Its decimal mark, the same everywhere."),
     "encoding": click.option("--encoding", metavar="NAME", help="Its encoding, such as utf-8, cp1252 or utf-16."),
+    "sheet": click.option(
+        "--sheet", metavar="NAME|NUMBER", help="Excel: its sheet, by name or by number from 1  [default: the first]"
+    ),
     "na": click.option("--na", metavar="TEXT", multiple=True, help="A cell that means missing; may be repeated."),
 }
 

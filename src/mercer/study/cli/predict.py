@@ -16,7 +16,7 @@ import click
 from mercer.study.cli.files import check_output, load, read
 from mercer.study.cli.imports import ended_by_ctrl_c
 from mercer.study.cli.messages import Failure, printable, say
-from mercer.study.cli.options import AnyNumber, categorical_option, reading_options, table_argument
+from mercer.study.cli.options import AnyNumber, OnceCommand, categorical_option, reading_options, table_argument
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mercer.tables import Table
 
 
-@click.command("predict")
+@click.command("predict", cls=OnceCommand)
 @click.argument("model", metavar="MODEL")
 @table_argument
 @click.option("--out", metavar="FILE", help="CSV file to write  [default: stdout]")

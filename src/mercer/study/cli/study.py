@@ -15,6 +15,7 @@ from mercer.study.cli.messages import Failure, say
 from mercer.study.cli.options import (
     Integer,
     Number,
+    OnceCommand,
     as_text,
     class_weight_option,
     column_options,
@@ -39,7 +40,7 @@ _PAGE = 0.1
 """Share of the time limit that is kept for the page and the model file."""
 
 
-@click.command("study")
+@click.command("study", cls=OnceCommand)
 @table_argument
 @target_option
 @click.option("--out", metavar="DIR", help="Folder for report and model  [default: TABLE's name with -study]")
@@ -103,6 +104,7 @@ def study_command(
     began = time.perf_counter()
     with ended_by_ctrl_c():
         from mercer.persistence import save_model
+        from mercer.solvers import StageProgress
         from mercer.study.cli.output import print_study
         from mercer.study.cli.progress import ConsoleProgress
         from mercer.study.ledger import MODEL, REPORT, Looks, earlier_folders, free_folder, holds_study
@@ -113,6 +115,7 @@ def study_command(
 
     if out == "":
         raise click.UsageError("--out names no folder", click.get_current_context())
+    costs = cost_of(cost)
     rows = read(table, reading, text=as_text(options))
     name, wanted = Path(table).name, target_of(rows, target)
     asked = Path(out if out is not None else f"{_stem(name)}-study")
@@ -126,15 +129,20 @@ def study_command(
             say("note", f"the study in {folder} is written over, as --force asks")
         others = [*earlier_folders(asked), Path(table).parent, Path.cwd()]
         looks = Looks(rows, wanted, source=name, folder=folder, others=others)
-        if looks.earlier:
-            say("note", before_the_look(looks.earlier))
+        notes = [before_the_look(looks.earlier)] if looks.earlier else []
         try:
-            with ConsoleProgress() as progress:
+            with ConsoleProgress() as console:
+
+                def progress(state: StageProgress) -> None:
+                    while notes:  # said once all options have been checked
+                        say("note", notes.pop())
+                    console(state)
+
                 found = study(
                     rows,
                     wanted,
                     kernel=kernel or None,
-                    cost=cost_of(cost),
+                    cost=costs,
                     n_folds=folds,
                     max_seconds=_left(max_seconds, began),
                     progress=progress,

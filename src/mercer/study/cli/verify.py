@@ -9,10 +9,10 @@ import click
 from mercer.study.cli.files import load, read
 from mercer.study.cli.imports import ended_by_ctrl_c
 from mercer.study.cli.messages import say
-from mercer.study.cli.options import categorical_option, reading_options, table_argument
+from mercer.study.cli.options import OnceCommand, categorical_option, reading_options, table_argument
 
 
-@click.command("verify")
+@click.command("verify", cls=OnceCommand)
 @click.argument("model", metavar="MODEL")
 @table_argument
 @reading_options
