@@ -102,7 +102,7 @@ def read_table(
         raise TableError(f"{path} is a folder, not a table")
     words, texts = ((one,) if isinstance(one, str) else one for one in (na, text_columns))
     options = ReadingOptions(
-        format, sep, decimal, encoding, sheet, (*words,), texts, number_columns, known or Reading()
+        format, sep, decimal, encoding, (*words,), texts, number_columns, known or Reading(), sheet
     )
     try:
         return _read(path, options)

@@ -40,25 +40,25 @@ class ReadingOptions:
         Its format, if not by its name and first bytes.
     sep, decimal, encoding : str, optional
         Its separator, decimal mark and encoding, if not by what it holds.
-    sheet : str or int, optional
-        The sheet of an Excel workbook, if not the first one with cells.
     na : sequence of str
         Cells that are missing.
     text, numbers : collection of str
         Columns that are text even if every cell is a number; columns that a model knows as numbers.
     known : Reading
         How the table was read that a model was trained on.
+    sheet : str or int, optional
+        The sheet of an Excel workbook, if not the first one with cells.
     """
 
     format: str | None = None
     sep: str | None = None
     decimal: str | None = None
     encoding: str | None = None
-    sheet: str | int | None = None
     na: Sequence[str] = ()
     text: Collection[str] = ()
     numbers: Collection[str] = ()
     known: Reading = field(default_factory=Reading)
+    sheet: str | int | None = None
 
     @property
     def words(self) -> tuple[str, ...]:
