@@ -4,6 +4,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -13,10 +14,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils._param_validation import InvalidParameterError
 
-from mercer import PegasosSVC
+from mercer import PegasosSVC, as_model, load_model, save_model
 from mercer.linear import Hinge, LinearProblem, TableRows
 from mercer.linear.pegasos import Pegasos, ProgressiveLoss, Steps, Visits
 from mercer.linear.weights_dual import dual_coefficients
+from mercer.persistence.verification import verify
 from reference import pegasos as reference
 
 
@@ -57,17 +59,17 @@ def test_steps_are_those_of_the_reference(kind, n_classes, steps):
     X, codes, weights = some_rows(n_classes=n_classes)
     X[np.abs(X) < 0.5] = 0.0
     X = X.astype(np.float32).astype(float)
-    charges = weights * np.array([1.0, 3.0, 0.5, 1.0])[codes]
+    factors = np.array([1.5, 3.0, 0.5, 1.0])[:n_classes]
     order = np.random.default_rng(1).permutation(np.flatnonzero(weights))
     learner = Pegasos(X.shape[1], n_classes, averages=steps.averages)
     table = stored(X, kind)
     table = table if isinstance(table, np.ndarray) else sp.csr_array(table)
     half = len(order) // (2 * steps.batch_size) * steps.batch_size
     found = [
-        learner.learn(table, Visits(codes, weights, charges, part), steps, losses=True)
+        learner.learn(table, Visits(codes, weights, factors, part), steps, losses=True)
         for part in (order[:half], order[half:])
     ]
-    w, mean, hinge, wrong = reference.run(X, codes, weights, charges, order, n_classes, steps)
+    w, mean, hinge, wrong = reference.run(X, codes, weights, factors, order, n_classes, steps)
     expected = mean if steps.averages else w
     np.testing.assert_allclose(learner.weights, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
     np.testing.assert_allclose(np.concatenate([part[0] for part in found]), hinge, rtol=1e-9, atol=1e-9)
@@ -345,3 +347,28 @@ def test_dual_point_is_feasible_whatever_the_weights(scale):
     assert (signs * beta <= 0.3 * weights).all()
     v = beta @ np.column_stack([X, np.ones(80)])
     assert np.abs(beta).sum() - 0.5 * v @ v >= 0.0
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.bool_, np.uint8, np.int64])
+def test_tables_of_integers_are_learnt_exactly(dtype):
+    X, y, _ = some_rows(100)
+    X = (X > 0.5).astype(dtype)
+    machines = [
+        PegasosSVC(0.1).partial_fit(table, y, classes=[0, 1]) for table in (X, X.astype(float), sp.csr_array(X))
+    ]
+    for other in machines[1:]:
+        np.testing.assert_allclose(other.coef_, machines[0].coef_, rtol=1e-12)
+    assert machines[0].certify(X, y).primal == pytest.approx(machines[1].certify(X.astype(float), y).primal)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_model_file_holds_the_machine_of_fit(tmp_path, n_classes):
+    X, y, weights = some_rows(100, n_classes=n_classes)
+    machine = PegasosSVC(1.0, class_weight="balanced", random_state=0).fit(X, y, weights)
+    save_model(tmp_path / "a.mercer", as_model(machine, X, y, weights))
+    model = load_model(tmp_path / "a.mercer")
+    table = pd.DataFrame({**{str(column): X[:, column] for column in range(6)}, "y": y})
+    assert verify(model, table).ok
+    assert model.predict(table).tolist() == machine.predict(X).tolist()
+    with pytest.raises(ValueError, match="learnt a stream by partial_fit, lacks them"):
+        as_model(machine.partial_fit(X, y), X, y)

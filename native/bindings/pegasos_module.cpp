@@ -14,48 +14,53 @@ namespace {
 
 using ContiguousMatrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-constexpr std::size_t kTotals = 4;  // the numbers of a learner that all its machines share
+constexpr std::size_t kTotals = 3;  // the numbers of a learner that all its machines share
 
 struct Learner {
     DoubleRows v;
     std::optional<DoubleRows> lag;
-    Doubles scale, sq_norm, mass, totals;
+    Doubles scale, sq_norm, mass, charged, totals;
 
     PegasosState state(int64_t p) const {
         const std::size_t n_machines = v.shape(1);
         require(static_cast<int64_t>(v.shape(0)) == p + 1, "v must have a row for each column and one more");
         require(!lag || (lag->shape(0) == v.shape(0) && lag->shape(1) == n_machines), "lag must have the shape of v");
         require(n_machines > 0 && scale.shape(0) == n_machines && sq_norm.shape(0) == n_machines &&
-                    mass.shape(0) == n_machines && totals.shape(0) == kTotals,
-                "there must be a scale, a norm and a mass for each machine, and four totals");
+                    mass.shape(0) == n_machines && charged.shape(0) == n_machines && totals.shape(0) == kTotals,
+                "there must be a scale, a norm, a mass and a charge for each machine, and three totals");
         double* shared = totals.data();
         return {p + 1,        static_cast<int64_t>(n_machines),
                 v.data(),     lag ? lag->data() : nullptr,
                 scale.data(), sq_norm.data(),
-                mass.data(),  shared[0],
-                shared[1],    shared[2],
-                shared[3]};
+                mass.data(),  charged.data(),
+                shared[0],    shared[1],
+                shared[2]};
     }
 };
 
 struct Visits {
     ConstIndices order, codes;
-    ConstDoubles weights, charges;
+    ConstDoubles weights, factors;
     std::optional<Doubles> hinge, wrong;
 
-    PegasosVisits over(std::size_t n) const {
+    PegasosVisits over(std::size_t n, std::size_t n_machines) const {
         const std::size_t count = order.shape(0);
-        require(codes.shape(0) == n && weights.shape(0) == n && charges.shape(0) == n,
-                "there must be a code, a weight and a charge for each row");
+        const std::size_t n_classes = n_machines == 1 ? 2 : n_machines;
+        require(codes.shape(0) == n && weights.shape(0) == n && factors.shape(0) == n_classes,
+                "there must be a code and a weight for each row, and a factor for each class");
         require(hinge.has_value() == wrong.has_value() &&
                     (!hinge || (hinge->shape(0) == count && wrong->shape(0) == count)),
                 "there must be two losses for each visit, or none");
         check_indices(order.data(), static_cast<int64_t>(count), static_cast<int64_t>(n));
+        for (std::size_t i = 0; i < count; ++i) {
+            const int64_t code = codes.data()[order.data()[i]];
+            require(0 <= code && code < static_cast<int64_t>(n_classes), "codes must be numbers of classes");
+        }
         return {order.data(),
                 static_cast<int64_t>(count),
                 codes.data(),
                 weights.data(),
-                charges.data(),
+                factors.data(),
                 hinge ? hinge->data() : nullptr,
                 wrong ? wrong->data() : nullptr};
     }
@@ -88,12 +93,12 @@ void check_entries(const Index* indices, int64_t n_entries, const Pointer* indpt
 }
 
 void dense_steps(ContiguousMatrix table, ConstIndices order, ConstIndices codes, ConstDoubles weights,
-                 ConstDoubles charges, std::optional<Doubles> hinge, std::optional<Doubles> wrong, DoubleRows v,
-                 std::optional<DoubleRows> lag, Doubles scale, Doubles sq_norm, Doubles mass, Doubles totals,
-                 double alpha, double constant, int64_t batch_size, bool projects) {
+                 ConstDoubles factors, std::optional<Doubles> hinge, std::optional<Doubles> wrong, DoubleRows v,
+                 std::optional<DoubleRows> lag, Doubles scale, Doubles sq_norm, Doubles mass, Doubles charged,
+                 Doubles totals, double alpha, double constant, int64_t batch_size, bool projects) {
     const auto p = static_cast<int64_t>(table.shape(1));
-    const PegasosState state = Learner{v, lag, scale, sq_norm, mass, totals}.state(p);
-    const PegasosVisits visits = Visits{order, codes, weights, charges, hinge, wrong}.over(table.shape(0));
+    const PegasosState state = Learner{v, lag, scale, sq_norm, mass, charged, totals}.state(p);
+    const PegasosVisits visits = Visits{order, codes, weights, factors, hinge, wrong}.over(table.shape(0), v.shape(1));
     const PegasosRule rule = rule_of(alpha, constant, batch_size, projects);
     const auto on = [&]<class Real>() {
         const DenseRows<Real> rows{static_cast<const Real*>(table.data()), p};
@@ -106,14 +111,15 @@ void dense_steps(ContiguousMatrix table, ConstIndices order, ConstIndices codes,
 }
 
 void sparse_steps(AnyVector data, AnyVector indices, AnyVector indptr, ConstIndices order, ConstIndices codes,
-                  ConstDoubles weights, ConstDoubles charges, std::optional<Doubles> hinge,
+                  ConstDoubles weights, ConstDoubles factors, std::optional<Doubles> hinge,
                   std::optional<Doubles> wrong, DoubleRows v, std::optional<DoubleRows> lag, Doubles scale,
-                  Doubles sq_norm, Doubles mass, Doubles totals, double alpha, double constant, int64_t batch_size,
-                  bool projects) {
+                  Doubles sq_norm, Doubles mass, Doubles charged, Doubles totals, double alpha, double constant,
+                  int64_t batch_size, bool projects) {
     require(indptr.shape(0) > 0 && data.shape(0) == indices.shape(0), "there must be a column index for each entry");
     const int64_t p = static_cast<int64_t>(v.shape(0)) - 1;
-    const PegasosState state = Learner{v, lag, scale, sq_norm, mass, totals}.state(p);
-    const PegasosVisits visits = Visits{order, codes, weights, charges, hinge, wrong}.over(indptr.shape(0) - 1);
+    const PegasosState state = Learner{v, lag, scale, sq_norm, mass, charged, totals}.state(p);
+    const PegasosVisits visits =
+        Visits{order, codes, weights, factors, hinge, wrong}.over(indptr.shape(0) - 1, v.shape(1));
     const PegasosRule rule = rule_of(alpha, constant, batch_size, projects);
     const auto on = [&]<class Real, class Index, class Pointer>() {
         const SparseRows<Real, Index, Pointer> rows{static_cast<const Real*>(data.data()),
@@ -144,18 +150,18 @@ void sparse_steps(AnyVector data, AnyVector indices, AnyVector indptr, ConstIndi
 
 void bind_pegasos(nb::module_& m) {
     m.def("pegasos_dense_steps", &dense_steps, nb::arg("table").noconvert(), nb::arg("order").noconvert(),
-          nb::arg("codes").noconvert(), nb::arg("weights").noconvert(), nb::arg("charges").noconvert(),
+          nb::arg("codes").noconvert(), nb::arg("weights").noconvert(), nb::arg("factors").noconvert(),
           nb::arg("hinge").noconvert().none(), nb::arg("wrong").noconvert().none(), nb::arg("v").noconvert(),
           nb::arg("lag").noconvert().none(), nb::arg("scale").noconvert(), nb::arg("sq_norm").noconvert(),
-          nb::arg("mass").noconvert(), nb::arg("totals").noconvert(), nb::arg("alpha"), nb::arg("constant"),
-          nb::arg("batch_size"), nb::arg("projects"));
+          nb::arg("mass").noconvert(), nb::arg("charged").noconvert(), nb::arg("totals").noconvert(), nb::arg("alpha"),
+          nb::arg("constant"), nb::arg("batch_size"), nb::arg("projects"));
     m.def("pegasos_sparse_steps", &sparse_steps, nb::arg("data").noconvert(), nb::arg("indices").noconvert(),
           nb::arg("indptr").noconvert(), nb::arg("order").noconvert(), nb::arg("codes").noconvert(),
-          nb::arg("weights").noconvert(), nb::arg("charges").noconvert(), nb::arg("hinge").noconvert().none(),
+          nb::arg("weights").noconvert(), nb::arg("factors").noconvert(), nb::arg("hinge").noconvert().none(),
           nb::arg("wrong").noconvert().none(), nb::arg("v").noconvert(), nb::arg("lag").noconvert().none(),
           nb::arg("scale").noconvert(), nb::arg("sq_norm").noconvert(), nb::arg("mass").noconvert(),
-          nb::arg("totals").noconvert(), nb::arg("alpha"), nb::arg("constant"), nb::arg("batch_size"),
-          nb::arg("projects"));
+          nb::arg("charged").noconvert(), nb::arg("totals").noconvert(), nb::arg("alpha"), nb::arg("constant"),
+          nb::arg("batch_size"), nb::arg("projects"));
 }
 
 }  // namespace mercer

@@ -20,8 +20,8 @@ struct PegasosState {
     double* scale;    // (n_machines)
     double* sq_norm;  // ||v_k||^2, if the steps project
     double* mass;     // sum of scale_k over the steps, weighted
+    double* charged;  // sum of the charges of all rows so far
     double& seen;     // t: sum of the weights of all rows so far
-    double& charged;  // the same with the factors of the classes
     double& total;    // sum of the weights of the steps in the average
     double& stale;    // steps since sq_norm was computed from v
 };
@@ -34,14 +34,15 @@ struct PegasosRule {
     bool projects;
 };
 
-// The rows in the order of the visits. Weights and charges (weight times the factor of the class) belong to the rows of
-// the table. `hinge` and `wrong` get the losses of each visited row before its step; null if not wanted.
+// The rows in the order of the visits. Codes and weights belong to the rows of the table. The charge of a row is its
+// weight times the factor of its class; for a machine of one class against the others, the others have factor 1.
+// `hinge` and `wrong` get the losses of each visited row before its step; null if not wanted.
 struct PegasosVisits {
     const int64_t* order;
     int64_t count;
     const int64_t* codes;
     const double* weights;
-    const double* charges;
+    const double* factors;  // of the classes
     double* hinge;
     double* wrong;
 };
@@ -135,12 +136,12 @@ class Pegasos {
             if (visits.hinge != nullptr) record(visits, i, row, code);
             for (int64_t k = 0; k < n_machines; ++k) {
                 const double y = sign(code, k);
+                const double charge = visits.weights[row] * (n_machines == 1 || k == code ? visits.factors[code] : 1.0);
+                s_.charged[k] += charge;
                 const bool violates = y * s_.scale[k] * products_[static_cast<std::size_t>(k)] < 1.0;
-                coefficients_[static_cast<std::size_t>((i - first) * n_machines + k)] =
-                    violates ? y * visits.charges[row] : 0.0;
+                coefficients_[static_cast<std::size_t>((i - first) * n_machines + k)] = violates ? y * charge : 0.0;
             }
             weight += visits.weights[row];
-            s_.charged += visits.charges[row];
         }
         const double before = s_.seen;
         s_.seen += weight;
@@ -260,8 +261,8 @@ class Pegasos {
                 for (int64_t k = 0; k < s_.n_machines; ++k)
                     s_.sq_norm[k] += s_.v[j * s_.n_machines + k] * s_.v[j * s_.n_machines + k];
         }
-        const double radius = std::sqrt(s_.charged / s_.seen / rule_.alpha);
         for (int64_t k = 0; k < s_.n_machines; ++k) {
+            const double radius = std::sqrt(s_.charged[k] / s_.seen / rule_.alpha);
             const double norm = s_.scale[k] * std::sqrt(std::max(0.0, s_.sq_norm[k]));
             if (norm > radius) shrink(k, radius / norm);
         }

@@ -39,6 +39,10 @@ class LinearMachine(BaseEstimator):
     def _dense_coef(self) -> FloatArray:
         return self.coef_.toarray() if sp.issparse(self.coef_) else self.coef_
 
+
+class WithSparseCoefficients(LinearMachine):
+    """A linear machine whose coefficients can be stored as a sparse matrix."""
+
     def sparsify(self) -> Self:
         """Store `coef_` as a CSR matrix, which is smaller if most coefficients are 0, as with the l1 penalty.
 

@@ -15,7 +15,7 @@ from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_choice, check_flag, check_number, check_whole
 from mercer.estimators._base import GO_ON, Iterated, say
-from mercer.estimators._linear import LinearMachine
+from mercer.estimators._linear import WithSparseCoefficients
 from mercer.estimators._linear_rows import LinearTable
 from mercer.estimators._validation import check_verbose, check_without_effect
 from mercer.linear import Bias, LinearProblem, LinearSolution, solve_each
@@ -47,7 +47,7 @@ class LinearSolutions(tuple[LinearSolution, ...]):
         return self[0].reason
 
 
-class TrainedLinearMachine(Iterated, LinearMachine):
+class TrainedLinearMachine(Iterated, WithSparseCoefficients):
     """A linear machine that is trained to a certified duality gap."""
 
     tol_gap: float

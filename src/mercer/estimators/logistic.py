@@ -13,7 +13,7 @@ from mercer.certificates.status import Status
 from mercer.data.arguments import check_choice, check_learning_rate, check_number, check_whole
 from mercer.estimators._base import Iterated
 from mercer.estimators._labels import read_labels
-from mercer.estimators._linear import LinearMachine
+from mercer.estimators._linear import WithSparseCoefficients
 from mercer.estimators._scores import ByLikelihood, log_likelihood
 from mercer.estimators._validation import check_table
 from mercer.losses import logistic
@@ -21,7 +21,7 @@ from mercer.solvers import Progress
 from mercer.specs import ForLogisticRegression
 
 
-class LogisticRegression(ByLikelihood, Iterated, LinearMachine):
+class LogisticRegression(ByLikelihood, Iterated, WithSparseCoefficients):
     """Linear logistic regression, by Newton's method or gradient descent, certified.
 
     **Solves** for two classes, y_i = +1 or -1, with f(x) = <w, x> + b,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,14 @@ from mercer.certificates.status import Status
 from mercer.data.arguments import check_callback, check_count, check_flag, check_number, check_seconds
 from mercer.estimators._labels import Labels, check_classes, read_labels
 from mercer.estimators._linear import LinearMachine
+from mercer.estimators._linear_rows import read_linear_table
 from mercer.estimators._scores import ByScores
-from mercer.estimators._validation import check_table
-from mercer.linear import Bias, Hinge, LinearProblem, TableRows
+from mercer.linear import LinearProblem, TableRows
 from mercer.linear.epochs import Training, certify
 from mercer.linear.pegasos import Pegasos, ProgressiveLoss, Steps, Visits, check_range
 from mercer.losses.certificate import LossCertificate
 from mercer.solvers import Control, Interruption, Limits, Progress
+from mercer.specs import ForLinearSVC
 
 
 class PegasosSVC(ByScores, LinearMachine):
@@ -33,7 +34,7 @@ class PegasosSVC(ByScores, LinearMachine):
 
         min  alpha/2 (||w||^2 + b^2) + (1/n) sum_i c_i max(0, 1 - y_i f(x_i)),   f(x) = <w, x> + b
 
-    where c_i is the weight of the class and n the number of rows (the sum of the sample weights). This is
+    where c_i is the factor of the class and n the number of rows (the sum of the sample weights). This is
     ``LinearSVC(loss="hinge")`` with C = 1 / (alpha n). The bias is the weight of one more column of ones, so that it is
     penalised, as in `LinearSVC`.
 
@@ -65,8 +66,9 @@ class PegasosSVC(ByScores, LinearMachine):
     random_state : int, RandomState or None, default=None
         Determines the orders.
     class_weight : {"balanced"} or dict, optional
-        Factors of the loss by class. "balanced" is n / (K n_k) for a class with n_k rows, if K classes have rows; in
-        `partial_fit`, counts are those of all rows so far.
+        Factors of the loss by class. With more than two classes, the factor is for the rows of the class in its own
+        machine, where the rows of the others have factor 1, as in `LinearSVC`. "balanced" is n / (K n_k) for a class
+        with n_k rows, if K classes have rows; in `partial_fit`, counts are those of all rows so far.
     max_seconds : float, optional
         Time limit of `fit`, in seconds.
     callback : callable, optional
@@ -235,16 +237,16 @@ class PegasosSVC(ByScores, LinearMachine):
         as much as ten epochs.
         """
         steps, limits = self._asked()
-        data = check_table(self, X, reset=True, y=y)
-        labels = read_labels(y, sample_weight, self.class_weight, data.n)
-        table = _in_c_order(data.stored)
+        table = _of_floats(read_linear_table(self, X, reset=True, y=y).values)
+        labels = read_labels(y, sample_weight, self.class_weight, table.shape[0])
         check_range(table, labels.sample_weight[labels.rows], labels.class_weight, steps.alpha)
+        spec = _spec(labels, steps)
         training = Training(
-            self._problems(table, labels, labels.class_weight, steps),
+            _problems(spec, table, labels, labels.class_weight),
             table,
-            Visits(labels.codes, labels.sample_weight, labels.weights, labels.rows),
+            Visits(labels.codes, labels.sample_weight, labels.class_weight, labels.rows),
             steps,
-            Pegasos(data.p, labels.classes.size, averages=steps.averages),
+            Pegasos(table.shape[1], labels.classes.size, averages=steps.averages),
             check_random_state(self.random_state) if self.shuffle else None,
             Control(limits, self.callback, Interruption(self._search)),
         )
@@ -252,6 +254,7 @@ class PegasosSVC(ByScores, LinearMachine):
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         self._totals = _totals(labels)
         self._learner, self._constant = training.learner, steps.constant
+        self.spec_, self._used_rows, self._coefficients = spec, labels.rows, training.beta
         self.certificate_, self.n_iter_ = training.certificate, training.n_epochs
         self.n_rows_seen_, self.progressive_loss_ = training.n_visits, training.losses
         if self.certificate_.status is not Status.OPTIMAL:
@@ -312,24 +315,24 @@ class PegasosSVC(ByScores, LinearMachine):
                 f"average must stay {self._learner.averages} from the first call of partial_fit on, got "
                 f"{steps.averages}: the sum of the earlier vectors is either kept or lost. Fit the machine again."
             )
-        data = check_table(self, X, reset=is_first, y=y)
+        table = _of_floats(read_linear_table(self, X, reset=is_first, y=y).values)
         is_balanced = isinstance(self.class_weight, str) and self.class_weight == "balanced"
-        labels = read_labels(y, sample_weight, None if is_balanced else self.class_weight, data.n, named)
+        labels = read_labels(y, sample_weight, None if is_balanced else self.class_weight, table.shape[0], named)
         totals = _totals(labels) if is_first else self._totals + _totals(labels)
         if is_balanced:
             labels = labels._replace(class_weight=_balanced(totals))
-        table = _in_c_order(data.stored)
         check_range(table, labels.sample_weight[labels.rows], labels.class_weight, steps.alpha)
         if is_first:
-            self.classes_, self._learner = named, Pegasos(data.p, named.size, averages=steps.averages)
+            self.classes_, self._learner = named, Pegasos(table.shape[1], named.size, averages=steps.averages)
             self.n_rows_seen_, self.progressive_loss_, self.n_iter_ = 0, ProgressiveLoss(), 1
-        visits = Visits(labels.codes, labels.sample_weight, labels.weights, labels.rows)
+        visits = Visits(labels.codes, labels.sample_weight, labels.class_weight, labels.rows)
         losses = self._learner.learn(table, visits, steps, losses=True)
         assert losses is not None
         self.progressive_loss_ = self.progressive_loss_.followed_by(labels.sample_weight[labels.rows], *losses)
         self.n_rows_seen_ += labels.rows.size
         self.class_weight_, self._totals, self._constant = labels.class_weight, totals, steps.constant
-        self.__dict__.pop("certificate_", None)
+        for name in ("certificate_", "spec_", "_used_rows", "_coefficients"):  # those of the machine of `fit`
+            self.__dict__.pop(name, None)
         return self
 
     def certify(self, X: Any, y: Any, sample_weight: Any = None) -> LossCertificate:
@@ -366,30 +369,43 @@ class PegasosSVC(ByScores, LinearMachine):
         began = time.perf_counter()
         machines = self._machines()
         steps, limits = self._asked()
-        data = check_table(self, X, reset=False, y=y)
-        labels = read_labels(y, sample_weight, None, data.n, self.classes_)
+        table = read_linear_table(self, X, reset=False, y=y).values
+        labels = read_labels(y, sample_weight, None, table.shape[0], self.classes_)
         assert limits.tol_gap is not None
-        return certify(
-            self._problems(_in_c_order(data.stored), labels, self.class_weight_, steps),
+        certificate, _ = certify(
+            _problems(_spec(labels, steps), table, labels, self.class_weight_),
             machines,
             Status.MAX_ITER,
             tol=limits.tol_gap,
             n_iter=self.n_rows_seen_,
             began=began,
         )
+        return certificate
 
-    def _problems(self, table: Any, labels: Labels, class_weight: FloatArray, steps: Steps) -> Sequence[LinearProblem]:
-        """Return the problem of each machine on these rows."""
-        rows = TableRows(table, labels.codes.astype(np.float64), labels.sample_weight)
-        C = 1.0 / (steps.alpha * float(labels.sample_weight.sum()))
-        bias = Bias.PENALISED if steps.constant else Bias.NONE
-        positive = [1] if labels.classes.size == 2 else range(labels.classes.size)
-        return [LinearProblem(rows, Hinge(), C, bias=bias, positive=k, class_weights=class_weight) for k in positive]
+    def _duals(self) -> FloatArray:
+        """Return the dual coefficients of the rows of positive weight, (n_machines, n)."""
+        return self._coefficients[:, self._used_rows]
 
 
-def _in_c_order(table: Any) -> Any:
-    """Return a dense table with its rows in one piece, a copy if they are not; a sparse one as it is."""
-    return np.ascontiguousarray(table) if isinstance(table, np.ndarray) else table
+def _spec(labels: Labels, steps: Steps) -> ForLinearSVC:
+    """Return the problem of `LinearSVC` that has the same solution on these rows."""
+    C = 1.0 / (steps.alpha * float(labels.sample_weight.sum()))
+    return ForLinearSVC(C=C, squared=False, bias=steps.constant != 0.0)
+
+
+def _problems(spec: ForLinearSVC, table: Any, labels: Labels, factors: FloatArray) -> list[LinearProblem]:
+    """Return the problem of each machine on these rows; `factors` are those of the classes."""
+    rows = TableRows(table, labels.codes.astype(np.float64), labels.sample_weight)
+    n_classes = labels.classes.size
+    if n_classes == 2:
+        return [spec.problem(rows, 1, factors)]
+    own = np.where(np.eye(n_classes, dtype=bool), factors, 1.0)
+    return [spec.problem(rows, number, own[number]) for number in range(n_classes)]
+
+
+def _of_floats(table: Any) -> Any:
+    """Return the table in float32 or float64; integers of a byte become float32, which holds them exactly."""
+    return table.astype(np.float32) if table.dtype == np.int8 else table
 
 
 def _totals(labels: Labels) -> FloatArray:

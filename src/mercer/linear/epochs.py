@@ -40,6 +40,8 @@ class Training:
         `limits.max_iter` is the number of epochs; `limits.tol_gap` the relative gap at which the training ends.
     certificate : LossCertificate
         That of the weights of `learner`, after :meth:`run`.
+    beta : ndarray of shape (n_machines, n)
+        Its dual coefficients.
     n_epochs : int
         Epochs begun.
     n_visits : int
@@ -56,6 +58,7 @@ class Training:
     shuffle: np.random.RandomState | None
     control: Control
     certificate: LossCertificate = field(init=False)
+    beta: FloatArray = field(init=False)
     n_epochs: int = 0
     n_visits: int = 0
     losses: ProgressiveLoss = field(default_factory=ProgressiveLoss)
@@ -96,7 +99,7 @@ class Training:
 
     def _certify(self, ended: Status, began: float) -> None:
         assert self.control.limits.tol_gap is not None  # the estimator sets it
-        self.certificate = certify(
+        self.certificate, self.beta = certify(
             self.problems,
             self.learner.weights,
             ended,
@@ -116,16 +119,19 @@ def certify(
     n_iter: int,
     began: float,
     stop: Callable[[], bool] | None = None,
-) -> LossCertificate:
-    """Return the certificate of the weights of each machine, (n_machines, p + 1), for its problem.
+) -> tuple[LossCertificate, FloatArray]:
+    """Return the certificate of the weights of each machine for its problem, and the dual coefficients behind it.
 
-    `ended` is the status if the gap is larger than `tol`; `began` is the time at which the work began. The dual
-    coefficients, and `stop`, are those of :func:`mercer.linear.weights_dual.dual_coefficients`.
+    The weights have shape (n_machines, p + 1), the coefficients (n_machines, n); the table is in memory. `ended` is the
+    status if the gap is larger than `tol`; `began` is the time at which the work began. For `stop`, see
+    :func:`mercer.linear.weights_dual.dual_coefficients`.
     """
-    parts = []
+    parts, coefficients = [], []
     for problem, w in zip(problems, weights, strict=True):
         own = w[: problem.n_columns]
-        evidence = LinearEvidence(problem, own, dual_coefficients(problem, own, stop=stop))
+        beta = dual_coefficients(problem, own, stop=stop)
+        coefficients.append(np.asarray(beta[:]))
+        evidence = LinearEvidence(problem, own, beta)
         parts.append(
             certify_linear(
                 evidence,
@@ -136,4 +142,4 @@ def certify(
                 peak_memory_bytes=3 * weights.nbytes + 8 * problem.rows.n * (len(problems) + 3),
             )
         )
-    return combine(parts)
+    return combine(parts), np.array(coefficients)

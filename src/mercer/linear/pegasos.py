@@ -4,8 +4,9 @@
 
     lambda/2 ||w||^2 + (1 / sum_i s_i) sum_i c_i max(0, 1 - y_i <w, x_i>)
 
-where s_i is the weight of a row and its charge c_i is s_i times the factor of its class. This is the linear machine
-with C = 1 / (lambda sum_i s_i).
+where s_i is the weight of a row and its charge c_i is s_i times the factor of its class. (In a machine of one class
+against the others, the others have factor 1, as in LIBLINEAR.) This is the linear machine with
+C = 1 / (lambda sum_i s_i).
 
 **Steps**, with w = 0 and t = 0 at first (t is the sum of the weights of the rows visited so far):
 
@@ -70,11 +71,11 @@ class Steps:
 
 @dataclass(frozen=True, eq=False)
 class Visits:
-    """The class number, the weight and the charge of every row of a table, (m,) each, and the order of the visits."""
+    """Class numbers and weights of the rows of a table, factors of the classes, and the order of the visits."""
 
     codes: IndexArray
     weights: FloatArray
-    charges: FloatArray
+    factors: FloatArray
     order: IndexArray
 
 
@@ -164,7 +165,8 @@ class Pegasos:
         self.v = np.zeros((p + 1, n_machines))
         self.lag = np.zeros_like(self.v) if averages else None
         self.scale, self.sq_norm, self.mass = np.ones(n_machines), np.zeros(n_machines), np.zeros(n_machines)
-        self.totals = np.zeros(4)  # t, sum of the charges, weight of the average, steps since the norms were exact
+        self.charged = np.zeros(n_machines)  # sum of the charges of the rows
+        self.totals = np.zeros(3)  # t, weight of the average, steps since the norms were exact
         self._weights: FloatArray | None = None
 
     @property
@@ -179,7 +181,7 @@ class Pegasos:
             if self.lag is None or not self.t:
                 found = self.scale * self.v
             else:
-                found = (self.mass * self.v - self.lag) / self.totals[2]
+                found = (self.mass * self.v - self.lag) / self.totals[1]
             self._weights = np.ascontiguousarray(found.T)
         return self._weights
 
@@ -200,13 +202,13 @@ class Pegasos:
         count = visits.order.size
         found = (np.empty(count), np.empty(count)) if losses else None
         hinge, wrong = found if found is not None else (None, None)
-        rows = visits.order, visits.codes, visits.weights, visits.charges, hinge, wrong
-        state = self.v, self.lag, self.scale, self.sq_norm, self.mass, self.totals
+        rows = visits.order, visits.codes, visits.weights, visits.factors, hinge, wrong
+        numbers = self.scale, self.sq_norm, self.mass, self.charged, self.totals
         rule = steps.alpha, steps.constant, steps.batch_size, steps.projects
         if isinstance(table, np.ndarray):
-            pegasos_dense_steps(table, *rows, *state, *rule)
+            pegasos_dense_steps(table, *rows, self.v, self.lag, *numbers, *rule)
         else:
-            pegasos_sparse_steps(table.data, table.indices, table.indptr, *rows, *state, *rule)
+            pegasos_sparse_steps(table.data, table.indices, table.indptr, *rows, self.v, self.lag, *numbers, *rule)
         return found
 
 
@@ -236,7 +238,7 @@ def check_range(table: Any, weights: FloatArray, factors: FloatArray, alpha: flo
     if not values.size:
         return
     largest = max(float(values.max()), -float(values.min()))
-    if largest * table.shape[1] ** 0.5 < _LARGEST * min(1.0, alpha / float(factors.max())):
+    if largest * table.shape[1] ** 0.5 < _LARGEST * min(1.0, alpha / max(1.0, float(factors.max()))):
         return
     place = int(np.abs(values).argmax())
     column = place % table.shape[1] if isinstance(table, np.ndarray) else int(table.indices[place])

@@ -21,6 +21,7 @@ from mercer.estimators import (
     LinearSVR,
     LogisticRegression,
     ParzenClassifier,
+    PegasosSVC,
     RBFNetworkClassifier,
 )
 from mercer.kernels import Kernel, Linear
@@ -32,7 +33,7 @@ OnRows = KernelRidge | LeastSquaresSVC | KernelLogisticRegression | GradientKern
 
 Linears = LogisticRegression | LeastSquaresClassifier
 
-Swept = LinearSVC | LinearSVR
+Swept = LinearSVC | LinearSVR | PegasosSVC
 """Linear machines with a dual coefficient for each row."""
 
 Other = OnRows | ParzenClassifier | KernelNeighborsClassifier | Linears | Swept | RBFNetworkClassifier
@@ -87,7 +88,7 @@ def trained(machine: Other) -> Trained:
         w = as_data(np.ascontiguousarray(machine.coef_))
         point = Point(np.eye(w.n), machine.intercept_)
         return _trained(machine, machine.spec_, Linear(), w, None, point, (machine.certificate_,))
-    if isinstance(machine, (LinearSVC, LinearSVR)):
+    if isinstance(machine, (LinearSVC, LinearSVR, PegasosSVC)):
         w = as_data(np.atleast_2d(machine._dense_coef()))
         point = Point(np.eye(w.n), np.broadcast_to(machine.intercept_, w.n).astype(np.float64))
         found = _trained(machine, machine.spec_, Linear(), w, None, point, _claims(machine))

@@ -152,8 +152,8 @@ def as_model(machine: Machine, X: Any, y: Any = None, sample_weight: Any = None)
     check_rows_are_numbers(machine)
     if not hasattr(machine, "spec_") and not isinstance(machine, RBFNetworkClassifier):
         raise ValueError(
-            "a model remembers its training rows and certificate, and this machine, read from a file, lacks them: fit "
-            "it again."
+            "a model remembers its training rows and certificate. A machine that was read from a file, or that has "
+            "learnt a stream by partial_fit, lacks them: fit it again."
         )
     table = as_table(X if sparse.issparse(X) else np.asarray(X))
     if hasattr(machine, "feature_names_in_"):
