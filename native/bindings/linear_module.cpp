@@ -1,13 +1,16 @@
-// Bindings of the sweeps over the rows of linear machines.
+// Bindings of the sweeps over the rows of linear machines, and of the terms of rows.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <optional>
+#include <tuple>
 
 #include "bindings/binding.hpp"
 #include "bindings/linear_table.hpp"
+#include "linear/row_terms.hpp"
 #include "linear/sweeps.hpp"
 
 namespace mercer {
@@ -73,6 +76,51 @@ void squares(SquaresFunction function, const LinearTable& view, Doubles out, int
     check_range(in_range);
 }
 
+// The terms of rows, from what the bindings take.
+RowTerms terms_of(bool is_logistic, bool one_sided, bool bounded, double epsilon, double factor, double unit,
+                  const ConstDoubles& targets, const ConstDoubles& charges, const std::optional<ConstDoubles>& shares) {
+    const auto n = static_cast<int64_t>(targets.shape(0));
+    require(fits_vector(charges, n) && (!shares || fits_vector(*shares, n)),
+            "targets, charges and shares must have the same length");
+    require(epsilon >= 0.0 && factor > 0.0, "epsilon must be at least 0, and factor larger than 0");
+    return {is_logistic, one_sided, bounded,        epsilon,        factor,
+            unit,        n,         targets.data(), charges.data(), shares ? shares->data() : nullptr};
+}
+
+std::tuple<double, double, double> row_terms(const std::string& isa, bool is_logistic, bool one_sided, bool bounded,
+                                             double epsilon, double factor, double unit, ConstDoubles targets,
+                                             ConstDoubles charges, std::optional<ConstDoubles> shares, ConstDoubles z,
+                                             Doubles beta, Doubles curvature, int n_threads) {
+    const RowTerms terms = terms_of(is_logistic, one_sided, bounded, epsilon, factor, unit, targets, charges, shares);
+    require(fits_vector(z, terms.count) && fits_vector(beta, terms.count) && fits_vector(curvature, terms.count),
+            "z, beta and curvature must have the length of targets");
+    const Implementation& native = implementation(isa);
+    TermSums sums{};
+    {
+        const ReleasedGil released;
+        sums = native.row_terms(terms, z.data(), {beta.data(), curvature.data()}, n_threads);
+    }
+    return {sums.total, sums.loss, sums.excess};
+}
+
+void term_line(const std::string& isa, bool is_logistic, bool one_sided, bool bounded, double epsilon, double factor,
+               double unit, ConstDoubles targets, ConstDoubles charges, std::optional<ConstDoubles> shares,
+               ConstDoubles z, ConstDoubles change, ConstDoubles lengths, Doubles slopes, Doubles bends,
+               int n_threads) {
+    const RowTerms terms = terms_of(is_logistic, one_sided, bounded, epsilon, factor, unit, targets, charges, shares);
+    const auto n_lengths = static_cast<int64_t>(lengths.shape(0));
+    require(fits_vector(z, terms.count) && fits_vector(change, terms.count),
+            "z and change must have the length of targets");
+    require(fits_vector(slopes, n_lengths) && fits_vector(bends, n_lengths),
+            "slopes and bends must have the length of lengths");
+    const Implementation& native = implementation(isa);
+    {
+        const ReleasedGil released;
+        native.term_line(terms, {z.data(), change.data(), lengths.data(), n_lengths, slopes.data(), bends.data()},
+                         n_threads);
+    }
+}
+
 }  // namespace
 
 void bind_linear(nb::module_& m) {
@@ -98,6 +146,15 @@ void bind_linear(nb::module_& m) {
             squares(implementation(isa).column_squares, table.view, out, table.view.width(), n_threads);
         },
         nb::arg("isa"), nb::arg("table"), nb::arg("out").noconvert(), nb::arg("n_threads"));
+    m.def("row_terms", &row_terms, nb::arg("isa"), nb::kw_only(), nb::arg("is_logistic"), nb::arg("one_sided"),
+          nb::arg("bounded"), nb::arg("epsilon"), nb::arg("factor"), nb::arg("unit"), nb::arg("targets").noconvert(),
+          nb::arg("charges").noconvert(), nb::arg("shares").noconvert().none(), nb::arg("z").noconvert(),
+          nb::arg("beta").noconvert(), nb::arg("curvature").noconvert(), nb::arg("n_threads"));
+    m.def("term_line", &term_line, nb::arg("isa"), nb::kw_only(), nb::arg("is_logistic"), nb::arg("one_sided"),
+          nb::arg("bounded"), nb::arg("epsilon"), nb::arg("factor"), nb::arg("unit"), nb::arg("targets").noconvert(),
+          nb::arg("charges").noconvert(), nb::arg("shares").noconvert().none(), nb::arg("z").noconvert(),
+          nb::arg("change").noconvert(), nb::arg("lengths").noconvert(), nb::arg("slopes").noconvert(),
+          nb::arg("bends").noconvert(), nb::arg("n_threads"));
 }
 
 }  // namespace mercer

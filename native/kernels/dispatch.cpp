@@ -26,6 +26,8 @@ constexpr Implementation kBaseline{"baseline",
                                    baseline::row_squares,
                                    baseline::weighted_sums,
                                    baseline::column_squares,
+                                   baseline::row_terms,
+                                   baseline::term_line,
                                    baseline::bit_tile};
 #ifdef MERCER_HAVE_X86
 constexpr Implementation kAvx2{"avx2",
@@ -49,6 +51,8 @@ constexpr Implementation kAvx2{"avx2",
                                avx2::row_squares,
                                avx2::weighted_sums,
                                avx2::column_squares,
+                               avx2::row_terms,
+                               avx2::term_line,
                                avx2::bit_tile};
 constexpr Implementation kAvx512{"avx512",
                                  avx512::block,
@@ -71,6 +75,8 @@ constexpr Implementation kAvx512{"avx512",
                                  avx512::row_squares,
                                  avx512::weighted_sums,
                                  avx512::column_squares,
+                                 avx512::row_terms,
+                                 avx512::term_line,
                                  avx512::bit_tile};
 
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }

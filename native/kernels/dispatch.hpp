@@ -5,6 +5,7 @@
 #include "kernels/row_sums.hpp"
 #include "kernels/strings.hpp"
 #include "kernels/tiles.hpp"
+#include "linear/row_terms.hpp"
 #include "linear/sweeps.hpp"
 #include "qp/crammer_singer_problem.hpp"
 
@@ -32,6 +33,8 @@ struct Implementation {
     SquaresFunction row_squares;
     WeightedSumsFunction weighted_sums;
     SquaresFunction column_squares;
+    RowTermsFunction row_terms;
+    TermLineFunction term_line;
     BitTile bit_tile;
     bool counts_bits = false;  // whether one instruction counts the bits of all lanes, so that bits are faster
     IntegerTile integer_tile = nullptr;  // null if integer tiles would not be faster than floating-point tiles

@@ -32,7 +32,7 @@ MERCER_INLINE void add_columns(const Number* const* rows, int64_t count, int64_t
             const Vec x = load_numbers(rows[i] + j + v * kLanes);
 #pragma GCC unroll 4
             for (int k = 0; k < kSums; ++k)
-                totals[c][k][v] = multiply_add(broadcast(weights[i * weight_stride + k]), x, totals[c][k][v]);
+                totals[c][k][v] = multiply_add(broadcast_from(weights + i * weight_stride + k), x, totals[c][k][v]);
         }
     };
     int64_t i = 0;

@@ -13,6 +13,8 @@ constexpr int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple -
 template <class Number>
 class DenseRows {
   public:
+    static constexpr bool kIsSparse = false;
+
     explicit DenseRows(const LinearTable& table)
         : n_rows(table.n_rows),
           n_columns(table.n_columns),
@@ -31,11 +33,19 @@ class DenseRows {
         return i < n_direct_ ? first_ + i * stride_ : last_.template as<const Number>() + (i - n_direct_) * n_padded;
     }
 
+    // Sets rows[0 .. kCount - 1] to the rows from i on, and to the last row beyond the end.
+    template <int kCount>
+    MERCER_INLINE void point(int64_t i, const Number** rows) const {
+        if (i + kCount <= n_direct_)
+            for (int r = 0; r < kCount; ++r) rows[r] = first_ + (i + r) * stride_;
+        else
+            for (int r = 0; r < kCount; ++r) rows[r] = (*this)[i + r < n_rows ? i + r : n_rows - 1];
+    }
+
     // The columns that fill whole vectors; the others are read by `tail`.
     int64_t n_whole() const { return n_columns / kLanes * kLanes; }
-    MERCER_INLINE Vec tail(const Number* row) const {
-        return reinterpret_cast<Vec>(reinterpret_cast<Simd<double>::Int>(load_numbers(row + n_whole())) & kept_);
-    }
+    MERCER_INLINE Vec tail(const Number* row) const { return only(load_numbers(row + n_whole()), kept_); }
+    LaneMask kept() const { return kept_; }
 
     const int64_t n_rows, n_columns, n_padded;
 
@@ -48,7 +58,7 @@ class DenseRows {
 
     const Number* first_;
     int64_t stride_, n_direct_;
-    Simd<double>::Int kept_;
+    LaneMask kept_;
     Scratch last_;
 };
 

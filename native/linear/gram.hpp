@@ -14,112 +14,145 @@ constexpr int kMostPanels = 3;  // panels side by side in a block of the matrix:
 constexpr int kMostPanels = 1;
 #endif
 
-// Up to `height` rows of q numbers, twice: scaled, and scaled and weighted. A panel of kPanel columns is contiguous,
-// row after row; columns beyond q are 0.
+constexpr int64_t kMostPackedRows = 256;
+
+// Listed rows, whose weights have the same sign.
+struct RowList {
+    const int64_t* rows;
+    int64_t count;
+    const double* weights;  // of all rows of the table
+    double sign;            // of the weights
+};
+
+// Up to `height` rows of q numbers, scaled, and multiplied by the square root of |weight|. A panel of kPanel columns is
+// contiguous, row after row; columns beyond q are 0.
 class PackedRows {
   public:
-    PackedRows(int64_t n_columns, double constant, const double* scales, int64_t height)
-        : n_columns_(n_columns),
-          width(round_up(n_columns + (constant != 0.0 ? 1 : 0), kPanel)),
+    PackedRows(const LinearTable& table, const double* scales, int64_t height)
+        : width(round_up(table.width(), kPanel)),
           height(height),
-          memory_(sizeof(double) * static_cast<std::size_t>((2 * height + 1) * width)),
-          plain_(memory_.as<double>()),
-          weighted_(plain_ + height * width),
-          scales_(weighted_ + height * width),
-          constant_(constant != 0.0 ? constant * scales[n_columns] : 0.0) {
-        for (int64_t j = 0; j < width; ++j) scales_[j] = j < n_columns ? scales[j] : 0.0;
+          n_columns_(table.n_columns),
+          memory_(sizeof(double) * static_cast<std::size_t>((height + 2) * width + height)),
+          packed_(memory_.as<double>()),
+          scales_(packed_ + height * width),
+          added_(scales_ + width),
+          roots_(added_ + width) {
+        for (int64_t j = 0; j < width; ++j) {
+            scales_[j] = j < n_columns_ ? scales[j] : 0.0;
+            added_[j] = j == n_columns_ && table.width() > n_columns_ ? table.constant * scales[j] : 0.0;
+        }
     }
 
+    // Packs the rows from `begin` to `end` of a list, to their places in the list. Returns whether they are within the
+    // table.
     template <class Number>
-    MERCER_INLINE void put(int64_t at, const DenseRows<Number>& rows, int64_t i, double weight) {
-        const Number* row = rows[i];
+    bool pack(const DenseRows<Number>& rows, const RowList& list, int64_t begin, int64_t end) {
+        find_roots(list, begin, end);
+        const Number* found[kMostPackedRows];
+        for (int64_t at = begin; at < end; ++at) found[at - begin] = rows[list.rows[at]];
+        const Number* const* first = found;
         const int64_t n_whole = rows.n_whole();
         int64_t j = 0;
-        for (; j < n_whole; j += kLanes) write(at, j, load_numbers(row + j), weight);
-        if (j < n_columns_) write(at, j, rows.tail(row), weight), j += kLanes;
-        for (; j < width; j += kLanes) write(at, j, Vec{}, weight);
-        put_constant(at, weight);
-    }
-
-    // Returns whether the row is within the table.
-    template <class Number, class Index>
-    MERCER_INLINE bool put(int64_t at, const SparseRows<Number, Index>& rows, int64_t i, double weight) {
-        const auto row = rows[i];
-        for (int64_t j = 0; j < width; j += kLanes) write(at, j, Vec{}, weight);
-        for (int64_t e = 0; e < row.count; ++e) {
-            const auto j = static_cast<int64_t>(row.columns[e]);
-            const double x = static_cast<double>(row.values[e]) * scales_[j];
-            plain_[place(at, j)] = x, weighted_[place(at, j)] = x * weight;
+        for (; j < n_whole; j += kLanes)
+            write(begin, end, j, [first, j, scale = load(scales_ + j)](int64_t r) MERCER_LAMBDA_INLINE {
+                return load_numbers(first[r] + j) * scale;
+            });
+        if (j < n_columns_) {
+            write(begin, end, j,
+                  [first, j, keep = rows.kept(), scale = load(scales_ + j), added = load(added_ + j)](int64_t r)
+                      MERCER_LAMBDA_INLINE { return only(load_numbers(first[r] + j), keep) * scale + added; });
+            j += kLanes;
         }
-        put_constant(at, weight);
-        return row.in_range;
+        write_added(begin, end, j);
+        return true;
     }
 
-    // Adds the blocks of a panel of the matrix from its diagonal on, for the first `count` rows. The matrix has `width`
-    // columns.
-    void add_panel(int64_t panel, int64_t count, double* gram) const {
+    template <class Number, class Index>
+    bool pack(const SparseRows<Number, Index>& rows, const RowList& list, int64_t begin, int64_t end) {
+        find_roots(list, begin, end);
+        write_added(begin, end, 0);
+        bool in_range = true;
+        for (int64_t at = begin; at < end; ++at) {
+            const auto row = rows[list.rows[at]];
+            in_range = in_range && row.in_range;
+            for (int64_t e = 0; e < row.count; ++e) {
+                const auto j = static_cast<int64_t>(row.columns[e]);
+                packed_[place(at, j)] = static_cast<double>(row.values[e]) * scales_[j] * roots_[at];
+            }
+        }
+        return in_range;
+    }
+
+    // Adds the packed rows of a list to the blocks of a panel of the matrix, from its diagonal on. The matrix has
+    // `width` columns.
+    void add_panel(int64_t panel, const RowList& list, double* gram) const {
         const int64_t n_panels = width / kPanel;
-        const double* left = weighted_ + panel * kPanel * height;
         double* out = gram + panel * kPanel * width;
         int64_t right = panel;
-        for (; right + kMostPanels <= n_panels; right += kMostPanels) add_block<kMostPanels>(left, right, count, out);
-        if (kMostPanels > 2 && right + 2 <= n_panels) add_block<2>(left, right, count, out), right += 2;
-        for (; right < n_panels; ++right) add_block<1>(left, right, count, out);
+        for (; right + kMostPanels <= n_panels; right += kMostPanels) add_block<kMostPanels>(panel, right, list, out);
+        if (kMostPanels > 2 && right + 2 <= n_panels) add_block<2>(panel, right, list, out), right += 2;
+        for (; right < n_panels; ++right) add_block<1>(panel, right, list, out);
     }
 
-  private:
-    const int64_t n_columns_;
-
-  public:
     const int64_t width, height;
 
   private:
     int64_t place(int64_t at, int64_t j) const { return (j / kPanel) * kPanel * height + at * kPanel + j % kPanel; }
 
-    MERCER_INLINE void write(int64_t at, int64_t j, Vec x, double weight) {
-        const Vec scaled = x * load(scales_ + j);
-        store(plain_ + place(at, j), scaled), store(weighted_ + place(at, j), scaled * weight);
+    void find_roots(const RowList& list, int64_t begin, int64_t end) {
+        for (int64_t at = begin; at < end; ++at)
+            roots_[at] = __builtin_sqrt(__builtin_fabs(list.weights[list.rows[at]]));
     }
 
-    MERCER_INLINE void put_constant(int64_t at, double weight) {
-        if (constant_ == 0.0) return;
-        const int64_t to = place(at, n_columns_);
-        plain_[to] = constant_, weighted_[to] = constant_ * weight;
+    // Writes the columns from j on, which `read` returns for the rows from `begin` on, times the roots.
+    template <class Read>
+    MERCER_INLINE void write(int64_t begin, int64_t end, int64_t j, Read read) {
+        double* to = packed_ + place(begin, j);
+        const double* roots = roots_ + begin;
+        for (int64_t r = 0; r < end - begin; ++r, to += kPanel) store(to, read(r) * broadcast_from(roots + r));
+    }
+
+    void write_added(int64_t begin, int64_t end, int64_t j) {
+        for (; j < width; j += kLanes)
+            write(begin, end, j, [added = load(added_ + j)](int64_t) MERCER_LAMBDA_INLINE { return added; });
     }
 
     template <int kPanels>
-    void add_block(const double* left, int64_t panel, int64_t count, double* out) const {
+    void add_block(int64_t panel, int64_t panel_right, const RowList& list, double* out) const {
         constexpr int kVectors = kPanels * kPanelVectors;
-        const double* right = plain_ + panel * kPanel * height;
+        const double *left = packed_ + panel * kPanel * height, *right = packed_ + panel_right * kPanel * height;
         Vec sums[kPanel][kVectors];
 #pragma GCC unroll 8
         for (int r = 0; r < kPanel; ++r)
 #pragma GCC unroll 3
             for (int v = 0; v < kVectors; ++v) sums[r][v] = Vec{};
-        for (int64_t i = 0; i < count; ++i) {
+        for (int64_t i = 0; i < list.count; ++i) {
             Vec x[kVectors];
 #pragma GCC unroll 3
             for (int v = 0; v < kVectors; ++v)
                 x[v] = load(right + v / kPanelVectors * kPanel * height + i * kPanel + v % kPanelVectors * kLanes);
 #pragma GCC unroll 8
             for (int r = 0; r < kPanel; ++r) {
-                const Vec weighted = broadcast(left[i * kPanel + r]);
+                const Vec weighted = broadcast_from(left + i * kPanel + r);
 #pragma GCC unroll 3
                 for (int v = 0; v < kVectors; ++v) sums[r][v] = multiply_add(weighted, x[v], sums[r][v]);
             }
         }
+        const Vec sign = broadcast(list.sign);
 #pragma GCC unroll 8
         for (int r = 0; r < kPanel; ++r)
 #pragma GCC unroll 3
             for (int v = 0; v < kVectors; ++v) {
-                double* to = out + r * width + panel * kPanel + v * kLanes;
-                store(to, load(to) + sums[r][v]);
+                double* to = out + r * width + panel_right * kPanel + v * kLanes;
+                store(to, multiply_add(sign, sums[r][v], load(to)));
             }
     }
 
+    const int64_t n_columns_;
     Scratch memory_;
-    double *plain_, *weighted_, *scales_;
-    const double constant_;
+    double* packed_;
+    double *scales_, *added_;  // by which columns are multiplied, and what is added to them: the constant
+    double* roots_;            // of |weight|
 };
 
 }  // namespace mercer::MERCER_ISA

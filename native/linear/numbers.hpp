@@ -35,6 +35,22 @@ MERCER_INLINE Vec load_numbers(const Number* p) {
 }
 #endif
 
+using LaneMask = Simd<double>::Int;  // -1 for lanes that are kept, and 0 for the others
+
+// The lanes that are kept; 0 in the others, whatever is in them.
+MERCER_INLINE Vec only(Vec x, LaneMask kept) { return reinterpret_cast<Vec>(reinterpret_cast<LaneMask>(x) & kept); }
+
+// A number from memory in all lanes. In AVX-512, a broadcast from a register would take a unit that multiplies.
+MERCER_INLINE Vec broadcast_from(const double* p) {
+#if defined(__AVX512F__)
+    return _mm512_set1_pd(*p);
+#elif defined(__AVX2__)
+    return _mm256_broadcast_sd(p);
+#else
+    return broadcast(*p);
+#endif
+}
+
 // Calls visit with a null pointer to the type of the table's numbers.
 template <class Visit>
 bool with_numbers(const LinearTable& table, Visit visit) {

@@ -78,7 +78,7 @@ MERCER_INLINE void multiply_task(const DenseRows<Number>& rows, int64_t task, co
                   end = begin + height < rows.n_rows ? begin + height : rows.n_rows;
     for (int64_t i = begin; i < end; i += kHeight) {
         const Number* some[kHeight];
-        for (int r = 0; r < kHeight; ++r) some[r] = rows[i + r < end ? i + r : end - 1];
+        rows.template point<kHeight>(i, some);
         alignas(kVectorBytes) double products[kHeight * kVectors];
         multiply_rows<kHeight, kVectors>(rows, some, factors, products);
         keep(i, end - i < kHeight ? end - i : kHeight, products);

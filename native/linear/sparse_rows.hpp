@@ -18,6 +18,8 @@ struct SparseRow {
 template <class Number, class Index>
 class SparseRows {
   public:
+    static constexpr bool kIsSparse = true;
+
     explicit SparseRows(const LinearTable& table)
         : n_rows(table.n_rows),
           n_columns(table.n_columns),

@@ -490,3 +490,39 @@ def weighted_sums(
 ) -> None: ...
 def row_squares(isa: str, table: LinearTable, out: _Float, n_threads: int) -> None: ...
 def column_squares(isa: str, table: LinearTable, out: _Float, n_threads: int) -> None: ...
+def row_terms(
+    isa: str,
+    *,
+    is_logistic: bool,
+    one_sided: bool,
+    bounded: bool,
+    epsilon: float,
+    factor: float,
+    unit: float,
+    targets: _Float,
+    charges: _Float,
+    shares: _Float | None,
+    z: _Float,
+    beta: _Float,
+    curvature: _Float,
+    n_threads: int,
+) -> tuple[float, float, float]: ...
+def term_line(
+    isa: str,
+    *,
+    is_logistic: bool,
+    one_sided: bool,
+    bounded: bool,
+    epsilon: float,
+    factor: float,
+    unit: float,
+    targets: _Float,
+    charges: _Float,
+    shares: _Float | None,
+    z: _Float,
+    change: _Float,
+    lengths: _Float,
+    slopes: _Float,
+    bends: _Float,
+    n_threads: int,
+) -> None: ...

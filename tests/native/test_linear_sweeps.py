@@ -9,8 +9,8 @@ from mercer.linear import sweeps
 from pairs import every_pair
 from reference import linear as reference
 
-SIZES = [(1, 1), (0, 5), (3, 4), (9, 8), (57, 3), (130, 17), (1031, 24), (2500, 33), (300, 100), (40, 259)]
-FORMATS = ["float32", "float64", "int8", "uint8", "strided", "csr32", "csr64", "csr_single", "csr_bytes"]
+SIZES = [(1, 1), (0, 5), (3, 4), (9, 8), (57, 3), (130, 17), (1031, 24), (2500, 33), (300, 100), (600, 259)]
+FORMATS = ["float32", "float64", "int8", "uint8", "strided", "csr32", "csr64", "csr_single", "csr_bytes", "csr_thin"]
 
 
 def table_of(size, form, seed=0):
@@ -24,7 +24,7 @@ def table_of(size, form, seed=0):
         wide[:, : size[1]] = rng.normal(size=size)
         return wide[:, : size[1]]
     if form.startswith("csr"):
-        values = np.where(rng.random(size) < 0.3, rng.normal(size=size), 0.0)
+        values = np.where(rng.random(size) < (0.03 if form == "csr_thin" else 0.3), rng.normal(size=size), 0.0)
         kinds = {"csr_single": np.float32, "csr_bytes": np.int8}
         table = sparse.csr_array((50.0 * values).astype(kinds.get(form, np.float64)))
         kind = np.int64 if form == "csr64" else np.int32

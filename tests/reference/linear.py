@@ -1,4 +1,4 @@
-"""Sweeps over the rows of linear machines: the functions of :mod:`mercer.linear.sweeps` in NumPy, on a dense copy."""
+"""Sweeps over the rows of linear machines, and the terms of rows: the native functions in NumPy."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
+
+from mercer.linear.row_terms import TermKind, TermValues
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -40,3 +43,44 @@ def column_squares(table: Any, constant: float) -> FloatArray:
 def row_squares(table: Any, constant: float) -> FloatArray:
     """Return the sum of squares of each row."""
     return np.square(as_rows(table, constant)).sum(axis=1)
+
+
+def row_terms(
+    kind: TermKind, targets: FloatArray, charges: FloatArray, z: FloatArray, shares: FloatArray | None = None
+) -> TermValues:
+    """Return the terms of rows, and their derivatives."""
+    if kind.is_logistic:
+        total = float(charges @ np.logaddexp(0.0, -targets * z))
+        beta = charges * targets * expit(-targets * z)
+        return TermValues(beta, charges * expit(z) * expit(-z), total, total, 0.0)
+    share = np.zeros_like(z) if shares is None else shares
+    rest = targets - z
+    moved = share + kind.factor * rest
+    shrunken = np.sign(moved) * np.maximum(0.0, np.abs(moved) - kind.factor * kind.epsilon)
+    bound = 1.0 if kind.bounded else np.inf
+    lower = np.where(targets < 0.0, -bound, 0.0) if kind.one_sided else np.full(z.shape, -bound)
+    upper = np.where(targets > 0.0, bound, 0.0) if kind.one_sided else np.full(z.shape, bound)
+    m = np.clip(shrunken, lower, upper)
+    is_free = (m == shrunken) & ((shrunken != 0.0) | (kind.epsilon == 0.0))
+    linear = m * rest - kind.epsilon * np.abs(m)
+    total = float(charges @ (linear - np.square(m - share) / (2.0 * kind.factor)))
+    values = TermValues(charges * m, charges * kind.unit * is_free, total, total, 0.0)
+    if not kind.bounded:
+        return values
+    loss = np.maximum(0.0, np.maximum(upper * (rest - kind.epsilon), lower * (rest + kind.epsilon)))
+    return values._replace(loss=float(charges @ loss), excess=float(charges @ (loss - linear)))
+
+
+def term_line(
+    kind: TermKind,
+    targets: FloatArray,
+    charges: FloatArray,
+    z: FloatArray,
+    change: FloatArray,
+    lengths: FloatArray,
+    shares: FloatArray | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the first and second derivatives of the sum of the terms at z + t change, for every t in `lengths`."""
+    points = [row_terms(kind, targets, charges, z + length * change, shares) for length in lengths]
+    slopes = np.array([-float(point.beta @ change) for point in points])
+    return slopes, np.array([float(point.curvature @ np.square(change)) for point in points])

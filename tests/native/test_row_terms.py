@@ -1,0 +1,91 @@
+"""Terms of rows and their derivatives, against the NumPy reference."""
+
+import numpy as np
+import pytest
+
+from cases import ISAS
+from mercer.linear.row_terms import TermKind, row_terms, term_line
+from pairs import every_pair
+from reference import linear as reference
+
+KINDS = {
+    "logistic": TermKind(is_logistic=True),
+    "squared hinge": TermKind(one_sided=True),
+    "squared epsilon": TermKind(epsilon=0.3),
+    "hinge": TermKind(one_sided=True, bounded=True, factor=0.7, unit=1.0),
+    "epsilon": TermKind(bounded=True, epsilon=0.3, factor=5.0, unit=1.0),
+    "absolute": TermKind(bounded=True, factor=5.0, unit=5.0),
+}
+
+
+def rows_of(kind, n, seed=0):
+    """Targets, charges, decision values and shares; some charges are 0 and some values exactly at a kink."""
+    rng = np.random.default_rng(seed)
+    classifies = KINDS[kind].is_logistic or KINDS[kind].one_sided
+    targets = np.where(rng.random(n) < 0.5, 1.0, -1.0) if classifies else rng.normal(size=n)
+    charges = rng.uniform(0.0, 3.0, n) * (rng.random(n) < 0.9)
+    z = rng.normal(scale=2.0, size=n)
+    z[::7] = targets[::7]
+    shares = targets * rng.random(n) if classifies else rng.uniform(-1.0, 1.0, n)
+    return targets, charges, z, shares if KINDS[kind].bounded else None
+
+
+def same(found, expected):
+    for name in ("beta", "curvature"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-14, atol=1e-14, err_msg=name)
+    np.testing.assert_allclose(found[2:], expected[2:], rtol=1e-11, atol=1e-12)
+
+
+@every_pair(kind=list(KINDS), n=[0, 1, 5, 8, 1001, 20011], isa=ISAS)
+def test_terms_and_lines(monkeypatch, kind, n, isa):
+    monkeypatch.setenv("MERCER_ISA", isa)
+    targets, charges, z, shares = rows_of(kind, n)
+    found = row_terms(KINDS[kind], targets, charges, z, shares, n_jobs=1)
+    same(found, reference.row_terms(KINDS[kind], targets, charges, z, shares))
+    several = row_terms(KINDS[kind], targets, charges, z, shares, n_jobs=3)
+    for one, other in zip(found, several, strict=True):
+        np.testing.assert_array_equal(one, other)
+    change, lengths = np.random.default_rng(1).normal(size=n), np.geomspace(1e-3, 40.0, 19)
+    about = KINDS[kind], targets, charges, z, change, lengths, shares
+    slopes, bends = term_line(*about, n_jobs=1)
+    expected = reference.term_line(*about)
+    np.testing.assert_allclose(slopes, expected[0], rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(bends, expected[1], rtol=1e-11, atol=1e-11)
+    np.testing.assert_array_equal(term_line(*about, n_jobs=2), (slopes, bends))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_logistic_terms_keep_their_digits_far_from_the_boundary(monkeypatch, isa):
+    monkeypatch.setenv("MERCER_ISA", isa)
+    z = np.array([40.0, -40.0, 700.0, -700.0, 1e300, -1e300, 1e-20])
+    for target in (1.0, -1.0):
+        for number in z:
+            about = np.array([target]), np.array([2.0]), np.array([number])
+            found, expected = (of(KINDS["logistic"], *about) for of in (row_terms, reference.row_terms))
+            np.testing.assert_allclose(found.beta, expected.beta, rtol=1e-14, atol=1e-300)
+            np.testing.assert_allclose(found.curvature, expected.curvature, rtol=1e-14, atol=1e-300)
+            np.testing.assert_allclose(found.total, expected.total, rtol=1e-14, atol=1e-300)
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("isa", ISAS)
+def test_values_that_are_not_numbers_stay_so(monkeypatch, kind, isa):
+    monkeypatch.setenv("MERCER_ISA", isa)
+    targets, charges, z, shares = rows_of(kind, 9)
+    charges[:] = 1.0
+    z[4] = np.nan
+    found = row_terms(KINDS[kind], targets, charges, z, shares)
+    assert np.isnan([found.beta[4], found.total, found.loss]).all()
+    assert np.isfinite(np.delete(found.beta, 4)).all()
+
+
+def test_wrong_rows_are_refused():
+    ones = np.ones(3)
+    with pytest.raises(ValueError, match="same length"):
+        row_terms(TermKind(), ones, np.ones(2), ones)
+    with pytest.raises(ValueError, match="length of targets"):
+        row_terms(TermKind(), ones, ones, np.ones(4))
+    with pytest.raises(ValueError, match="length of targets"):
+        term_line(TermKind(), ones, ones, ones, np.ones(2), ones)
+    with pytest.raises(ValueError, match="factor larger than 0"):
+        row_terms(TermKind(factor=0.0), ones, ones, ones)
