@@ -16,7 +16,7 @@ from mercer.files.blocks.checked_file import DamagedFileError, check_arrays, rea
 from mercer.files.blocks.encoding import learn_encoding
 from mercer.files.blocks.file_numbers import FileNumbers
 from mercer.files.blocks.file_rows import FileRows
-from mercer.files.blocks.sources import open_source
+from mercer.files.blocks.sources import open_source, read_tables
 from mercer.files.libsvm_data import load_libsvm_data, save_libsvm_data
 from mercer.files.table_files import read_table
 from mercer.tables.encoding import TableEncoder
@@ -503,6 +503,40 @@ def test_options_that_mean_nothing_are_refused(tmp_path, options, fault):
     path = write(a_frame(), tmp_path, "csv")
     with pytest.raises(TableError, match=fault):
         source_of(path, **options)
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("7,oops,p", r"column 'b' holds 'oops', and numbers in nearly all"),
+        ("7,1", "has 2 cells, and the header has 3"),
+        ("7,1,", "the target 'y' is missing"),
+    ],
+)
+def test_a_bad_line_among_the_first_ones_has_its_byte_too(tmp_path, line, fault):
+    lines = CSV.splitlines(keepends=True)
+    lines[50] = line + "\n"
+    path = tmp_path / "t.csv"
+    path.write_text("".join(lines))
+    with pytest.raises(TableError, match=rf"line 51 \(byte {sum(map(len, lines[:50])):,}\).*{fault}"):
+        rows_of(path, tmp_path / "cache")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_tables_in_parts_are_the_parts_of_the_table(tmp_path, ending):
+    path = write(a_frame(), tmp_path, ending)
+    whole = read_table(path)
+    parts = list(read_tables(path, memory="1MB"))
+    assert len(parts) > 1
+    for name in whole.names:
+        np.testing.assert_array_equal(np.concatenate([part[name] for part in parts]), whole[name])
+    assert [part.row_numbers([0])[0] for part in parts][:2] == [1, parts[0].n_rows + 1]
+    path = tmp_path / "t.svm"
+    path.write_text(SVM * 20)
+    parts, whole = list(read_tables(path, memory="1MB")), read_table(path)
+    assert len(parts) > 1
+    np.testing.assert_array_equal(np.concatenate([part["label"] for part in parts]), whole["label"])
+    assert abs(sparse.vstack([part.sparse for part in parts]) - whole.sparse).max() == 0.0
 
 
 def test_columns_that_cannot_be_encoded_are_named(tmp_path):

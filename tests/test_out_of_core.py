@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,9 @@ from mercer.certificates.solution import Limits
 from mercer.files.blocks.checkpoint import Checkpoints
 from mercer.files.table_files import read_table
 from mercer.linear import Hinge, LinearPoint, LinearProblem, SquaredHinge, TableRows, solve
+from mercer.persistence import ModelFileError, load_model, model_of_file, save_model, verify
 from mercer.solvers import Control
+from mercer.study.cli import run
 from mercer.tables.encoding import TableEncoder
 from mercer.tables.table import TableError
 
@@ -339,3 +342,128 @@ def test_a_file_of_one_class_is_refused(tmp_path):
     frame["y"] = 1
     with pytest.raises(ValueError, match="one class"):
         LinearSVC().fit_file(written(frame, tmp_path / "t.csv"), target="y")
+
+
+def with_towns(folder):
+    frame = a_frame()
+    frame["town"] = np.random.default_rng(3).choice(["Oslo", "Rome", "Lima"], len(frame))
+    frame["number"] = np.arange(1, len(frame) + 1)
+    return written(frame.drop(columns="w"), folder / "t.csv")
+
+
+@pytest.mark.parametrize("ending", ["csv", "svm"])
+def test_a_model_of_a_file_predicts_tables_after_it_was_saved(tmp_path, ending):
+    if ending == "csv":
+        path, target = with_towns(tmp_path), "y"
+        machine = LinearSVC().fit_file(path, target="y", drop=["t"], scale=True)
+        values = machine.decision_function(machine.encoder_.transform(read_table(path)))
+    else:
+        path, target = tmp_path / "t.svm", "label"
+        path.write_text("".join(f"{k % 2} 1:{k % 7} 4:{k % 2 + k % 5}\n" for k in range(300)))
+        machine = LinearSVC().fit_file(path, zero_based=True)
+        values = machine.decision_function(read_table(path).sparse)
+    model = model_of_file(machine)
+    save_model(tmp_path / "m.mercer", model)
+    loaded, table = load_model(tmp_path / "m.mercer"), read_table(path)
+    assert loaded.target == target
+    assert loaded.training.n_rows == table.n_rows
+    assert loaded.certificate.gap == machine.certificate_.gap
+    np.testing.assert_array_equal(loaded.predict(table), machine.classes_[(values > 0).astype(int)])
+    np.testing.assert_allclose(loaded.scores(table), values, rtol=1e-9, atol=1e-9)
+    found = verify(loaded, table)
+    assert not found.ok
+    assert "was streamed" in found.findings[0]
+
+
+def test_a_regression_on_a_file_becomes_a_model(tmp_path):
+    path = with_towns(tmp_path)
+    model = model_of_file(LinearSVR().fit_file(path, target="t", drop=["y"], memory="1MB"))
+    save_model(tmp_path / "m.mercer", model)
+    table = read_table(path)
+    np.testing.assert_allclose(load_model(tmp_path / "m.mercer").predict(table), model.predict(table))
+    assert np.corrcoef(model.predict(table), table["t"])[0, 1] > 0.7
+
+
+def test_only_machines_of_files_become_such_models(tmp_path):
+    machine = LinearSVC().fit(np.eye(4), [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="was not trained by fit_file"):
+        model_of_file(machine)
+    (tmp_path / "t.svm").write_text("1 1:2\n0 1:1\n" * 9)
+    with pytest.raises(ValueError, match="zero_based=True"):
+        model_of_file(machine.fit_file(tmp_path / "t.svm"))
+    with pytest.raises(ValueError, match="was not trained by fit_file"):
+        model_of_file(machine.fit(np.eye(4), [0, 1, 0, 1]))
+
+
+@pytest.mark.parametrize("n_rows", [-1, 1, "9", 10**30, True])
+def test_a_forged_number_of_streamed_rows_is_refused(tmp_path, n_rows):
+    model = model_of_file(LinearSVC().fit_file(with_towns(tmp_path), target="y", drop=["t"]))
+    with pytest.raises(ModelFileError, match="streamed training rows"):
+        save_model(tmp_path / "m.mercer", replace(model, training=replace(model.training, n_streamed=n_rows)))
+
+
+def commanded(capsys, *arguments):
+    status = run([*map(str, arguments)])
+    return (status, *capsys.readouterr())
+
+
+def test_the_command_line_fits_and_predicts_in_parts(tmp_path, capsys):
+    path, model = with_towns(tmp_path), tmp_path / "m.mercer"
+    fit = ("fit", "--linear", path, "--target", "y", "--drop", "t", "--memory", "1MB", "--out", model)
+    status, out, err = commanded(capsys, *fit)
+    assert status == 0
+    assert "certified optimal" in " ".join(out.split())
+    assert "2,000 rows" in out
+    assert "column 'number' was left out" in err
+    in_parts, whole = (tmp_path / name for name in ("parts.csv", "whole.csv"))
+    status, _, said = commanded(capsys, "predict", model, path, "--memory", "1MB", "--out", in_parts)
+    assert status == 0
+    _, _, said_of_whole = commanded(capsys, "predict", model, path, "--out", whole)
+    assert in_parts.read_text() == whole.read_text()
+    assert said == said_of_whole
+    assert "of 2,000 labels agree with the column 'y'" in said
+    path.write_text(path.read_text().replace("Rome", "Paris"))
+    _, _, said = commanded(capsys, "predict", model, path, "--memory", "1MB", "--out", in_parts)
+    assert said.count("'Paris'") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (("--linear", "--kernel", "rbf"), "--kernel means nothing with --linear"),
+        (("--linear", "--missing", "drop"), "--missing drop means nothing with --linear"),
+        (("--memory", "9MB"), "--memory and --cache are for --linear"),
+        (("--linear", "--memory", "9 rabbits"), "memory must be a number of bytes"),
+        (("--linear", "--drop", "z"), "there is no column 'z'"),
+    ],
+)
+def test_the_command_line_refuses_options_that_mean_nothing(tmp_path, capsys, arguments, fault):
+    status, _, err = commanded(
+        capsys, "fit", with_towns(tmp_path), "--target", "y", "--out", tmp_path / "m.mercer", *arguments
+    )
+    assert status != 0
+    assert fault in err
+    assert not (tmp_path / "m.mercer").exists()
+
+
+def test_the_command_line_names_line_and_byte(tmp_path, capsys):
+    path = with_towns(tmp_path)
+    lines = path.read_text().splitlines(keepends=True)
+    lines[700] = lines[700].replace(",", ",oops", 1)
+    path.write_text("".join(lines))
+    status, _, err = commanded(
+        capsys,
+        "fit",
+        "--linear",
+        path,
+        "--target",
+        "y",
+        "--drop",
+        "t",
+        "--memory",
+        "1MB",
+        "--out",
+        tmp_path / "m.mercer",
+    )
+    assert status == 1
+    assert f"line 701 (byte {sum(map(len, lines[:700])):,}): the column 'b' holds 'oops" in err

@@ -6,7 +6,7 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
@@ -22,7 +22,7 @@ from mercer.linear import LinearPoint, LinearProblem, LinearRows, solve
 from mercer.solvers import Control, Progress, StageProgress
 from mercer.specs.linear import LinearSpec
 from mercer.tables.encoding import MAX_LEVELS, TableEncoder
-from mercer.tables.reading import ReadingOptions
+from mercer.tables.reading import Reading, ReadingOptions
 
 if TYPE_CHECKING:
     from mercer.files.blocks.cache import BlockCache
@@ -35,12 +35,42 @@ Names: TypeAlias = Collection[str]
 OnProgress: TypeAlias = Callable[[StageProgress], object]
 
 
+@dataclass(frozen=True)
+class TrainingFile:
+    """What a machine remembers of the file that it was trained on.
+
+    Attributes
+    ----------
+    target : str
+    n_rows : int
+    checksum : str
+        SHA-256 of the beginning and the end of the file.
+    reading : Reading
+        How its cells were read.
+    keeps_numbers : bool
+        Whether columns have the numbers or names of the file; False for svmlight whose feature j is column j - 1.
+    """
+
+    target: str
+    n_rows: int
+    checksum: str
+    reading: Reading
+    keeps_numbers: bool
+
+
 class FitsFiles(TrainedLinearMachine):
     """A linear machine that is also trained on files."""
 
     encoder_: TableEncoder | None
+    training_file_: TrainingFile
     _task: Literal["classification", "regression"]
     class_weight: Any = None
+
+    def _store(self, problems: Sequence[LinearProblem], solutions: LinearSolutions, table: LinearTable) -> None:
+        for name in ("encoder_", "training_file_"):  # of an earlier fit_file
+            if hasattr(self, name):
+                delattr(self, name)
+        super()._store(problems, solutions, table)
 
     @abstractmethod
     def _asked(self) -> LinearSpec:
@@ -113,7 +143,8 @@ class FitsFiles(TrainedLinearMachine):
         -------
         self
             With the attributes that `fit` sets, and with `encoder_`, which encodes tables to predict:
-            ``machine.predict(machine.encoder_.transform(table))``. It is None for svmlight.
+            ``machine.predict(machine.encoder_.transform(table))``. It is None for svmlight. `training_file_` says what
+            the file was; :func:`mercer.persistence.model_of_file` makes a model of the machine, to be saved.
 
         Raises
         ------
@@ -150,7 +181,7 @@ class FitsFiles(TrainedLinearMachine):
         source = open_source(
             path,
             self._task,
-            ReadingOptions(format, sep, decimal, encoding, words, categories),
+            ReadingOptions(format=format, sep=sep, decimal=decimal, encoding=encoding, na=words, text=categories),
             target=target,
             weights=sample_weight,
             drop=dropped,
@@ -171,13 +202,21 @@ class FitsFiles(TrainedLinearMachine):
                 problems, reports.following(control), Checkpoints(folder, about, rows), budget.solver
             )
         reports.end()
-        self.spec_, self.encoder_, self.n_features_in_ = spec, learnt.encoder, rows.p
+        self.spec_, self.n_features_in_ = spec, rows.p
         if labels is not None:
             self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self._used_rows: Any = slice(None)
         self._store(problems, solutions, LinearTable(None, 0))
+        self.encoder_ = learnt.encoder
+        self.training_file_ = TrainingFile(
+            blocks.layout.target,
+            rows.n,
+            blocks.identity["source"]["sha256"],
+            Reading(blocks.identity["options"].get("decimal"), words, frozenset(categories)),
+            zero_based or learnt.encoder is not None,
+        )
         self._warn(depth=3)
         return self
 

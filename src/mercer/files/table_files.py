@@ -156,11 +156,7 @@ def _format(source: TableSource) -> tuple[str, Note | None]:
 
 
 def _delimited(path: Path, raw: bytes, options: ReadingOptions, usual: str) -> Table:
-    return table_of_delimited(path, DelimitedText.of(path, raw, options, usual), options)
-
-
-def table_of_delimited(path: Path, text: DelimitedText, options: ReadingOptions) -> Table:
-    """Return the table of a delimited text; TableError if it is ragged, has no rows or no column names."""
+    text = DelimitedText.of(path, raw, options, usual)
     try:
         names = column_names(path, next(text.rows()))
         arrow = pacsv.read_csv(

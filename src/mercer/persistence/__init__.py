@@ -18,6 +18,7 @@ from mercer.persistence.model_file import load_model as load_model
 from mercer.persistence.model_file import save_model as save_model
 from mercer.persistence.model_of_estimator import as_model as as_model
 from mercer.persistence.model_of_estimator import fit_model as fit_model
+from mercer.persistence.model_of_file import model_of_file as model_of_file
 from mercer.persistence.refusals import ModelFileError as ModelFileError
 from mercer.persistence.training_set import TrainingSet as TrainingSet
 from mercer.persistence.training_set import encode_training_rows as encode_training_rows
@@ -27,10 +28,13 @@ from mercer.persistence.verification import verify as verify
 # These are imported when they are first used: tables need pyarrow, and LIBSVM's files a part of scikit-learn that takes
 # a tenth of a second.
 if TYPE_CHECKING:
+    from mercer.files.blocks.sources import read_tables as read_tables
+    from mercer.files.blocks.sources import table_head as table_head
     from mercer.files.table_files import read_table as read_table
     from mercer.persistence.libsvm_model import class_labels as class_labels
 else:
     _LATER = {"class_labels": "mercer.persistence.libsvm_model", "read_table": "mercer.files.table_files"}
+    _LATER |= dict.fromkeys(("read_tables", "table_head"), "mercer.files.blocks.sources")
 
     def __getattr__(name: str) -> object:
         if name not in _LATER:

@@ -97,6 +97,7 @@ def manifest_of(model: Model) -> dict[str, Any]:
         "seal": None if model.seal is None else seal_dict(model.seal),
         "reading": {"decimal": model.reading.decimal, "na": list(model.reading.na)},
         **({} if column is None else {"weight_column": column}),
+        **({} if model.training.n_streamed is None else {"n_streamed": model.training.n_streamed}),
         **({} if model.costs is None else {"costs": model.costs.tolist()}),
     }
 
@@ -174,7 +175,11 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
             f"its machine is {machine_spec.machine!r}, which does not tell classes apart by {prediction_kind.scheme!r}"
         )
     rows, support_rows = arrays["training_rows"], arrays["support_rows"]
-    check_vector(rows, "training_rows", 0, np.iinfo(np.int64).max, at_least=2 if prediction_kind.column else 1)
+    least = 2 if prediction_kind.column else 1
+    if "n_streamed" in manifest:
+        _check_streamed(manifest["n_streamed"], machine_spec, rows)
+        least = 0
+    check_vector(rows, "training_rows", 0, np.iinfo(np.int64).max, at_least=least)
     check_vector(support_rows, "support_rows", 0, len(rows))
     if (np.diff(support_rows) <= 0).any():
         refuse("array 'support_rows' does not rise")
@@ -203,6 +208,12 @@ def _model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
         seal=None if manifest["seal"] is None else _seal(manifest["seal"]),
         reading=_reading(manifest["reading"]),
     )
+
+
+def _check_streamed(n_rows: object, machine_spec: MachineSpec, rows: np.ndarray) -> None:
+    """Refuse a claim that training rows were streamed, which is for machines that do not keep training rows."""
+    if type(n_rows) is not int or not 2 <= n_rows < 1 << 62 or len(rows) or machine_spec.own_vectors is None:
+        refuse(f"its number of streamed training rows is {n_rows!r}, which does not fit its machine and its rows")
 
 
 def _with_costs(model: Model, entry: object) -> Model:
@@ -443,4 +454,5 @@ def _training(
         class_weight,
         sample_weight,
         None if column is None else text(column, "weight_column"),
+        manifest.get("n_streamed"),
     )

@@ -84,6 +84,8 @@ class Training:
         One weight for each training row; None if all are 1.
     weight_column : str or None
         The column of the table that these weights are from, if they are from one.
+    n_streamed : int or None
+        Number of training rows, if they were streamed from a file: `rows` is empty then. None otherwise.
     """
 
     rows: npt.NDArray[np.int64]
@@ -91,6 +93,12 @@ class Training:
     class_weight: npt.NDArray[np.float64] | None = None
     sample_weight: npt.NDArray[np.float64] | None = None
     weight_column: str | None = None
+    n_streamed: int | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of training rows."""
+        return len(self.rows) if self.n_streamed is None else self.n_streamed
 
     def penalties(self, C: float, truth: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Return C_i of each training row; `truth` has its class number."""

@@ -309,6 +309,11 @@ def _check_border(
 def _another_table(model: Model, table: Table) -> str:
     """Return why this is not the table of the model's training; "" if it is."""
     rows = model.training.rows
+    if model.training.n_streamed is not None:
+        return (
+            f"the model was trained on {model.training.n_streamed:,} rows of a file that was streamed, and the model "
+            "file does not list their dual coefficients: fit again to certify it"
+        )
     if rows.max() >= table.n_rows:
         return f"{_ANOTHER}: it was trained on rows up to number {rows.max() + 1}, and this one has {table.n_rows}"
     try:

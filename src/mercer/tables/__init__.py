@@ -23,6 +23,7 @@ from mercer.tables.prediction_kind import Classes as Classes
 from mercer.tables.prediction_kind import PredictionKind as PredictionKind
 from mercer.tables.prediction_kind import Quantity as Quantity
 from mercer.tables.prediction_kind import numbers as numbers
+from mercer.tables.reading import ReadingOptions as ReadingOptions
 from mercer.tables.rules import CategoricalRule as CategoricalRule
 from mercer.tables.rules import NumericRule as NumericRule
 from mercer.tables.rules import Rule as Rule

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,12 @@ from mercer.files.blocks.columns import columns_of, raw_block, text_codes
 from mercer.files.blocks.layout import Layout, Levels, RawBlock, Span
 from mercer.files.blocks.text_source import TextSource, last_row_end, row_starts
 from mercer.files.file_formats import BYTE_ORDER_MARK, looks_like_utf_16
-from mercer.files.table_files import column_names, held_by_arrow, table_of_delimited
+from mercer.files.table_files import column_names, held_by_arrow
 from mercer.files.text_columns import table_of_text
 from mercer.files.text_files import DelimitedText, with_tabs
+from mercer.tables.kinds import STRAY_SHARE
 from mercer.tables.missing_words import ALWAYS, AMONG_NUMBERS
+from mercer.tables.number_text import written_number
 from mercer.tables.reading import ReadingOptions
 from mercer.tables.table import Table, TableError
 
@@ -66,10 +69,35 @@ class DelimitedSource(TextSource):
         text = DelimitedText.of(path, head, options, usual)
         self._separator, self._by_blanks = text.separator, text.by_blanks
         self._encoding = options.encoding or ("cp1252" if not _is_utf_8(head) else "utf-8")
-        self.table_head = table_of_delimited(path, text, options)
-        self._decimal = options.decimal or self.table_head.reading.decimal or "."
-        self.names = column_names(path, next(text.rows()))
+        try:
+            self.names = column_names(path, next(text.rows()))
+        except csv.Error as error:
+            raise text.fault(path, error) from error
         self.begin = self._first_row(head, text.n_skipped)
+        self._decimal = options.decimal or "."
+        self.table_head = self._table_of_head(head, text)
+        self._decimal = options.decimal or self.table_head.reading.decimal or "."
+
+    def _table_of_head(self, head: bytes, text: DelimitedText) -> Table:
+        """Return the first rows, whose cells decide what columns hold."""
+        span = Span(self.begin.end, len(head), self.begin.line)
+        raw = head[span.start :]
+        utf_8 = self._in_utf_8(raw, span)
+        if not utf_8.strip():
+            raise TableError(f"{self.path} has column names only, and no rows")
+        try:
+            arrow = self._read(utf_8, dict.fromkeys(self.names, pa.string()))
+        except pa.ArrowInvalid as error:
+            one = len(self.names) == 1  # a title above the column names, or another separator
+            raise (text.fault(self.path, error) if one else self._fault(raw, span, error)) from error
+        table = table_of_text(self.names, [arrow[name] for name in self.names], self._separator, self._reading)
+        decimal = table.reading.decimal or "."
+        columns = tuple(
+            column if name in self._reading.text else _numbers_with_mistakes(column, decimal)
+            for name, column in zip(table.names, table.columns, strict=True)
+        )
+        notes = (*text.notes, *table.reading.notes)
+        return replace(table, columns=columns, reading=replace(table.reading, notes=notes))
 
     def lay_out(self, layout: Layout) -> None:
         """Say which columns are used, and how."""
@@ -88,6 +116,19 @@ class DelimitedSource(TextSource):
             "weights": layout.weights,
         }
 
+    def tables(self, step: int) -> Iterator[Table]:
+        """Yield the rows as tables, each of about `step` bytes of text."""
+        options = replace(self._reading, decimal=self._decimal)
+        for span, raw in self.pieces(None, step):
+            utf_8 = self._in_utf_8(raw, span)
+            if not utf_8.strip():
+                continue
+            try:
+                arrow = self._read(utf_8, dict.fromkeys(self.names, pa.string()))
+            except pa.ArrowInvalid as error:
+                raise self._fault(raw, span, error) from error
+            yield table_of_text(self.names, [arrow[name] for name in self.names], self._separator, options)
+
     def parse(self, raw: bytes, span: Span, levels: Levels) -> RawBlock | None:
         """Return the rows of a piece; TableError with file, line and byte for a row that is invalid."""
         if not raw.strip():
@@ -105,7 +146,7 @@ class DelimitedSource(TextSource):
             try:
                 arrow = self._read(utf_8, dict.fromkeys([*texts, *numbers], pa.string()))
             except pa.ArrowInvalid as error:
-                raise self._fault(raw, utf_8, span, error) from error
+                raise self._fault(raw, span, error) from error
             values = self._numbers(arrow, numbers, where)
         if arrow.num_rows == 0:
             return None
@@ -150,7 +191,7 @@ class DelimitedSource(TextSource):
             )
             if not one.is_numeric(name):
                 return TableError(
-                    f"{where(row)}: the column {name!r} holds {cell!r}, and numbers in the first rows of the file",
+                    f"{where(row)}: the column {name!r} holds {cell!r}, and numbers in nearly all of the first rows",
                     f"mend the cell, or say na=[{cell!r}] if it is missing, or categorical={[name]!r} if the column "
                     "holds categories",
                 )
@@ -158,7 +199,7 @@ class DelimitedSource(TextSource):
             f"{where(0)}: the numbers of the column {name!r} have different units in these rows", "write one unit"
         )
 
-    def _fault(self, raw: bytes, utf_8: bytes, span: Span, error: Exception) -> TableError:
+    def _fault(self, raw: bytes, span: Span, error: Exception) -> TableError:
         """Return the error for the first row that has another number of cells than the header."""
         starts = row_starts(raw, self.line_end, True).tolist()
         for row, (start, end) in enumerate(zip(starts, [*starts[1:], len(raw)], strict=True)):
@@ -198,6 +239,19 @@ class DelimitedSource(TextSource):
         ends = row_starts(rest, self.line_end, True)
         first = start + (int(ends[1]) if ends.size > 1 else len(rest))
         return Span(first, first, 1 + head.count(self.line_end, 0, first))
+
+
+def _numbers_with_mistakes(column: np.ndarray, decimal: str) -> np.ndarray:
+    """Return a column of text as numbers if nearly all cells are numbers. Parsing names the mistakes later."""
+    if column.dtype != object:
+        return column
+    read = {cell: written_number(cell.strip()) for cell in set(column.tolist()) if cell is not None}
+    values = {cell: None if number is None else number.value(decimal) for cell, number in read.items()}
+    known = [values[cell] for cell in column.tolist() if cell is not None]
+    if known.count(None) > STRAY_SHARE * len(known):
+        return column
+    found = [values.get(cell) for cell in column.tolist()]
+    return np.array([np.nan if value is None else value for value in found])
 
 
 def _is_utf_8(raw: bytes) -> bool:

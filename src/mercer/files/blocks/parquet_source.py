@@ -65,27 +65,38 @@ class ParquetSource:
     def blocks(self, after: Span | None, levels: Levels, step: int) -> Iterator[RawBlock]:
         """Yield the blocks that follow a span, each of about `step` bytes as numbers."""
         n_rows = max(1, step // (8 * sum(map(len, columns_of(self.layout)))))
-        for start, batch in self._batches(0 if after is None else after.end, self.n_bytes, n_rows):
+        for start, batch in self._batches(0 if after is None else after.end, self.n_bytes, n_rows, self._columns):
             span = Span(start, start + batch.num_rows, start + 1)
             yield self._block(as_table(pa.Table.from_batches([batch])), span, levels)
 
+    def tables(self, step: int) -> Iterator[Table]:
+        """Yield the rows as tables, each of about `step` bytes as numbers."""
+        for _, batch in self._batches(0, self.n_bytes, max(1, step // (8 * len(self.table_head.names))), None):
+            yield as_table(pa.Table.from_batches([batch]))
+
     def block(self, span: Span, levels: Levels) -> RawBlock:
         """Return the block at a span again."""
-        batches = [batch for _, batch in self._batches(span.start, span.end, span.end - span.start)]
+        batches = [batch for _, batch in self._batches(span.start, span.end, span.end - span.start, self._columns)]
         if sum(batch.num_rows for batch in batches) != span.end - span.start:
             raise TableError(f"{self.path} has no rows {span.start + 1:,} to {span.end:,}")
         return self._block(as_table(pa.Table.from_batches(batches)), span, levels)
 
-    def _batches(self, first: int, last: int, n_rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield the rows from `first` to `last` with the number of the first one, in parts of a row group."""
+    @property
+    def _columns(self) -> list[str]:
         texts, numbers = columns_of(self.layout)
+        return [*texts, *numbers]
+
+    def _batches(
+        self, first: int, last: int, n_rows: int, columns: list[str] | None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the rows from `first` to `last` with the number of the first one, in parts of a row group."""
         try:
             with pq.ParquetFile(self.path) as file:
                 for group in range(file.num_row_groups):
                     start, stop = self._starts[group], self._starts[group + 1]
                     if stop <= first or start >= last:
                         continue
-                    for batch in file.iter_batches(n_rows, row_groups=[group], columns=[*texts, *numbers]):
+                    for batch in file.iter_batches(n_rows, row_groups=[group], columns=columns):
                         skipped, end = max(0, first - start), min(start + batch.num_rows, last)
                         if start + skipped < end:
                             yield start + skipped, batch.slice(skipped, end - start - skipped)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, Literal, get_args
+
+import numpy as np
 
 from mercer.data.phrasing import listing
 from mercer.files import file_formats
+from mercer.files.blocks.budget import Budget
 from mercer.files.blocks.delimited_source import DelimitedSource
 from mercer.files.blocks.layout import BlockSource, Layout, Task
 from mercer.files.blocks.parquet_source import ParquetSource
@@ -17,7 +21,7 @@ from mercer.files.table_source import TableSource
 from mercer.files.text_files import is_delimited
 from mercer.tables.dates import DateOrder
 from mercer.tables.kinds import find_kinds
-from mercer.tables.reading import ReadingOptions
+from mercer.tables.reading import Reading, ReadingOptions
 from mercer.tables.table import Table, TableError
 
 
@@ -54,25 +58,96 @@ def open_source(
     TableError
         If the file does not exist, is not of a supported format, lacks a column, or has columns of dates or free text.
     """
-    if not path.exists():
-        raise TableError(f"file {path} does not exist", file_formats.nearby(path))
-    if not path.is_file():
-        raise TableError(f"{path} is no file: a table that is larger than memory is read more than once", "name a file")
-    format = reading.format or _format(path)
+    format = _checked_format(path, reading)
     if format == "svmlight":
         _refuse_columns(path, target, weights, drop, categorical)
         return SvmlightSource(path, task, zero_based=zero_based)
     if target is None:
         raise TableError("target= is missing, the column to predict")
-    if format == "excel":
-        raise TableError(f"{path} is a workbook, which is never larger than memory", "read it with read_table and fit")
-    source: DelimitedSource | ParquetSource
-    if format == "parquet":
-        source = ParquetSource(path, reading.words)
-    else:
-        source = DelimitedSource(path, reading, "\t" if format == "tsv" else ",")
+    source = _of_columns(path, format, reading)
     source.lay_out(_layout(source.table_head, task, target, weights, {*drop}, {*categorical}))
     return source
+
+
+def read_tables(
+    path: str | Path,
+    *,
+    memory: str | int = "500MB",
+    format: Format | None = None,
+    sep: str | None = None,
+    decimal: Literal[".", ","] | None = None,
+    encoding: str | None = None,
+    na: Sequence[str] = (),
+    text_columns: Collection[str] = (),
+    number_columns: Collection[str] = (),
+    known: Reading | None = None,
+) -> Iterator[Table]:
+    """Read a file as tables of consecutive rows, so that it need not fit into memory.
+
+    The first mebibyte of a text file decides its separator, its decimal mark and which columns hold numbers.
+
+    Parameters
+    ----------
+    path : str or Path
+        A delimited file, a Parquet file or svmlight, whose features are counted from 0.
+    memory : str or int
+        Memory for a table and what its reading needs: text such as "500MB", or a number of bytes.
+    format, sep, decimal, encoding, na, text_columns, number_columns, known
+        See :func:`mercer.persistence.read_table`.
+
+    Raises
+    ------
+    TableError
+        See :func:`mercer.persistence.read_table`; for text, the message has line and byte.
+    """
+    path, step = Path(path), Budget.of("memory", memory).piece
+    reading = ReadingOptions(
+        format=format,
+        sep=sep,
+        decimal=decimal,
+        encoding=encoding,
+        na=tuple(na),
+        text=text_columns,
+        numbers=number_columns,
+        known=known or Reading(),
+    )
+    kind = _checked_format(path, reading)
+    if kind == "svmlight":
+        source: Any = SvmlightSource(path, "regression", zero_based=True)
+    else:
+        source = _of_columns(path, kind, reading)
+    first = 0
+    for table in source.tables(step):
+        origin = np.arange(first, first + table.n_rows)
+        first += table.n_rows
+        yield replace(table, origin=origin)
+
+
+def table_head(path: str | Path, reading: ReadingOptions) -> Table:
+    """Return the first rows of a file, up to a mebibyte of text or 10,000 rows, as they decide what columns hold."""
+    path = Path(path)
+    format = _checked_format(path, reading)
+    if format == "svmlight":
+        return next(SvmlightSource(path, "regression", zero_based=True).tables(file_formats.HEAD_BYTES))
+    return _of_columns(path, format, reading).table_head
+
+
+def _checked_format(path: Path, reading: ReadingOptions) -> str:
+    """Return the format of a file that can be read in parts; TableError for other files."""
+    if not path.exists():
+        raise TableError(f"file {path} does not exist", file_formats.nearby(path))
+    if not path.is_file():
+        raise TableError(f"{path} is no file: a table that is larger than memory is read more than once", "name a file")
+    format = reading.format or _format(path)
+    if format == "excel":
+        raise TableError(f"{path} is a workbook, which is never larger than memory", "export it as CSV")
+    return format
+
+
+def _of_columns(path: Path, format: str, reading: ReadingOptions) -> DelimitedSource | ParquetSource:
+    if format == "parquet":
+        return ParquetSource(path, reading.words)
+    return DelimitedSource(path, reading, "\t" if format == "tsv" else ",")
 
 
 def _format(path: Path) -> str:

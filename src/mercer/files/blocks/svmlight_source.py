@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from mercer.files.blocks.layout import Layout, Levels, RawBlock, Span, Task, nar
 from mercer.files.blocks.text_source import TextSource, row_starts
 from mercer.files.file_formats import BYTE_ORDER_MARK
 from mercer.files.libsvm_data import MAX_NUMBER, line_fault
-from mercer.tables.table import TableError
+from mercer.tables.table import Table, TableError
 
 _COMMENT = re.compile(rb"#[^\n]*")
 _QID = re.compile(rb"(?<=[ \t])qid:\d+")
@@ -44,6 +45,14 @@ class SvmlightSource(TextSource):
         self.options = {"format": "svmlight", "task": task, "zero_based": zero_based}
         mark = len(BYTE_ORDER_MARK) if self.head.startswith(BYTE_ORDER_MARK) else 0
         self.begin = Span(mark, mark, 1)
+
+    def tables(self, step: int) -> Iterator[Table]:
+        """Yield the rows as tables, each of about `step` bytes of text."""
+        for span, raw in self.pieces(None, step):
+            block = self.parse(raw, span, Levels())
+            if block is not None:
+                matrix = sparse.csr_array(block.table, dtype=np.float64)
+                yield Table((self.layout.target,), (block.labels,), matrix)
 
     def parse(self, raw: bytes, span: Span, levels: Levels) -> RawBlock | None:
         """Return the rows of a piece; TableError with file, line and byte for a line of another form."""

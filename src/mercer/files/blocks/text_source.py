@@ -51,6 +51,13 @@ class TextSource(ABC):
 
     def blocks(self, after: Span | None, levels: Levels, step: int) -> Iterator[RawBlock]:
         """Yield the blocks that follow a span, each of about `step` bytes of text."""
+        for span, piece in self.pieces(after, step):
+            block = self.parse(piece, span, levels)
+            if block is not None:
+                yield block
+
+    def pieces(self, after: Span | None, step: int) -> Iterator[tuple[Span, bytes]]:
+        """Yield the text that follows a span, in pieces of whole rows of about `step` bytes."""
         at = self.begin if after is None else after
         with self._opened() as file:
             file.seek(at.end)
@@ -71,9 +78,7 @@ class TextSource(ABC):
                 piece, rest = raw[:cut], raw[cut:]
                 span = Span(position, position + cut, line)
                 position, line = span.end, line + piece.count(self.line_end)
-                block = self.parse(piece, span, levels)
-                if block is not None:
-                    yield block
+                yield span, piece
 
     def block(self, span: Span, levels: Levels) -> RawBlock:
         """Return the block at a span again."""

@@ -85,15 +85,21 @@ def read(path: str, reading: dict[str, Any], *, text: Iterable[str] = (), model:
     with ended_by_ctrl_c():
         from mercer.persistence import read_table
 
-    as_text, known = set(text), dict[str, Any]()
-    if model is not None:
-        known = {"known": model.reading, "number_columns": model.encoder.number_columns}
-        as_text |= set(model.encoder.text_columns)
-        if model.target is not None and model.prediction_kind.is_text:
-            as_text.add(model.target)
+    as_text, known = known_reading(text, model)
     table = read_table(path, text_columns=as_text, **reading, **known)
     for name in text:
         table[name]  # raises a TableError that suggests similar names
     for note in table.reading.notes:
         say("note", str(note))
     return table
+
+
+def known_reading(text: Iterable[str], model: Model | None) -> tuple[set[str], dict[str, Any]]:
+    """Return the columns that are text, and what a model says about the reading of a table."""
+    as_text, known = set(text), dict[str, Any]()
+    if model is not None:
+        known = {"known": model.reading, "number_columns": model.encoder.number_columns}
+        as_text |= set(model.encoder.text_columns)
+        if model.target is not None and model.prediction_kind.is_text:
+            as_text.add(model.target)
+    return as_text, known

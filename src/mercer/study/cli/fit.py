@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mercer.study.cli.files import check_output, read, say_written
+from mercer.study.cli.fit_linear import fit_linear
 from mercer.study.cli.imports import INTERRUPTED, ended_by_ctrl_c
 from mercer.study.cli.machines import KERNELS, MACHINES, USUAL, against_rounding, check_options
 from mercer.study.cli.messages import Failure, say
@@ -49,6 +50,15 @@ if TYPE_CHECKING:
     metavar="NAME",
     type=click.Choice(list(MACHINES)),
     help=f"What to train: {', '.join(MACHINES)}. The last two need no --target.  [default: svc or svr, by the task]",
+)
+@click.option(
+    "--linear",
+    is_flag=True,
+    help="Train a linear machine on a TABLE that may be larger than memory: CSV, Parquet or svmlight.",
+)
+@click.option("--memory", metavar="SIZE", help="With --linear: memory for the fit.  [default: 500MB]")
+@click.option(
+    "--cache", metavar="FOLDER", help="With --linear: folder for the parsed table  [default: TABLE.blocks, it is kept]"
 )
 @click.option("--kernel", type=click.Choice(KERNELS), default="rbf", show_default=True)
 @click.option(
@@ -123,6 +133,9 @@ def fit_command(
     weights: str | None,
     task: Any,
     reading: dict[str, Any],
+    linear: bool,
+    memory: str | None,
+    cache: str | None,
     **options: Any,
 ) -> int:
     """Train one machine on all rows of a TABLE, certify it, and write it to a file.
@@ -144,6 +157,21 @@ def fit_command(
         from mercer.tables import choose_columns, choose_without_target
 
     columns = {option: options.pop(option) for option in COLUMN_OPTIONS}
+    if linear:
+        return fit_linear(
+            table,
+            target,
+            out,
+            weights=weights,
+            task=task,
+            reading=reading,
+            columns=columns,
+            memory=memory or "500MB",
+            cache=cache,
+            options=options,
+        )
+    if memory is not None or cache is not None:
+        raise click.UsageError("--memory and --cache are for --linear", click.get_current_context())
     rows = read(table, reading, text=as_text(columns))
     path = Path(out)
     check_output(path, inputs=(table,), mode="wb")

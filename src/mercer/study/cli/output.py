@@ -67,8 +67,8 @@ def print_study(study: Study) -> None:
         out.print(f"{in_options(words.capitalised(prose.why_left_out(reason, columns)))}.")
 
 
-def print_fit(model: Model, table: Table) -> None:
-    """Print the machine and its certificate; `table` holds the training rows."""
+def print_fit(model: Model, table: Table | None) -> None:
+    """Print the machine and its certificate; `table` holds the training rows, if they are in memory."""
     out = _data()
     out.print(fit.setting(model), soft_wrap=True)
     for reason in model.kernel.reasons:

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from mercer.study.cli.files import check_output, load, read
-from mercer.study.cli.imports import ended_by_ctrl_c
+from mercer.study.cli.in_parts import Agreement, PartWarnings, is_large, read_in_parts
 from mercer.study.cli.messages import Failure, printable, say
 from mercer.study.cli.options import AnyNumber, OnceCommand, categorical_option, reading_options, table_argument
 
@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     help="Two classes: predict the class that the decision value is named after where it is above  [default: 0, or the "
     "model's costs decide]",
 )
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="Read the TABLE in parts that need at most so much memory  [default: 500MB for files of more than 256 MB]",
+)
 @reading_options
 @categorical_option
 def predict_command(
@@ -42,6 +47,7 @@ def predict_command(
     table: str,
     out: str | None,
     threshold: float | None,
+    memory: str | None,
     reading: dict[str, Any],
     categorical: tuple[str, ...],
 ) -> None:
@@ -51,29 +57,53 @@ def predict_command(
     score for each. Where the model knows the probability of each class, these follow. Labels are written as the
     training table had them, also those that a spreadsheet would take for a formula.
     """
-    with ended_by_ctrl_c():
-        from mercer.tables import Classes
-
     loaded = load(model)
     if out is not None:
         check_output(Path(out), inputs=(model, table))
-    rows = read(table, reading, text=categorical, model=loaded)
-    answers, scores = loaded.answer(rows)
-    if threshold is not None:
-        answers = _answers_at(threshold, loaded, scores)
-    columns = loaded.prediction_kind.columns(scores, answers)
-    if isinstance(loaded.prediction_kind, Classes) and loaded.has_probabilities:
-        shares = loaded.probabilities(rows).T.tolist()
-        columns |= {f"probability_{name}": one for name, one in zip(loaded.prediction_kind.names, shares, strict=True)}
+    if memory is None and is_large(table):
+        memory = "500MB"
+    if memory is None:
+        rows = read(table, reading, text=categorical, model=loaded)
+        answers, columns = _predicted(loaded, rows, threshold)
+        with _output(out) as file:
+            _write(file, columns, with_names=True)
+        _compare_with_truth(loaded, rows, answers)
+        return
+    agreement, warned = Agreement(loaded), PartWarnings()
+    parts = read_in_parts(table, reading, text=categorical, model=loaded, memory=memory)
     with _output(out) as file:
-        # Data stay what they are in a file or a pipe, where a changed label would no longer match the table's. A
-        # terminal obeys control characters, so there they are spelt out.
-        shown = printable if file.isatty() else str
-        writer = csv.writer(file, lineterminator="\n")
+        for number, rows in enumerate(parts):
+            with warned.of(rows):
+                answers, columns = _predicted(loaded, rows, threshold)
+            _write(file, columns, with_names=number == 0)
+            agreement.add(rows, answers)
+    agreement.say()
+
+
+def _predicted(model: Model, rows: Table, threshold: float | None) -> tuple[np.ndarray, dict[str, list[Any]]]:
+    """Return the predictions of rows, and the columns that are written."""
+    from mercer.tables import Classes
+
+    answers, scores = model.answer(rows)
+    if threshold is not None:
+        answers = _answers_at(threshold, model, scores)
+    columns = model.prediction_kind.columns(scores, answers)
+    if isinstance(model.prediction_kind, Classes) and model.has_probabilities:
+        shares = model.probabilities(rows).T.tolist()
+        columns |= {f"probability_{name}": one for name, one in zip(model.prediction_kind.names, shares, strict=True)}
+    return answers, columns
+
+
+def _write(file: IO[str], columns: dict[str, list[Any]], *, with_names: bool) -> None:
+    """Write rows as CSV, after the names of the columns if asked for."""
+    # Data stay what they are in a file or a pipe, where a changed label would no longer match the table's. A terminal
+    # obeys control characters, so there they are spelt out.
+    shown = printable if file.isatty() else str
+    writer = csv.writer(file, lineterminator="\n")
+    if with_names:
         writer.writerow([shown(name) for name in columns])
-        for row in zip(*columns.values(), strict=True):
-            writer.writerow([repr(cell) if isinstance(cell, float) else shown(str(cell)) for cell in row])
-    _compare_with_truth(loaded, rows, answers)
+    for row in zip(*columns.values(), strict=True):
+        writer.writerow([repr(cell) if isinstance(cell, float) else shown(str(cell)) for cell in row])
 
 
 def _answers_at(threshold: float, model: Model, scores: np.ndarray) -> np.ndarray:
@@ -130,4 +160,5 @@ def _compare_with_truth(model: Model, table: Table, answers: np.ndarray) -> None
 def _holds_training_rows(model: Model, table: Table) -> bool:
     """Whether this is the table that the model was trained on."""
     training = model.training
-    return bool(training.rows.max() < table.n_rows) and model.training_part(table).checksum() == training.checksum
+    is_possible = bool(training.rows.size and training.rows.max() < table.n_rows)
+    return is_possible and model.training_part(table).checksum() == training.checksum

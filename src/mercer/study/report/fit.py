@@ -21,27 +21,27 @@ def setting(model: Model) -> str:
     """The kernel, the parameters and the number of training rows, in a line."""
     parameters = [f"{name} = {value:g}" for name, value in prose.parameters(model.machine_spec).items()]
     kernel = [] if model.machine_spec.is_linear else [repr(model.kernel)]
-    return ", ".join([model.machine_spec.machine, *kernel, *parameters, count(len(model.training.rows), "row")])
+    return ", ".join([model.machine_spec.machine, *kernel, *parameters, count(model.training.n_rows, "row")])
 
 
-def paragraphs(model: Model, table: Table) -> list[str]:
-    """The machine and what is certified of it; `table` holds the training rows."""
+def paragraphs(model: Model, table: Table | None) -> list[str]:
+    """The machine and what is certified of it; `table` holds the training rows, if they are in memory."""
     if isinstance(model.machine_spec, QuadraticSpec):
         said = [prose.support(model), *_decision(model, table), prose.certainty(model), prose.numbers(model)]
-        return said if model.target is not None else [_outside(model, table), *said]
+        return said if model.target is not None or table is None else [_outside(model, table), *said]
     if isinstance(model.machine_spec, InstanceBasedSpec):
         return [_kept(model), *_of_mistakes(model), f"This machine claims no optimum. {_VERIFIED}"]
     return [_kept(model), *_decision(model, table), _certainty_of_loss(model), _numbers_of_loss(model)]
 
 
-def _decision(model: Model, table: Table) -> list[str]:
+def _decision(model: Model, table: Table | None) -> list[str]:
     """How predictions follow from costs, if there are any, and which classes are never predicted."""
     kind = model.prediction_kind
     if not isinstance(kind, Classes):
         return []
     said = [] if model.costs is None else [by_costs(kind.names, model.costs)]
     rows = model.training.rows
-    if len(rows) > MAX_PREDICTED:
+    if table is None or len(rows) > MAX_PREDICTED:
         return said
     found = set(model.predict(table.take(rows)).tolist())
     missed = [name for name, label in zip(kind.names, kind.labels.tolist(), strict=True) if label not in found]
