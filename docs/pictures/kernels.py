@@ -331,10 +331,10 @@ def draw() -> None:
         for name, row in ROWS.items():
             if row.drawn:
                 figure = _words(row.drawn[0]) if row.drawn[0].is_structured else _plane(row)
-                _save(figure, PICTURES / f"{name}.png", description(row))
+                save(figure, PICTURES / f"{name}.png", description(row))
 
 
-def _save(figure: Any, path: Path, what: str) -> None:
+def save(figure: Any, path: Path, what: str) -> None:
     """Write a figure as a small PNG of at most 128 colours, with its description in the file."""
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo

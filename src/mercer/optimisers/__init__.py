@@ -33,6 +33,7 @@ from mercer.optimisers.linear_machine import linear_svm as linear_svm
 from mercer.optimisers.linear_machine import logistic_regression as logistic_regression
 from mercer.optimisers.logistic_descent import LogisticGradientDescent as LogisticGradientDescent
 from mercer.optimisers.logistic_descent import LogisticNewton as LogisticNewton
+from mercer.optimisers.pegasos import Pegasos as Pegasos
 from mercer.optimisers.perceptron import Perceptron as Perceptron
 from mercer.optimisers.perceptron import Separation as Separation
 from mercer.optimisers.perceptron import separation as separation

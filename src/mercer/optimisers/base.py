@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from abc import ABC, abstractmethod
@@ -248,5 +249,6 @@ class Optimiser(ABC):
         raise TypeError(f"{type(self).__name__} does not solve {kind}: it solves {self.needs}. {advice}")
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({given})"
+        defaults = inspect.signature(type(self)).parameters
+        given = {name: value for name, value in vars(self).items() if value is not defaults[name].default}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"

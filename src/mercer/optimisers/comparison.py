@@ -35,7 +35,7 @@ class Comparison(Sequence[Run]):
         return self.runs[number]
 
     def plot(self) -> Figure:
-        """Draw relative gaps against seconds and against kernel values; against steps if there are no kernel values.
+        """Draw relative gaps against seconds, and against kernel values; see :func:`mercer.plot.gap_curves`.
 
         The picture needs the extra ``study``. Runs without a bound of the optimum (perceptrons) are left out.
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LEAST_GAP = 1e-16  # smaller gaps, also negative ones, are rounding and drawn here
+_CHARACTERS = 105  # about as many fit into the width of the figure
 _STYLES = ("-", "--", "-.", ":")
 
 
@@ -27,35 +28,39 @@ class GapCurve(NamedTuple):
 
 
 def gap_curves(curves: Sequence[GapCurve]) -> Figure:
-    """Draw relative gaps against seconds, and against kernel values or, without any, against steps.
+    """Draw relative gaps against seconds, and against kernel values, or against steps.
 
     Parameters
     ----------
     curves : sequence of GapCurve
-        A curve without a finite gap is left out.
+        A curve without a finite gap is left out. Steps are drawn if no optimiser evaluates kernel values while it
+        works: there are none, or all are evaluated before the first step.
 
     Returns
     -------
     Figure
     """
     drawn = [curve for curve in curves if np.isfinite(curve.gaps).any()]
-    with_values = any(max(curve.kernel_values, default=0) > 0 for curve in drawn)
+    with_values = any(len(set(curve.kernel_values)) > 2 for curve in drawn)
     second = ("kernel values", "kernel_values") if with_values else ("steps", "steps")
     with house_style():
-        figure, panels = new_figure(8.0, 3.4, 1, 2, sharey=True)
+        figure, panels = new_figure(8.0, 3.6, 1, 2, sharey=True)
         for axes, (label, field) in zip(panels, (("seconds", "seconds"), second), strict=True):
             for number, curve in enumerate(drawn):
                 work = np.asarray(getattr(curve, field), dtype=np.float64)
                 gaps = np.maximum(np.asarray(curve.gaps, dtype=np.float64), _LEAST_GAP)
                 shown = np.isfinite(gaps) & (work > 0.0)
-                color, style = SERIES[number % len(SERIES)], _STYLES[number % len(_STYLES)]
-                marker = "o" if np.count_nonzero(shown) < 3 else None
+                color = SERIES[number % len(SERIES)]
+                few = np.count_nonzero(shown) < 3
+                marker, style = ("o", "none") if few else (None, _STYLES[number % len(_STYLES)])
                 axes.plot(
-                    work[shown], gaps[shown], style, color=color, linewidth=1.5, marker=marker, markersize=4,
+                    work[shown], gaps[shown], linestyle=style, color=color, linewidth=1.5, marker=marker, markersize=4,
                     label=curve.name,
                 )  # fmt: skip
             axes.set(xscale="log", yscale="log", xlabel=label)
         panels[0].set_ylabel("relative duality gap")
         if drawn:
-            panels[1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+            widest = max(len(curve.name) for curve in drawn)
+            columns = max(1, min(3, _CHARACTERS // (widest + 8)))
+            figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns)
     return figure
