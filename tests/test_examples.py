@@ -10,10 +10,13 @@ pytestmark = pytest.mark.docs
 
 SCRIPTS = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 
+ARGUMENTS = {"out_of_core": ["--size", "2MB", "--memory", "20MB"]}
+
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_example_runs(script, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", [str(script), str(tmp_path / "table.csv")])  # only the table's script reads it
+    arguments = ARGUMENTS.get(script.stem, [str(tmp_path / "table.csv")])  # only the table's script reads the latter
+    monkeypatch.setattr(sys, "argv", [str(script), *arguments])
     runpy.run_path(str(script), run_name="__main__")
     assert capsys.readouterr().out.strip()
 

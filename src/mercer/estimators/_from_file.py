@@ -133,7 +133,7 @@ class FitsFiles(TrainedLinearMachine):
         max_levels : int, default=10000
             Largest number of categories of a column that get an indicator, the most frequent ones.
         format, sep, decimal, encoding, na
-            How the file is read: see :func:`mercer.persistence.read_table`. By default the first mebibyte tells.
+            How the file is read: see :func:`mercer.persistence.read_table`. By default its first rows tell.
         zero_based : bool, default=False
             Whether an svmlight file counts features from 0, as in :func:`mercer.load_libsvm_data`.
         progress : callable, optional
@@ -187,6 +187,7 @@ class FitsFiles(TrainedLinearMachine):
             drop=dropped,
             categorical=categories,
             zero_based=check_flag("zero_based", zero_based),
+            head_bytes=budget.head,
         )
         folder = Path(f"{path}.blocks") if cache is None else Path(cache)
         reports = _Reports(progress)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([KMGT]?I?)B?\s*", re.IGNORECASE)
 _LEAST, _LARGEST_PIECE, _LEAST_PIECE = 10**6, 8 << 20, 1 << 13  # bytes
+_LEAST_HEAD, _LARGEST_HEAD = 1 << 15, 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class Budget:
     def piece(self) -> int:
         """Bytes of text that are parsed at a time; text, cells and numbers of a piece need about 15 times as much."""
         return max(_LEAST_PIECE, min(_LARGEST_PIECE, self.total // 64))
+
+    @property
+    def head(self) -> int:
+        """Bytes of text at the beginning of a file that decide what columns hold."""
+        return max(_LEAST_HEAD, min(_LARGEST_HEAD, self.total // 64))
 
     @property
     def rows(self) -> int:

@@ -14,7 +14,7 @@ from mercer.files.arrow import pa, pacsv
 from mercer.files.blocks.columns import columns_of, raw_block, text_codes
 from mercer.files.blocks.layout import Layout, Levels, RawBlock, Span
 from mercer.files.blocks.text_source import TextSource, last_row_end, row_starts
-from mercer.files.file_formats import BYTE_ORDER_MARK, looks_like_utf_16
+from mercer.files.file_formats import BYTE_ORDER_MARK, HEAD_BYTES, looks_like_utf_16
 from mercer.files.table_files import column_names, held_by_arrow
 from mercer.files.text_columns import table_of_text
 from mercer.files.text_files import DelimitedText, with_tabs
@@ -31,7 +31,7 @@ _WORDS = sorted({*ALWAYS, *AMONG_NUMBERS, *map(str.upper, AMONG_NUMBERS), *map(s
 class DelimitedSource(TextSource):
     """A delimited file with a line of column names.
 
-    The first mebibyte of the file decides its separator, its decimal mark and which columns hold numbers, by the rules
+    The head of the file decides its separator, its decimal mark and which columns hold numbers, by the rules
     of :func:`mercer.persistence.read_table`. Later cells that contradict this are refused.
 
     Parameters
@@ -40,6 +40,8 @@ class DelimitedSource(TextSource):
     options : ReadingOptions
     usual : str
         The usual separator of such files.
+    head_bytes : int
+        Bytes of the head.
 
     Attributes
     ----------
@@ -49,8 +51,8 @@ class DelimitedSource(TextSource):
 
     has_quotes = True
 
-    def __init__(self, path: Path, options: ReadingOptions, usual: str) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, options: ReadingOptions, usual: str, head_bytes: int = HEAD_BYTES) -> None:
+        super().__init__(path, head_bytes)
         self._reading = options
         wide = looks_like_utf_16(self.head)
         if wide is not None or (options.encoding or "").lower().replace("_", "-").startswith(("utf-16", "utf-32")):
@@ -100,8 +102,8 @@ class DelimitedSource(TextSource):
         return replace(table, columns=columns, reading=replace(table.reading, notes=notes))
 
     def lay_out(self, layout: Layout) -> None:
-        """Say which columns are used, and how."""
-        self.layout = layout
+        """Say which columns are used, and how; the first rows are not kept."""
+        self.layout, self.head, self.table_head = layout, b"", self.table_head.take(np.zeros(0, dtype=np.int64))
         self.options = {
             "format": "delimited",
             "separator": self._separator,

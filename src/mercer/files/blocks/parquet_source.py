@@ -25,6 +25,8 @@ class ParquetSource:
     path : Path
     missing : sequence of str
         Texts that are missing.
+    head_rows : int
+        Rows that decide which columns hold numbers.
 
     Attributes
     ----------
@@ -35,12 +37,12 @@ class ParquetSource:
     layout: Layout
     options: dict[str, Any]
 
-    def __init__(self, path: Path, missing: Sequence[str]) -> None:
+    def __init__(self, path: Path, missing: Sequence[str], head_rows: int = _HEAD_ROWS) -> None:
         self.path, self._missing = path, tuple(missing)
         try:
             with pq.ParquetFile(path) as file:
                 groups = [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
-                head = next(file.iter_batches(batch_size=_HEAD_ROWS), None)
+                head = next(file.iter_batches(batch_size=head_rows), None)
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable(error) from error
         if head is None or not head.num_rows:
@@ -50,8 +52,8 @@ class ParquetSource:
         self.table_head = as_table(pa.Table.from_batches([head]))
 
     def lay_out(self, layout: Layout) -> None:
-        """Say which columns are used, and how."""
-        self.layout = layout
+        """Say which columns are used, and how; the first rows are not kept."""
+        self.layout, self.table_head = layout, self.table_head.take(np.zeros(0, dtype=np.int64))
         self.options = {
             "format": "parquet",
             "missing": [*self._missing],

@@ -24,6 +24,8 @@ from mercer.tables.kinds import find_kinds
 from mercer.tables.reading import Reading, ReadingOptions
 from mercer.tables.table import Table, TableError
 
+_BYTES_OF_A_ROW = 100  # bytes of text that count as a row, where a number of rows takes the place of bytes
+
 
 def open_source(
     path: Path,
@@ -35,6 +37,7 @@ def open_source(
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
     zero_based: bool = False,
+    head_bytes: int = file_formats.HEAD_BYTES,
 ) -> BlockSource:
     """Return the source of the blocks of a file.
 
@@ -52,6 +55,8 @@ def open_source(
         Columns that are not used, and columns whose cells are categories even if they are numbers.
     zero_based : bool
         Whether an svmlight file counts its features from 0.
+    head_bytes : int
+        Bytes at the beginning of a text file that decide what columns hold.
 
     Raises
     ------
@@ -64,7 +69,7 @@ def open_source(
         return SvmlightSource(path, task, zero_based=zero_based)
     if target is None:
         raise TableError("target= is missing, the column to predict")
-    source = _of_columns(path, format, reading)
+    source = _of_columns(path, format, reading, head_bytes)
     source.lay_out(_layout(source.table_head, task, target, weights, {*drop}, {*categorical}))
     return source
 
@@ -144,10 +149,12 @@ def _checked_format(path: Path, reading: ReadingOptions) -> str:
     return format
 
 
-def _of_columns(path: Path, format: str, reading: ReadingOptions) -> DelimitedSource | ParquetSource:
+def _of_columns(
+    path: Path, format: str, reading: ReadingOptions, head_bytes: int = file_formats.HEAD_BYTES
+) -> DelimitedSource | ParquetSource:
     if format == "parquet":
-        return ParquetSource(path, reading.words)
-    return DelimitedSource(path, reading, "\t" if format == "tsv" else ",")
+        return ParquetSource(path, reading.words, max(100, head_bytes // _BYTES_OF_A_ROW))
+    return DelimitedSource(path, reading, "\t" if format == "tsv" else ",", head_bytes)
 
 
 def _format(path: Path) -> str:

@@ -36,11 +36,11 @@ class TextSource(ABC):
     line_end = b"\n"
     has_quotes = False
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, head_bytes: int = HEAD_BYTES) -> None:
         self.path, self._packing = path, compression_of(path)
         self.n_bytes = None if self._packing else os.path.getsize(path)
         with self._opened() as file:
-            self.head = file.read(HEAD_BYTES)
+            self.head = file.read(head_bytes)
             self.is_whole = not file.read(1)
         if not self.head:
             raise TableError(f"{path} is empty")
