@@ -244,6 +244,29 @@ def test_a_study_in_time_seals_the_last_rows():
     assert "day" not in found.column_choice.features
 
 
+def test_groups_in_time_are_as_late_as_their_last_row():
+    rng = np.random.default_rng(2)
+    frame = patients().assign(day=rng.integers(0, 40, 240))
+    frame["day"] += 30 * (frame["who"].str[1:].astype(int) // 5)  # patients come one after another, with overlaps
+    last = frame.groupby("who")["day"].transform("max").to_numpy()
+    found = study(frame, "t", groups="who", time_column="day", n_folds=2, kernel="linear")
+    free = found.column_choice.rows[found.sealed.rest]
+    assert not set(frame["who"][found.test_rows]) & set(frame["who"][free])
+    assert frame["day"][free].max() < last[found.test_rows].min()
+    assert len(found.test_rows) >= 60
+    for train, validation in folds_of(
+        found.arranged.of(found.sealed.rest), found.column_choice.truth.of(as_table(frame), free), 2, 0
+    ):
+        assert frame["day"][free[train]].max() < last[free[validation]].min()
+        assert not set(frame["who"][free[train]]) & set(frame["who"][free[validation]])
+    assert found.arranged.units is not None
+    notes = " ".join(prose.cautions(found))
+    assert "as late as the last of them by “day”" in notes
+    assert "The sealed rows are the last ones" not in notes
+    sealed = SealedSplit(frame[list("abc")], frame["t"], groups=frame["who"], time=frame["day"])
+    np.testing.assert_array_equal(sealed.rest, free)
+
+
 def test_groups_may_have_rows_of_every_class():
     frame = patients().assign(t=np.tile(list("xy"), 120))
     found = study(frame, "t", groups="who", n_folds=3)
@@ -255,7 +278,7 @@ def test_groups_may_have_rows_of_every_class():
     ("options", "message"),
     [
         ({"groups": "t"}, "the target 't' cannot say how rows are split"),
-        ({"groups": "who", "time_column": "a"}, "by groups and by time at once"),
+        ({"groups": "who", "time_column": "who"}, "'who' cannot name the groups and the time of rows at once"),
         ({"groups": "nobody"}, "there is no column 'nobody'"),
         ({"time_column": "who"}, "'p.*' in row 1, which is no time"),
         ({"groups": "few"}, "every class needs 8 rows .* where rows with the same 'few' count once"),
@@ -361,7 +384,6 @@ def test_a_sealed_split_in_time_seals_the_last_rows(kind):
     ("options", "message"),
     [
         ({"time": np.arange(39)}, "time must hold one time for each of the 40 rows"),
-        ({"time": np.arange(40), "groups": np.arange(40)}, "time must be None where there are groups"),
         ({"time": np.arange(40), "stratify": True}, "stratify must be False or None where there is time"),
         ({"time": ["monday"] * 40}, "time must hold numbers or dates"),
     ],

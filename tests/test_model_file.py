@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import re
 import stat
 import warnings
 import zipfile
@@ -656,7 +657,7 @@ def test_another_table_is_recognised(saved):
     assert not reordered.same_table
     assert reordered.recomputed is None
     assert reordered.findings == (
-        "this is not the table that the model was trained on: the cells of its training rows differ",
+        "this is not the table that the model was trained on: its rows are in another order, first row 1",
     )
     assert verify(model, table.take(np.arange(50))).findings == (
         "this is not the table that the model was trained on: it was trained on rows up to number 80, and this one "
@@ -667,6 +668,32 @@ def test_another_table_is_recognised(saved):
     column[3] = np.nextafter(column[3], 2)
     columns = tuple(column if name == "dose" else table[name] for name in table.names)
     assert not verify(model, Table(table.names, columns)).same_table
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda frame: pd.concat([mixed_frame(3, 1), frame]), r"3 rows were added before row 1, which is row 4 now"),
+        (
+            lambda frame: pd.concat([frame[:40], mixed_frame(1, 1), frame[40:]]),
+            r"1 row was added before row 4\d, which",
+        ),
+        (
+            lambda frame: frame.drop(index=frame.index[:2]),
+            r"it was trained on rows up to number 80, and this one has 78",
+        ),
+        (lambda frame: frame.assign(dose=frame["dose"] + 1), r"support vectors are not in it, first row 1"),
+        (
+            lambda frame: frame.assign(outcome=frame["outcome"].iloc[::-1].to_numpy()),
+            "the target 'outcome' were changed",
+        ),
+    ],
+)
+def test_what_differs_in_another_table_is_said(saved, change, message):
+    path, _, _ = saved
+    frame = change(with_missing(mixed_frame(80))).reset_index(drop=True)
+    (finding,) = verify(load_model(path), as_table(frame)).findings
+    assert re.search(message, finding), finding
 
 
 def test_more_columns_and_rows_do_not_make_it_another_table(saved):

@@ -128,6 +128,17 @@ class InTime:
 
     moments: npt.NDArray[np.float64]
 
+    @classmethod
+    def of_groups(cls, moments: npt.NDArray[np.float64], groups: IndexArray) -> InTime:
+        """Return the arrangement in which each row has the last moment of its group.
+
+        Groups then stay together. What is learnt is still from the past: all rows of the groups that are learnt from
+        are before the last row of each group that is judged by.
+        """
+        last = np.full(int(groups.max(initial=-1)) + 1, -np.inf)
+        np.maximum.at(last, groups, moments)
+        return cls(last[groups])
+
     def of(self, rows: IndexArray) -> InTime:
         """Return the arrangement of only these rows."""
         return InTime(self.moments[rows])

@@ -109,7 +109,8 @@ class SealedSplit:
         Rows of one group (a patient, a day) are sealed together or not at all.
     time : array-like of shape (n,), optional
         Numbers or dates by which the last rows are sealed, those of one time together: the estimate is for predicting
-        what comes next. Copies are then not kept together, and classes have the shares that time gives them.
+        what comes next. Copies are then not kept together, and classes have the shares that time gives them. With
+        `groups`, each row counts as late as the last one of its group.
     seed : int, default=0
         The same seed seals the same rows.
     copies : {"together", "apart"}, default="together"
@@ -185,8 +186,6 @@ class SealedSplit:
         self._groups = None if groups is None else checked_length("groups", groups, n, "group")
         self._moments = None if time is None else _moments(checked_length("time", time, n, "time"))
         check_choice("copies", copies, ("together", "apart"))
-        if groups is not None and time is not None:
-            raise ValueError("time must be None where there are groups: rows are split by one of them.")
         if stratify is None:
             stratify = groups is None and time is None and _holds_classes(self._y)
         if stratify and groups is not None:
@@ -209,7 +208,10 @@ class SealedSplit:
     def _parts(self, stratify: bool, test_size: float, seed: int) -> Split:
         """Return the free rows and the sealed rows."""
         if self._moments is not None:
-            return InTime(self._moments).holdout(np.zeros(len(self._y), dtype=np.int64), test_size, seed)
+            order = InTime(self._moments)
+            if self._groups is not None:
+                order = InTime.of_groups(self._moments, np.unique(self._groups, return_inverse=True)[1])
+            return order.holdout(np.zeros(len(self._y), dtype=np.int64), test_size, seed)
         if self._groups is not None:
             return grouped_holdout(np.asarray(self._units), test_size, seed)
         codes = np.unique(self._y, return_inverse=True)[1] if stratify else np.zeros(len(self._y), dtype=np.int64)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._typing import FloatArray, IndexArray
@@ -25,11 +26,12 @@ from mercer.multiclass.calibration import FITTED_ON, FOLDS, calibrate, told_apar
 from mercer.multiclass.cross_fitting import cross_fitted
 from mercer.multiclass.probability_maps import Isotonic, Map, Sigmoid
 from mercer.persistence.claim_checks import AGREEMENT, Slack, disagreements, recertified, recomputed
-from mercer.persistence.model import Model, Part, combined, grouped, grouped_parts, point_of
+from mercer.persistence.model import Model, Part, combined, grouped, grouped_parts, point_of, used_part
 from mercer.problems import Problems, c_svc_each, half_width
 from mercer.solvers import Control, Limits
 from mercer.solvers.interruption import in_time
 from mercer.specs import ForOneClassSVM, ForSVC, QuadraticSpec
+from mercer.tables.cell_hashes import bits_of, mixed, of_block, row_sums
 from mercer.tables.prediction_kind import Classes, Membership, numbers
 from mercer.tables.table import Table, TableError, as_table
 
@@ -321,7 +323,7 @@ def _another_table(model: Model, table: Table) -> str:
     except TableError as error:
         return f"{_ANOTHER}: {error}"
     if checksum != model.training.checksum:
-        return f"{_ANOTHER}: the cells of its training rows differ"
+        return f"{_ANOTHER}: {_what_differs(model, table)}"
     column, weights = model.training.weight_column, model.training.sample_weight
     if column is None or weights is None:
         return ""
@@ -330,6 +332,47 @@ def _another_table(model: Model, table: Table) -> str:
     if not np.array_equal(numbers(table, column)[rows], weights):
         return f"{_ANOTHER}: the weights of its training rows in the column {column!r} differ"
     return ""
+
+
+def _what_differs(model: Model, table: Table) -> str:
+    """Return how the rows of a table differ from the training rows, as far as the support vectors in the file tell."""
+    differ, target = "the cells of its training rows differ", model.prediction_kind.column
+    if model.machine_spec.own_vectors is not None or not model.support_rows.size:
+        return differ
+    order = np.argsort(model.training.rows[model.support_rows])
+    at = model.training.rows[model.support_rows][order]
+    try:
+        found = _row_hashes(model.encoder.transform(used_part(table, model.encoder, None, np.arange(table.n_rows))))
+    except (TableError, ValueError):
+        return differ
+    theirs = _row_hashes(model.support_vectors.float64())[order]
+    wrong = found[at] != theirs
+    if not wrong.any():
+        others = f"{differ}, but not those of its support vectors"
+        return others if target is None else f"{others}: other rows or the target {target!r} were changed"
+    first = int(wrong.argmax())
+    row, later = int(at[first]), at[first:]
+    for place in np.flatnonzero(found == theirs[first]).tolist():
+        moved = later + (place - row)
+        if moved.max() < table.n_rows and (found[moved] == theirs[first:]).all():
+            count = "1 row was" if abs(place - row) == 1 else f"{abs(place - row):,} rows were"
+            way = "added" if place > row else "removed"
+            return f"{count} {way} before row {row + 1:,}, which is row {place + 1:,} now"
+    known = np.isin(theirs, found)
+    if known.all():
+        return f"its rows are in another order, first row {row + 1:,}"
+    first = int((~known).argmax())
+    return f"{int((~known).sum()):,} of its {at.size:,} support vectors are not in it, first row {int(at[first]) + 1:,}"
+
+
+def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:
+    """Return a hash of each encoded row."""
+    if sp.issparse(X):
+        return row_sums(of_block(sp.csr_array(X, dtype=np.float64)))
+    hashes = np.zeros(len(X), dtype=np.uint64)
+    for place, column in enumerate(np.asarray(X, dtype=np.float64).T):
+        hashes += np.where(column == 0.0, np.uint64(0), mixed(bits_of(column), place + 1))
+    return hashes
 
 
 _ANOTHER = "this is not the table that the model was trained on"

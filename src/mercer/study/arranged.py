@@ -38,6 +38,8 @@ class Arranged:
     copies : {"together", "apart"}
     near : NearCopies or None
         Groups of nearly equal rows that stay together although no column was said to name them.
+    named : ndarray of int64, or None
+        The group of each row if there are groups and a time. A group is on the side of its last time.
     """
 
     arrangement: Arrangement
@@ -46,6 +48,7 @@ class Arranged:
     time: str | None
     copies: Copies
     near: NearCopies | None = None
+    named: npt.NDArray[np.int64] | None = None
 
     @property
     def keeps_copies(self) -> bool:
@@ -57,12 +60,13 @@ class Arranged:
         """The group of each row, for intervals; None if every row is alone."""
         if isinstance(self.arrangement, Together) and not self.arrangement.are_single:
             return self.arrangement.groups
-        return None
+        return self.named
 
     def of(self, rows: npt.NDArray[np.int64]) -> Arranged:
         """Return the arrangement of only these rows."""
         equal = replace(self.equal, groups=Together(self.equal.groups).of(rows).groups)
-        return replace(self, arrangement=self.arrangement.of(rows), equal=equal)
+        named = None if self.named is None else self.named[rows]
+        return replace(self, arrangement=self.arrangement.of(rows), equal=equal, named=named)
 
     def strata(self, truth: Truth, at_least: int) -> npt.NDArray[np.int64]:
         """Return the stratum of each row, by which splits are stratified."""
@@ -80,7 +84,7 @@ class Arranger:
     table : Table
     truth : Labels or Quantities
     groups, time : str, optional
-        Columns; at most one of them.
+        Columns. With both, a group is as late as its last row.
     copies : {"together", "apart"}
     date_order : {"dmy", "mdy"}, optional
         How dates such as 3/4/2024 in the column of time are read.
@@ -96,9 +100,9 @@ class Arranger:
         date_order: DateOrder | None = None,
     ) -> None:
         check_choice("copies", copies, ("together", "apart"))
-        if groups is not None and time is not None:
+        if groups is not None and groups == time:
             raise TableError(
-                "rows cannot be split by groups and by time at once", "name the groups or the column of time, not both"
+                f"column {groups!r} cannot name the groups and the time of rows at once", "name another one"
             )
         for name in filter(None, (groups, time)):
             if name == truth.target:
@@ -121,9 +125,12 @@ class Arranger:
         seen = self.used.select(columns)
         equal = equal_rows(seen)
         if self.time is not None:
-            return Arranged(
-                InTime(times_of(self.used, self.time, self.date_order)), equal, None, self.time, self.copies
-            )
+            moments = times_of(self.used, self.time, self.date_order)
+            if self.groups is None:
+                return Arranged(InTime(moments), equal, None, self.time, self.copies)
+            named = Together.by(self.used[self.groups].astype(str)).groups
+            order = InTime.of_groups(moments, named)
+            return Arranged(order, equal, self.groups, self.time, self.copies, named=named)
         keys, near, hashes = [], None, content_ranks(seen)
         if self.groups is not None:
             keys = [self.used[self.groups].astype(str)]

@@ -228,7 +228,8 @@ def study(
         the seal and of each fold, and intervals count them as dependent. It is not used to predict, unless kept.
     time_column : str, optional
         Column of times or numbers: the last rows are sealed, and each fold is judged on rows after those that it learnt
-        from. It is not used to predict, unless kept.
+        from. It is not used to predict, unless kept. With `groups`, each row counts as late as the last one of its
+        group: groups stay together, and no row is learnt from that is later than the last row of a sealed group.
     copies : {"together", "apart"}, default="together"
         Rows that are equal in all columns used are kept on one side of the seal and of each fold, unless there are so
         few different values that rows are equal by chance. So are groups of nearly equal rows, unless `groups` or

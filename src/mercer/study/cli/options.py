@@ -189,7 +189,8 @@ time_option = click.option(
     "--time",
     "time_column",
     metavar="COLUMN",
-    help="Order of the rows in time: the last ones are sealed, and folds learn from the past.",
+    help="Order of the rows in time: the last ones are sealed, and folds learn from the past. With --groups, a group "
+    "is as late as its last row.",
 )
 copies_option = click.option(
     "--copies",

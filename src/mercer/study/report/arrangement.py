@@ -39,7 +39,13 @@ def kept_together(study: Study) -> list[str]:
             f"patient{named}. The {arranged.arrangement.n_groups:,} groups that were found stayed together on one side "
             "of the seal and of each fold (--copies apart treats each row as one of its own)."
         )
-    if arranged.time is not None:
+    if arranged.named is not None:
+        notes.append(
+            f"Rows with the same “{arranged.groups}” stayed together, and were as late as the last of them by "
+            f"“{arranged.time}”: nothing was learnt from rows after the last row of a group that was judged by, but a "
+            "group that was judged by may have earlier rows."
+        )
+    elif arranged.time is not None:
         notes.append(
             f"The sealed rows are the last ones by “{arranged.time}”, and in each fold the rows to judge by are later "
             "than those that were learnt from. So the figures are for predicting what comes next."
