@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn.svm
+from scipy.optimize import linprog
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -54,7 +55,7 @@ def objective(machine, rows, y, weights=1.0):
 
 CLASSIFIERS = [
     {"penalty": penalty, "loss": loss, **bias}
-    for penalty, loss in [("l2", "hinge"), ("l2", "squared_hinge")]
+    for penalty, loss in [("l2", "hinge"), ("l2", "squared_hinge"), ("l1", "squared_hinge")]
     for bias in ({}, {"fit_intercept": False}, {"intercept_scaling": 7.0})
 ]
 REGRESSORS = [
@@ -98,6 +99,24 @@ def test_the_optimum_of_a_regression_is_that_of_scikit_learn(given, C):
     assert best * (1.0 - 0.02) <= found <= best * (1.0 + 1e-8)
 
 
+@pytest.mark.parametrize("machine", [LinearSVC(penalty="l1", loss="hinge", C=0.3), LinearSVR(penalty="l1", C=0.3)])
+def test_the_sum_of_absolute_weights_with_a_piecewise_linear_loss_is_a_linear_program(machine):
+    y, slopes = (2.0 * Y - 1.0, None) if isinstance(machine, LinearSVC) else (TARGETS, 1.0)
+    rows = np.column_stack([X, np.ones(60)])
+    signed = rows * y[:, None] if slopes is None else rows
+    # Variables: w = u - v, and one slack for each row.
+    costs = np.concatenate([np.ones(12), np.full(60, 0.3)])
+    above = np.hstack([-signed, signed, -np.eye(60)])
+    bounds = -np.ones(60) if slopes is None else -y
+    if slopes is not None:
+        above, bounds = np.vstack([above, np.hstack([signed, -signed, -np.eye(60)])]), np.concatenate([bounds, y])
+    best = linprog(costs, A_ub=above, b_ub=bounds).fun
+    machine.fit(X, Y if slopes is None else TARGETS)
+    assert machine.certificate_.status is Status.OPTIMAL
+    assert best * (1.0 - 1e-9) <= objective(machine, X, y) <= best * (1.0 + 1e-4)
+    assert machine.certificate_.dual <= best * (1.0 + 1e-9)
+
+
 @pytest.mark.parametrize("class_weight", [None, "balanced", {0: 3.0, 1: 0.5, 2: 1.0}], ids=str)
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_several_classes_have_a_machine_each_with_the_weights_of_scikit_learn(loss, class_weight):
@@ -130,6 +149,7 @@ def test_weights_of_two_classes_are_factors_of_c(class_weight):
         LinearSVC(loss="hinge"),
         LinearSVC(bias="free"),
         LinearSVC(loss="hinge", bias="free"),
+        LinearSVC(penalty="l1"),
         LinearSVR(epsilon=0.1),
         LinearSVR(loss="squared_epsilon_insensitive", bias="free"),
     ],
@@ -167,7 +187,7 @@ def test_a_free_bias_follows_targets_that_are_far_from_0():
 
 @pytest.mark.parametrize("dual", [True, False, "auto"])
 def test_dual_and_random_state_have_no_effect(dual):
-    for penalty, loss in itertools.product(("l2",), ("hinge", "squared_hinge")):
+    for penalty, loss in itertools.product(("l1", "l2"), ("hinge", "squared_hinge")):
         one = LinearSVC(penalty, loss, dual=dual, random_state=3).fit(X, Y)
         np.testing.assert_array_equal(one.coef_, LinearSVC(penalty, loss).fit(X, Y).coef_)
         assert one.certificate_.status is Status.OPTIMAL
@@ -260,7 +280,7 @@ def test_labels_may_be_of_any_kind(labels):
 
 def test_columns_need_no_scaling():
     scales = np.array([1e-6, 1.0, 1e5, 1e-2, 1e8])
-    for given in ({}, {"loss": "hinge"}):
+    for given in ({}, {"loss": "hinge"}, {"penalty": "l1"}):
         machine = LinearSVC(C=1.0, **given).fit(X * scales, Y)
         assert machine.certificate_.status is Status.OPTIMAL
         assert machine.n_iter_ < 200
@@ -312,7 +332,7 @@ def test_a_fit_that_fails_leaves_the_last_machine():
 
 
 def test_sparsify_and_densify_predict_the_same():
-    machine = LinearSVC(C=0.05).fit(X, Y)
+    machine = LinearSVC(penalty="l1", C=0.05).fit(X, Y)
     values = machine.decision_function(NEW)
     assert sp.issparse(machine.sparsify().coef_)
     np.testing.assert_array_equal(machine.decision_function(NEW), values)
@@ -467,16 +487,14 @@ def test_a_machine_can_be_pickled_and_searched():
 MODELS = [
     (LinearSVC(loss="hinge"), Y),
     (LinearSVC(class_weight={0: 2.0, 1: 1.0, 2: 0.5}, intercept_scaling=3.0), Y3),
-    (LinearSVC(fit_intercept=False), Y),
+    (LinearSVC(penalty="l1", fit_intercept=False), Y),
     (LinearSVC(bias="free", loss="hinge"), Y),
     (LinearSVR(epsilon=0.1), TARGETS),
     (LinearSVR(loss="squared_epsilon_insensitive", bias="free"), TARGETS),
 ]
 
 
-@pytest.mark.parametrize(
-    ("machine", "y"), MODELS, ids=lambda one: str(one)[:60] if not isinstance(one, np.ndarray) else ""
-)
+@pytest.mark.parametrize(("machine", "y"), MODELS, ids=lambda one: str(one)[:60] if not isinstance(one, np.ndarray) else "")
 def test_a_model_file_predicts_the_same_and_is_verified(machine, y, tmp_path):
     rows = X3 if y is Y3 else X
     for weights in (None, np.arange(60.0) % 4):
@@ -493,10 +511,12 @@ def test_a_model_file_predicts_the_same_and_is_verified(machine, y, tmp_path):
 
 
 OF_SCIKIT_LEARN = [
+    (theirs, "test_linearsvc"),
     (theirs, "test_linearsvr"),
     (theirs, "test_linearsvr_fit_sampleweight"),
     (theirs, "test_linearsvc_fit_sampleweight"),
     (theirs, "test_linearsvc_iris"),
+    (theirs, "test_dense_liblinear_intercept_handling"),
     (theirs, "test_liblinear_set_coef"),
     (theirs, "test_linearsvc_verbose"),
     (theirs, "test_lsvc_intercept_scaling_zero"),
@@ -506,6 +526,7 @@ OF_SCIKIT_LEARN = [
     (theirs_sparse, "test_linearsvc"),
     (theirs_sparse, "test_linearsvc_iris"),
     (theirs_sparse, "test_weight"),
+    (theirs_sparse, "test_sparse_liblinear_intercept_handling"),
 ]
 """Tests of scikit-learn about its linear machines, and those of them that mercer passes."""
 
@@ -525,6 +546,7 @@ def test_the_tests_of_scikit_learn_pass(module, name, monkeypatch, capfd):
 @pytest.mark.parametrize(
     ("kind", "given"),
     [
+        (LinearSVC, {"penalty": "l1"}),
         (LinearSVC, {}),
         (LinearSVC, {"loss": "hinge"}),
         (LinearSVR, {}),
