@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+import sklearn.linear_model
 import sklearn.svm
 from scipy.optimize import linprog
 from sklearn.base import clone
@@ -19,7 +20,19 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm.tests import test_sparse as theirs_sparse
 from sklearn.svm.tests import test_svm as theirs
 
-from mercer import SVC, SVR, LinearSVC, LinearSVR, Status, as_model, load_model, save_model
+from mercer import (
+    SVC,
+    SVR,
+    KernelLogisticRegression,
+    LinearSVC,
+    LinearSVR,
+    LogisticRegression,
+    Status,
+    as_model,
+    load_model,
+    save_model,
+)
+from mercer.estimators import logistic
 from mercer.persistence.verification import verify
 
 
@@ -489,12 +502,16 @@ MODELS = [
     (LinearSVC(class_weight={0: 2.0, 1: 1.0, 2: 0.5}, intercept_scaling=3.0), Y3),
     (LinearSVC(penalty="l1", fit_intercept=False), Y),
     (LinearSVC(bias="free", loss="hinge"), Y),
+    (LogisticRegression(penalty="l1"), Y),
+    (LogisticRegression(0.1, multi_class="ovr", class_weight={0: 2.0, 1: 1.0, 2: 0.5}), Y3),
     (LinearSVR(epsilon=0.1), TARGETS),
     (LinearSVR(loss="squared_epsilon_insensitive", bias="free"), TARGETS),
 ]
 
 
-@pytest.mark.parametrize(("machine", "y"), MODELS, ids=lambda one: str(one)[:60] if not isinstance(one, np.ndarray) else "")
+@pytest.mark.parametrize(
+    ("machine", "y"), MODELS, ids=lambda one: str(one)[:60] if not isinstance(one, np.ndarray) else ""
+)
 def test_a_model_file_predicts_the_same_and_is_verified(machine, y, tmp_path):
     rows = X3 if y is Y3 else X
     for weights in (None, np.arange(60.0) % 4):
@@ -502,12 +519,70 @@ def test_a_model_file_predicts_the_same_and_is_verified(machine, y, tmp_path):
         save_model(tmp_path / "m.mercer", as_model(fitted, rows, y, weights))
         model = load_model(tmp_path / "m.mercer")
         columns = pd.DataFrame(rows, columns=list("01234")).assign(y=y)
-        same = np.testing.assert_array_equal if isinstance(machine, LinearSVC) else np.testing.assert_allclose
+        same = np.testing.assert_allclose if isinstance(machine, LinearSVR) else np.testing.assert_array_equal
         same(model.predict(columns), fitted.predict(rows))
         found = verify(model, columns)
         assert found.ok, found.findings
         with pytest.raises(ValueError, match="must be what the machine was fitted on"):
             as_model(fitted, 2.0 * rows, y, weights)
+
+
+def standard(rows):
+    return rows / rows.std(axis=0)
+
+
+@pytest.mark.parametrize("penalty", ["l1", "l2"])
+def test_logistic_regression_by_sweeps_is_that_of_scikit_learn(penalty, monkeypatch):
+    monkeypatch.setattr(logistic, "_MANY_VALUES", 0)
+    ours = LogisticRegression(0.3, penalty=penalty, tol_gap=1e-10).fit(standard(X), Y, WEIGHTS)
+    reference = sklearn.linear_model.LogisticRegression(
+        C=0.3, l1_ratio=float(penalty == "l1"), solver="saga", tol=1e-9, max_iter=20_000
+    ).fit(standard(X), Y, WEIGHTS)
+    assert ours.solution_.certificate.status is Status.OPTIMAL
+    np.testing.assert_allclose(ours.coef_, reference.coef_, atol=1e-4)
+    np.testing.assert_allclose(ours.predict_proba(standard(NEW)), reference.predict_proba(standard(NEW)), atol=1e-4)
+    if penalty == "l2":
+        monkeypatch.undo()
+        by_newton = LogisticRegression(0.3).fit(standard(X), Y, WEIGHTS)
+        np.testing.assert_allclose(ours.coef_, by_newton.coef_, atol=1e-5)
+        assert ours.certificate_.primal == pytest.approx(0.3 * by_newton.certificate_.primal, rel=1e-9)
+
+
+def test_each_class_against_the_rest_has_probabilities_that_sum_to_1():
+    machine = LogisticRegression(multi_class="ovr", class_weight={0: 2.0, 1: 1.0, 2: 1.0}).fit(X3, Y3)
+    shares = machine.predict_proba(X3)
+    alone = [
+        LogisticRegression().fit(X3, k == Y3, np.where(Y3 == 0, 2.0, 1.0)).predict_proba(X3)[:, 1] for k in range(3)
+    ]
+    np.testing.assert_allclose(shares, np.transpose(alone / np.sum(alone, axis=0)), atol=1e-4)
+    np.testing.assert_allclose(machine.predict_log_proba(X3), np.log(shares), atol=1e-9)
+    np.testing.assert_array_equal(machine.classes_[shares.argmax(axis=1)], machine.predict(X3))
+
+
+def test_logistic_regression_of_many_columns_is_certified():
+    rng = np.random.default_rng(3)
+    rows = sp.random_array((80, 5000), density=0.01, rng=rng, format="csr")
+    y = np.asarray(rows @ rng.normal(size=5000) > 0).astype(int)
+    machine = LogisticRegression(10.0).fit(rows, y)
+    assert machine.certificate_.status is Status.OPTIMAL
+    assert machine.certificate_.peak_memory_bytes < 8 * 5000**2 / 10
+    kernel = KernelLogisticRegression(10.0, kernel="linear").fit(rows, y)
+    np.testing.assert_allclose(machine.decision_function(rows), kernel.decision_function(rows), atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("given", "y", "message"),
+    [
+        ({"penalty": "l1"}, Y3, 'penalty="l1" with more than two classes needs multi_class="ovr"'),
+        ({"penalty": "l1", "solver": "gradient"}, Y, 'need solver="newton" and a finite prior_variance'),
+        ({"penalty": "l1", "prior_variance": np.inf}, Y, "a finite prior_variance"),
+        ({"penalty": "l3"}, Y, "penalty must be one of"),
+        ({"multi_class": "ovo"}, Y, "multi_class must be one of"),
+    ],
+)
+def test_logistic_regression_says_what_goes_together(given, y, message):
+    with pytest.raises(ValueError, match=message):
+        LogisticRegression(**given).fit(X, y)
 
 
 OF_SCIKIT_LEARN = [

@@ -18,10 +18,11 @@ from mercer.estimators._base import GO_ON, Iterated, say
 from mercer.estimators._linear import WithSparseCoefficients
 from mercer.estimators._linear_rows import LinearTable
 from mercer.estimators._validation import check_verbose, check_without_effect
-from mercer.linear import Bias, LinearProblem, LinearSolution, solve_each
+from mercer.linear import Bias, LinearProblem, LinearSolution, Penalty, solve_each
 from mercer.losses.certificate import combine
 from mercer.solvers import Control, Limits
 
+PENALTIES = tuple(one.value for one in Penalty)
 BIASES = (Bias.PENALISED.value, Bias.FREE.value)
 _DEFAULT_TOL = 1e-4  # default of `tol`, here and in scikit-learn
 _LEAST_GAP = 1e-10  # relative; the smallest gap that `tol` asks for, because rounding hides smaller ones
@@ -64,14 +65,18 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
         check_without_effect(self)
         check_verbose(self.verbose)
         check_flag("warm_start", self.warm_start)
-        check_number("tol_gap", self.tol_gap, above=0.0, finite=True)
-        check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0)
-        check_whole("n_jobs", self.n_jobs)
-        limits = super()._limits()
+        limits = self._checked_limits()
         gap = float(self.tol_gap)
         if limits.tol < _DEFAULT_TOL:
             gap = min(gap, max(limits.tol, _LEAST_GAP))
         return replace(limits, tol=gap, tol_gap=gap)
+
+    def _checked_limits(self) -> Limits:
+        """Check the parameters that limit a fit; return them as they were set."""
+        check_number("tol_gap", self.tol_gap, above=0.0, finite=True)
+        check_whole("memory_limit", self.memory_limit, unit="bytes", at_least=0)
+        check_whole("n_jobs", self.n_jobs)
+        return super()._limits()
 
     def _bias(self) -> tuple[Bias, float]:
         """Check the parameters of the bias; return its kind and the value of its column."""

@@ -13,7 +13,7 @@ from mercer._typing import FloatArray
 from mercer.estimators._labels import Labels, one_column_for_two
 from mercer.losses.objective import Logistic, Objective, Softmax
 from mercer.multiclass.training import winners
-from mercer.specs import ForKernelLogisticRegression, ForLogisticRegression
+from mercer.specs import ForKernelLogisticRegression, ForLogisticByRest, ForLogisticRegression
 
 
 class ByScores(ClassifierMixin):
@@ -90,7 +90,7 @@ def known_accuracy(decision: FloatArray, codes: npt.NDArray[np.int64], weights: 
 class ByLikelihood(ByScores):
     """A classifier whose decision values are log-odds."""
 
-    spec_: ForKernelLogisticRegression | ForLogisticRegression
+    spec_: ForKernelLogisticRegression | ForLogisticRegression | ForLogisticByRest
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return decision values.
@@ -168,7 +168,8 @@ class ByLikelihood(ByScores):
         scores = self._values(X)
         if scores.shape[1] == 1:
             return np.column_stack([-np.logaddexp(0.0, scores[:, 0]), -np.logaddexp(0.0, -scores[:, 0])])
-        return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+        logarithms = self.spec_.log_shares(scores)
+        return logarithms - np.logaddexp.reduce(logarithms, axis=1, keepdims=True)
 
 
 def log_likelihood(labels: Labels, penalty: float, has_bias: bool) -> Objective:

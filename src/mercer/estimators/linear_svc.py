@@ -11,13 +11,13 @@ from mercer.data.arguments import check_choice
 from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._linear_rows import read_linear_table
+from mercer.estimators._linear_training import PENALTIES
 from mercer.estimators._scores import ByScores
 from mercer.estimators._validation import check_finite_penalty
 from mercer.linear import Bias, LinearProblem, LinearRows, Penalty, TableRows
 from mercer.solvers import Progress
 from mercer.specs import ForLinearSVC
 
-_PENALTIES = tuple(one.value for one in Penalty)
 _LOSSES = ("hinge", "squared_hinge")
 _SCHEMES = ("ovr",)
 
@@ -231,7 +231,7 @@ class LinearSVC(ByScores, FitsFiles):
 
     def _asked(self) -> ForLinearSVC:
         """Check the parameters, and return the specification of the problem."""
-        penalty = check_choice("penalty", self.penalty, _PENALTIES)
+        penalty = check_choice("penalty", self.penalty, PENALTIES)
         loss = check_choice("loss", self.loss, _LOSSES)
         check_choice("multi_class", self.multi_class, _SCHEMES)
         self._check_dual()

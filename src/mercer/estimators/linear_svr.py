@@ -13,13 +13,12 @@ from mercer.data.arguments import check_choice, check_number
 from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels
 from mercer.estimators._linear_rows import LinearTable, read_linear_table
-from mercer.estimators._linear_training import LinearSolutions
+from mercer.estimators._linear_training import PENALTIES, LinearSolutions
 from mercer.estimators._validation import check_finite_penalty, check_sample_weight, check_targets
 from mercer.linear import Bias, LinearProblem, LinearRows, Penalty, TableRows
 from mercer.solvers import Progress
 from mercer.specs import ForLinearSVR
 
-_PENALTIES = tuple(one.value for one in Penalty)
 _LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
 
@@ -191,7 +190,7 @@ class LinearSVR(RegressorMixin, FitsFiles):
 
     def _asked(self) -> ForLinearSVR:
         """Check the parameters, and return the specification of the problem."""
-        penalty = check_choice("penalty", self.penalty, _PENALTIES)
+        penalty = check_choice("penalty", self.penalty, PENALTIES)
         loss = check_choice("loss", self.loss, _LOSSES)
         self._check_dual()
         kind, scaling = self._bias()

@@ -4,32 +4,40 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import InvalidParameterError
 
 from mercer.certificates.status import Status
-from mercer.data.arguments import check_choice, check_learning_rate, check_number, check_whole
-from mercer.estimators._base import Iterated
-from mercer.estimators._labels import read_labels
-from mercer.estimators._linear import WithSparseCoefficients
+from mercer.data import as_data
+from mercer.data.arguments import check_choice, check_flag, check_learning_rate, check_number, check_whole
+from mercer.estimators._labels import Labels, read_labels
+from mercer.estimators._linear_rows import LinearTable, read_linear_table
+from mercer.estimators._linear_training import PENALTIES, TrainedLinearMachine
 from mercer.estimators._scores import ByLikelihood, log_likelihood
-from mercer.estimators._validation import check_table
+from mercer.linear import Penalty, TableRows
 from mercer.losses import logistic
-from mercer.solvers import Progress
-from mercer.specs import ForLogisticRegression
+from mercer.solvers import Control, Limits, Progress
+from mercer.specs import ForLogisticByRest, ForLogisticRegression
+
+_SCHEMES = ("softmax", "ovr")
+_MANY_COLUMNS = 2_000  # columns; above it the matrix of second derivatives takes more than 32 MB
+_MANY_VALUES = 4_000_000  # numbers of a table; above it a copy in float64 takes more than 32 MB
 
 
-class LogisticRegression(ByLikelihood, Iterated, WithSparseCoefficients):
-    """Linear logistic regression, by Newton's method or gradient descent, certified.
+class LogisticRegression(ByLikelihood, TrainedLinearMachine):
+    """Linear logistic regression, certified.
 
     **Solves** for two classes, y_i = +1 or -1, with f(x) = <w, x> + b,
 
         min  1/(2 alpha) ||w||^2 + sum_i s_i ln(1 + exp(-y_i f(x_i))),
 
-    where alpha is `prior_variance`. For more classes, the softmax loss with one f_k for each class is minimised. s_i is
-    the weight of the row times the weight of its class. b has no prior.
+    where alpha is `prior_variance`. For more classes, the softmax loss with one f_k for each class is minimised, or the
+    loss of each class against the rest. s_i is the weight of the row times the weight of its class. b has no prior.
+    With ``penalty="l1"`` the first term is 1/alpha times the sum of |w_j|.
 
     Parameters
     ----------
@@ -37,6 +45,7 @@ class LogisticRegression(ByLikelihood, Iterated, WithSparseCoefficients):
         Variance of the Gaussian prior of every element of w. It corresponds to C of scikit-learn's LogisticRegression.
         Infinity means no prior: `fit` maximises the likelihood.
     solver : {"newton", "gradient"}, default="newton"
+        "newton" is Newton's method, and for large tables another solver that :mod:`mercer.linear` chooses (see Notes).
         "gradient" takes the textbook's steps w <- w - rate (dl/dw + w / alpha). It is meant for teaching, because it
         needs very many steps if columns differ in scale.
     learning_rate : float, optional
@@ -55,6 +64,16 @@ class LogisticRegression(ByLikelihood, Iterated, WithSparseCoefficients):
         1 writes progress to stderr every five seconds; 2 writes every progress report.
     callback : callable, optional
         As for :class:`mercer.KernelLogisticRegression`.
+    penalty : {"l2", "l1"}, default="l2"
+        "l2" is the Gaussian prior. "l1" is Laplace's: many elements of w are exactly 0. With more than two classes "l1"
+        needs ``multi_class="ovr"``.
+    multi_class : {"softmax", "ovr"}, default="softmax"
+        The loss of more than two classes. "ovr" trains a machine for each class against the rest, which needs less
+        memory with many columns; its probabilities are divided by their sum.
+    tol_gap : float, default=1e-4
+        Largest relative duality gap of machines that :mod:`mercer.linear` trains.
+    memory_limit, n_jobs, warm_start
+        As for :class:`mercer.LinearSVC`, for machines that :mod:`mercer.linear` trains.
 
     Attributes
     ----------
@@ -66,8 +85,11 @@ class LogisticRegression(ByLikelihood, Iterated, WithSparseCoefficients):
         Number of steps.
     trace_ : list of TraceRow
         Violation and objective over time.
-    certificate_ : LossCertificate
-        Objectives, duality gap (infinite without a prior) and gradient, recomputed in float64.
+    certificate_ : LossCertificate or LinearCertificate
+        Objectives, duality gap (infinite without a prior) and gradient, recomputed in float64. A LinearCertificate has
+        the objectives of :class:`mercer.LinearSVC`, with C = alpha: alpha times those above.
+    solution_ : LinearSolution or LinearSolutions
+        The solution, for machines that :mod:`mercer.linear` trains, with `solver` and `reason`.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
@@ -86,8 +108,11 @@ class LogisticRegression(ByLikelihood, Iterated, WithSparseCoefficients):
     Notes
     -----
     For K classes (K = 1 for two classes), a Newton step costs n p² K² / 2 + 9 (p K)³ multiplications, and a fit takes
-    some 5 to 15 steps. A gradient step costs n p K multiplications. For wide sparse tables use
-    ``KernelLogisticRegression(kernel="linear")``, which stores n² numbers instead of p².
+    some 5 to 15 steps. A gradient step costs n p K multiplications.
+
+    :mod:`mercer.linear` trains machines for two classes on large tables (more than 2,000 columns, or
+    4,000,000 numbers), each class against the rest, and machines with the l1 penalty; `solver` must be "newton", and the prior
+    proper. It does not copy the table, needs no p² numbers for many columns, and certifies the relative gap `tol_gap`.
 
     References
     ----------
@@ -103,7 +128,7 @@ class LogisticRegression(ByLikelihood, Iterated, WithSparseCoefficients):
     (7, 0.973, True)
     """
 
-    spec_: ForLogisticRegression
+    spec_: ForLogisticRegression | ForLogisticByRest
 
     def __init__(
         self,
@@ -118,6 +143,12 @@ class LogisticRegression(ByLikelihood, Iterated, WithSparseCoefficients):
         max_seconds: float | None = None,
         verbose: int = 0,
         callback: Callable[[Progress], object] | None = None,
+        penalty: str = "l2",
+        multi_class: str = "softmax",
+        tol_gap: float = 1e-4,
+        memory_limit: int | None = None,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
     ) -> None:
         self.prior_variance = prior_variance
         self.solver = solver
@@ -129,6 +160,16 @@ class LogisticRegression(ByLikelihood, Iterated, WithSparseCoefficients):
         self.max_seconds = max_seconds
         self.verbose = verbose
         self.callback = callback
+        self.penalty = penalty
+        self.multi_class = multi_class
+        self.tol_gap = tol_gap
+        self.memory_limit = memory_limit
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+
+    def _limits(self) -> Limits:
+        check_flag("warm_start", self.warm_start)
+        return self._checked_limits()
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LogisticRegression:
         """Train the machine.
@@ -159,8 +200,18 @@ class LogisticRegression(ByLikelihood, Iterated, WithSparseCoefficients):
         rate = check_learning_rate(self.learning_rate)
         check_choice("solver", self.solver, logistic.SOLVERS)
         check_whole("verbose", self.verbose)
-        data = check_table(self, X, reset=True, y=y)
-        labels = read_labels(y, sample_weight, self.class_weight, data.n)
+        penalty = check_choice("penalty", self.penalty, PENALTIES)
+        by_rest = check_choice("multi_class", self.multi_class, _SCHEMES) == "ovr"
+        table = read_linear_table(self, X, reset=True, y=y)
+        labels = read_labels(y, sample_weight, self.class_weight, table.values.shape[0])
+        several = labels.classes.size > 2
+        if (by_rest and several) or penalty == Penalty.L1 or (not several and self._is_large(table, variance)):
+            self._check_swept(penalty, variance, refused=several and not by_rest)
+            spec = ForLogisticByRest(
+                C=variance, absolute=penalty == Penalty.L1, bias=bool(self.fit_intercept), free=bool(self.fit_intercept)
+            )
+            return self._sweep(spec, table, labels, control)
+        data = as_data(table.values)
         objective = log_likelihood(labels, 1.0 / variance, bool(self.fit_intercept))
         found = logistic.minimise(
             objective,
@@ -170,6 +221,7 @@ class LogisticRegression(ByLikelihood, Iterated, WithSparseCoefficients):
             control=control,
         )
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
+        self.__dict__.pop("_solutions", None)
         self.spec_ = ForLogisticRegression(prior_variance=variance, bias=bool(self.fit_intercept))
         self.coef_, self.intercept_ = np.ascontiguousarray(found.w.T), found.bias
         self.certificate_, self.n_iter_, self.trace_ = found.certificate, found.n_iter, found.trace
@@ -186,4 +238,36 @@ class LogisticRegression(ByLikelihood, Iterated, WithSparseCoefficients):
                 ConvergenceWarning,
                 stacklevel=2,
             )
+        return self
+
+    def _is_large(self, table: LinearTable, variance: float) -> bool:
+        """Whether a machine for two classes is trained by sweeps over the rows."""
+        n, p = table.values.shape
+        return self.solver == "newton" and np.isfinite(variance) and (p > _MANY_COLUMNS or n * p > _MANY_VALUES)
+
+    def _check_swept(self, penalty: str, variance: float, *, refused: bool) -> None:
+        if refused:
+            raise InvalidParameterError(
+                'penalty="l1" with more than two classes needs multi_class="ovr", got multi_class="softmax".'
+            )
+        if self.solver != "newton" or np.isinf(variance):
+            raise InvalidParameterError(
+                f'penalty={penalty!r} and multi_class={self.multi_class!r} need solver="newton" and a finite '
+                f"prior_variance, got solver={self.solver!r} and prior_variance={variance!r}."
+            )
+
+    def _sweep(
+        self, spec: ForLogisticByRest, table: LinearTable, labels: Labels, control: Control
+    ) -> LogisticRegression:
+        """Train a machine for two classes, or one for each class against the rest, by sweeps over the rows."""
+        rows = TableRows(table.values, labels.codes.astype(np.float64), labels.sample_weight)
+        positive = (1,) if labels.classes.size == 2 else range(labels.classes.size)
+        problems = [spec.problem(rows, number, labels.class_weight) for number in positive]
+        limits = replace(control.limits, tol=float(self.tol_gap))
+        solutions = self._solve(problems, control.with_limits(limits))
+        self.classes_, self.class_weight_ = labels.classes, labels.class_weight
+        self.spec_, self._used_rows = spec, labels.rows
+        self._store(problems, solutions, table)
+        self.intercept_ = np.broadcast_to(self.intercept_, len(problems)).astype(np.float64)
+        self._warn(depth=4)
         return self

@@ -72,8 +72,8 @@ def _check_memory(n: int) -> None:
     except (MemoryError, ValueError) as error:  # ValueError: more bytes than addresses
         raise MemoryError(
             f"Newton's method needs the {n:,} x {n:,} second derivatives, {8 * n * n:,} bytes, and the operating "
-            "system does not give them. Take fewer columns, solver='gradient', or "
-            "KernelLogisticRegression(kernel='linear'), whose cost depends on the rows."
+            "system does not give them. Take multi_class='ovr', which needs no such matrix, fewer columns, or "
+            "solver='gradient'."
         ) from error
 
 

@@ -84,15 +84,11 @@ def trained(machine: Other) -> Trained:
     """
     if isinstance(machine, RBFNetworkClassifier):
         return _of_network(machine)
-    if isinstance(machine, (LogisticRegression, LeastSquaresClassifier)):
-        w = as_data(np.ascontiguousarray(machine.coef_))
-        point = Point(np.eye(w.n), machine.intercept_)
-        return _trained(machine, machine.spec_, Linear(), w, None, point, (machine.certificate_,))
-    if isinstance(machine, (LinearSVC, LinearSVR, PegasosSVC)):
-        w = as_data(np.atleast_2d(machine._dense_coef()))
+    if isinstance(machine, (LogisticRegression, LeastSquaresClassifier, LinearSVC, LinearSVR, PegasosSVC)):
+        w = as_data(np.ascontiguousarray(np.atleast_2d(machine._dense_coef())))
         point = Point(np.eye(w.n), np.broadcast_to(machine.intercept_, w.n).astype(np.float64))
         found = _trained(machine, machine.spec_, Linear(), w, None, point, _claims(machine))
-        return replace(found, duals=machine._duals())
+        return found if not machine.spec_.has_duals else replace(found, duals=machine._duals())
     kernel = machine.kernel_
     check_rows_are_numbers(machine)
     if isinstance(machine, KernelNeighborsClassifier):
@@ -124,12 +120,13 @@ def _trained(
 
 def _of_network(machine: RBFNetworkClassifier) -> Trained:
     inner = machine.machine_
-    if not isinstance(inner, (LogisticRegression, LeastSquaresClassifier)):
+    spec = getattr(inner, "spec_", None)
+    if not isinstance(spec, (ForLogisticRegression, ForLeastSquaresClassifier)):
         raise ValueError(
-            "a model holds an RBFNetworkClassifier whose machine is mercer's LogisticRegression or "
-            f"LeastSquaresClassifier, and this one's is {type(inner).__name__}: keep it by pickle"
+            "a model holds an RBFNetworkClassifier whose machine is mercer's LogisticRegression of the softmax loss or "
+            f"LeastSquaresClassifier, and this one's is {inner!r}: keep it by pickle"
         )
-    machine_spec: ForLogisticRegression | ForLeastSquaresClassifier = replace(inner.spec_, network=True)
+    machine_spec = replace(spec, network=True)
     point = Point(np.ascontiguousarray(inner.coef_.T), inner.intercept_)
     found = _trained(
         machine, machine_spec, machine.kernel_, as_data(machine.centers_), None, point, (inner.certificate_,)

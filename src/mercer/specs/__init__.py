@@ -19,6 +19,7 @@ from mercer.specs.instance_based import ForParzenClassifier as ForParzenClassifi
 from mercer.specs.instance_based import InstanceBasedSpec as InstanceBasedSpec
 from mercer.specs.linear import ForLinearSVC as ForLinearSVC
 from mercer.specs.linear import ForLinearSVR as ForLinearSVR
+from mercer.specs.linear import ForLogisticByRest as ForLogisticByRest
 from mercer.specs.linear import LinearSpec as LinearSpec
 from mercer.specs.losses import ForGradientKernelSVC as ForGradientKernelSVC
 from mercer.specs.losses import ForKernelLogisticRegression as ForKernelLogisticRegression
@@ -42,7 +43,7 @@ RECIPES: dict[str, type[MachineSpec]] = {
     for one in (
         *(ForSVC, ForJointSVC, ForNuSVC, ForSVR, ForNuSVR, ForQuantileSVR, ForOneClassSVM, ForSVDD),
         *(ForKernelRidge, ForLeastSquaresSVC, ForKernelLogisticRegression, ForGradientKernelSVC),
-        *(ForLogisticRegression, ForLeastSquaresClassifier, ForLinearSVC, ForLinearSVR),
+        *(ForLogisticRegression, ForLeastSquaresClassifier, ForLinearSVC, ForLinearSVR, ForLogisticByRest),
         *(ForKernelPerceptron, ForParzenClassifier, ForKernelNeighborsClassifier),
     )
 }

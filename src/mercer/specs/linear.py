@@ -6,6 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import softmax
 
 from mercer._typing import FloatArray
 from mercer.data import Vectors
@@ -18,6 +19,7 @@ from mercer.linear import (
     LinearLoss,
     LinearProblem,
     LinearRows,
+    Logistic,
     Penalty,
     SquaredEpsilonInsensitive,
     SquaredHinge,
@@ -25,8 +27,10 @@ from mercer.linear import (
 )
 from mercer.linear.certificate import LinearCertificate, LinearEvidence
 from mercer.losses.certificate import Evidence
+from mercer.multiclass.coupling import made_largest
+from mercer.multiclass.training import winners
 from mercer.specs.base import Point
-from mercer.specs.losses import LossSpec
+from mercer.specs.losses import LossSpec, class_probabilities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +40,6 @@ class LinearSpec(LossSpec):
     Attributes
     ----------
     C : float
-    squared : bool
-        Whether the loss is squared.
     absolute : bool
         Whether the penalty is the sum of |w_j| instead of ||w||^2 / 2.
     bias, free : bool
@@ -50,7 +52,6 @@ class LinearSpec(LossSpec):
     is_whole = False
     has_duals = True
     C: float
-    squared: bool
     absolute: bool = False
     bias: bool = True
     free: bool = False
@@ -96,6 +97,7 @@ class ForLinearSVC(LinearSpec):
     """Hinge loss or its square."""
 
     machine = "LinearSVC"
+    squared: bool
 
     def row_weights(self, class_weights: FloatArray, targets: FloatArray, n_parts: int) -> FloatArray:
         """Return the factor of each row in a part; with several parts, rows of the rest have 1, as in LIBLINEAR."""
@@ -113,9 +115,32 @@ class ForLinearSVR(LinearSpec):
 
     machine = "LinearSVR"
     answers = "quantity"
+    squared: bool
     epsilon: float
 
     @property
     def loss(self) -> LinearLoss:
         """The loss of a row."""
         return SquaredEpsilonInsensitive(self.epsilon) if self.squared else EpsilonInsensitive(self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForLogisticByRest(LinearSpec):
+    """Logistic loss of two classes, or of each class against the rest."""
+
+    machine = "LogisticByRest"
+
+    @property
+    def loss(self) -> LinearLoss:
+        """The loss of a row."""
+        return Logistic()
+
+    def log_shares(self, values: FloatArray) -> FloatArray:
+        """Return the logarithm of each machine's probability of its class, (n, n_classes)."""
+        return -np.logaddexp(0.0, -values)
+
+    def probabilities(self, values: FloatArray) -> FloatArray:
+        """Return the probability of each class: those of the machines, divided by their sum."""
+        if values.shape[1] == 1:
+            return class_probabilities(values)
+        return made_largest(np.asarray(softmax(self.log_shares(values), axis=1)), winners(values))[0]

@@ -98,7 +98,7 @@ def _likelihood(targets: FloatArray, weights: FloatArray, variance: float, has_b
     return Objective(loss, weights, np.full(n_outputs, 1.0 / variance), has_bias)
 
 
-def _class_probabilities(log_odds: FloatArray) -> FloatArray:
+def class_probabilities(log_odds: FloatArray) -> FloatArray:
     """Return the class probabilities from one column of log-odds, or from one score for each class.
 
     The class with the largest score gets the largest probability. Near 1/2, different log-odds can round to equal
@@ -149,9 +149,13 @@ class ForKernelLogisticRegression(KernelLoss):
         """Return the objective; see :class:`KernelLoss`."""
         return _likelihood(targets, weights, self.prior_variance, self.bias)
 
+    def log_shares(self, values: FloatArray) -> FloatArray:
+        """Return the logarithms of the probabilities of more than two classes, up to a constant for each row."""
+        return values
+
     def probabilities(self, values: FloatArray) -> FloatArray:
         """Return the probability of each class; see :class:`MachineSpec`."""
-        return _class_probabilities(values)
+        return class_probabilities(values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,9 +171,13 @@ class ForLogisticRegression(LinearLoss):
         """Return the objective; see :class:`KernelLoss`."""
         return _likelihood(targets, weights, self.prior_variance, self.bias)
 
+    def log_shares(self, values: FloatArray) -> FloatArray:
+        """Return the logarithms of the probabilities of more than two classes, up to a constant for each row."""
+        return values
+
     def probabilities(self, values: FloatArray) -> FloatArray:
         """Return the probability of each class; see :class:`MachineSpec`."""
-        return _class_probabilities(values)
+        return class_probabilities(values)
 
 
 @dataclass(frozen=True, kw_only=True)
