@@ -145,6 +145,20 @@ def test_several_classes_have_a_machine_each_with_the_weights_of_scikit_learn(lo
     assert isinstance(ours.n_iter_, int)
 
 
+@pytest.mark.parametrize("given", [{}, {"fit_intercept": False}, {"class_weight": {0: 3.0}}], ids=str)
+@pytest.mark.parametrize(("rows", "y"), [(X3, Y3), (X3, np.minimum(Y3, 1))], ids=["three classes", "two classes"])
+def test_the_joint_machine_is_that_of_scikit_learn(rows, y, given):
+    ours = LinearSVC(multi_class="crammer_singer", tol=1e-9, **given).fit(rows, y)
+    reference = with_theirs(ours).fit(rows, y)
+    assert ours.certificate_.status is Status.OPTIMAL
+    np.testing.assert_allclose(ours.coef_, reference.coef_, atol=2e-3)
+    np.testing.assert_allclose(ours.intercept_, reference.intercept_, atol=2e-3)
+    np.testing.assert_array_equal(ours.predict(rows), reference.predict(rows))
+    assert ours.certificate_.verify().status is Status.OPTIMAL
+    with pytest.raises(ValueError, match='a model cannot hold a LinearSVC with multi_class="crammer_singer"'):
+        as_model(ours, rows, y)
+
+
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 3.0, 1: 0.5}], ids=str)
 def test_weights_of_two_classes_are_factors_of_c(class_weight):
     keep = np.arange(60) % 5 > 0
@@ -399,6 +413,7 @@ WRONG = [
     ({"tol_gap": 0.0}, "tol_gap must be a number > 0"),
     ({"C": np.inf}, "C must be a finite number > 0"),
     ({"multi_class": "ovo"}, "multi_class must be one of 'ovr'"),
+    ({"multi_class": "crammer_singer", "bias": "free"}, 'needs bias="penalised"'),
     ({"fit_intercept": 2}, "fit_intercept must be True or False"),
     ({"intercept_scaling": 0.0}, "intercept_scaling must be a number > 0"),
     ({"class_weight": "even"}, "class_weight must be None"),
@@ -587,6 +602,8 @@ def test_logistic_regression_says_what_goes_together(given, y, message):
 
 OF_SCIKIT_LEARN = [
     (theirs, "test_linearsvc"),
+    (theirs, "test_linearsvc_crammer_singer"),
+    (theirs, "test_crammer_singer_binary"),
     (theirs, "test_linearsvr"),
     (theirs, "test_linearsvr_fit_sampleweight"),
     (theirs, "test_linearsvc_fit_sampleweight"),

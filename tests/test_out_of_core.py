@@ -35,6 +35,12 @@ def a_problem(loss, n=300, p=5, C=1.0):
     return LinearProblem(TableRows(X, y), loss, C, positive=1)
 
 
+def test_the_joint_machine_needs_the_rows_in_memory(tmp_path):
+    (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{k},{k % 3}\n" for k in range(30)))
+    with pytest.raises(ValueError, match="needs the rows in memory"):
+        LinearSVC(multi_class="crammer_singer").fit_file(tmp_path / "t.csv", target="y")
+
+
 @pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()])
 def test_a_fit_continues_from_the_point_of_its_last_checkpoint(tmp_path, loss):
     problem = a_problem(loss)

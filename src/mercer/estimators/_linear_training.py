@@ -18,7 +18,8 @@ from mercer.estimators._base import GO_ON, Iterated, say
 from mercer.estimators._linear import WithSparseCoefficients
 from mercer.estimators._linear_rows import LinearTable
 from mercer.estimators._validation import check_verbose, check_without_effect
-from mercer.linear import Bias, LinearProblem, LinearSolution, Penalty, solve_each
+from mercer.linear import Bias, LinearProblem, LinearRows, LinearSolution, Penalty, solve_each
+from mercer.linear.crammer_singer import JointLinearProblem
 from mercer.losses.certificate import combine
 from mercer.solvers import Control, Limits
 
@@ -95,23 +96,30 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
             solve_each(problems, control, starts=starts, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
         )
 
-    def _starts(self, problems: Sequence[LinearProblem]) -> Sequence[LinearSolution | None]:
+    def _starts(self, problems: Sequence[LinearProblem | JointLinearProblem]) -> Sequence[LinearSolution | None]:
         """Return the last solutions if `warm_start` is set and they have the shape of these problems."""
         last: Sequence[LinearSolution] = getattr(self, "_solutions", ()) if self.warm_start else ()
         first = problems[0]
-        fits = len(last) == len(problems) and last[0].w.size == first.n_columns
-        return last if fits and np.size(last[0].beta[:]) == first.rows.n else [None] * len(problems)
+        shape = (first.n_columns, first.n_classes) if isinstance(first, JointLinearProblem) else (first.n_columns,)
+        fits = len(last) == len(problems) and last[0].w.shape == shape and len(last[0].beta[:]) == first.rows.n
+        return last if fits else [None] * len(problems)
 
     def _store(self, problems: Sequence[LinearProblem], solutions: LinearSolutions, table: LinearTable) -> None:
         """Store the trained machines in scikit-learn's attributes."""
         parts = [problem.split(one.w) for problem, one in zip(problems, solutions, strict=True)]
+        normals, biases = np.array([normal for normal, _ in parts]), np.array([bias for _, bias in parts])
+        self._hold(normals, biases, solutions, problems[0].rows, table)
+
+    def _hold(
+        self, normals: FloatArray, biases: FloatArray, solutions: LinearSolutions, rows: LinearRows, table: LinearTable
+    ) -> None:
+        """Store normal vectors (n_outputs, p), biases (n_outputs,) and what is known of the fit."""
         self._solutions = solutions
-        self.coef_ = np.array([normal for normal, _ in parts])
-        self.intercept_ = np.array([bias for _, bias in parts]) if self.fit_intercept else 0.0  # as scikit-learn
+        self.coef_, self.intercept_ = normals, biases if self.fit_intercept else 0.0  # as scikit-learn
         self.n_iter_ = max(one.n_iter for one in solutions)
         self.trace_: list[TraceRow] = [row for one in solutions for row in one.trace]
         self.certificate_ = combine([one.certificate for one in solutions])
-        held = self.certificate_.peak_memory_bytes + table.copied_bytes + problems[0].rows.bytes_held
+        held = self.certificate_.peak_memory_bytes + table.copied_bytes + rows.bytes_held
         self.certificate_ = replace(self.certificate_, peak_memory_bytes=held)
 
     @property

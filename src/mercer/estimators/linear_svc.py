@@ -6,20 +6,22 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.utils._param_validation import InvalidParameterError
 
 from mercer.data.arguments import check_choice
 from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels, read_labels
-from mercer.estimators._linear_rows import read_linear_table
-from mercer.estimators._linear_training import PENALTIES
+from mercer.estimators._linear_rows import LinearTable, read_linear_table
+from mercer.estimators._linear_training import PENALTIES, LinearSolutions
 from mercer.estimators._scores import ByScores
 from mercer.estimators._validation import check_finite_penalty
 from mercer.linear import Bias, LinearProblem, LinearRows, Penalty, TableRows
-from mercer.solvers import Progress
+from mercer.linear.crammer_singer import JointLinearProblem, solve_joint
+from mercer.solvers import Control, Progress
 from mercer.specs import ForLinearSVC
 
 _LOSSES = ("hinge", "squared_hinge")
-_SCHEMES = ("ovr",)
+_SCHEMES = ("ovr", _JOINT := "crammer_singer")
 
 
 class LinearSVC(ByScores, FitsFiles):
@@ -31,7 +33,8 @@ class LinearSVC(ByScores, FitsFiles):
 
     where C_i is C times the weight of the row times the weight of its class. With ``loss="hinge"`` the losses are not
     squared; with ``penalty="l1"`` the penalty is the sum of |w_j| and |u|; with ``bias="free"`` the penalty leaves b
-    out. More classes have a machine each, for the class against the rest.
+    out. More classes have a machine each, for the class against the rest, or with ``multi_class="crammer_singer"`` one
+    joint problem (see Notes).
 
     Parameters
     ----------
@@ -46,8 +49,9 @@ class LinearSVC(ByScores, FitsFiles):
         values have no effect.
     C : float, default=1.0
         Penalty of a unit of loss, > 0.
-    multi_class : {"ovr"}, default="ovr"
-        "ovr" trains one machine for each class against the rest. For two classes there is one machine.
+    multi_class : {"ovr", "crammer_singer"}, default="ovr"
+        "ovr" trains one machine for each class against the rest; for two classes there is one machine. With
+        "crammer_singer", all classes have one problem, and `loss` and `penalty` have no effect, as in scikit-learn.
     fit_intercept : bool, default=True
         Whether the machines have a bias b.
     intercept_scaling : float, default=1
@@ -71,8 +75,8 @@ class LinearSVC(ByScores, FitsFiles):
     max_seconds : float, optional
         Time limit of the training, in seconds. The certificate takes additional time.
     memory_limit : int, optional
-        Largest memory of the fit in bytes, in addition to the input. A warning says if the fit needed more, unless the
-        limit is 0.
+        Largest memory of the fit in bytes, in addition to the input. If it is less than some numbers for each row and
+        column, `fit` raises MemoryError; a warning says if the fit needed more otherwise.
     n_jobs : int, optional
         Number of threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
     callback : callable, optional
@@ -121,6 +125,12 @@ class LinearSVC(ByScores, FitsFiles):
     -----
     Columns need no scaling for the solver: it scales them itself and solves the problem in the columns as they are. The
     optimum does depend on the units of the columns, because the penalty does.
+
+    ``multi_class="crammer_singer"`` solves
+
+        min  1/2 sum_k (||w_k||^2 + u_k^2) + sum_i C_i max_k (1[k != y_i] + f_k(x_i) - f_{y_i}(x_i)).
+
+    Its biases are penalised. For two classes, `coef_` is w of the second class minus w of the first.
 
     The machine has no probabilities: ``CalibratedClassifierCV(LinearSVC())`` of scikit-learn adds them, and
     :class:`mercer.LogisticRegression` has them.
@@ -221,6 +231,8 @@ class LinearSVC(ByScores, FitsFiles):
         table = read_linear_table(self, X, reset=True, y=y)
         labels = read_labels(y, sample_weight, self.class_weight, table.values.shape[0])
         rows = TableRows(table.values, labels.codes.astype(np.float64), labels.sample_weight)
+        if self.multi_class == _JOINT:
+            return self._train_jointly(spec, rows, labels, table, control)
         problems = self._problems(spec, rows, labels)
         solutions = self._solve(problems, control)
         self.spec_, self.classes_, self.class_weight_ = spec, labels.classes, labels.class_weight
@@ -229,13 +241,33 @@ class LinearSVC(ByScores, FitsFiles):
         self._warn(depth=3)
         return self
 
+    def _train_jointly(
+        self, spec: ForLinearSVC, rows: TableRows, labels: Labels, table: LinearTable, control: Control
+    ) -> LinearSVC:
+        """Train one machine for all classes together."""
+        problem = JointLinearProblem(
+            rows, labels.classes.size, spec.C, spec.scaling * spec.bias, class_weights=labels.class_weight
+        )
+        start = self._starts([problem])[0]
+        solution = solve_joint(problem, control, start=start, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
+        normals, biases = problem.split(solution.w)
+        if labels.classes.size == 2:
+            normals, biases = np.diff(normals, axis=0), np.diff(biases)
+        self.spec_, self.classes_, self.class_weight_ = spec, labels.classes, labels.class_weight
+        self._used_rows = labels.rows
+        self._hold(normals, biases, LinearSolutions([solution]), rows, table)
+        self._warn(depth=4)
+        return self
+
     def _asked(self) -> ForLinearSVC:
         """Check the parameters, and return the specification of the problem."""
         penalty = check_choice("penalty", self.penalty, PENALTIES)
         loss = check_choice("loss", self.loss, _LOSSES)
-        check_choice("multi_class", self.multi_class, _SCHEMES)
+        scheme = check_choice("multi_class", self.multi_class, _SCHEMES)
         self._check_dual()
         kind, scaling = self._bias()
+        if scheme == _JOINT and kind is Bias.FREE:
+            raise InvalidParameterError('multi_class="crammer_singer" needs bias="penalised", got bias="free".')
         return ForLinearSVC(
             C=check_finite_penalty(self.C),
             squared=loss == "squared_hinge",
@@ -248,6 +280,10 @@ class LinearSVC(ByScores, FitsFiles):
     def _problems(self, spec: ForLinearSVC, rows: LinearRows, labels: Labels | None) -> list[LinearProblem]:
         """Return one problem for two classes, otherwise one for each class against the rest."""
         assert labels is not None
+        if self.multi_class == _JOINT:
+            raise InvalidParameterError(
+                'multi_class="crammer_singer" needs the rows in memory: train with `fit`, or set multi_class="ovr".'
+            )
         weights, n_classes = labels.class_weight, labels.classes.size
         if n_classes == 2:
             return [spec.problem(rows, 1, weights)]

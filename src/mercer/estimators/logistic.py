@@ -110,8 +110,8 @@ class LogisticRegression(ByLikelihood, TrainedLinearMachine):
     For K classes (K = 1 for two classes), a Newton step costs n p² K² / 2 + 9 (p K)³ multiplications, and a fit takes
     some 5 to 15 steps. A gradient step costs n p K multiplications.
 
-    :mod:`mercer.linear` trains machines for two classes on large tables (more than 2,000 columns, or
-    4,000,000 numbers), each class against the rest, and machines with the l1 penalty; `solver` must be "newton", and the prior
+    :mod:`mercer.linear` trains machines for two classes on large tables (more than 2,000 columns, or 4,000,000
+    numbers), each class against the rest, and machines with the l1 penalty; `solver` must be "newton", and the prior
     proper. It does not copy the table, needs no p² numbers for many columns, and certifies the relative gap `tol_gap`.
 
     References

