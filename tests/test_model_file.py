@@ -486,7 +486,9 @@ def test_every_form_of_machine_on_sparse_rows(case, tmp_path):
 def test_machines_that_cannot_be_saved_are_refused():
     X, y = make_blobs(40, centers=2, random_state=0)
     network = RBFNetworkClassifier(5, machine=Plain()).fit(X, y)
-    with pytest.raises(ValueError, match=r"whose machine is mercer's LogisticRegression or .* this one's is LogisticRegr"):
+    with pytest.raises(
+        ValueError, match=r"whose machine is mercer's LogisticRegression or .* this one's is LogisticRegr"
+    ):
         as_model(network, X, y)
     several = np.column_stack([y, y + X[:, 0]])
     with pytest.raises(
