@@ -103,7 +103,8 @@ _optima: dict[object, float] = {}
 def optimum(problem):
     """The optimum to ten digits, by the most exact optimiser of the problem."""
     if problem not in _optima:
-        best = LogisticNewton() if LogisticNewton.solves(problem) else GeneralQP()
+        exact = (GeneralQP(), LogisticNewton(), KernelGradientDescent(accelerated=True))
+        best = next(optimiser for optimiser in exact if optimiser.solves(problem))
         run = best.minimise(problem, tol_gap=1e-10)
         assert run.status == "optimal"
         _optima[problem] = run.certificate.objective
@@ -284,7 +285,7 @@ def test_osuna_starts_with_the_rows_that_it_may_add():
         (LogisticNewton(), "linear, sparse", "a linear SVM with a penalised bias: it solves a logistic regression"),
         (BatchSubgradient(), "logistic, free bias", "LogisticGradientDescent, LogisticNewton"),
         (GeneralQP(), "logistic, no bias", "a logistic regression without a bias"),
-        (CoordinateAscent(), "coefficients", "GeneralQP, KernelGradientDescent"),
+        (CoordinateAscent(), "coefficients", "These do: KernelGradientDescent."),
     ],
 )
 def test_an_optimiser_names_those_that_solve_the_problem(optimiser, problem, message):
@@ -382,7 +383,7 @@ def test_the_pictures_of_the_page_are_up_to_date():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("optimiser", [o for some in OPTIMISERS.values() for o in some], ids=repr)
-def test_two_thousand_rows_take_less_than_ten_seconds(optimiser):
+def test_two_thousand_rows_take_seconds(optimiser):
     X, y = rows(2000, 10)
     problems = [
         kernel_svm(X, y),
@@ -396,4 +397,4 @@ def test_two_thousand_rows_take_less_than_ten_seconds(optimiser):
     solved = [problem for problem in problems if optimiser.solves(problem)]
     assert solved
     for problem in solved:
-        assert optimiser.minimise(problem, tol_gap=tol, max_seconds=60.0).status == "optimal", problem.name
+        assert optimiser.minimise(problem, tol_gap=tol, max_seconds=30.0).status == "optimal", problem.name

@@ -151,7 +151,7 @@ PICTURES: dict[str, Picture] = {
     "coefficients": Picture(
         "coefficient_machine(*cancer(), penalty=10)",
         lambda: coefficient_machine(*cancer(), penalty=10.0),
-        [KernelGradientDescent(), KernelGradientDescent(0.001), KernelGradientDescent(accelerated=True), GeneralQP()],
+        [KernelGradientDescent(), KernelGradientDescent(0.001), KernelGradientDescent(accelerated=True)],
         gaps,
     ),
 }

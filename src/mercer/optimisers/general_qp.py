@@ -9,10 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer._typing import FloatArray
-from mercer.losses.descent import Point, onto_the_plane
 from mercer.optimisers.base import MeasuredProblem, Optimiser, Step
 from mercer.optimisers.coordinate_ascent import Quadratic
-from mercer.optimisers.kernel_descent import CoefficientMachine
 from mercer.optimisers.kernel_machine import KernelSVM
 from mercer.optimisers.linear_machine import LinearMachine, LinearPoint
 
@@ -33,8 +31,9 @@ class Program(NamedTuple):
 class GeneralQP(Optimiser):
     """An interior-point method for any convex quadratic program: Clarabel (needs the extra ``qp``).
 
-    The problem is written as a quadratic program, in its dual form for a kernel SVM, in its primal form for the other
-    machines, and solved in a single step, which limits cannot interrupt.
+    The problem is written as a quadratic program, a kernel SVM in its dual form and a linear one in its primal form.
+    It is solved in a single step, which limits cannot interrupt. Lecture E's kernel machine is not solved: it would be
+    a quadratic program with a dense constraint for every row, which takes minutes for 2,000 rows.
 
     Notes
     -----
@@ -47,13 +46,13 @@ class GeneralQP(Optimiser):
     """
 
     name = "general QP solver"
-    needs = "an SVM, a kernel machine with a penalty on its coefficients or a quadratic function"
+    needs = "an SVM or a quadratic function"
 
     @classmethod
     def solves(cls, problem: MeasuredProblem) -> bool:
         """Whether the problem is a quadratic program."""
         is_linear = isinstance(problem, LinearMachine) and problem.is_svm
-        return is_linear or isinstance(problem, KernelSVM | CoefficientMachine | Quadratic)
+        return is_linear or isinstance(problem, KernelSVM | Quadratic)
 
     def steps(self, problem: MeasuredProblem, rng: np.random.Generator) -> Iterator[Step]:
         """Yield the solution, as step 1."""
@@ -62,9 +61,6 @@ class GeneralQP(Optimiser):
             gram = problem.gram.afresh()
             beta, multipliers = _solve(_of_kernel_svm(problem, np.array(gram.block())))
             yield Step(1, _at_bounds(problem, beta, multipliers), gram.n_values)
-        elif isinstance(problem, CoefficientMachine):
-            gram = problem.gram.afresh()
-            yield Step(1, _coefficients(problem, np.array(gram.block())), gram.n_values)
         elif isinstance(problem, LinearMachine):
             x, multipliers = _solve(_of_linear_svm(problem))
             yield Step(1, LinearPoint(x[: problem.rows.shape[1]], problem.y * multipliers[: problem.y.size]))
@@ -100,20 +96,6 @@ def _of_linear_svm(problem: LinearMachine) -> Program:
     G = sp.bmat([[-margins, -identity], [None, -identity]])
     none = sp.csc_matrix((0, q + n)), np.zeros(0)
     return Program(P, np.concatenate([np.zeros(q), problem.C]), *none, G, np.concatenate([-np.ones(n), np.zeros(n)]))
-
-
-def _coefficients(problem: CoefficientMachine, K: FloatArray) -> Point:
-    """Return the point that minimises sum of xi + penalty/2 ||alpha||^2 with y_i h(x_i) >= 1 - xi_i, alpha, xi >= 0."""
-    y = problem.y
-    n, identity = y.size, sp.identity(y.size)
-    P = sp.block_diag([problem.penalty * identity, sp.csc_matrix((1 + n, 1 + n))])
-    margins = (y[:, None] * K) * y
-    G = sp.bmat([[-margins, sp.csc_matrix(-y[:, None]), -identity], [-identity, None, None], [None, None, -identity]])
-    h = np.concatenate([-np.ones(n), np.zeros(2 * n)])
-    none = sp.csc_matrix((0, 2 * n + 1)), np.zeros(0)
-    x, multipliers = _solve(Program(P, np.concatenate([np.zeros(n + 1), np.ones(n)]), *none, G, h))
-    shares = np.clip(multipliers[:n], 0.0, 1.0)
-    return Point(np.maximum(0.0, x[:n]), float(x[n]), onto_the_plane(y, np.ones(n), shares))
 
 
 def _solve(program: Program) -> tuple[FloatArray, FloatArray]:
