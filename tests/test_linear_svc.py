@@ -29,6 +29,7 @@ from mercer import (
     LogisticRegression,
     Status,
     as_model,
+    leave_one_out,
     load_model,
     save_model,
 )
@@ -510,6 +511,44 @@ def test_a_machine_can_be_pickled_and_searched():
     assert machine.certificate_.status is Status.OPTIMAL
     search = GridSearchCV(LinearSVC(), {"C": [0.1, 1.0]}, cv=2).fit(X, Y)
     assert search.best_estimator_.certificate_.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize(
+    ("machine", "y", "rules"),
+    [
+        (LinearSVC(C=0.1), Y, {"closed form", "refitted"}),
+        (LinearSVC(C=0.1, bias="free"), Y3, {"closed form"}),
+        (LinearSVC(C=0.1, loss="hinge"), Y, {"not a support vector", "refitted"}),
+        (LinearSVC(C=0.1, penalty="l1"), Y, {"refitted"}),
+        (LinearSVR(C=0.1, loss="squared_epsilon_insensitive", epsilon=0.3), TARGETS, {"closed form", "refitted"}),
+    ],
+    ids=["squared hinge", "three classes", "hinge", "l1", "regression"],
+)
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_leave_one_out_gives_the_values_of_refits(machine, y, rules, kind):
+    rows = kind(X3)
+    weights = np.where(np.arange(60) == 7, 0.0, WEIGHTS)
+    found = leave_one_out(machine, rows, y, weights)
+    assert rules <= {*found.rule.ravel()}
+    assert found.rule[7, 0] == "not trained on"
+    values = []
+    for row in range(0, 60, 3):
+        alone = np.where(np.arange(60) == row, 0.0, weights)
+        refit = clone(machine).set_params(tol=1e-10).fit(rows, y, alone)
+        values.append((refit.predict if isinstance(machine, LinearSVR) else refit.decision_function)(rows)[row])
+    np.testing.assert_allclose(found.decision[::3], values, atol=2e-3)
+    if isinstance(machine, LinearSVC):
+        trained = np.arange(60) != 7
+        assert found.error == pytest.approx(np.mean(found.predicted[trained] != y[trained]))
+
+
+def test_leave_one_out_of_a_linear_machine_can_be_stopped():
+    with pytest.warns(ConvergenceWarning, match="leave_one_out was ended"):
+        found = leave_one_out(LinearSVC(loss="hinge"), X3, Y, callback=lambda progress: True)
+    assert np.isnan(found.error)
+    assert found.stopped == "interrupted"
+    with pytest.raises(ValueError, match="crammer_singer"):
+        leave_one_out(LinearSVC(multi_class="crammer_singer"), X3, Y3)
 
 
 MODELS = [

@@ -18,12 +18,15 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._typing import BoolArray, FloatArray, IndexArray, TextArray
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_callback, check_choice, check_seconds
+from mercer.estimators import LinearSVC
+from mercer.estimators._linear_training import TrainedLinearMachine
 from mercer.gram import Gram
 from mercer.loo.bounds import Radius, joachims_terms
 from mercer.loo.decision_values import left_out
 from mercer.loo.monitor import ProgressMonitor
 from mercer.loo.path_following import Full
 from mercer.model_selection.copies import warn_of_copies
+from mercer.model_selection.linear_leave_one_out import linear_left_out
 from mercer.multiclass.training import Machines, class_scores, winners
 from mercer.problems import Hinge
 from mercer.solvers import Interruption
@@ -31,6 +34,8 @@ from mercer.solvers.progress import StageProgress
 
 _RIGHT, _WRONG = "Joachims", "misclassified in training"
 _ROWS_OF_A_VALUE = 32  # of kernel values: to follow a solution for one row takes as long as evaluating them, about
+
+_TIGHT = 1e-9  # relative duality gap of linear machines, with all rows and without one
 
 _HELD = (
     "kernel parameters that depend on the data, balanced class weights, and whatever was done to the rows before are "
@@ -143,8 +148,9 @@ def leave_one_out(
 
     Parameters
     ----------
-    estimator : SVC, SVR, QuantileSVR, OneClassSVM, SVDD, KernelRidge, LeastSquaresSVC or LeastSquaresClassifier
-        It is cloned and fitted to all rows; itself it is not changed.
+    estimator : estimator
+        An SVC, SVR, QuantileSVR, OneClassSVM, SVDD, KernelRidge, LeastSquaresSVC, LeastSquaresClassifier, LinearSVC or
+        LinearSVR. It is cloned and fitted to all rows; itself it is not changed.
     X : array-like, sparse matrix or dataframe of shape (n, p), or what the kernel takes
     y : array-like of shape (n,), optional
         None for novelty detectors.
@@ -193,6 +199,9 @@ def leave_one_out(
 
     A machine for two classes of which one has a single row has no other class left without it: it then decides for
     the class that is there, with decision value +1 or -1, and the row is an error.
+
+    Linear machines with squared losses have a closed form for each row, as long as no other row enters or leaves the
+    active rows; all other rows with a coefficient are refitted, from the full solution.
 
     Where no support vector is free, the bias is the middle of the interval that the conditions leave, in the full
     machine and without a row.
@@ -247,6 +256,8 @@ def values_without_each_row(
     grams: list[Gram] = []
     machine = clone(estimator)
     machine._take_gram = grams.append
+    if isinstance(machine, TrainedLinearMachine):
+        machine.set_params(tol=min(machine.tol, _TIGHT))
     machine.fit(X, y, **given)
     fit_seconds = time.perf_counter() - began
     if not hasattr(machine, "_solutions"):  # nor is there a path to follow: machines of least squares
@@ -254,7 +265,10 @@ def values_without_each_row(
     until = None if max_seconds is None else time.perf_counter() + max_seconds
     with Interruption() as interruption:
         watch = ProgressMonitor(interruption, until, verbose, callback)
-        result = _followed(machine, grams[-1].afresh(), y, fit_seconds, watch, errors_only=what == "errors")
+        if isinstance(machine, TrainedLinearMachine):
+            result = _of_linear(machine, np.asarray(y), fit_seconds, watch)
+        else:
+            result = _followed(machine, grams[-1].afresh(), y, fit_seconds, watch, errors_only=what == "errors")
     if result.stopped:
         warnings.warn(
             f"leave_one_out was ended ({result.stopped}) when {int(result.known.sum())} of {result.known.size} rows "
@@ -264,6 +278,42 @@ def values_without_each_row(
             stacklevel=3,
         )
     return result
+
+
+def _of_linear(
+    machine: TrainedLinearMachine, y: npt.NDArray[Any], fit_seconds: float, watch: ProgressMonitor
+) -> LeaveOneOut:
+    """Return the result of a linear machine that sweeps over rows."""
+    began = time.perf_counter()
+    found = linear_left_out(machine._solutions, watch, _TIGHT, machine.n_jobs)
+    raw, wrong = found.raw, None
+    known: BoolArray = np.isfinite(raw.sum(axis=1))
+    trained = ~(found.rule == "not trained on").all(axis=1)
+    decision = raw[:, 0] if raw.shape[1] == 1 else raw
+    if is_regressor(machine):
+        predicted = decision
+        error = float(np.mean(np.square(decision - y)[trained]))
+    else:
+        assert isinstance(machine, LinearSVC)
+        predicted = machine.classes_[winners(decision)]
+        wrong = (predicted != y) & known
+        error = float(wrong[trained].mean())
+    return LeaveOneOut(
+        decision=decision,
+        raw=raw,
+        predicted=predicted,
+        wrong=wrong,
+        error=error if known[trained].all() else np.nan,
+        rule=found.rule,
+        error_rule=None,
+        pivots=0,
+        violation=found.violation,
+        n_kernel_values=0,
+        seconds=time.perf_counter() - began,
+        fit_seconds=fit_seconds,
+        known=known,
+        stopped="" if known.all() else watch.stopped or "interrupted",
+    )
 
 
 def _followed(
@@ -352,7 +402,10 @@ class _Rules:
         return named
 
 
-_KINDS = "SVC, SVR, QuantileSVR, OneClassSVM, SVDD, KernelRidge, LeastSquaresSVC and LeastSquaresClassifier"
+_KINDS = (
+    "SVC, SVR, QuantileSVR, OneClassSVM, SVDD, KernelRidge, LeastSquaresSVC, LeastSquaresClassifier, LinearSVC and "
+    "LinearSVR"
+)
 _FOLLOWED = frozenset(_KINDS.replace(" and", ",").split(", "))
 _INSTEAD_OF = {
     "NuSVC": "margin changes with every row left out; use SVC with the same kernel and weights and C=machine.C_[0], "

@@ -1,0 +1,170 @@
+"""Leave-one-out values of linear machines: in closed form while the active rows stay the same, else by a warm refit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from mercer._typing import FloatArray, IndexArray, TextArray
+from mercer.certificates.status import Status
+from mercer.linear import LinearProblem, LinearSolution, Penalty, TableRows, solve
+from mercer.linear.sweeps import add_gram, times
+from mercer.loo.monitor import Ended, ProgressMonitor
+from mercer.solvers import Control, Limits
+
+_MOST_COLUMNS = 2_000  # columns up to which the matrix of second derivatives is factorised
+_TOGETHER = 64  # rows whose values are found together
+_LEFT = 1e-6  # of a curvature; what may remain of 1 - c h'H^-1 h before the formula loses its digits
+
+
+class LinearLeftOut(NamedTuple):
+    """Leave-one-out values.
+
+    Attributes
+    ----------
+    raw : ndarray of shape (n, n_machines)
+        Decision value of each row by each machine trained without it; NaN if the pass ended before.
+    rule : ndarray of str of shape (n, n_machines)
+    violation : float
+        Largest relative gap of a machine without a row.
+    """
+
+    raw: FloatArray
+    rule: TextArray
+    violation: float
+
+
+def linear_left_out(
+    solutions: tuple[LinearSolution, ...], watch: ProgressMonitor, tol_gap: float, n_jobs: int | None
+) -> LinearLeftOut:
+    """Return the value of every row by the machines that are trained without it.
+
+    Parameters
+    ----------
+    solutions : tuple of LinearSolution
+        Machines on the same rows in memory, solved to a small gap.
+    watch : ProgressMonitor
+    tol_gap : float
+        Relative gap of refits.
+    n_jobs : int or None
+
+    Notes
+    -----
+    A row whose dual coefficient is 0 costs nothing: its loss is flat at the optimum, which is the same without it. For
+    squared losses with the l2 penalty the objective is quadratic while no row enters or leaves the active rows. One
+    Newton step from the full solution is then the exact solution without the row; it is checked by the decision values
+    of all rows. All other rows are refitted from the full solution.
+    """
+    problems = [one.certificate.evidence.problem for one in solutions]  # type: ignore[union-attr]
+    n = problems[0].rows.n
+    raw, rule = np.full((n, len(solutions)), np.nan), np.full((n, len(solutions)), "unknown", dtype="<U21")
+    worst = max(one.certificate.relative_gap for one in solutions)
+    try:
+        for column, (problem, solution) in enumerate(zip(problems, solutions, strict=True)):
+            found = _Rows(problem, solution, raw[:, column], rule[:, column])
+            for done in found.passes(watch, tol_gap, n_jobs):
+                watch.tell((column + done) / len(solutions))
+                watch.check()
+            worst = max(worst, found.violation)
+    except Ended:
+        pass
+    return LinearLeftOut(raw, rule, worst)
+
+
+class _Rows:
+    """The rows of one machine, whose values and rules are written into arrays (n,)."""
+
+    def __init__(self, problem: LinearProblem, solution: LinearSolution, raw: FloatArray, rule: TextArray) -> None:
+        (self._part,) = problem.parts()
+        self._problem, self._solution, self._raw, self._rule = problem, solution, raw, rule
+        self._table, self.violation = self._part.block.table, 0.0
+        self._z = times(self._table, problem.constant, solution.w)
+
+    def passes(self, watch: ProgressMonitor, tol_gap: float, n_jobs: int | None) -> Iterator[float]:
+        """Find all values; yield the share of the rows that are done."""
+        problem, part = self._problem, self._part
+        loss, y, charges = problem.loss, part.targets, part.charges
+        beta = loss.coefficient(self._z, y, charges) if loss.is_smooth else self._solution.beta[part.block.at]
+        same = beta == 0.0
+        self._raw[same] = self._z[same]
+        self._rule[same] = np.where(charges[same] > 0.0, "not a support vector", "not trained on")
+        left = np.flatnonzero(~same)
+        if loss.is_smooth and problem.penalty is Penalty.L2 and problem.n_columns <= _MOST_COLUMNS:
+            for rows in np.array_split(left, max(1, -(-left.size // _TOGETHER))):
+                self._by_formula(rows, beta)
+                yield 1.0 - float(np.isnan(self._raw).mean())
+        for row in np.flatnonzero(np.isnan(self._raw)):
+            self._refit(int(row), watch, tol_gap, n_jobs)
+            yield 1.0 - float(np.isnan(self._raw).mean())
+
+    def _by_formula(self, rows: IndexArray, beta: FloatArray) -> None:
+        """Take a Newton step without each of the rows, and keep those that change no other active row."""
+        problem, part, constant = self._problem, self._part, self._problem.constant
+        loss, y, charges = problem.loss, part.targets, part.charges
+        curvature = loss.curvature(self._z, y, charges)
+        if self._factor is None or not rows.size:
+            return
+        chosen = self._dense(rows) * self._scales
+        solved = cho_solve(self._factor, chosen.T)  # H^-1 x_i, (q, m)
+        own = curvature[rows] * np.einsum("ij,ji->i", chosen, solved)
+        remains = 1.0 - own
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steps = (solved * (beta[rows] / remains)).T * self._scales  # w - w without the row
+        fine = (remains > _LEFT) & np.isfinite(steps).all(axis=1)
+        for place in np.flatnonzero(fine):
+            row = rows[place]
+            without = self._z - times(self._table, constant, steps[place])
+            changed = loss.curvature(without, y, charges) != curvature
+            changed[row] = False
+            if not changed.any():
+                self._raw[row], self._rule[row] = without[row], "closed form"
+
+    @property
+    def _scales(self) -> FloatArray:
+        return self._factored[1]
+
+    @property
+    def _factor(self) -> tuple[FloatArray, bool] | None:
+        return self._factored[0]
+
+    @property
+    def _factored(self) -> tuple[tuple[FloatArray, bool] | None, FloatArray]:
+        """The Cholesky factor of the second derivatives, and the factors that scale columns to length 1."""
+        if "_held" not in self.__dict__:
+            problem, part, q = self._problem, self._part, self._problem.n_columns
+            curvature = problem.loss.curvature(self._z, part.targets, part.charges)
+            second = np.zeros((q, q))
+            add_gram(self._table, problem.constant, curvature, np.ones(q), second)
+            second = np.triu(second) + np.triu(second, 1).T + np.diag(problem.counted)
+            scales = 1.0 / np.sqrt(np.maximum(np.diag(second), np.finfo(np.float64).tiny))
+            try:
+                self._held = cho_factor(second * scales * scales[:, None]), scales
+            except (LinAlgError, ValueError):
+                self._held = None, scales
+        return self._held
+
+    def _dense(self, rows: IndexArray) -> FloatArray:
+        """Return rows with the column of the bias, (m, q)."""
+        chosen = self._table[rows]
+        chosen = (chosen if isinstance(chosen, np.ndarray) else chosen.toarray()).astype(np.float64)
+        constant = self._problem.constant
+        return np.column_stack([chosen, np.full(rows.size, constant)]) if constant else chosen
+
+    def _refit(self, row: int, watch: ProgressMonitor, tol_gap: float, n_jobs: int | None) -> None:
+        """Solve the problem without a row, from the full solution."""
+        problem, rows = self._problem, self._problem.rows
+        assert isinstance(rows, TableRows)
+        weights = rows.weights.copy()
+        weights[row] = 0.0
+        without = replace(problem, rows=TableRows(rows.table, rows.labels, weights))
+        control = Control(Limits(tol=tol_gap, tol_gap=tol_gap), None, watch.interruption)
+        found = solve(without, control, start=self._solution, n_jobs=n_jobs)
+        if found.certificate.status is Status.INTERRUPTED:
+            watch.check()
+        self.violation = max(self.violation, found.certificate.relative_gap)
+        values = times(self._table[row : row + 1], problem.constant, found.w)
+        self._raw[row], self._rule[row] = values[0], "refitted"
