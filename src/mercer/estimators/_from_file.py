@@ -161,14 +161,14 @@ class FitsFiles(TrainedLinearMachine):
 
         Notes
         -----
-        Parsing reads 10 to 100 MB per second. A step of the solver reads the blocks two or three times. If they fit
-        into half of the budget, they stay in memory.
+        Parsing reads 10 to 100 MB per second. A step of the solver reads the blocks two or three times. If the encoded
+        table fits into a third of the budget, it is in memory, and the solver is that of `fit`.
         """
         from mercer.files.blocks.budget import Budget
         from mercer.files.blocks.cache import block_cache
         from mercer.files.blocks.checkpoint import Checkpoints
         from mercer.files.blocks.encoding import learn_encoding
-        from mercer.files.blocks.file_rows import FileRows
+        from mercer.files.blocks.file_rows import rows_of_cache
         from mercer.files.blocks.sources import open_source
 
         spec, control = self._asked(), self._control()
@@ -195,7 +195,7 @@ class FitsFiles(TrainedLinearMachine):
             reports.begin("learn the encoding")
             learnt = learn_encoding(blocks, missing=missing, scale=scale, max_levels=max_levels)
             labels, label_of = self._labels_of(blocks) if self._task == "classification" else (None, None)
-            rows = FileRows(blocks, learnt, label_of, budget.rows, reports.read)
+            rows = rows_of_cache(blocks, learnt, label_of, budget.rows, reports.read)
             problems = self._problems(spec, rows, labels)
             about = {"machine": repr(spec), "encoding": _described(learnt), "cache": blocks.identity}
             about["class_weight"] = None if labels is None else labels.class_weight.tolist()

@@ -5,17 +5,38 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from mercer._typing import FloatArray
 from mercer.files.blocks.cache import BlockCache
 from mercer.files.blocks.encoding import BlockEncoding
 from mercer.files.blocks.file_numbers import FileNumbers
-from mercer.linear.rows import Block, LinearRows, RowNumbers
+from mercer.linear.rows import Block, LinearRows, RowNumbers, TableRows
 
 _IN_FLIGHT = 6  # blocks in memory: as read, as encoded, in use, and what their making needs
+
+_NUMBERS = 8  # numbers of each row that solvers keep, about
+
+
+def rows_of_cache(
+    cache: BlockCache,
+    encoding: BlockEncoding,
+    label_of: FloatArray | None,
+    memory: int,
+    report: Callable[[int, int], object] | None = None,
+) -> LinearRows:
+    """Return the rows of a cache, as a table in memory if that fits; see :class:`FileRows` for the arguments."""
+    rows = FileRows(cache, encoding, label_of, memory, report)
+    dense_bytes = 0 if rows.is_sparse else 8 * rows.n * (2 + rows.p)
+    if 2 * max(cache.n_bytes, dense_bytes) + 8 * _NUMBERS * rows.n > memory:  # twice: the blocks, and the table
+        return rows
+    blocks = list(rows.blocks())
+    tables = [block.table for block in blocks]
+    table = sparse.csr_array(sparse.vstack(tables)) if rows.is_sparse else np.concatenate(tables)
+    labels, weights = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("labels", "weights"))
+    return TableRows(table, labels, weights)
 
 
 class FileRows(LinearRows):
@@ -28,7 +49,7 @@ class FileRows(LinearRows):
     label_of : ndarray of shape (n_classes,), optional
         The number of a class for its place in the order of the file, -1 if its rows do not count; None in a regression.
     memory : int
-        Bytes that blocks and numbers of rows may take. Tables and numbers that fit into a part of it stay in memory.
+        Bytes that blocks and numbers of rows may take. Numbers that fit into a part of it stay in memory.
     report : callable, optional
         Called in each sweep with the number of blocks that were read, and their number in all.
     """
@@ -49,31 +70,18 @@ class FileRows(LinearRows):
         self._starts = starts.tolist()
         self._slice_bytes = max(1 << 12, memory // 4 // _IN_FLIGHT)
         self._room_for_numbers = memory // 4
-        dense_bytes = 0 if self.is_sparse else 8 * self.n * (2 + self.p)
-        self._may_hold = max(2 * cache.n_bytes, dense_bytes) <= memory // 2
-        self._held: list[Block] = []
 
     def blocks(self) -> Iterator[Block]:
         """Return the encoded blocks in order."""
-        if self._held:
-            yield from self._held
-            return
-        held, n_read = [], 0
+        n_read = 0
         for block in self._read_ahead():
             if self._report is not None and block.at.start == self._starts[n_read]:
                 n_read += 1
                 self._report(n_read, self.cache.n_blocks)
-            if self._may_hold:
-                held.append(block)
             yield block
-        if held:
-            self._held, self.bytes_held = held, self.bytes_held + sum(_bytes(block) for block in held)
 
     def blocks_of_numbers(self) -> Iterator[Block]:
         """Return blocks with labels and weights only."""
-        if self._held:
-            yield from self._held
-            return
         for number in range(self.cache.n_blocks):
             labels, weights = self.cache.read_numbers(number)
             at = slice(self._starts[number], self._starts[number + 1])
@@ -119,9 +127,3 @@ class FileRows(LinearRows):
             return labels, counted
         own = self._label_of[labels.astype(np.intp)]
         return own, np.where(own < 0.0, 0.0, counted)
-
-
-def _bytes(block: Block) -> int:
-    table: Any = block.table
-    own = table.nbytes if isinstance(table, np.ndarray) else table.data.nbytes + table.indices.nbytes
-    return int(own + block.labels.nbytes + block.weights.nbytes)
