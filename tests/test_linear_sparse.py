@@ -373,3 +373,32 @@ def test_limits_and_a_warm_start_of_the_joint_machine():
     last = solve_joint(problem, Control(Limits(tol_gap=1e-6)))
     again = solve_joint(problem, Control(Limits(tol_gap=1e-6)), start=last)
     assert again.n_iter < last.n_iter
+
+
+@pytest.mark.parametrize("bias", [Bias.PENALISED, Bias.FREE], ids=str)
+@pytest.mark.parametrize("loss", [SquaredHinge(), Logistic()], ids=lambda loss: type(loss).__name__)
+def test_the_l1_penalty_on_many_columns(loss, bias):
+    problem = replace(wide_problem(loss, n=100, C=1.5, bias=bias), penalty=Penalty.L1)
+    solution = solve(problem, Control(Limits(tol_gap=1e-6)))
+    assert solution.certificate.status == "optimal"
+    assert 5 < np.count_nonzero(solution.w) < 100
+    # Only the columns of the solution and some others are left: their few columns have the same optimum.
+    kept = np.union1d(np.flatnonzero(solution.w[:-1]), np.arange(50))
+    few = TableRows(sp.csr_array(problem.rows.table[:, kept]), problem.rows.labels, problem.rows.weights)
+    other = solve(replace(problem, rows=few), Control(Limits(tol_gap=1e-6)))
+    assert solution.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-6)
+    dense = replace(problem, rows=TableRows(problem.rows.table.toarray(), problem.rows.labels, problem.rows.weights))
+    again = solve(dense, Control(Limits(tol_gap=1e-6)))
+    assert again.certificate.primal == pytest.approx(solution.certificate.primal, rel=2e-6)
+
+
+def test_the_l1_penalty_on_many_columns_counts_its_copy_and_stops_in_time():
+    problem = replace(wide_problem(SquaredHinge(), C=30.0), penalty=Penalty.L1)
+    with pytest.raises(MemoryError, match="copy of the table"):
+        solve(problem, Control(), memory_limit=1000)
+    stopped = solve(problem, Control(Limits(max_iter=2)))
+    assert stopped.certificate.status == "max_iter"
+    assert np.isfinite(stopped.certificate.gap)
+    rows = BlockRows(problem.rows.table, problem.rows.labels, problem.rows.weights, 40)
+    with pytest.raises(ValueError, match="table in memory"):
+        solve(replace(problem, rows=rows), Control())

@@ -82,6 +82,7 @@ void check_padded(const Matrix& matrix, int64_t size) {
 
 void bind_bit_form(nb::module_& module);
 void bind_block(nb::module_& module);
+void bind_column_descent(nb::module_& module);
 void bind_dual_descent(nb::module_& module);
 void bind_gather(nb::module_& module);
 void bind_integer_form(nb::module_& module);

@@ -24,6 +24,7 @@ NB_MODULE(_core, m) {
     bind_solvers(m);
     bind_block(m);
     bind_dual_descent(m);
+    bind_column_descent(m);
     bind_machines(m);
     bind_leave_out(m);
     bind_linear(m);

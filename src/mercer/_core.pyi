@@ -298,6 +298,22 @@ class BlockLimits:
         n_rounds: int,
     ) -> None: ...
 
+def column_descent(
+    columns: LinearTable,
+    *,
+    curvature: _Float,
+    pull: _Float,
+    penalty: _Float,
+    weight: _Float,
+    centre: _Float,
+    u: _Float,
+    change: _Float,
+    chosen: _Index,
+    target: float,
+    most: int,
+    seed: int,
+) -> tuple[int, float]: ...
+
 class Descent:
     def run(
         self, most: int, target: float, stop: Callable[[], bool] | None = None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
 from mercer.gram.threads import blas_threads
 from mercer.linear.certificate import LinearEvidence, certify_linear
+from mercer.linear.columns import ColumnCurvature, column_bytes
 from mercer.linear.curvature import CurvatureOf, GramCurvature, SweptCurvature, gram_bytes
 from mercer.linear.dual_solver import DescentSolver, can_descend, descent_reason
 from mercer.linear.newton import SmoothNewton
@@ -122,10 +124,17 @@ def choose(
     curvature: CurvatureOf = GramCurvature
     columns = f"The table has few columns ({problem.rows.p:,}), so that their matrix of second derivatives is small"
     if q > MOST_COLUMNS or (memory_limit is not None and gram_bytes(problem) + _needed(problem) > memory_limit):
-        if problem.penalty is Penalty.L1:
-            raise NotImplementedError("more than 2,000 columns are not supported yet with the l1 penalty")
         curvature = SweptCurvature
         columns = f"The matrix of second derivatives of {problem.rows.p:,} columns is large, so that it is not formed"
+        if problem.penalty is Penalty.L1:
+            needed = column_bytes(problem)
+            if memory_limit is not None and needed > memory_limit:
+                raise MemoryError(
+                    f"the l1 penalty with many columns needs a copy of the table by columns, of {needed:,} bytes, but "
+                    f"memory_limit is {memory_limit:,}. Raise memory_limit, or use the l2 penalty."
+                )
+            curvature = partial(ColumnCurvature, check=check)
+            columns = f"{columns}: coordinate descent on the columns that count gives the steps"
     if memory_limit is not None and _needed(problem) > memory_limit:
         raise MemoryError(
             f"the solver needs {_needed(problem):,} bytes for the numbers of {problem.rows.n:,} rows, but memory_limit "
