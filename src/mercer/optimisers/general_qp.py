@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import lstsq
 
 from mercer._typing import FloatArray
 from mercer.optimisers.base import MeasuredProblem, Optimiser, Step
@@ -14,7 +15,7 @@ from mercer.optimisers.coordinate_ascent import Quadratic
 from mercer.optimisers.kernel_machine import KernelSVM
 from mercer.optimisers.linear_machine import LinearMachine, LinearPoint
 
-_TOLERANCE = 1e-12  # of Clarabel: absolute and relative gap, and feasibility
+_TOLERANCE = 1e-10  # of Clarabel: absolute and relative gap, and feasibility
 
 
 class Program(NamedTuple):
@@ -38,7 +39,8 @@ class GeneralQP(Optimiser):
     Notes
     -----
     Cost: O(n^3) for a machine with a kernel, O(n p^2) for a linear one, each some ten to thirty times; memory O(n^2).
-    Guarantee: polynomial time, to about ten digits.
+    Guarantee: polynomial time, to about ten digits. The solution of a kernel SVM is then polished: the conditions of
+    its free support vectors are solved as a linear system.
 
     References
     ----------
@@ -59,8 +61,8 @@ class GeneralQP(Optimiser):
         del rng
         if isinstance(problem, KernelSVM):
             gram = problem.gram.afresh()
-            beta, multipliers = _solve(_of_kernel_svm(problem, np.array(gram.block())))
-            yield Step(1, _at_bounds(problem, beta, multipliers), gram.n_values)
+            K = np.array(gram.block())
+            yield Step(1, _polished(problem, K, *_solve(_of_kernel_svm(problem, K))), gram.n_values)
         elif isinstance(problem, LinearMachine):
             x, multipliers = _solve(_of_linear_svm(problem))
             yield Step(1, LinearPoint(x[: problem.rows.shape[1]], problem.y * multipliers[: problem.y.size]))
@@ -79,13 +81,24 @@ def _of_kernel_svm(problem: KernelSVM, K: FloatArray) -> Program:
     return Program(sp.triu(K), -problem.y, E, np.zeros(E.shape[0]), G, h)
 
 
-def _at_bounds(problem: KernelSVM, beta: FloatArray, multipliers: FloatArray) -> FloatArray:
-    """Return beta with variables exactly at a bound if the bound's multiplier is larger than the distance from it.
+def _polished(problem: KernelSVM, K: FloatArray, beta: FloatArray, multipliers: FloatArray) -> FloatArray:
+    """Return beta with bounded variables exactly at their bounds and the conditions of the free ones solved again.
 
-    An interior-point method ends near the bounds. Without this, all rows would count as free support vectors.
+    An interior-point method ends near the bounds, and all rows would count as free support vectors. A variable is at a
+    bound if the bound's multiplier is larger than the distance from it.
     """
     alpha, (at_0, at_C) = problem.y * beta, multipliers.reshape(2, -1)
-    return problem.y * np.where(at_0 > alpha, 0.0, np.where(at_C > problem.C - alpha, problem.C, alpha))
+    snapped = problem.y * np.where(at_0 > alpha, 0.0, np.where(at_C > problem.C - alpha, problem.C, alpha))
+    free = np.flatnonzero((at_0 <= alpha) & (at_C <= problem.C - alpha))
+    # y - K beta = b on the free rows, and beta adds up to 0.
+    border = np.ones((free.size, int(problem.has_bias)))
+    system = np.block([[K[np.ix_(free, free)], border], [border.T, np.zeros((border.shape[1],) * 2)]])
+    missing = np.append((problem.y - K @ snapped)[free], [-snapped.sum()] * border.shape[1])
+    change = lstsq(system, missing, lapack_driver="gelsy")[0][: free.size]  # also if rows are equal
+    polished = snapped.copy()
+    polished[free] += change
+    inside = (problem.problem.lower <= polished) & (polished <= problem.problem.upper)
+    return polished if inside.all() else snapped
 
 
 def _of_linear_svm(problem: LinearMachine) -> Program:
