@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mercer.certificates.status import Status
+from mercer.gram.threads import blas_threads
 from mercer.linear.certificate import LinearEvidence, certify_linear
 from mercer.linear.dual_solver import DescentSolver, DualSolver, can_descend, descent_reason, named
 from mercer.linear.problem import LinearProblem
@@ -53,7 +54,8 @@ def solve_each(
     began = time.perf_counter()
     with control.interruption:
         if len(problems) > 1 and together:
-            return _solve_together(problems, control, given, began, memory_limit, n_jobs)
+            with blas_threads(0.0):  # products of vectors only
+                return _solve_together(problems, control, given, began, memory_limit, n_jobs)
         found = []
         for number, (problem, start) in enumerate(zip(problems, given, strict=True)):
             left = control.after(time.perf_counter() - began, 0).for_machine(number, len(problems))
