@@ -84,7 +84,7 @@ bool in_range(const Rows& rows, int64_t n_entries) {
         last = end;
     }
     bool found = true;
-    for (int64_t at = 0; at < last; ++at)
+    for (auto at = static_cast<int64_t>(rows.ends[0]); at < last; ++at)
         found &= rows.columns[at] >= 0 && static_cast<int64_t>(rows.columns[at]) < rows.p;
     return found;
 }
