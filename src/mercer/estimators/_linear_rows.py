@@ -8,12 +8,14 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
+from mercer._typing import FloatArray
 from mercer.data import as_data
 from mercer.data.checks import FLOATS
 from mercer.estimators._validation import drop_record, refuse_problem, table_of_numbers
 
 _SMALL = (np.int8, np.uint8, np.bool_, np.int16, np.uint16, np.float16)  # types whose values float32 holds exactly
 _TYPES = (np.float64, np.float32, *_SMALL)
+_LARGEST = 1e153  # times the root of the number of terms; sums of squares of larger values could overflow
 
 
 class LinearTable(NamedTuple):
@@ -40,22 +42,63 @@ def read_linear_table(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any =
     Raises
     ------
     ValueError
-        See :func:`mercer.estimators._validation.check_table`.
+        See :func:`mercer.estimators._validation.check_table`. With `y`, also if sums of squares could overflow.
     """
     if reset:
         drop_record(estimator)
     found = table_of_numbers(estimator, X, reset=reset, y=y, types=_TYPES)
     values = _of_swept_type(found)
+    learns = not (isinstance(y, str) and y == "no_validation")
     if sp.issparse(values):
         data = as_data(values)
         refuse_problem(estimator, data)
+        if learns:
+            _refuse_overflow(estimator, data.stored)
         stored, copied = data.stored, data.copied_bytes + (0 if values is found else values.data.nbytes)
         return LinearTable(stored, copied)
     if values.dtype in FLOATS:
         refuse_problem(estimator, as_data(values))
+        if learns:
+            _refuse_overflow(estimator, values)
     in_order = np.require(values, requirements=["C", "A"])
     same = isinstance(X, np.ndarray) and np.may_share_memory(in_order, X)
     return LinearTable(in_order, 0 if same else in_order.nbytes)
+
+
+def refuse_large_targets(targets: FloatArray) -> None:
+    """Refuse the targets of a regression if sums of their squares could overflow; they are finite.
+
+    Raises
+    ------
+    ValueError
+        The message names the row.
+    """
+    row = int(np.abs(targets).argmax())
+    if abs(targets[row]) * targets.size**0.5 >= _LARGEST:
+        raise ValueError(
+            f"y is {targets[row]:g} in row {row}, too large for sums of squares in float64. Divide y by a power of 10, "
+            "or leave this row out."
+        )
+
+
+def _refuse_overflow(estimator: BaseEstimator, table: Any) -> None:
+    """Refuse finite values so large that sums of squares could overflow: no duality gap could be computed."""
+    values = table if isinstance(table, np.ndarray) else table.data
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    if largest * max(table.shape) ** 0.5 < _LARGEST:
+        return
+    place = int(np.abs(values).argmax())
+    row, column = divmod(place, table.shape[1]) if isinstance(table, np.ndarray) else _place_of_entry(table, place)
+    names = getattr(estimator, "feature_names_in_", None)
+    raise ValueError(
+        f"X reaches {largest:.3g} in row {row}, column {column if names is None else repr(str(names[column]))}, too "
+        "large for sums of squares in float64. Divide this column by a power of 10, or leave the row out."
+    )
+
+
+def _place_of_entry(table: Any, entry: int) -> tuple[int, int]:
+    """Return the row and the column of a stored entry of a CSR table."""
+    return int(np.searchsorted(table.indptr, entry, side="right")) - 1, int(table.indices[entry])
 
 
 def _of_swept_type(table: Any) -> Any:

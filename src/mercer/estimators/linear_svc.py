@@ -224,8 +224,8 @@ class LinearSVC(ByScores, FitsFiles):
         Raises
         ------
         ValueError
-            If a parameter is out of range, `X` holds text, NaN or infinity, `y` has another length than `X` or holds
-            one class only, or a weight is negative.
+            If a parameter is out of range, `X` holds text, NaN, infinity or values whose squares overflow, `y` has
+            another length than `X` or holds one class only, or a weight is negative.
         """
         spec, control = self._asked(), self._control()
         table = read_linear_table(self, X, reset=True, y=y)

@@ -12,7 +12,7 @@ from mercer._typing import FloatArray
 from mercer.data.arguments import check_choice, check_number
 from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels
-from mercer.estimators._linear_rows import LinearTable, read_linear_table
+from mercer.estimators._linear_rows import LinearTable, read_linear_table, refuse_large_targets
 from mercer.estimators._linear_training import PENALTIES, LinearSolutions
 from mercer.estimators._validation import check_finite_penalty, check_sample_weight, check_targets
 from mercer.linear import Bias, LinearProblem, LinearRows, Penalty, TableRows
@@ -171,8 +171,8 @@ class LinearSVR(RegressorMixin, FitsFiles):
         Raises
         ------
         ValueError
-            If a parameter is out of range, `X` or `y` holds text, NaN or infinity, `y` has another length than `X` or
-            several columns, or a weight is negative.
+            If a parameter is out of range, `X` or `y` holds text, NaN, infinity or values whose squares overflow, `y`
+            has another length than `X` or several columns, or a weight is negative.
         TypeError
             If `y` holds dates or times.
         """
@@ -181,7 +181,9 @@ class LinearSVR(RegressorMixin, FitsFiles):
         weights = check_sample_weight(sample_weight, table.values.shape[0])
         if not weights.any():
             raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
-        problems = self._problems(spec, TableRows(table.values, check_targets(y), weights), None)
+        targets = check_targets(y)
+        refuse_large_targets(targets)
+        problems = self._problems(spec, TableRows(table.values, targets, weights), None)
         solutions = self._solve(problems, control)
         self.spec_, self._used_rows = spec, np.flatnonzero(weights)
         self._store(problems, solutions, table)

@@ -244,5 +244,5 @@ def check_range(table: Any, weights: FloatArray, factors: FloatArray, alpha: flo
     column = place % table.shape[1] if isinstance(table, np.ndarray) else int(table.indices[place])
     raise ValueError(
         f"X reaches {largest:.3g} in column {column}: with alpha={alpha:g}, sums of squares overflow. Scale the "
-        "columns, for instance with StandardScaler or MaxAbsScaler."
+        "columns, for instance with MaxAbsScaler."
     )
