@@ -163,6 +163,7 @@ SVM = "".join(f"{k % 2} 1:{k} 3:0.5\n" for k in range(200))
         ("7,1,p,9", "has 4 cells, and the header has 3"),
         ("7,1,", "the target 'y' is missing"),
         ("7,inf,p", "column 'b' is infinite"),
+        ("7,-1e300,p", "column 'b' is infinite or too large to compute with"),
         (b"7,1,\xff", "byte 0xff is not text in UTF-8"),
     ],
 )
@@ -211,6 +212,7 @@ def replace_head(open_source, path, text):
         ("1 a:4", "no number:value"),
         ("1 2:1_000", "no number:value"),
         ("1 2:nan", "NaN or infinity"),
+        ("1 2:1e300", "a number too large to compute with"),
         ("inf 2:1", "NaN or infinity"),
         ("1 99999999999:1", "larger than"),
         ("x 2:1", "the target 'x' is no number"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.files.arrow import pa, pc
-from mercer.files.blocks.layout import Layout, Levels, Locate, RawBlock, Span, narrow
+from mercer.files.blocks.layout import MAX_VALUE, Layout, Levels, Locate, RawBlock, Span, narrow
 from mercer.tables.prediction_kind import MAX_TARGET
 from mercer.tables.table import TableError, cell_text
 
@@ -60,7 +60,7 @@ def raw_block(layout: Layout, columns: Mapping[str, np.ndarray], span: Span, whe
     Raises
     ------
     TableError
-        If the target is missing, a number is infinite, or a weight is negative or missing.
+        If the target is missing, a number is infinite or too large, or a weight is negative or missing.
     """
     assert layout.names is not None
     labels = columns[layout.target]
@@ -74,7 +74,12 @@ def raw_block(layout: Layout, columns: Mapping[str, np.ndarray], span: Span, whe
         )
     table = np.empty((len(labels), len(layout.names)))
     for j, name in enumerate(layout.names):
-        _refuse(np.isinf(columns[name]), where, f"the column {name!r} is infinite", "mend or empty the cell")
+        _refuse(
+            np.abs(columns[name]) > MAX_VALUE,
+            where,
+            f"the column {name!r} is infinite or too large to compute with",
+            "mend or empty the cell",
+        )
         table[:, j] = columns[name]
     weights = None
     if layout.weights is not None:

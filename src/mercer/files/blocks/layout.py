@@ -160,6 +160,9 @@ class BlockSource(Protocol):
         ...
 
 
+MAX_VALUE = 1e145
+"""Largest absolute value of a feature. Sums of the squares of larger ones, over all rows, could overflow."""
+
 Locate = Callable[[int], str]
 """Returns where a row of a block is, in words: file, line and byte."""
 
@@ -182,7 +185,8 @@ def narrow(values: np.ndarray) -> np.ndarray:
 
 def narrow_csr(matrix: sparse.csr_array) -> sparse.csr_array:
     """Return a CSR matrix with float32 values if they are exact, and 32-bit indices if they suffice."""
-    data = matrix.data.astype(np.float32)
+    with np.errstate(over="ignore"):  # such numbers are not exact in float32
+        data = matrix.data.astype(np.float32)
     data = data if np.array_equal(data.astype(np.float64), matrix.data) else matrix.data
     largest = max(matrix.shape[1], matrix.nnz)
     kind = np.int32 if largest < 2**31 else np.int64

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from mercer.files.arrow import pa, pacsv
 from mercer.files.blocks.columns import number_codes
-from mercer.files.blocks.layout import Layout, Levels, RawBlock, Span, Task, narrow_csr
+from mercer.files.blocks.layout import MAX_VALUE, Layout, Levels, RawBlock, Span, Task, narrow_csr
 from mercer.files.blocks.text_source import TextSource, row_starts
 from mercer.files.file_formats import BYTE_ORDER_MARK
 from mercer.files.libsvm_data import MAX_NUMBER, line_fault
@@ -66,11 +66,13 @@ class SvmlightSource(TextSource):
         targets, matrix = found
         bad = ~np.isfinite(targets)
         bad |= np.bincount(
-            np.searchsorted(matrix.indptr, np.flatnonzero(~np.isfinite(matrix.data)), side="right") - 1,
+            np.searchsorted(matrix.indptr, np.flatnonzero(~(np.abs(matrix.data) <= MAX_VALUE)), side="right") - 1,
             minlength=targets.size,
         ).astype(bool)
         if bad.any():
-            raise self._error(raw, span, int(bad.argmax()), "the line holds NaN or infinity")
+            raise self._error(
+                raw, span, int(bad.argmax()), "the line holds NaN or infinity, or a number too large to compute with"
+            )
         if self.layout.task == "classification":
             targets = number_codes("label", targets, levels)
         return RawBlock(narrow_csr(matrix), targets, None, span)
