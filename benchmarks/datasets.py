@@ -92,17 +92,17 @@ def load(name: str, n: int | None = None, n_new: int = 0) -> Table:
         chosen = np.random.default_rng(0).permutation(X.shape[0])[:wanted]
         X, labels = X[chosen], labels[chosen]
     if source.scaled:
-        X = _standardised(X)
+        X = standardised(X)
     X = sp.csr_matrix(X, dtype=np.float32) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float32)
     if source.targets:
-        y = _standardised(labels)
+        y = standardised(labels)
         return Table(X[: wanted - n_new], y[: wanted - n_new], X[wanted - n_new :])
     classes, y = np.unique(labels, return_inverse=True)
     assert classes.size > 1, f"{name} has one class only"
     return Table(X[: wanted - n_new], y.astype(np.int64)[: wanted - n_new], X[wanted - n_new :])
 
 
-def _standardised(X: Any) -> FloatArray:
+def standardised(X: Any) -> FloatArray:
     values = np.asarray(X, dtype=np.float64)
     deviation = values.std(axis=0)
     return (values - values.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
@@ -220,7 +220,7 @@ def _documents(name: str, is_positive: Callable[[dict[str, Any]], bool], n: int 
         documents = [json.loads(line) for line in lines]
     kept = [one for one in documents if one["text"].strip() and one.get("split", "train") in ("train", "all")]
     X = TfidfVectorizer(sublinear_tf=True, min_df=2).fit_transform([one["text"] for one in kept])
-    return X, np.array([int(is_positive(one)) for one in kept])
+    return X, np.array([is_positive(one) for one in kept])
 
 
 def _real(
@@ -229,7 +229,7 @@ def _real(
     return Source(partial(_archive, name, positive, divisor), (f"{name}.npz",), scaled, targets)
 
 
-def _text(name: str, is_positive: Callable[[dict[str, Any]], bool]) -> Source:
+def _text(name: str, is_positive: Callable[[dict[str, Any]], Any]) -> Source:
     return Source(partial(_documents, name, is_positive), (f"{name}.jsonl.gz",), scaled=False)
 
 
@@ -271,5 +271,6 @@ SOURCES: dict[str, Source] = {
     "reuters acq": _text("reuters21578", lambda one: "acq" in one["labels"]),
     "webkb course": _text("webkb", lambda one: one["label"] == "course"),
     "webkb student": _text("webkb", lambda one: one["label"] == "student"),
+    "20 newsgroups": _text("20newsgroups", lambda one: one["label"]),
     "20news comp": _text("20newsgroups", lambda one: one["label"].startswith("comp.")),
 }

@@ -11,7 +11,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-_PACKAGES = ("mercer", "scikit-learn", "scikit-learn-intelex", "daal", "libsvm-official", "numpy", "scipy")
+_PACKAGES = (
+    *("mercer", "scikit-learn", "scikit-learn-intelex", "daal", "libsvm-official", "numpy", "scipy"),
+    *("liblinear-official", "snapml", "skglm", "celer"),
+)
 
 
 def describe(threads: int) -> dict[str, Any]:

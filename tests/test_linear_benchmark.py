@@ -1,0 +1,158 @@
+"""The judges of `make bench-linear`, tested without its data sets and peers."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(Path(__file__).parents[1])
+    from benchmarks import linear, linear_problems
+    from benchmarks.linear import BOX, SMOOTH, SPARSE, TEXT, Absent, Result, Run
+    from benchmarks.linear_peers import CONTENDERS, contenders_of
+    from benchmarks.linear_problems import Workload, objective, rows_of
+
+X = np.array([[1.0, 2.0, 1.0], [-1.0, 0.5, 1.0], [0.0, -3.0, 1.0]], dtype=np.float32)
+Y = np.array([1, 0, 2])
+
+
+@pytest.mark.parametrize("penalty", ["l2", "l1"])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize(
+    ("loss", "of_margin"),
+    [
+        ("hinge", lambda m: max(0.0, 1.0 - m)),
+        ("squared_hinge", lambda m: max(0.0, 1.0 - m) ** 2),
+        ("logistic", lambda m: np.log1p(np.exp(-m))),
+    ],
+)
+def test_the_objective_is_the_sum_over_rows_and_machines(monkeypatch, loss, of_margin, form, penalty):
+    monkeypatch.setattr(linear_problems, "ROWS_AT_ONCE", 2)
+    W = np.random.default_rng(0).normal(size=(3, 3))
+    expected = 0.5 * (W**2).sum() if penalty == "l2" else abs(W).sum()
+    expected += 0.7 * sum(of_margin((1 if Y[i] == k else -1) * X[i] @ W[k]) for i in range(3) for k in range(3))
+    assert objective(Workload(TEXT, "small", loss, 0.7, penalty), form(X), Y, W) == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_objective_of_two_classes_and_of_numbers():
+    w, y = np.array([0.3, -0.2, 0.1]), np.array([1, 0, 1])
+    margins = (2 * y - 1) * (X @ w)
+    expected = 0.5 * w @ w + 2.0 * np.maximum(0.0, 1.0 - margins).sum()
+    assert objective(Workload(BOX, "small", "hinge", 2.0), X, y, w) == pytest.approx(expected, rel=1e-6)
+    off = np.maximum(0.0, np.abs(X @ w - Y) - linear_problems.EPSILON)
+    tube = Workload(BOX, "small", "squared_epsilon_insensitive", 2.0)
+    assert objective(tube, X, Y.astype(float), w) == pytest.approx(0.5 * w @ w + 2.0 * (off**2).sum(), rel=1e-6)
+
+
+def test_the_loosest_tolerance_that_reaches_the_target_counts():
+    runs = [
+        Run(1e-1, 1.0, 101.0),
+        Run(1e-2, 3.0, 100.005),
+        Run(1e-2, 2.0, 100.005),
+        Run(1e-2, 9.0, 100.0),
+        Run(1e-4, 50.0, 100),
+    ]
+    found = Result(runs)
+    found.judge(100.0)
+    assert (found.tol, found.seconds, found.at_least, found.best_excess) == (1e-2, 3.0, None, 0.0)
+    missed = Result([Run(1e-1, 1.0, 101.0), Run(1e-2, 7.0, 100.02)])
+    missed.judge(100.0)
+    assert (missed.tol, missed.seconds, missed.at_least) == (None, None, linear.LIMIT)  # it never arrives
+    missed.failure, missed.waited = "> 20 s", 20.0
+    assert missed.at_least == 20.0
+    missed.failure, missed.waited = "cut: no time was left", 0.0
+    assert missed.at_least == 7.0
+    assert Result(failure="ImportError").at_least is None
+
+
+class Clock:
+    """Seconds that pass only while a contender runs."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class FakeSeat:
+    def __init__(self, name, clock, w, seconds):
+        self.name, self.clock, self.w, self.seconds, self.dropped = name, clock, w, seconds, 0
+
+    def fit(self, tol, limit):
+        took = self.seconds.get(tol, 1.0)
+        self.clock.now += min(took, limit)
+        if took > limit:
+            raise Absent(f"> {limit:.0f} s")
+        w = self.w if tol <= 1e-4 else 1.5 * self.w
+        return took, w, 1 << 20, {"relative_gap": 1e-9}
+
+    def drop(self):
+        self.dropped += 1
+
+
+class FakeSeats:
+    def __init__(self, clock, w, seconds):
+        self.clock, self.w, self.seconds, self.opened = clock, w, seconds, {}
+
+    def open(self, name, workload, folder):
+        if self.seconds[name] is None:
+            raise Absent("ImportError: no such library")
+        self.opened[name] = FakeSeat(name, self.clock, self.w, self.seconds[name])
+        return self.opened[name]
+
+
+def test_a_race_climbs_ladders_and_stops_at_limits():
+    workload, clock = Workload(SMOOTH, "small", "squared_hinge", 1.0), Clock()
+    from mercer import LinearSVC
+
+    rows, y = rows_of(workload)
+    w = LinearSVC(fit_intercept=False, tol_gap=1e-10).fit(rows, y).coef_
+    seconds = {
+        "mercer": {1e-8: 5.0, 1e-4: 0.5},
+        "liblinear -s 2": {1e-1: 0.1, 1e-2: 0.2, 1e-3: 0.3, 1e-4: 4.0},
+        "scikit-learn": {1e-2: 1.0, 1e-4: 61.0},
+        "snapml": None,
+    }
+    seats = FakeSeats(clock, w, seconds)
+    record = linear.race(workload, list(seconds), seats, seconds=500.0, clock=clock)
+    results = record["results"]
+    assert [run.tol for run in results["liblinear -s 2"].runs] == [1e-1, 1e-2, 1e-3, 1e-4]
+    assert len(results["mercer"].runs) == linear.REPEATS  # short runs are repeated
+    assert results["scikit-learn"].at_least == linear.LIMIT
+    assert results["snapml"].failure.startswith("ImportError")
+    assert record["gap"] == 1e-9
+    assert linear.speedup(record) == (8.0, False)
+    text = linear.page([record], ["## Other"], ["a problem: no time was left"], "facts")
+    assert "8.0 × (5 / 12)" in text
+    assert "- a problem: no time was left" in text
+    assert "scikit-learn > 60 s" in text
+    short = linear.race(workload, list(seconds), FakeSeats(Clock(), w, seconds), seconds=0.0, clock=clock)
+    assert all(one.failure.startswith("cut") for one in short["results"].values())
+    assert linear.speedup(short) is None
+    assert "cut: no time was left" in linear.page([short], [], [], "facts")
+
+
+def test_every_goal_of_the_table_has_workloads_and_peers():
+    found = linear.workloads()
+    assert {one.section for one in found} == {SMOOTH, BOX, TEXT, SPARSE}
+    assert len({one.name for one in found}) == len(found)
+    for one in found:
+        names = contenders_of(one)
+        assert names[0] == "mercer"
+        assert any(name.startswith("liblinear") for name in names)
+    assert linear.goal_of(Workload(TEXT, "small", "hinge", 10.0)) == (5.0, 15.0)
+    assert linear.goal_of(Workload(TEXT, "small", "hinge", 1.0)) == (2.5, 4.0)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic", "epsilon_insensitive"])
+def test_the_contenders_solve_the_problem_that_is_judged(loss):
+    workload = Workload(SMOOTH, "small", loss, 0.1)
+    rows, y = rows_of(workload)
+    assert (rows[:, -1] == 1.0).all()
+    best = None
+    for name in ("mercer", "scikit-learn"):
+        contender = CONTENDERS[name](workload, rows, y, 2)
+        primal = objective(workload, rows, y, contender.fit(1e-8 if name == "mercer" else 1e-4))
+        best = primal if best is None else best
+        assert primal == pytest.approx(best, rel=1e-3)
