@@ -254,3 +254,41 @@ def test_without_the_matrix_of_second_derivatives(loss: LinearLoss, bias: Bias) 
 def test_numbers_of_rows_that_do_not_fit_are_an_error() -> None:
     with pytest.raises(MemoryError, match="memory_limit is 1,000"):
         solve(problem_of(Hinge()), control(), memory_limit=1_000)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("column", ["constant", "zero", "tiny", "units", "copy"])
+def test_difficult_columns_do_not_prevent_the_optimum(loss: LinearLoss, column: str) -> None:
+    problem = problem_of(loss, Bias.PENALISED, n=60)
+    rows = problem.rows
+    assert isinstance(rows, TableRows)
+    table, noise = rows.table.copy(), np.random.default_rng(3).normal(size=rows.n)
+    values = {"constant": np.full(rows.n, 7.0), "zero": np.zeros(rows.n), "tiny": 1e-300 * noise, "units": 1e6 * noise}
+    table[:, 2] = values.get(column, table[:, 1])
+    for C in (1e-8, 1.0, 1e8):
+        hard = replace(problem, rows=TableRows(table, rows.labels), C=C)
+        solution = solve(hard, control(1e-4))
+        assert solution.certificate.status == "optimal"
+        assert solution.certificate.verify().status == "optimal"
+
+
+@pytest.mark.parametrize("loss", LOSSES[:3], ids=lambda loss: type(loss).__name__)
+def test_a_huge_column_has_a_certificate(loss: LinearLoss) -> None:
+    problem = problem_of(loss, Bias.PENALISED, n=60)
+    rows = problem.rows
+    assert isinstance(rows, TableRows)
+    noise = np.random.default_rng(3).normal(size=rows.n)
+    one, huge = rows.table.copy(), rows.table.copy()
+    one[:, 2], huge[:, 2] = 1e6 * noise, 1e15 * noise
+    solutions = [solve(replace(problem, rows=TableRows(table, rows.labels)), control(1e-6)) for table in (one, huge)]
+    assert [solution.certificate.status for solution in solutions] == ["optimal"] * 2
+    assert solutions[0].certificate.primal == pytest.approx(solutions[1].certificate.primal, rel=1e-6)
+
+
+def test_a_column_that_overflows_is_an_error() -> None:
+    problem = problem_of(Hinge())
+    rows = problem.rows
+    assert isinstance(rows, TableRows)
+    table = rows.table * np.array([1.0, 1.0, 1e300, 1.0])
+    with pytest.raises(ValueError, match="column 2 are about"):
+        solve(replace(problem, rows=TableRows(table, rows.labels)), control())

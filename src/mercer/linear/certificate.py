@@ -10,13 +10,13 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.certificates.status import Status
+from mercer.linear.column_lengths import lengths_of
+from mercer.linear.dual_point import rounding_of_sums, without_rounding
 from mercer.linear.problem import Bias, LinearProblem, Penalty
 from mercer.linear.rows import RowNumbers
 from mercer.linear.sweeps import column_squares, times, transposed_times
 from mercer.losses.certificate import Evaluation, Evidence, LossCertificate, certify
 
-_EPS = float(np.finfo(np.float64).eps)
-_ADDED = 0.25  # units of roundoff per square root of the number of additions (as in mercer.certificates.roundoff)
 _OFF_BALANCE = 1e-9  # largest |sum of beta| that counts as rounding, as a share of the sum of |beta|; free bias only
 _LEAST_OBJECTIVE = 1e-8
 """Share of the objective of f = 0 with which a gap is compared at least. An objective below it is 0 to rounding."""
@@ -57,11 +57,6 @@ def evaluation_of(primal: float, gap: float, rounding: float, infeasibility: flo
         return found
     largest = max(unit, abs(primal), abs(primal - gap)) if np.isfinite(gap) else 1.0
     return found._replace(violation=np.array([found.relative_gap]), rounding=np.array([min(rounding, gap) / largest]))
-
-
-def rounding_of_sums(n: int) -> float:
-    """Return the relative rounding error of a sum over n rows, as a share of the length of its summands."""
-    return _EPS * (2.0 + _ADDED * n**0.5)
 
 
 class WeightsEvidence(Evidence):
@@ -110,20 +105,28 @@ class LinearEvidence(WeightsEvidence):
         The dual value uses v = sum_i beta_i x_i, never the solver's w. Rounding errors of the sums are estimated from
         the lengths of the columns and added to the gap, so that it stays an upper bound. Coefficients outside their
         bounds are moved to the bounds first.
+
+        Where v_j differs from its optimal value, w_j, by no more than its own rounding error, the optimal value is
+        taken, at the cost of |w_j| times that error. For columns of huge values nothing else is possible, because
+        float64 has no coefficients with a smaller difference. The gap is then that of a table that differs from the
+        given one by a few units of roundoff.
         """
         problem = self.problem
         counted = problem.counted
         with np.errstate(all="ignore"):  # huge columns overflow; the gap is infinite then
             sums = _sums(problem, self.w, self.beta, independent=independent)
-            penalty, dual, slack, excess = self._penalties(sums, counted)
+            lengths = lengths_of(problem, sums.squares)
+            errors = rounding_of_sums(problem.rows.n) * sums.length * lengths  # of the elements of v
+            v = without_rounding(problem, self.w, sums.v, errors)
+            penalty, dual, slack, excess = self._penalties(sums, v, counted)
             primal = penalty + sums.loss
-            spread = rounding_of_sums(problem.rows.n)
-            lengths = np.sqrt(sums.squares)
-            errors = spread * sums.length * lengths  # of the elements of v
             rounding = sums.slope * rounding_of_sums(self.w.size) * float(np.abs(self.w) @ lengths)
             if problem.penalty is Penalty.L2:
-                rounding += float((counted * (np.abs(sums.v) + errors)) @ errors)
-            rounding += spread * (primal + sums.loss + abs(sums.dual)) + slack
+                is_exact = np.abs(sums.v - self.w) <= errors
+                rounding += float((counted * np.where(is_exact, np.abs(self.w), np.abs(v) + errors)) @ errors)
+            else:
+                rounding += float((counted * np.abs(self.w)) @ errors)
+            rounding += rounding_of_sums(problem.rows.n) * (primal + sums.loss + abs(sums.dual)) + slack
             gap = max(0.0, primal - dual) + rounding
         infeasibility = max(sums.infeasibility, excess)
         if problem.bias is Bias.FREE:
@@ -132,13 +135,13 @@ class LinearEvidence(WeightsEvidence):
             gap = float("inf")
         return evaluation_of(primal, gap, rounding, infeasibility, sums.loss_at_zero)
 
-    def _penalties(self, sums: _Sums, counted: FloatArray) -> tuple[float, float, float, float]:
+    def _penalties(self, sums: _Sums, v: FloatArray, counted: FloatArray) -> tuple[float, float, float, float]:
         """Return the penalty, the dual value, what an imbalance costs, and by how much v exceeds its bound."""
         problem, w = self.problem, self.w
         drift = abs(float(w[-1]) * sums.total) if problem.bias is Bias.FREE else 0.0
         if problem.penalty is Penalty.L2:
-            return 0.5 * float(counted @ np.square(w)), sums.dual - 0.5 * float(counted @ np.square(sums.v)), drift, 0.0
-        excess = max(0.0, float((counted * np.abs(sums.v)).max(initial=0.0)) - 1.0)
+            return 0.5 * float(counted @ np.square(w)), sums.dual - 0.5 * float(counted @ np.square(v)), drift, 0.0
+        excess = max(0.0, float(np.abs(v[counted > 0.0]).max(initial=0.0)) - 1.0)
         penalty = float(counted @ np.abs(w))
         # The optimum has sum |w_j| <= P(w), so a violation of the bound by `excess` costs at most this.
         return penalty, sums.dual, drift + excess * (penalty + sums.loss), excess

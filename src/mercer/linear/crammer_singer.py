@@ -21,9 +21,9 @@ from mercer.linear.certificate import (
     certify_linear,
     evaluation_of,
     long_products,
-    rounding_of_sums,
 )
 from mercer.linear.dual_descent import EPOCHS, Epochs, descend, refuse_overflow, relative, unit_of
+from mercer.linear.dual_point import rounding_of_sums
 from mercer.linear.finish import MOST_ROWS, VIOLATION
 from mercer.linear.rows import Block, LinearRows, TableRows
 from mercer.linear.select import TOL_GAP

@@ -10,14 +10,18 @@ from mercer.linear.rows import RowNumbers
 from mercer.linear.smooth_terms import SmoothTerms
 from mercer.linear.sweeps import transposed_times
 
+_EPS = float(np.finfo(np.float64).eps)
+_ADDED = 0.25  # units of roundoff per square root of the number of additions (as in mercer.certificates.roundoff)
 _INSIDE = 1.0 - 1e-13  # largest |sum_i beta_i x_ij| with the l1 penalty; the limit is 1, and sums are rounded
 
 
-def dual_point(problem: LinearProblem, terms: SmoothTerms, z: RowNumbers, n_jobs: int | None = None) -> RowNumbers:
+def dual_point(
+    problem: LinearProblem, terms: SmoothTerms, z: RowNumbers, column_lengths: FloatArray, n_jobs: int | None = None
+) -> RowNumbers:
     """Return feasible dual coefficients for the decision values `z`.
 
     With a free bias, the coefficients of the sign with the larger sum are scaled down so that the sum is 0. With the l1
-    penalty, all are scaled down so that |sum_i beta_i x_ij| <= 1, which costs a sweep over the table.
+    penalty, all are scaled down so that |sum_i beta_i x_ij| <= 1 but for rounding errors, which costs a sweep.
     """
     beta = problem.rows.numbers()
     positive = negative = 0.0
@@ -33,18 +37,43 @@ def dual_point(problem: LinearProblem, terms: SmoothTerms, z: RowNumbers, n_jobs
         )
         _scale(problem, beta, above, below)
     if problem.penalty is Penalty.L1:
+        squares = 0.0
         pull = np.zeros(problem.n_columns)
         for part in problem.parts():
-            pull += transposed_times(part.block.table, problem.constant, beta[part.block.at], n_jobs)
+            own = beta[part.block.at]
+            squares += float(own @ own)
+            pull += transposed_times(part.block.table, problem.constant, own, n_jobs)
+        pull = without_rounding(problem, pull, pull, pull_errors(problem.rows.n, squares**0.5, column_lengths))
         share = scale_inside(problem, pull)
         if share < 1.0:
             _scale(problem, beta, share, share)
     return beta
 
 
+def rounding_of_sums(n: int) -> float:
+    """Return the relative rounding error of a sum over n rows, as a share of the length of its summands."""
+    return _EPS * (2.0 + _ADDED * n**0.5)
+
+
+def pull_errors(n: int, length: float, column_lengths: FloatArray) -> FloatArray:
+    """Return an estimate of the rounding errors of sum_i beta_i x_i, (q,), for coefficients of this length."""
+    return rounding_of_sums(n) * length * column_lengths
+
+
+def without_rounding(problem: LinearProblem, w: FloatArray, pull: FloatArray, errors: FloatArray) -> FloatArray:
+    """Return sum_i beta_i x_i, which is `pull`, with elements replaced that are optimal but for their rounding errors.
+
+    They become w_j with the l2 penalty, and the nearest number of [-1, 1] with the l1 penalty. For a column of huge
+    values, float64 has no coefficients with a smaller difference: a change of the column by a unit roundoff removes it.
+    """
+    if problem.penalty is Penalty.L2:
+        return np.where(np.abs(pull - w) <= errors, w, pull)
+    return np.where(np.abs(pull) <= 1.0 + errors, np.clip(pull, -1.0, 1.0), pull)
+
+
 def scale_inside(problem: LinearProblem, pull: FloatArray) -> float:
     """Return the factor that makes sum_i beta_i x_i, which is `pull`, feasible with the l1 penalty; at most 1."""
-    largest = float((problem.counted * np.abs(pull)).max(initial=0.0))
+    largest = float(np.abs(pull[problem.counted > 0.0]).max(initial=0.0))
     return 1.0 if largest <= _INSIDE else _INSIDE / largest
 
 

@@ -9,57 +9,33 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer._typing import FloatArray
+from mercer.linear.column_lengths import column_lengths, scales_of
 from mercer.linear.curvature import Anchor, Curvature, CurvatureOf
-from mercer.linear.dual_point import dual_point, scale_inside
+from mercer.linear.dual_point import dual_point, pull_errors, scale_inside, without_rounding
 from mercer.linear.problem import Bias, LinearProblem, Penalty
 from mercer.linear.rows import RowNumbers
 from mercer.linear.smooth_terms import LossTerms, SmoothTerms
 from mercer.linear.solution import WarmStart
 from mercer.linear.solver import LinearSolver
-from mercer.linear.sweeps import column_squares, times
+from mercer.linear.sweeps import times
 from mercer.losses.iteration import Step
 
-_LARGEST_SCALE, _LEAST_SCALE = 2.0**500, 2.0**-1000  # scales of columns, whose squares may be 0 but not infinite
 _SHORTENED = 0.01  # share of the slope at 0 that may be left at the end of a line search
 _TRIALS = 60  # evaluations of a line search; Newton steps need 2 to 8, and doublings up to 60
 _IDLE = 12  # successive Newton steps that do not halve the gap, after which rounding prevents progress
-
-
-def scales_of(problem: LinearProblem, n_jobs: int | None = None) -> FloatArray:
-    """Return a power of 2 for each column that makes its root mean square about 1, (q,); 1 for a column of zeros."""
-    squares, largest = np.zeros(problem.n_columns), None
-    with np.errstate(over="ignore", under="ignore"):
-        for part in problem.parts():
-            squares += column_squares(part.block.table, problem.constant, n_jobs)
-    if not (np.isfinite(squares) & (squares > 1e-280)).all():  # huge, tiny or zero columns
-        largest = np.zeros(problem.n_columns)
-        largest[problem.rows.p :] = problem.constant
-        for part in problem.parts():
-            table = part.block.table
-            if not table.shape[0]:
-                continue
-            high, low = table.max(axis=0), table.min(axis=0)
-            if not isinstance(table, np.ndarray):
-                high, low = high.toarray().ravel(), low.toarray().ravel()
-            # Integers are converted first: the opposite of the smallest one overflows.
-            reach = np.maximum(high.astype(np.float64), -low.astype(np.float64))
-            largest[: problem.rows.p] = np.maximum(largest[: problem.rows.p], reach)
-    sizes = np.sqrt(squares / max(1, problem.rows.n))
-    if largest is not None:
-        sizes = np.where(np.isfinite(squares) & (squares > 1e-280), sizes, largest)
-    exponents = np.frexp(np.where(sizes > 0.0, sizes, 1.0))[1]
-    return np.clip(np.ldexp(1.0, np.clip(-exponents, -1000, 1000)), _LEAST_SCALE, _LARGEST_SCALE)
 
 
 @dataclass(eq=False)
 class Point:
     """A point: the weights w (q,), and the decision value z of each row, which is updated along with w.
 
-    `n_jobs` is the number of threads of the sweeps that update it.
+    `column_lengths` (q,) are the lengths of the columns, from which rounding errors follow, and `n_jobs` is the number
+    of threads of the sweeps that update the point.
     """
 
     w: FloatArray
     z: RowNumbers
+    column_lengths: FloatArray
     n_jobs: int | None = None
 
 
@@ -86,6 +62,11 @@ def refresh(problem: LinearProblem, point: Point) -> None:
     """Compute the decision values from the weights, in one sweep."""
     for part in problem.parts():
         point.z[part.block.at] = times(part.block.table, problem.constant, point.w, point.n_jobs)
+
+
+def dual_point_of(problem: LinearProblem, terms: SmoothTerms, point: Point) -> RowNumbers:
+    """Return the feasible dual coefficients that belong to a point."""
+    return dual_point(problem, terms, point.z, point.column_lengths, point.n_jobs)
 
 
 def newton(
@@ -149,13 +130,14 @@ def _look(
     anchor: Anchor | None,
 ) -> tuple[Progress, FloatArray]:
     """Return what a sweep knows at a point, and sum_i beta_i x_i (q,); the second derivatives go to `curvature`."""
-    pull, value, loss, excess = np.zeros(problem.n_columns), 0.0, 0.0, 0.0
+    pull, value, loss, excess, squares = np.zeros(problem.n_columns), 0.0, 0.0, 0.0, 0.0
     curvature.begin()
     for part in problem.parts():
         check()
         z = point.z[part.block.at]
         slopes = terms.slopes(part, z)
         pull += curvature.collect(part, slopes)
+        squares += float(slopes.beta @ slopes.beta)
         value += terms.total(part, z)
         own_loss, own_excess = terms.duality(part, z, slopes.beta)
         loss, excess = loss + own_loss, excess + own_excess
@@ -163,19 +145,21 @@ def _look(
     imbalance = 0.0
     if problem.bias is Bias.FREE:  # the coefficients should have sum 0; the difference is worth about the bias
         imbalance = abs(float(pull[-1])) * (1.0 + abs(float(point.w[-1])))
+    errors = pull_errors(problem.rows.n, squares**0.5, point.column_lengths)
+    pull, own = without_rounding(problem, point.w, pull, errors), pull
     if problem.penalty is Penalty.L2:
         penalty = 0.5 * float(counted @ np.square(point.w))
         distance = 0.5 * float(counted @ np.square(point.w - pull)) + imbalance
-        return Progress(penalty + value, distance, penalty + loss, distance + excess), pull
+        return Progress(penalty + value, distance, penalty + loss, distance + excess), own
     penalty, share = float(counted @ np.abs(point.w)), scale_inside(problem, pull)
     gap = penalty + loss + imbalance
     for part in problem.row_parts():
         beta = share * terms.slopes(part, point.z[part.block.at]).beta
         gap -= problem.loss.dual(beta, part.targets, part.charges)
     if anchor is None:
-        return Progress(penalty + value, gap, penalty + loss, gap), pull
-    distance = anchor.distance(point.w, pull, counted)
-    return Progress(penalty + anchor.value(point.w) + value, distance, penalty + loss, gap), pull
+        return Progress(penalty + value, gap, penalty + loss, gap), own
+    distance = anchor.distance(point.w, own, counted)
+    return Progress(penalty + anchor.value(point.w) + value, distance, penalty + loss, gap), own
 
 
 class _Line:
@@ -276,8 +260,9 @@ class SmoothNewton(LinearSolver):
     ) -> None:
         super().__init__(problem, check)
         self.terms = LossTerms(problem.loss)
-        self.curvature = curvature(problem, self.terms, scales_of(problem, n_jobs), n_jobs)
-        self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers(), n_jobs)
+        lengths = column_lengths(problem, n_jobs)
+        self.curvature = curvature(problem, self.terms, scales_of(problem, lengths), n_jobs)
+        self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers(), lengths, n_jobs)
         if start is not None:
             self.point.w = start.w.copy()
             refresh(problem, self.point)
@@ -291,7 +276,7 @@ class SmoothNewton(LinearSolver):
 
     def solution(self) -> tuple[FloatArray, RowNumbers]:
         """Return the weights, and minus the slopes of the losses."""
-        return self.point.w, dual_point(self.problem, self.terms, self.point.z, self.point.n_jobs)
+        return self.point.w, dual_point_of(self.problem, self.terms, self.point)
 
     @property
     def bytes_held(self) -> int:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from mercer._typing import FloatArray
+from mercer.linear.column_lengths import column_lengths, scales_of
 from mercer.linear.curvature import Anchor, CurvatureOf
-from mercer.linear.dual_point import dual_point
 from mercer.linear.losses import BoxLoss
-from mercer.linear.newton import Point, Progress, newton, refresh, scales_of
+from mercer.linear.newton import Point, Progress, dual_point_of, newton, refresh
 from mercer.linear.problem import LinearProblem, Penalty
 from mercer.linear.rows import RowNumbers
 from mercer.linear.smooth_terms import ProximalTerms
@@ -52,9 +52,10 @@ class ProximalPoint(LinearSolver):
         self.unit = 1.0 if problem.loss.classifies else _spread_of_targets(problem)
         self.terms = ProximalTerms(problem.loss, problem.rows.numbers(), _FIRST_FACTOR / self.unit)
         self.charge = sum(float(part.charges.sum()) for part in problem.row_parts()) or 1.0
-        self.scales = scales_of(problem, n_jobs)
+        lengths = column_lengths(problem, n_jobs)
+        self.scales = scales_of(problem, lengths)
         self.curvature = curvature(problem, self.terms, self.scales, n_jobs)
-        self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers(), n_jobs)
+        self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers(), lengths, n_jobs)
         if start is not None:
             self._begin_at(start)
 
@@ -125,7 +126,7 @@ class ProximalPoint(LinearSolver):
 
     def solution(self) -> tuple[FloatArray, RowNumbers]:
         """Return the weights, and the coefficients of the smoothed losses."""
-        return self.point.w, dual_point(self.problem, self.terms, self.point.z, self.point.n_jobs)
+        return self.point.w, dual_point_of(self.problem, self.terms, self.point)
 
     @property
     def factor(self) -> float | None:
