@@ -16,11 +16,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_feature_names
 
-from mercer._typing import IndexArray
+from mercer._typing import FloatArray, IndexArray
 from mercer.data import Data
 from mercer.estimators._classifier import MarginClassifier
 from mercer.estimators._dual import DualMachine
-from mercer.estimators._validation import check_rows
+from mercer.estimators._validation import check_rows, check_sample_weight
 from mercer.model_selection.folds import rows_for
 from mercer.model_selection.search.pipelines import machine_of, steps_of
 
@@ -114,6 +114,17 @@ class Folds:
     def params_of(self, number: int) -> dict[str, Any]:
         """Return the further parameters of `fit`, restricted to the training rows."""
         return {name: self._part(value, number) for name, value in self.params.items()}
+
+    @property
+    def all_targets(self) -> tuple[Any, ...]:
+        """The targets of all rows in a tuple, which is empty if there are no targets."""
+        return () if self._y is None else (self._y,)
+
+    def weights_of(self, number: int) -> FloatArray:
+        """Return the weight of each row of the table in a fold, (n,): 0 for rows that are no training rows."""
+        counts = np.bincount(self._splits[number][0], minlength=self.n).astype(np.float64)
+        given = self.params.get("sample_weight")
+        return counts if given is None else counts * check_sample_weight(given, self.n)
 
     def given(self, estimator: Any, number: int) -> Any:
         """Return the training rows as scikit-learn passes them to an estimator."""

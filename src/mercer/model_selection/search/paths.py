@@ -11,6 +11,7 @@ from typing import Any
 from mercer.certificates.status import StoppedError
 from mercer.data.lazy import lazy_property
 from mercer.estimators._dual import DualMachine
+from mercer.estimators._linear_training import TrainedLinearMachine
 from mercer.kernels import Kernel
 from mercer.model_selection.search.fold_rows import Rows
 from mercer.model_selection.search.shared_matrices import Matrices, Memory
@@ -115,7 +116,7 @@ class FoldState:
     number: int
     place: int = 0  # position of the next estimator on the path
     fold_inputs: FoldInputs | None = None
-    last: DualMachine | None = None
+    last: DualMachine | TrainedLinearMachine | None = None
     in_single: bool = True  # whether single precision has been sufficient so far
 
 

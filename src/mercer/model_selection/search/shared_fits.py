@@ -23,6 +23,7 @@ from mercer.estimators._classifier import MarginClassifier
 from mercer.estimators._dual import DualMachine
 from mercer.estimators._every_row import EveryRowMachine
 from mercer.estimators._labels import read_labels
+from mercer.estimators._linear_training import TrainedLinearMachine
 from mercer.estimators._validation import check_sample_weight
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.gram.backends import InMemoryRows, n_threads
@@ -33,7 +34,13 @@ from mercer.model_selection.search.fold_rows import Folds, Rows
 from mercer.model_selection.search.paths import FoldFit, FoldInputs, FoldState, Path, QueueItem, all_or_none
 from mercer.model_selection.search.pipelines import machine_of, rebuilt
 from mercer.model_selection.search.shared_matrices import Matrices, Memory
-from mercer.model_selection.search.sharing import what_is_shared, why_nothing_is_shared, why_values_are_not
+from mercer.model_selection.search.sharing import (
+    BY_WEIGHTS,
+    LINEAR,
+    what_is_shared,
+    why_nothing_is_shared,
+    why_values_are_not,
+)
 from mercer.model_selection.search.single_precision import holds, rounding_shows
 from mercer.solvers import Interruption, Progress
 from mercer.solvers.progress import most_steps
@@ -141,12 +148,12 @@ class SharedFits:
             pool.shutdown(cancel_futures=True)
 
     def _finish(self, pool: ThreadPoolExecutor, path: Path) -> Iterator[list[FoldFit]]:
+        courses = [FoldState(path, fold) for fold in range(len(self._folds))]
         for place, estimator in enumerate(path.estimators):
             if path.shares:
                 made = path.made(place)
             else:
                 # Ctrl-C reaches the main thread only: it then ends the search and not the fit in the other thread.
-                courses = [FoldState(path, fold) for fold in range(len(self._folds))]
                 made = [pool.submit(self._fit_fold, fold_state, estimator).result() for fold_state in courses]
             self._reasons.update(dict.fromkeys(fold.reason for fold in made if fold.error is None))
             yield all_or_none(made)
@@ -196,16 +203,31 @@ class SharedFits:
         if len(own) == len(_LIMITS) and isinstance(machine, Iterated):
             self._bound(machine, number)
             machine.callback = _Stop(self._ends, machine.callback)
-        if isinstance(machine, DualMachine | EveryRowMachine):
+        if isinstance(machine, DualMachine | EveryRowMachine | TrainedLinearMachine):
             machine._search = self._ends
-        folds = self._folds
-        fitted = estimator.fit(folds.given(estimator, number), *folds.targets(number), **folds.params_of(number))
+        folds, reason = self._folds, fold_state.path.why_not
+        if type(estimator) in LINEAR and folds.params.keys() <= {"sample_weight"}:
+            fitted, reason = self._by_weights(estimator, fold_state), BY_WEIGHTS
+        else:
+            fitted = estimator.fit(folds.given(estimator, number), *folds.targets(number), **folds.params_of(number))
         machine = machine_of(fitted)
-        if isinstance(machine, DualMachine | EveryRowMachine):
+        if isinstance(machine, DualMachine | EveryRowMachine | TrainedLinearMachine):
             machine._search = None  # later fits of the machine do not belong to this search
         for name, value in own.items():
             setattr(machine, name, value)
-        return lambda: fitted, machine, None, fold_state.path.why_not
+        return lambda: fitted, machine, None, reason
+
+    def _by_weights(self, machine: TrainedLinearMachine, fold_state: FoldState) -> TrainedLinearMachine:
+        """Fit a linear machine on the whole table, where other rows have weight 0, from the fold's last solution."""
+        asked, last = machine.warm_start, fold_state.last
+        if isinstance(last, TrainedLinearMachine):
+            machine._solutions = last._solutions
+        machine.warm_start = True
+        folds, weights = self._folds, self._folds.weights_of(fold_state.number)
+        machine.fit(folds.X, *folds.all_targets, sample_weight=weights)
+        machine.warm_start = asked
+        fold_state.last = machine
+        return machine
 
     def _shared(self, estimator: Any, fold_state: FoldState) -> tuple[Callable[[], Any], DualMachine, Rows, str]:
         if machine_of(estimator).callback is not None:
