@@ -357,6 +357,7 @@ def race(
                 if again is not None and clock() < ends_at:
                     try:
                         run(name, again)
+                        judge()
                     except Absent:
                         racing.pop(name)
         optimum = judge()
