@@ -447,7 +447,7 @@ def goal_of(workload: Workload) -> tuple[float, float]:
 
 def page(records: Sequence[dict[str, Any]], others: Sequence[str], cuts: Sequence[str], facts: str) -> str:
     """Return the page in Markdown."""
-    parts = ["# Linear machines", facts, __doc__.split("\n\n", 2)[2].strip() if __doc__ else ""]
+    parts = ["# Linear machines", facts, __doc__.split("\n\n", 3)[3].strip() if __doc__ else ""]
     for section in dict.fromkeys(record["workload"].section for record in records):
         own = [record for record in records if record["workload"].section == section]
         known = [found for record in own if (found := speedup(record)) is not None]
