@@ -492,10 +492,9 @@ def test_new_rows_are_checked():
     [
         (np.tile(X, (1, 8))[:15], Y[:15]),  # more columns than rows
         (np.column_stack([X, np.ones(60), np.zeros(60)]), Y),
-        (X * 1e150, Y),
         (X * 1e-150, Y),
     ],
-    ids=["more columns than rows", "constant columns", "huge", "tiny"],
+    ids=["more columns than rows", "constant columns", "tiny"],
 )
 def test_degenerate_tables_end_with_an_honest_status(rows, y):
     with warnings.catch_warnings():
@@ -504,6 +503,11 @@ def test_degenerate_tables_end_with_an_honest_status(rows, y):
             machine = LinearSVC(**given, max_iter=100).fit(rows, y)
             assert np.isfinite(machine.coef_).all()
             assert (machine.certificate_.status is Status.OPTIMAL) == (machine.certificate_.relative_gap <= 1e-4)
+
+
+def test_values_whose_squares_overflow_are_an_error():
+    with pytest.raises(ValueError, match="Divide the column by a power of 10"):
+        LinearSVC().fit(X * 1e150, Y)
 
 
 def test_a_machine_can_be_pickled_and_searched():

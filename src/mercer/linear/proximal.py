@@ -26,6 +26,7 @@ _GROWTH = 4.0  # of the factor from one proximal step to the next
 _INNER = 0.05  # share of the gap to which Newton's method minimises a smoothed problem
 _MOST_INNER = 40  # Newton steps of a proximal step, after which the factor is reduced
 _MOST_OUTER = 200  # proximal steps
+_SMALL_GAP = 1e-3  # relative gap below which a proximal step without a Newton step should not increase it
 _IDLE = 20  # successive proximal steps that do not halve the gap, after which rounding prevents progress
 
 
@@ -95,7 +96,9 @@ class ProximalPoint(LinearSolver):
             least = min(least, gap)
             if gap <= tol or idle > _IDLE:
                 return
-            if self.n_iter == began and not self._is_close(last[0]):  # rounding prevents steps; the factor magnifies it
+            is_worse = least < gap < _SMALL_GAP
+            if self.n_iter == began and (is_worse or not self._is_close(last[0])):
+                # Rounding errors, which the factor multiplies, prevent steps. Moving on would only add them up.
                 self.terms.factor /= _GROWTH**2
                 continue
             for part in self.problem.row_parts():
