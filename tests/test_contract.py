@@ -80,7 +80,7 @@ WITH_OTHER_CODE = [
     OneClassSVM(contamination=0.1),
     LeastSquaresClassifier(1.0),
     LogisticRegression(solver="gradient", tol=1e-2),
-    LinearSVC(loss="hinge", penalty="l1", bias="free"),
+    LinearSVC(loss="hinge", penalty="l1", bias="free", tol=1e-9),
     LinearSVR(loss="squared_epsilon_insensitive"),
     KernelPerceptron(5, form="primal", multi_class="ovr"),
     GradientKernelSVC(solver="descent", max_iter=200),
