@@ -63,14 +63,18 @@ class FitsFiles(TrainedLinearMachine):
 
     encoder_: TableEncoder | None
     training_file_: TrainingFile
+    spec_: Any
     _task: Literal["classification", "regression"]
     class_weight: Any = None
 
-    def _store(self, problems: Sequence[LinearProblem], solutions: LinearSolutions, table: LinearTable) -> None:
-        for name in ("encoder_", "training_file_"):  # of an earlier fit_file
-            if hasattr(self, name):
-                delattr(self, name)
-        super()._store(problems, solutions, table)
+    def _hold(self, *about: Any) -> None:
+        self._forget_file()
+        super()._hold(*about)
+
+    def _forget_file(self) -> None:
+        """Remove what an earlier `fit_file` has set."""
+        for name in ("encoder_", "training_file_"):
+            self.__dict__.pop(name, None)
 
     @abstractmethod
     def _asked(self) -> LinearSpec:

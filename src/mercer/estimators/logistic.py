@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +14,12 @@ from sklearn.utils._param_validation import InvalidParameterError
 from mercer.certificates.status import Status
 from mercer.data import as_data
 from mercer.data.arguments import check_choice, check_flag, check_learning_rate, check_number, check_whole
+from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._linear_rows import LinearTable, read_linear_table
-from mercer.estimators._linear_training import PENALTIES, TrainedLinearMachine
+from mercer.estimators._linear_training import PENALTIES, LinearSolutions
 from mercer.estimators._scores import ByLikelihood, log_likelihood
-from mercer.linear import Penalty, TableRows
+from mercer.linear import LinearProblem, LinearRows, Penalty, TableRows
 from mercer.losses import logistic
 from mercer.solvers import Control, Limits, Progress
 from mercer.specs import ForLogisticByRest, ForLogisticRegression
@@ -28,7 +29,7 @@ _MANY_COLUMNS = 2_000  # columns; above it the matrix of second derivatives take
 _MANY_VALUES = 4_000_000  # numbers of a table; above it a copy in float64 takes more than 32 MB
 
 
-class LogisticRegression(ByLikelihood, TrainedLinearMachine):
+class LogisticRegression(ByLikelihood, FitsFiles):
     """Linear logistic regression, certified.
 
     **Solves** for two classes, y_i = +1 or -1, with f(x) = <w, x> + b,
@@ -129,6 +130,7 @@ class LogisticRegression(ByLikelihood, TrainedLinearMachine):
     """
 
     spec_: ForLogisticRegression | ForLogisticByRest
+    _task = "classification"
 
     def __init__(
         self,
@@ -207,10 +209,7 @@ class LogisticRegression(ByLikelihood, TrainedLinearMachine):
         several = labels.classes.size > 2
         if (by_rest and several) or penalty == Penalty.L1 or (not several and self._is_large(table, variance)):
             self._check_swept(penalty, variance, refused=several and not by_rest)
-            spec = ForLogisticByRest(
-                C=variance, absolute=penalty == Penalty.L1, bias=bool(self.fit_intercept), free=bool(self.fit_intercept)
-            )
-            return self._sweep(spec, table, labels, control)
+            return self._sweep(self._by_rest(penalty, variance), table, labels, control)
         data = as_data(table.values)
         objective = log_likelihood(labels, 1.0 / variance, bool(self.fit_intercept))
         found = logistic.minimise(
@@ -222,6 +221,7 @@ class LogisticRegression(ByLikelihood, TrainedLinearMachine):
         )
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         self.__dict__.pop("_solutions", None)
+        self._forget_file()
         self.spec_ = ForLogisticRegression(prior_variance=variance, bias=bool(self.fit_intercept))
         self.coef_, self.intercept_ = np.ascontiguousarray(found.w.T), found.bias
         self.certificate_, self.n_iter_, self.trace_ = found.certificate, found.n_iter, found.trace
@@ -239,6 +239,34 @@ class LogisticRegression(ByLikelihood, TrainedLinearMachine):
                 stacklevel=2,
             )
         return self
+
+    def _by_rest(self, penalty: str, variance: float) -> ForLogisticByRest:
+        has_bias = bool(self.fit_intercept)
+        return ForLogisticByRest(C=variance, absolute=penalty == Penalty.L1, bias=has_bias, free=has_bias)
+
+    def _asked(self) -> ForLogisticByRest:
+        """Check the parameters, and return the specification of the problem for rows of a file."""
+        variance = check_number("prior_variance", self.prior_variance, above=0.0)
+        check_choice("solver", self.solver, logistic.SOLVERS)
+        penalty = check_choice("penalty", self.penalty, PENALTIES)
+        check_choice("multi_class", self.multi_class, _SCHEMES)
+        self._check_swept(penalty, variance, refused=False)
+        return self._by_rest(penalty, variance)
+
+    def _problems(self, spec: ForLogisticByRest, rows: LinearRows, labels: Labels | None) -> list[LinearProblem]:
+        """Return one problem for two classes, otherwise one for each class against the rest."""
+        assert labels is not None
+        n_classes = labels.classes.size
+        if n_classes > 2 and self.multi_class != "ovr":
+            raise InvalidParameterError(
+                f'more than two classes in a file need multi_class="ovr", got multi_class={self.multi_class!r}.'
+            )
+        positive = (1,) if n_classes == 2 else range(n_classes)
+        return [spec.problem(rows, number, labels.class_weight) for number in positive]
+
+    def _store(self, problems: Sequence[LinearProblem], solutions: LinearSolutions, table: LinearTable) -> None:
+        super()._store(problems, solutions, table)
+        self.intercept_ = np.broadcast_to(self.intercept_, len(problems)).astype(np.float64)
 
     def _is_large(self, table: LinearTable, variance: float) -> bool:
         """Whether a machine for two classes is trained by sweeps over the rows."""
@@ -261,13 +289,11 @@ class LogisticRegression(ByLikelihood, TrainedLinearMachine):
     ) -> LogisticRegression:
         """Train a machine for two classes, or one for each class against the rest, by sweeps over the rows."""
         rows = TableRows(table.values, labels.codes.astype(np.float64), labels.sample_weight)
-        positive = (1,) if labels.classes.size == 2 else range(labels.classes.size)
-        problems = [spec.problem(rows, number, labels.class_weight) for number in positive]
+        problems = self._problems(spec, rows, labels)
         limits = replace(control.limits, tol=float(self.tol_gap))
         solutions = self._solve(problems, control.with_limits(limits))
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         self.spec_, self._used_rows = spec, labels.rows
         self._store(problems, solutions, table)
-        self.intercept_ = np.broadcast_to(self.intercept_, len(problems)).astype(np.float64)
         self._warn(depth=4)
         return self

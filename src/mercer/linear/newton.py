@@ -281,4 +281,5 @@ class SmoothNewton(LinearSolver):
     @property
     def bytes_held(self) -> int:
         """Matrices, and decision value, change and coefficient of each row."""
-        return self.curvature.bytes_held + 3 * 8 * self.problem.rows.n
+        rows = self.problem.rows
+        return self.curvature.bytes_held + (0 if rows.limits_numbers else 3 * 8 * rows.n)

@@ -139,7 +139,8 @@ class ProximalPoint(LinearSolver):
     @property
     def bytes_held(self) -> int:
         """Matrices, and decision value, change, share and coefficient of each row."""
-        return self.curvature.bytes_held + 4 * 8 * self.problem.rows.n
+        rows = self.problem.rows
+        return self.curvature.bytes_held + (0 if rows.limits_numbers else 4 * 8 * rows.n)
 
 
 def _spread_of_targets(problem: LinearProblem) -> float:

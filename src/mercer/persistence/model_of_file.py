@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.data import as_data
-from mercer.estimators import LinearSVC, LinearSVR
+from mercer.estimators import LinearSVC, LinearSVR, LogisticRegression
 from mercer.kernels import Linear
 from mercer.persistence.model import Model, Part, Training
 from mercer.tables.encoding import TableEncoder
@@ -14,7 +14,7 @@ from mercer.tables.rules import SparseRule
 from mercer.tables.table import cell_text
 
 
-def model_of_file(machine: LinearSVC | LinearSVR) -> Model:
+def model_of_file(machine: LinearSVC | LinearSVR | LogisticRegression) -> Model:
     """Return the model of a machine that `fit_file` has trained, with its encoding, to be saved or to predict tables.
 
     The model has the certificate, but neither training rows nor dual coefficients, of which there may be more than fit
@@ -22,7 +22,7 @@ def model_of_file(machine: LinearSVC | LinearSVR) -> Model:
 
     Parameters
     ----------
-    machine : LinearSVC or LinearSVR
+    machine : LinearSVC, LinearSVR or LogisticRegression
 
     Raises
     ------
@@ -43,7 +43,7 @@ def model_of_file(machine: LinearSVC | LinearSVR) -> Model:
     normals = np.atleast_2d(machine._dense_coef())
     biases = np.broadcast_to(np.asarray(machine.intercept_, dtype=np.float64), len(normals))
     kind: PredictionKind = Quantity(file.target)
-    if isinstance(machine, LinearSVC):
+    if not isinstance(machine, LinearSVR):
         whole = machine.classes_.dtype.kind in "iu"
         labels = machine.classes_ if whole else np.array([cell_text(one) for one in machine.classes_], dtype=object)
         kind = Classes(file.target, labels, "ovr")
@@ -63,7 +63,7 @@ def model_of_file(machine: LinearSVC | LinearSVR) -> Model:
         training=Training(
             np.zeros(0, dtype=np.int64),
             file.checksum,
-            machine.class_weight_ if isinstance(machine, LinearSVC) else None,
+            None if isinstance(machine, LinearSVR) else machine.class_weight_,
             n_streamed=file.n_rows,
         ),
         reading=file.reading,

@@ -56,6 +56,8 @@ class FileRows(LinearRows):
 
     limits_numbers = True
 
+    limits_numbers = True
+
     def __init__(
         self,
         cache: BlockCache,
@@ -70,6 +72,8 @@ class FileRows(LinearRows):
         self._starts = starts.tolist()
         self._slice_bytes = max(1 << 12, memory // 4 // _IN_FLIGHT)
         self._room_for_numbers = memory // 4
+        self._numbers_held, self._in_flight = 0, 2 * (cache.largest + self._slice_bytes)
+        self.bytes_held = self._in_flight
 
     def blocks(self) -> Iterator[Block]:
         """Return the encoded blocks in order."""
@@ -94,13 +98,14 @@ class FileRows(LinearRows):
             return FileNumbers(self.cache.folder, self.n)
         numbers = np.zeros(self.n)
         self._room_for_numbers -= size
-        self.bytes_held += size
+        self._numbers_held += size
+        self.bytes_held = max(self.bytes_held, self._in_flight + self._numbers_held)
         weakref.finalize(numbers, self._give_back, size)
         return numbers
 
     def _give_back(self, size: int) -> None:
         self._room_for_numbers += size
-        self.bytes_held -= size
+        self._numbers_held -= size
 
     def _read_ahead(self) -> Iterator[Block]:
         """Yield the blocks, of which the next one is read by a thread."""
