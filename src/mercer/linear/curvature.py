@@ -12,8 +12,9 @@ import numpy as np
 from mercer._typing import FloatArray
 from mercer.linear.lasso import minimise_lasso
 from mercer.linear.problem import LinearProblem, Part, Penalty
+from mercer.linear.row_terms import TermValues
 from mercer.linear.rows import RowNumbers
-from mercer.linear.smooth_terms import Slopes, SmoothTerms
+from mercer.linear.smooth_terms import SmoothTerms
 from mercer.linear.sweeps import collect, column_squares, times, transposed_times
 from mercer.linear.systems import conjugate_gradients, solve_positive
 
@@ -53,7 +54,7 @@ class Curvature(ABC):
         """Prepare for a sweep."""
 
     @abstractmethod
-    def collect(self, part: Part, slopes: Slopes) -> FloatArray:
+    def collect(self, part: Part, values: TermValues) -> FloatArray:
         """Add the h_i of a block of rows, and return its sum of beta_i x_i, (q,)."""
 
     @abstractmethod
@@ -94,16 +95,16 @@ class GramCurvature(Curvature):
             self.moved = 0.0
             self.gram[:] = 0.0
 
-    def collect(self, part: Part, slopes: Slopes) -> FloatArray:
+    def collect(self, part: Part, values: TermValues) -> FloatArray:
         """Add a block, or its changes."""
-        curvature = change = slopes.curvature
+        curvature = change = values.curvature
         if self.previous is not None:
             if not self.is_fresh:
                 change = curvature - self.previous[part.block.at]
             self.previous[part.block.at] = curvature
         self.now += float(curvature.sum())
         self.moved += float(np.abs(change).sum())
-        about = part.block.table, self.problem.constant, slopes.beta, change
+        about = part.block.table, self.problem.constant, values.beta, change
         return collect(*about, self.scales, self.gram, self.n_jobs)
 
     def direction(self, w: FloatArray, pull: FloatArray, anchor: Anchor | None) -> FloatArray:
@@ -153,11 +154,11 @@ class SweptCurvature(Curvature):
         """Start the sum of the h_i."""
         self.total = 0.0
 
-    def collect(self, part: Part, slopes: Slopes) -> FloatArray:
+    def collect(self, part: Part, values: TermValues) -> FloatArray:
         """Keep the h_i of a block."""
-        self.weights[part.block.at] = slopes.curvature
-        self.total += float(slopes.curvature.sum())
-        return transposed_times(part.block.table, self.problem.constant, slopes.beta, self.n_jobs)
+        self.weights[part.block.at] = values.curvature
+        self.total += float(values.curvature.sum())
+        return transposed_times(part.block.table, self.problem.constant, values.beta, self.n_jobs)
 
     def direction(self, w: FloatArray, pull: FloatArray, anchor: Anchor | None) -> FloatArray:
         """Solve by conjugate gradients; the diagonal is that of h_i that are all equal to their mean."""

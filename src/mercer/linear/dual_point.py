@@ -26,7 +26,7 @@ def dual_point(
     beta = problem.rows.numbers()
     positive = negative = 0.0
     for part in problem.row_parts():
-        own = terms.slopes(part, z[part.block.at]).beta
+        own = terms.values(part, z[part.block.at], n_jobs).beta
         beta[part.block.at] = own
         positive += float(own[own > 0.0].sum())
         negative -= float(own[own < 0.0].sum())

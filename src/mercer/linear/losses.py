@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import expit, xlogy
 
 from mercer._typing import FloatArray
+from mercer.linear.row_terms import TermKind
 
 
 class LinearLoss(ABC):
@@ -29,6 +30,11 @@ class LinearLoss(ABC):
 
     is_smooth: ClassVar[bool]
     classifies: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def kind(self) -> TermKind:
+        """The loss for native code; for losses that are not smooth, their smoothed form for an arbitrary factor."""
 
     @abstractmethod
     def total(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> float:
@@ -76,6 +82,11 @@ class EpsilonInsensitive(BoxLoss):
     epsilon: float = 0.0
     classifies: ClassVar[bool] = False
 
+    @property
+    def kind(self) -> TermKind:
+        """The smoothed loss for native code."""
+        return TermKind(bounded=True, epsilon=self.epsilon, unit=1.0)
+
     def bounds(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return -1 and 1 for each row."""
         return np.full(y.shape, -1.0), np.ones(y.shape)
@@ -104,6 +115,11 @@ class SquaredEpsilonInsensitive(LinearLoss):
     epsilon: float = 0.0
     is_smooth: ClassVar[bool] = True
     classifies: ClassVar[bool] = False
+
+    @property
+    def kind(self) -> TermKind:
+        """The loss for native code."""
+        return TermKind(epsilon=self.epsilon)
 
     def total(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> float:
         """Return the sum of the charged losses."""
@@ -134,6 +150,11 @@ class Hinge(BoxLoss):
     epsilon: ClassVar[float] = 0.0  # type: ignore[misc]
     classifies: ClassVar[bool] = True
 
+    @property
+    def kind(self) -> TermKind:
+        """The smoothed loss for native code."""
+        return TermKind(one_sided=True, bounded=True, unit=1.0)
+
     def bounds(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return 0 and 1 for rows of the class +1, and -1 and 0 for the others."""
         return np.minimum(y, 0.0), np.maximum(y, 0.0)
@@ -161,6 +182,11 @@ class SquaredHinge(LinearLoss):
 
     is_smooth: ClassVar[bool] = True
     classifies: ClassVar[bool] = True
+
+    @property
+    def kind(self) -> TermKind:
+        """The loss for native code."""
+        return TermKind(one_sided=True)
 
     def total(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> float:
         """Return the sum of the charged losses."""
@@ -190,6 +216,11 @@ class Logistic(LinearLoss):
 
     is_smooth: ClassVar[bool] = True
     classifies: ClassVar[bool] = True
+
+    @property
+    def kind(self) -> TermKind:
+        """The loss for native code."""
+        return TermKind(is_logistic=True)
 
     def total(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> float:
         """Return the sum of the charged losses."""

@@ -21,7 +21,8 @@ from mercer.linear.sweeps import times
 from mercer.losses.iteration import Step
 
 _SHORTENED = 0.01  # share of the slope at 0 that may be left at the end of a line search
-_TRIALS = 60  # evaluations of a line search; Newton steps need 2 to 8, and doublings up to 60
+_FIRST_LENGTHS = np.array([1.0, 0.3, 3.0])  # of a line search; the first one is right near the optimum
+_MOST_PASSES = 60  # over the rows in a line search; usually 1 to 3
 _IDLE = 12  # successive Newton steps that do not halve the gap, after which rounding prevents progress
 
 
@@ -134,13 +135,10 @@ def _look(
     curvature.begin()
     for part in problem.parts():
         check()
-        z = point.z[part.block.at]
-        slopes = terms.slopes(part, z)
-        pull += curvature.collect(part, slopes)
-        squares += float(slopes.beta @ slopes.beta)
-        value += terms.total(part, z)
-        own_loss, own_excess = terms.duality(part, z, slopes.beta)
-        loss, excess = loss + own_loss, excess + own_excess
+        values = terms.values(part, point.z[part.block.at], point.n_jobs)
+        pull += curvature.collect(part, values)
+        squares += float(values.beta @ values.beta)
+        value, loss, excess = value + values.total, loss + values.loss, excess + values.excess
     counted = problem.counted
     imbalance = 0.0
     if problem.bias is Bias.FREE:  # the coefficients should have sum 0; the difference is worth about the bias
@@ -154,12 +152,32 @@ def _look(
     penalty, share = float(counted @ np.abs(point.w)), scale_inside(problem, pull)
     gap = penalty + loss + imbalance
     for part in problem.row_parts():
-        beta = share * terms.slopes(part, point.z[part.block.at]).beta
+        beta = share * terms.values(part, point.z[part.block.at], point.n_jobs).beta
         gap -= problem.loss.dual(beta, part.targets, part.charges)
     if anchor is None:
         return Progress(penalty + value, gap, penalty + loss, gap), own
     distance = anchor.distance(point.w, own, counted)
     return Progress(penalty + anchor.value(point.w) + value, distance, penalty + loss, gap), own
+
+
+class _Trial(NamedTuple):
+    """A length of a step, with the slope and the second derivative there."""
+
+    length: float
+    slope: float
+    bend: float
+
+
+def _lengths_between(low: _Trial, high: _Trial) -> FloatArray:
+    """Return the next lengths to try: where the slope is 0 by Newton's method from both ends, and between them."""
+    found = [trial.length - trial.slope / trial.bend for trial in (low, high) if trial.bend > 0.0]
+    if np.isinf(high.length):
+        found += [max(low.length, 1e-300) * growth for growth in (2.0, 8.0, 64.0)]
+    else:
+        found.append(0.5 * (low.length + high.length))
+        if high.slope > low.slope:
+            found.append(low.length - low.slope * (high.length - low.length) / (high.slope - low.slope))
+    return np.unique([length for length in found if low.length < length < high.length])
 
 
 class _Line:
@@ -183,45 +201,47 @@ class _Line:
     def search(self) -> float:
         """Return the length of the step at which the slope is about 0; 0 if the direction does not descend.
 
-        The slope increases with the length. Its root is found by Newton's method within a bracket.
+        The slope increases with the length. Several lengths within a bracket of its root are tried at a time, because
+        reading the numbers of the rows takes most of the time.
         """
         if not self.slope < 0.0:
             return 0.0
-        low, high, length = 0.0, float("inf"), 1.0
-        for trial in range(_TRIALS):
-            slope, bend = self._at(length, first=trial == 0)
-            if not np.isfinite(slope):
-                high, length = length, 0.5 * (low + length)
-                continue
-            if abs(slope) <= _SHORTENED * -self.slope:
+        low, high = _Trial(0.0, self.slope, 0.0), _Trial(float("inf"), 0.0, 0.0)
+        best, lengths = low, _FIRST_LENGTHS
+        for n_passes in range(_MOST_PASSES):
+            for trial in self._at(lengths, first=n_passes == 0):
+                if not np.isfinite(trial.slope):
+                    high = min(high, trial._replace(slope=0.0))  # overflow: the step is too long
+                    continue
+                if best.length == 0.0 or abs(trial.slope) < abs(best.slope):
+                    best = trial
+                low, high = (max(low, trial), high) if trial.slope < 0.0 else (low, min(high, trial))
+            if abs(best.slope) <= _SHORTENED * -self.slope:
                 break
-            low, high = (length, high) if slope < 0.0 else (low, length)
-            ahead = length - slope / bend if bend > 0.0 else float("inf")
-            if not low < ahead < high:
-                ahead = 2.0 * length if np.isinf(high) else 0.5 * (low + high)
-            if ahead == length or ahead in (low, high):
+            lengths = _lengths_between(low, high)
+            if not lengths.size:
                 break
-            length = ahead
-        return length
+        return best.length
 
-    def _at(self, length: float, *, first: bool) -> tuple[float, float]:
-        """Return the slope and the second derivative at a length; the `first` time, the change of z is computed, too.
+    def _at(self, lengths: FloatArray, *, first: bool) -> list[_Trial]:
+        """Return the slopes and second derivatives at some lengths; the `first` time, compute the change of z, too.
 
         At a kink, the slope is the one between those of both sides that is nearest to 0.
         """
-        left, right, bend = self._penalty(length)
+        slopes, bends, n_jobs = np.zeros(lengths.shape), np.zeros(lengths.shape), self.point.n_jobs
         for part in self.problem.parts() if first else self.problem.row_parts():
             at = part.block.at
             if first:
                 self.check()
-                about = part.block.table, self.problem.constant, self.direction
-                self.step[at] = times(*about, self.point.n_jobs)
-            change = self.step[at]
-            slopes = self.terms.slopes(part, self.point.z[at] + length * change)
-            pull = float(slopes.beta @ change)
-            left, right = left - pull, right - pull
-            bend += self.terms.factor * float(slopes.curvature @ np.square(change))
-        return min(max(0.0, left), right), bend
+                self.step[at] = times(part.block.table, self.problem.constant, self.direction, n_jobs)
+            own_slopes, own_bends = self.terms.line(part, self.point.z[at], self.step[at], lengths, n_jobs)
+            slopes, bends = slopes + own_slopes, bends + own_bends
+        trials = []
+        for k in range(lengths.size):
+            length, slope = float(lengths[k]), float(slopes[k])
+            left, right, bend = self._penalty(length)
+            trials.append(_Trial(length, min(max(0.0, left + slope), right + slope), bend + float(bends[k])))
+        return trials
 
     def _penalty(self, length: float) -> tuple[float, float, float]:
         """Return the slopes of the penalty to the left and the right, and its second derivative."""

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.linear.losses import BoxLoss, LinearLoss, Logistic
+from mercer.linear.losses import BoxLoss, LinearLoss
 from mercer.linear.problem import Part
+from mercer.linear.row_terms import TermKind, TermValues, row_terms, term_line
 from mercer.linear.rows import RowNumbers
-
-
-class Slopes(NamedTuple):
-    """Derivatives of the terms of a block of rows, (m,) each; the second ones are `curvature` times the `factor`."""
-
-    beta: FloatArray  # minus the first derivatives: feasible dual coefficients
-    curvature: FloatArray
 
 
 class SmoothTerms(ABC):
@@ -26,29 +19,39 @@ class SmoothTerms(ABC):
 
     Attributes
     ----------
-    is_quadratic : bool
-        Whether second derivatives are piecewise constant, so that only those of few rows change in late steps.
+    loss : LinearLoss
     factor : float
         Common factor of all second derivatives.
     """
 
-    is_quadratic: bool
+    loss: LinearLoss
     factor: float = 1.0
 
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether second derivatives are piecewise constant, so that only those of few rows change in late steps."""
+        return not self.loss.kind.is_logistic
+
+    @property
     @abstractmethod
-    def slopes(self, part: Part, z: FloatArray) -> Slopes:
-        """Return the derivatives at z."""
+    def kind(self) -> TermKind:
+        """The function for native code."""
 
     @abstractmethod
-    def total(self, part: Part, z: FloatArray) -> float:
-        """Return the sum of the terms at z."""
+    def _shares(self, part: Part) -> FloatArray | None:
+        """The dual points of a block of rows from which a proximal step starts; None without a proximal step."""
 
-    @abstractmethod
-    def duality(self, part: Part, z: FloatArray, beta: FloatArray) -> tuple[float, float]:
-        """Return the sum of the losses at z, and what the rows add to the duality gap for the coefficients `beta`.
+    def values(self, part: Part, z: FloatArray, n_jobs: int | None = None) -> TermValues:
+        """Return the derivatives and sums at z; the second derivatives are `curvature` times the `factor`."""
+        return row_terms(self.kind, part.targets, part.charges, z, self._shares(part), n_jobs)
 
-        The latter is the sum of C l(z) + z beta - (dual value of beta), >= 0 for each row.
-        """
+    def line(
+        self, part: Part, z: FloatArray, change: FloatArray, lengths: FloatArray, n_jobs: int | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the slopes and second derivatives of the sum of the terms at z + t change, for t in `lengths`."""
+        about = self.kind, part.targets, part.charges, z, change, lengths
+        slopes, bends = term_line(*about, self._shares(part), n_jobs)
+        return slopes, self.factor * bends
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,22 +61,12 @@ class LossTerms(SmoothTerms):
     loss: LinearLoss
 
     @property
-    def is_quadratic(self) -> bool:  # type: ignore[override]
-        """True but for logistic loss."""
-        return not isinstance(self.loss, Logistic)
+    def kind(self) -> TermKind:
+        """That of the loss."""
+        return self.loss.kind
 
-    def slopes(self, part: Part, z: FloatArray) -> Slopes:
-        """Return the derivatives at z."""
-        about = z, part.targets, part.charges
-        return Slopes(self.loss.coefficient(*about), self.loss.curvature(*about))
-
-    def total(self, part: Part, z: FloatArray) -> float:
-        """Return the sum of the losses."""
-        return self.loss.total(z, part.targets, part.charges)
-
-    def duality(self, part: Part, z: FloatArray, beta: FloatArray) -> tuple[float, float]:
-        """Return the losses, and 0 because `beta` is the slope of the loss."""
-        return self.total(part, z), 0.0
+    def _shares(self, part: Part) -> None:
+        del part
 
 
 @dataclass(eq=False)
@@ -87,33 +80,16 @@ class ProximalTerms(SmoothTerms):
     loss: BoxLoss
     shares: RowNumbers
     factor: float
-    is_quadratic = True
 
-    def _best(self, part: Part, z: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the maximisers, and whether each is free to move with z."""
-        lower, upper = self.loss.bounds(part.targets)
-        moved = self.shares[part.block.at] + self.factor * (part.targets - z)
-        shrunken = np.sign(moved) * np.maximum(0.0, np.abs(moved) - self.factor * self.loss.epsilon)
-        best = np.clip(shrunken, lower, upper)
-        is_free = (best == shrunken) & (shrunken != 0.0) if self.loss.epsilon else (best == shrunken)
-        return best, is_free.astype(np.float64)
+    @property
+    def kind(self) -> TermKind:
+        """That of the loss, smoothed."""
+        return self.loss.kind._replace(factor=self.factor)
 
-    def slopes(self, part: Part, z: FloatArray) -> Slopes:
-        """Return the derivatives at z."""
-        best, is_free = self._best(part, z)
-        return Slopes(part.charges * best, part.charges * is_free)
-
-    def total(self, part: Part, z: FloatArray) -> float:
-        """Return the sum of the smoothed losses."""
-        best, _ = self._best(part, z)
-        away = np.square(best - self.shares[part.block.at]) / (2.0 * self.factor)
-        return float(part.charges @ (best * (part.targets - z) - self.loss.epsilon * np.abs(best) - away))
-
-    def duality(self, part: Part, z: FloatArray, beta: FloatArray) -> tuple[float, float]:
-        """Return the losses, and what the rows add to the gap."""
-        loss = self.loss.total(z, part.targets, part.charges)
-        return loss, loss + float(z @ beta) - self.loss.dual(beta, part.targets, part.charges)
+    def _shares(self, part: Part) -> FloatArray:
+        return self.shares[part.block.at]
 
     def move(self, part: Part, z: FloatArray) -> None:
         """Make the maximisers at z the point from which the next proximal step starts."""
-        self.shares[part.block.at] = self._best(part, z)[0]
+        best = row_terms(self.kind, part.targets, np.ones(z.shape), z, self._shares(part))
+        self.shares[part.block.at] = best.beta
