@@ -31,6 +31,7 @@ from mercer.linear import (
 from mercer.linear.crammer_singer import JointEvidence
 from mercer.linear.dual_descent import DualPoint, dual_descent, dual_point, measure
 from mercer.linear.finish import finish, linear_gram
+from mercer.linear.products import RowProducts, stretch
 from mercer.problems import joint
 from mercer.solvers import Control
 from mercer.solvers import solve as solve_kernel
@@ -160,6 +161,50 @@ def test_classes_share_the_gram_matrix_of_the_engine():
     alone = linear_gram(problems[0])
     finish(problems[:1], [dual_point(problems[0])], alone, Control(Limits(tol_gap=1e-7)))
     assert gram.n_values < 3 * alone.n_values
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("C", [0.3, 1e3])
+def test_products_in_memory_lead_to_the_optimum_of_every_class(loss, C):
+    table, labels, _, weights = text_like(n=700, classes=3, seed=6)  # more rows than are evaluated at a time
+    problems = [LinearProblem(TableRows(table, labels, weights), loss, C=C, positive=k) for k in range(3)]
+    products = RowProducts(problems[0])
+    for _ in products.fill():
+        pass
+    for problem in problems:
+        point = dual_point(problem)
+        gap = products.solve(problem, point, Control(Limits(tol_gap=1e-5)))
+        primal, dual = objectives(problem, point.w, np.asarray(point.beta))
+        assert -1e-12 * primal <= primal - dual <= 1e-4 * primal
+        assert gap == pytest.approx((primal - dual) / primal, abs=1e-10)
+
+
+def test_stretching_w_removes_the_losses_of_rounding():
+    table = sp.csr_array(np.eye(30, 40))
+    problem = LinearProblem(TableRows(table, np.arange(30.0)), Hinge(), C=1e6, bias=Bias.NONE, positive=3)
+    (part,) = problem.parts()
+    point = DualPoint(problem.rows.numbers(), np.zeros(40))
+    point.beta[slice(None)] = (1.0 - 1e-5) * part.targets  # the optimum, but for an error
+    before = measure(problem, point)
+    gap = stretch(problem, point)
+    assert gap < 1e-8 < 1.0 < 1e4 * before
+    np.testing.assert_allclose(table @ point.w, part.targets, rtol=1e-9)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=lambda loss: type(loss).__name__)
+def test_classes_with_a_large_c_share_products_in_memory(loss):
+    table, labels, _, weights = text_like(n=600, p=2_500, classes=6, seed=7, density=0.01)
+    rows = TableRows(table, labels, weights)
+    problems = [LinearProblem(rows, loss, C=100.0, positive=k) for k in range(6)]
+    one, two = (solve_each(problems, Control(), n_jobs=n_jobs) for n_jobs in (1, 2))
+    little = solve_each(problems, Control(), memory_limit=1_000_000)  # less than the matrix takes
+    assert {solution.solver for solution in one} == {"rounds on a held matrix"}
+    assert "rounds on a held matrix" not in little[0].solver
+    for shared, again, other in zip(one, two, little, strict=True):
+        np.testing.assert_array_equal(shared.w, again.w)
+        assert shared.certificate.status == "optimal"
+        assert shared.certificate.verify().status == "optimal"
+        assert shared.certificate.primal == pytest.approx(other.certificate.primal, rel=1e-4)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -11,16 +11,25 @@ from mercer._typing import FloatArray
 from mercer.gram.threads import n_threads
 from mercer.linear.dual_descent import DualPoint, dual_descent, dual_objective, dual_point
 from mercer.linear.finish import engine_solves, finish, linear_gram
+from mercer.linear.losses import EpsilonInsensitive, Hinge
 from mercer.linear.problem import Bias, LinearProblem, Penalty
+from mercer.linear.products import RowProducts, products_fit
 from mercer.linear.rows import RowNumbers, TableRows
 from mercer.linear.solution import WarmStart
 from mercer.linear.solver import LinearSolver
+from mercer.linear.sweeps import row_squares
 from mercer.losses.iteration import Step
 from mercer.solvers.control import Control
 
 _ROWS_AN_EPOCH = 20
 """Rows of a problem that the kernel engine solves in the time of an epoch: it takes about n / 20 epochs, because each
 product of two rows costs half of a visit of a row, and support vectors are a part of the rows."""
+
+_ROWS_A_MATRIX_EPOCH = 15  # the same for evaluating the products of all rows in single precision, each pair once
+_ROWS_A_CLASS_EPOCH = 150  # the same for solving a class with these products, where few rows stay support vectors
+_MANY_EPOCHS = 150  # epochs that a problem with a large C takes at least
+_LARGE = 10.0  # C times ||x||^2 from which a squared loss takes so many
+_LARGE_NOT_SQUARED = 1.0  # the same for losses with kinks
 
 _LEAST_EPOCHS = 30  # epochs that are worth less than starting the engine
 _ARRAYS = 6  # arrays of an element for each row: coefficients, their copy, targets, charges, squares, order
@@ -94,9 +103,25 @@ class DualSolver:
 
     def steps(self, tol: float) -> Iterator[Step]:
         """Work until the exact relative gap of every problem is at most `tol`, or no progress is possible."""
-        if any(problem.bias is Bias.FREE for problem in self.problems):  # descent cannot keep the sum of coefficients
-            yield from self._finish(range(len(self.problems)), tol)
+        problems = self.problems
+        if any(problem.bias is Bias.FREE for problem in problems):  # descent cannot keep the sum of coefficients
+            yield from self._finish(range(len(problems)), tol)
             return
+        self._shares = len(problems) > 1 and products_fit(problems[0], self._memory_limit)
+        slow: list[int] = []
+        if self._shares and _is_large(problems[0]):
+            most = self.control.limits.max_iter
+            expected = float(_MANY_EPOCHS if most < 0 else min(most, _MANY_EPOCHS))
+            slow = self._slow_of(dict.fromkeys(range(len(problems)), expected))
+        if not slow:
+            slow = yield from self._descend(tol)
+        if len(slow) > 1 and self._shares:
+            slow = yield from self._solve_shared(slow, tol)
+        if slow:
+            yield from self._finish(slow, tol)
+
+    def _descend(self, tol: float) -> Generator[Step, None, list[int]]:
+        """Make epochs on all problems, a few at a time; return the problems that the kernel engine solves faster."""
         slow: list[int] = []
         in_memory = isinstance(self.problems[0].rows, TableRows)
         threads = min(n_threads(self._n_jobs), len(self.problems)) if in_memory else 1
@@ -111,17 +136,16 @@ class DualSolver:
             while descents:
                 steps = list(each(lambda k: next(descents[k], None), list(descents)))
                 for k, step in zip(list(descents), steps, strict=True):
-                    if step is not None:
+                    if step is None:
+                        del descents[k]
+                    else:
                         last[k] = step
                         self.n_iter[k] = begun[k] + step.n_iter
-                    is_slow = step is not None and self._is_slow(k)
-                    if is_slow:
-                        slow.append(k)
-                    if is_slow or step is None:
-                        del descents[k]
+                for k in self._slow_of({k: self.points[k].epochs_left for k in descents}):
+                    slow.append(k)
+                    del descents[k]
                 yield self._together(last)
-        if slow:
-            yield from self._finish(slow, tol)
+        return slow
 
     def _together(self, last: dict[int, Step]) -> Step:
         violations, duals = [step.violation for step in last.values()], [step.objective for step in last.values()]
@@ -130,10 +154,43 @@ class DualSolver:
     def _is_late(self) -> bool:
         return self.control.out_of_time(self._began) is not None
 
-    def _is_slow(self, k: int) -> bool:
-        """Whether the kernel engine would probably be faster than the epochs that are left."""
-        n = self.problems[k].rows.n
-        return self.points[k].epochs_left > max(_LEAST_EPOCHS, n / _ROWS_AN_EPOCH) and engine_solves(self.problems[k])
+    def _slow_of(self, left: dict[int, float]) -> list[int]:
+        """Return the problems that the kernel engine would probably solve in less time than the epochs `left`."""
+        if not engine_solves(self.problems[0]):
+            return []
+        n = self.problems[0].rows.n
+        alone, least = max(_LEAST_EPOCHS, n / _ROWS_AN_EPOCH), max(_LEAST_EPOCHS, n / _ROWS_A_CLASS_EPOCH)
+        if self._shares:
+            together = [k for k in left if left[k] > least]
+            saved = sum(min(left[k], alone + least) - least for k in together)
+            if saved > n / _ROWS_A_MATRIX_EPOCH:
+                return together
+        return [k for k in left if left[k] > alone]
+
+    def _solve_shared(self, numbers: Sequence[int], tol: float) -> Generator[Step, None, list[int]]:
+        """Solve problems on threads, with the products of all rows in memory; return those that need exact products.
+
+        The time limit and Ctrl-C take effect at each step, where the caller stops.
+        """
+        products = RowProducts(self.problems[0], memory_limit=self._memory_limit, n_jobs=self._n_jobs)
+        n_iter = max(self.n_iter)
+        for _ in products.fill():
+            yield Step(n_iter, 1.0, 0.0)
+
+        def solve(k: int) -> float:
+            left = self.control.after(time.perf_counter() - self._began, 0)
+            control = left.with_limits(replace(left.limits, tol_gap=0.9 * tol, max_iter=-1))
+            return products.solve(self.problems[k], self.points[k], control)
+
+        gaps: dict[int, float] = {}
+        dual = 0.0
+        with ThreadPoolExecutor(min(n_threads(self._n_jobs), len(numbers))) as pool:
+            for k, gap in zip(numbers, pool.map(solve, numbers), strict=True):
+                gaps[k] = gap
+                dual += dual_objective(self.problems[k], self.points[k])
+                self.engine, self._engine_bytes = products.solver, products.peak_bytes
+                yield Step(n_iter + 1, max(gaps.values()), dual)
+        return [k for k in numbers if not gaps[k] <= tol]
 
     def _finish(self, numbers: Sequence[int], tol: float) -> Iterator[Step]:
         problems, points = [self.problems[k] for k in numbers], [self.points[k] for k in numbers]
@@ -195,6 +252,14 @@ def named(solver: DualSolver) -> str:
     if not solver.engine:
         return descent
     return f"{descent}, then {solver.engine}" if max(solver.n_iter) else solver.engine
+
+
+def _is_large(problem: LinearProblem) -> bool:
+    """Whether C is so large that coordinate descent is slow from the start."""
+    (part,) = problem.parts()
+    squares = row_squares(part.block.table, problem.constant)
+    least = _LARGE_NOT_SQUARED if isinstance(problem.loss, Hinge | EpsilonInsensitive) else _LARGE
+    return float(part.charges @ squares) >= least * part.charges.size
 
 
 def _started(problem: LinearProblem, start: WarmStart | None) -> DualPoint:

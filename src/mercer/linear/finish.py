@@ -45,11 +45,14 @@ def linear_gram(
     """
     rows = problem.rows
     assert isinstance(rows, TableRows)
-    kernel: Kernel = Linear()
-    if problem.bias is Bias.PENALISED:
-        kernel = kernel + problem.constant**2
     keep = CachePolicy.FULL if shared else CachePolicy.NONE
-    return Gram(kernel, as_data(rows.table), memory_limit=memory_limit, n_jobs=n_jobs, keep=keep)
+    return Gram(kernel_of(problem), as_data(rows.table), memory_limit=memory_limit, n_jobs=n_jobs, keep=keep)
+
+
+def kernel_of(problem: LinearProblem) -> Kernel:
+    """Return the kernel <x, x'>, plus the square of the constant of a penalised bias."""
+    kernel: Kernel = Linear()
+    return kernel + problem.constant**2 if problem.bias is Bias.PENALISED else kernel
 
 
 def finish(
