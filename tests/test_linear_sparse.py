@@ -29,7 +29,7 @@ from mercer.linear import (
     solve_joint,
 )
 from mercer.linear.crammer_singer import JointEvidence
-from mercer.linear.dual_descent import DualPoint, dual_descent, dual_point, measure
+from mercer.linear.dual_descent import DualPoint, Epochs, descend, dual_descent, dual_point, measure
 from mercer.linear.finish import finish, linear_gram
 from mercer.linear.products import RowProducts, stretch
 from mercer.problems import joint
@@ -97,6 +97,30 @@ def dense_parts(problem):
     if problem.constant:
         table = np.column_stack([table, np.full(table.shape[0], problem.constant)])
     return table, np.concatenate([p.targets for p in parts]), np.concatenate([p.charges for p in parts])
+
+
+class Estimates(Epochs):
+    """Epochs whose estimated gap falls to a third at a time."""
+
+    dual, unit, gap = 1.0, 1e-8, 1e-2
+
+    def run(self, target):
+        self.gap /= 3.0
+        return 3
+
+
+@pytest.mark.parametrize(("share", "looks", "last"), [(0.3, 1, 2e-4), (1.8, 2, 1e-4), (20.0, 2, 5e-6)])
+def test_the_gap_is_measured_as_soon_as_it_may_be_met_and_not_after_every_epoch(share, looks, last):
+    epochs, asked = Estimates(), []
+
+    def measured():
+        asked.append(epochs.gap)
+        return share * epochs.gap
+
+    list(descend(epochs, DualPoint(np.zeros(1), np.zeros(1)), 1e-4, measured))
+    assert len(asked) == looks
+    assert share * asked[-1] <= 1e-4
+    assert last / 3.0 < asked[-1] <= last
 
 
 @pytest.mark.parametrize("bias", [Bias.NONE, Bias.PENALISED], ids=str)

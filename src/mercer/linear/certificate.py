@@ -166,7 +166,7 @@ def _sums(problem: LinearProblem, w: FloatArray, beta: RowNumbers, *, independen
         infeasibility = max(infeasibility, float(np.abs(own - near).max(initial=0.0)))
         z, sums = long_products(table, constant, w, near) if independent else (times(table, constant, w), None)
         v += transposed_times(table, constant, near) if sums is None else sums
-        squares += column_squares(table, constant)
+        squares += column_squares(table, constant) if independent else part.block.squares(constant)
         numbers += (
             loss.total(z, y, charge),
             loss.total(np.zeros_like(z), y, charge),

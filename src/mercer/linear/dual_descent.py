@@ -30,6 +30,7 @@ _LOSSES = (Hinge, SquaredHinge, Logistic, EpsilonInsensitive, SquaredEpsilonInse
 
 EPOCHS = 3  # epochs on a block of rows before the next block, or before the gap is compared with the last one
 _SHARE = 0.8  # share of the tolerance to which the estimated gap must fall before the gap is measured exactly
+_LOOK = 2.5  # the gap is first measured at an estimate of so many times the tolerance: after an epoch, less is left
 _ROUNDS = 5  # calls of `EPOCHS` epochs that tell the rate of descent
 _TINY = 1e-8  # share of the objective of f = 0 with which gaps are compared at least, as in the certificate
 _IDLE = 300  # epochs without a fall of the gap by a tenth, after which rounding prevents progress
@@ -170,7 +171,7 @@ def descend(epochs: Epochs, point: _Point, tol_gap: float, measured: Callable[[]
     measured : callable
         Computes the exact relative gap.
     """
-    least, fell_at, share, n_iter = float("inf"), 0, _SHARE, 0
+    least, fell_at, share, look, n_iter = float("inf"), 0, _SHARE, _LOOK * tol_gap, 0
     duals = deque([epochs.dual], maxlen=_ROUNDS)
     while True:
         n_iter += epochs.run(share * tol_gap * max(epochs.dual, epochs.unit))
@@ -178,11 +179,13 @@ def descend(epochs: Epochs, point: _Point, tol_gap: float, measured: Callable[[]
         duals.append(epochs.dual)
         point.epochs_left = _epochs_left(duals, epochs.gap, share * tol_gap * objective)
         yield Step(n_iter, epochs.gap / (objective + epochs.gap), epochs.dual)
-        if epochs.is_finished:
+        if epochs.is_finished or epochs.gap <= look * objective:
             exact = measured()
             if exact <= tol_gap:
                 return
-            share *= max(0.1, min(0.5, tol_gap / exact))
+            look = epochs.gap / objective * max(0.1, min(0.7, tol_gap / exact))
+            if epochs.is_finished:
+                share *= max(0.1, min(0.5, tol_gap / exact))
         if epochs.gap < 0.9 * least:
             least, fell_at = epochs.gap, n_iter
         if n_iter - fell_at >= _IDLE:

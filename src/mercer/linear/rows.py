@@ -10,6 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from mercer._typing import FloatArray
+from mercer.data.lazy import lazy_property
+from mercer.linear.sweeps import column_squares
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +34,14 @@ class Block:
     table: Any
     labels: FloatArray
     weights: FloatArray
+
+    @lazy_property
+    def _squares(self) -> FloatArray:
+        return column_squares(self.table, 0.0)
+
+    def squares(self, constant: float) -> FloatArray:
+        """Return the sum of squares of each column, (q,), which is computed once."""
+        return np.append(self._squares, self.table.shape[0] * constant**2) if constant else self._squares
 
 
 class RowNumbers(Protocol):
@@ -92,10 +102,11 @@ class TableRows(LinearRows):
         self.n, self.p = table.shape
         self.weights = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
         self.is_sparse = not isinstance(table, np.ndarray)
+        self._block = Block(slice(0, self.n), self.table, self.labels, self.weights)
 
     def blocks(self) -> Iterator[Block]:
         """Return the table as one block."""
-        yield Block(slice(0, self.n), self.table, self.labels, self.weights)
+        yield self._block
 
     def numbers(self) -> RowNumbers:
         """Return an array of zeros, (n,)."""
