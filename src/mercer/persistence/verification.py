@@ -314,7 +314,8 @@ def _another_table(model: Model, table: Table) -> str:
     if model.training.n_streamed is not None:
         return (
             f"the model was trained on {model.training.n_streamed:,} rows of a file that was streamed, and the model "
-            "file does not list their dual coefficients: fit again to certify it"
+            "file does not list their dual coefficients, so this command cannot recompute its certificate; in Python, "
+            "fit_file on the same file and then certificate_.verify() can"
         )
     if rows.max() >= table.n_rows:
         return f"{_ANOTHER}: it was trained on rows up to number {rows.max() + 1}, and this one has {table.n_rows}"
