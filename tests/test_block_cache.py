@@ -307,6 +307,23 @@ def test_a_damaged_block_is_parsed_again(tmp_path, kind, damage):
             cache.read(2)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_damage_after_the_first_reading_is_found_too(tmp_path, kind):
+    path, folder = write(a_frame(), tmp_path, kind), tmp_path / "cache"
+    with block_cache(folder, path, source_of(path), block_bytes=2_000) as cache:
+        expected = cache.read(2)
+        raw = bytearray(cache.block_path(2).read_bytes())
+        for n_mended, place in enumerate((-60, -200), 1):
+            raw[place] ^= 0x10
+            cache.block_path(2).write_bytes(raw)
+            raw[place] ^= 0x10
+            found = (sparse.csr_array(block.table).toarray() for block in (cache.read(2), expected))
+            np.testing.assert_array_equal(*found)
+            assert cache.n_mended == n_mended
+            cache.read(2)
+            assert cache.n_mended == n_mended
+
+
 def test_a_damaged_block_of_a_file_that_has_changed_is_refused(tmp_path):
     path, folder = write(a_frame(), tmp_path, "csv"), tmp_path / "cache"
     with block_cache(folder, path, source_of(path), block_bytes=2_000) as cache:

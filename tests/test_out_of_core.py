@@ -20,7 +20,7 @@ from mercer import LinearSVC, LinearSVR, LogisticRegression, save_libsvm_data
 from mercer.certificates.solution import Limits
 from mercer.files.blocks.checkpoint import Checkpoints
 from mercer.files.table_files import read_table
-from mercer.linear import Hinge, LinearPoint, LinearProblem, SquaredHinge, TableRows, solve
+from mercer.linear import Hinge, LinearPoint, LinearProblem, SquaredHinge, TableRows, solve, start_from_sample
 from mercer.persistence import ModelFileError, load_model, model_of_file, save_model, verify
 from mercer.solvers import Control
 from mercer.study.cli import run
@@ -59,6 +59,27 @@ def test_a_fit_continues_from_the_point_of_its_last_checkpoint(tmp_path, loss):
     older = checkpoints.load(0)
     assert older is not None
     assert not np.array_equal(older.beta[:], again.beta[:])
+
+
+@pytest.mark.parametrize(("loss", "least_saved"), [(Hinge(), 3), (SquaredHinge(), 0)])
+def test_the_optimum_of_a_sample_is_a_good_start(loss, least_saved):
+    problem = a_problem(loss, n=6_000)
+    rows = problem.rows
+    sample = TableRows(rows.table[::10], rows.labels[::10], rows.weights[::10])
+    start = start_from_sample(problem, sample, Control())
+    begun, fresh = (solve(problem, Control(), start=one) for one in (start, None))
+    assert begun.certificate.status == fresh.certificate.status == "optimal"
+    assert begun.n_iter + least_saved <= fresh.n_iter
+    assert begun.certificate.primal == pytest.approx(fresh.certificate.primal, rel=1e-4)
+
+
+def test_a_sample_of_one_class_or_of_few_rows_is_no_start():
+    problem = a_problem(Hinge(), n=6_000)
+    rows = problem.rows
+    one_class = TableRows(rows.table[:1_000], np.ones(1_000))
+    few = TableRows(rows.table[:20], rows.labels[:20])
+    assert start_from_sample(problem, one_class, Control()) is None
+    assert start_from_sample(problem, few, Control()) is None
 
 
 def a_frame(n=2_000, n_classes=2, seed=0):

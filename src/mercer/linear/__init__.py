@@ -23,6 +23,7 @@ from mercer.linear.rows import Block as Block
 from mercer.linear.rows import LinearRows as LinearRows
 from mercer.linear.rows import RowNumbers as RowNumbers
 from mercer.linear.rows import TableRows as TableRows
+from mercer.linear.sampled import start_from_sample as start_from_sample
 from mercer.linear.select import solve as solve
 from mercer.linear.solution import LinearPoint as LinearPoint
 from mercer.linear.solution import LinearSolution as LinearSolution

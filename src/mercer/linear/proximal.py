@@ -50,7 +50,7 @@ class ProximalPoint(LinearSolver):
     ) -> None:
         super().__init__(problem, check)
         assert isinstance(problem.loss, BoxLoss)
-        self.unit = 1.0 if problem.loss.classifies else _spread_of_targets(problem)
+        self.unit = unit_of(problem)
         self.terms = ProximalTerms(problem.loss, problem.rows.numbers(), _FIRST_FACTOR / self.unit)
         self.charge = sum(float(part.charges.sum()) for part in problem.row_parts()) or 1.0
         lengths = column_lengths(problem, n_jobs)
@@ -143,8 +143,14 @@ class ProximalPoint(LinearSolver):
         return self.curvature.bytes_held + (0 if rows.limits_numbers else 4 * 8 * rows.n)
 
 
-def _spread_of_targets(problem: LinearProblem) -> float:
-    """Return the standard deviation of the targets, weighted by the charges; at least 1e-8 of the largest target."""
+def unit_of(problem: LinearProblem) -> float:
+    """Return the unit of decision values, of which the factors of proximal steps are the inverse.
+
+    It is 1 for classes, and otherwise the standard deviation of the targets, weighted by the charges, but at least 1e-8
+    of the largest target.
+    """
+    if problem.loss.classifies:
+        return 1.0
     total = first = second = largest = 0.0
     for part in problem.row_parts():
         total += float(part.charges.sum())

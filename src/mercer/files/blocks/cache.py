@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -16,7 +17,14 @@ import numpy as np
 from scipy import sparse
 
 from mercer.files.atomic_write import open_atomically
-from mercer.files.blocks.checked_file import DamagedFileError, full_disk, read_checked, read_header, write_checked
+from mercer.files.blocks.checked_file import (
+    DamagedFileError,
+    WordSum,
+    full_disk,
+    read_checked,
+    read_header,
+    write_checked,
+)
 from mercer.files.blocks.layout import BlockSource, Levels, RawBlock, Span
 from mercer.tables.table import TableError
 
@@ -78,7 +86,7 @@ class BlockCache:
         self._rows: list[int] = []
         self._spans: list[Span] = []
         self._sizes: list[int] = []
-        self._checked: set[int] = set()
+        self._known: dict[int, dict[str, WordSum]] = defaultdict(dict)  # of the arrays of blocks that were read
 
     @property
     def n_blocks(self) -> int:
@@ -104,19 +112,20 @@ class BlockCache:
             If it is damaged and the file is not there any more, or has changed.
         """
         try:
-            header, arrays = read_checked(self.block_path(number))
-            block = _block(header, arrays, check=number not in self._checked)
+            known = self._known[number]
+            is_first = "indptr" not in known
+            header, arrays = read_checked(self.block_path(number), known=known)
+            block = _block(header, arrays, check=is_first)
             if block.n != self._rows[number] or block.is_sparse != self.is_sparse or block.table.shape[1] > self.width:
                 raise DamagedFileError("it has other rows or columns than it should")
         except _DAMAGED as error:
             block = self._mended(number, error)
-        self._checked.add(number)
         return block
 
     def read_numbers(self, number: int) -> tuple[np.ndarray, np.ndarray | None]:
         """Return only the labels and weights of a block."""
         try:
-            _, arrays = read_checked(self.block_path(number), ("labels", "weights"))
+            _, arrays = read_checked(self.block_path(number), ("labels", "weights"), self._known[number])
             if any(array.shape != (self._rows[number],) for array in arrays.values()) or "labels" not in arrays:
                 raise DamagedFileError("it has another number of rows than it should")
         except _DAMAGED as error:
@@ -147,6 +156,7 @@ class BlockCache:
     def _mended(self, number: int, error: Exception) -> RawBlock:
         """Parse a damaged block again, write it, and return it."""
         span = self._spans[number]
+        self._known.pop(number, None)
         why = f"{self.block_path(number)}, parsed from {self.path} from line {span.line:,} on, is damaged ({error})"
         self.refuse_changed(why)
         before = self.levels.counts

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,9 @@ _ALIGNED = 64  # bytes; arrays begin at multiples of it
 _MAX_HEADER = 64 << 20  # bytes
 _DTYPES = ("|i1", "<f4", "<f8", "<i4", "<i8")
 _SLICE = 1 << 20  # bytes that are read at once where a whole array need not be in memory
+
+WordSum: TypeAlias = tuple[int, bytes]
+"""The sum of the 64-bit words of an array, and the bytes after the last whole word."""
 
 
 class DamagedFileError(ValueError):
@@ -140,8 +143,15 @@ def read_header(file: IO[bytes]) -> tuple[dict[str, Any], dict[str, ArrayPlace]]
     return header, places
 
 
-def read_checked(path: Path, names: Collection[str] | None = None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the header and the arrays (or only some of them), read-only; DamagedFileError if they are damaged."""
+def read_checked(
+    path: Path, names: Collection[str] | None = None, known: dict[str, WordSum] | None = None
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the header and the arrays (or only some of them), read-only; DamagedFileError if they are damaged.
+
+    `known` is for files that are read many times. It is empty at first. An array whose CRC is right adds its sum of
+    words. The next time only this sum is compared, which costs a sixth of the time. A sum finds every change of one
+    word; words that change places, it does not find.
+    """
     with open(path, "rb") as file:
         header, places = read_header(file)
         arrays = {}
@@ -151,7 +161,13 @@ def read_checked(path: Path, names: Collection[str] | None = None) -> tuple[dict
                 continue
             file.seek(place.start)
             raw = file.read(place.end - place.start)
-            if zlib.crc32(raw) != sums[name]:
+            if known is None or name not in known:
+                is_right = zlib.crc32(raw) == sums[name]
+                if known is not None and is_right:
+                    known[name] = _word_sum(raw)
+            else:
+                is_right = _word_sum(raw) == known[name]
+            if not is_right:
                 raise DamagedFileError(_WRONG)
             arrays[name] = np.frombuffer(raw, place.dtype).reshape(place.shape)
     return header, arrays
@@ -180,6 +196,11 @@ def read_slices(path: Path, place: ArrayPlace) -> Iterator[tuple[slice, np.ndarr
         for start in range(0, place.size, step):
             at = slice(start, min(start + step, place.size))
             yield at, np.fromfile(file, place.dtype, at.stop - at.start)
+
+
+def _word_sum(raw: bytes) -> WordSum:
+    n_words = len(raw) // 8
+    return int(np.frombuffer(raw, np.uint64, n_words).sum()), raw[8 * n_words :]
 
 
 _WRONG = "the checksum of its numbers is wrong"

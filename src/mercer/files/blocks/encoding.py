@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from mercer.tables.table import TableError
 
 _SAMPLED_ROWS = 20_000  # rows that give the median of columns without missing cells
 _SAMPLED_CELLS = 1 << 22  # cells of these rows: 32 MiB
+_LONG_ROW = 1 << 10  # numbers that are encoded in one run
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,23 +51,101 @@ class BlockEncoding:
             indptr = table.indptr[rows.start : rows.stop + 1] - start
             shape = (rows.stop - rows.start, self.p)
             return sparse.csr_array((table.data[start:stop], table.indices[start:stop], indptr), shape)
-        own = table[rows]
-        if self.is_unchanged:
+        own, numbers = table[rows], self._numbers
+        gone = _missing(own)
+        if self.is_unchanged and gone is None:
             return own
-        parts = [_encoded(own[:, place], rule, places) for place, rule, places in self.columns]
-        if not self.is_sparse:
-            return np.hstack(parts)
-        joined = sparse.csr_array(sparse.hstack([sparse.csr_array(part) for part in parts]))
-        joined.sum_duplicates()
-        return joined
+        if not self.is_sparse and len(numbers.places) == self.p and gone is None:
+            return numbers.encode(own)
+        return self._entries(own, gone)
+
+    def _entries(self, own: np.ndarray, gone: np.ndarray | None) -> Any:
+        """Return encoded rows of which some columns are categories or have missing cells.
+
+        Each column has one entry in each row, and one more if an indicator says which cells are missing.
+        """
+        m, numbers = len(own), self._numbers
+        n_entries = len(self.columns) + sum(rule.indicator for _, rule, _ in self.columns)
+        values, places = np.empty((m, n_entries)), np.empty((m, n_entries), dtype=np.int64)
+        standardised = numbers.encode(own, gone)
+        entry = first = number = 0
+        for place, rule, level_places in self.columns:
+            lost = None if gone is None else gone[:, place]
+            if level_places is None:
+                values[:, entry], places[:, entry] = standardised[:, number], first
+                number, width = number + 1, 1
+            else:
+                assert isinstance(rule, CategoricalRule)
+                cells = own[:, place] if lost is None else np.where(lost, len(level_places) - 1, own[:, place])
+                codes, width = level_places[cells.astype(np.int64)], len(rule.levels)
+                values[:, entry], places[:, entry] = codes >= 0, first + np.maximum(codes, 0)
+            entry, first = entry + 1, first + width
+            if rule.indicator:
+                values[:, entry], places[:, entry] = 0.0 if lost is None else lost, first
+                entry, first = entry + 1, first + 1
+        if self.is_sparse:
+            held = values != 0.0
+            starts = np.concatenate([[0], np.cumsum(np.count_nonzero(held, axis=1))])
+            return sparse.csr_array((values[held], places[held], starts), (m, self.p))
+        encoded = np.zeros((m, self.p))
+        np.put_along_axis(encoded, places, values, axis=1)
+        return encoded
 
     @property
     def is_unchanged(self) -> bool:
         """Whether the cells are numbers that are used as they are."""
-        return all(
-            isinstance(rule, NumericRule) and (rule.mean, rule.scale, rule.n_missing) == (0.0, 1.0, 0)
-            for _, rule, _ in self.columns
-        ) and [place for place, _, _ in self.columns] == list(range(self.p))
+        return self._numbers.are_unchanged and self._numbers.places.tolist() == list(range(self.p))
+
+    @cached_property
+    def _numbers(self) -> _Numbers:
+        """The columns of numbers."""
+        return _Numbers.of([(place, rule) for place, rule, _ in self.columns if isinstance(rule, NumericRule)])
+
+
+@dataclass(frozen=True, eq=False)
+class _Numbers:
+    """Columns of numbers, which are encoded all at once: place of each in the raw table, and the parts of its rule."""
+
+    places: np.ndarray
+    fills: np.ndarray
+    means: np.ndarray
+    scales: np.ndarray
+
+    @classmethod
+    def of(cls, rules: list[tuple[int, NumericRule]]) -> _Numbers:
+        """Collect the rules of columns."""
+        numbers = np.array([(rule.fill, rule.mean, rule.scale) for _, rule in rules]).reshape(-1, 3)
+        return cls(np.array([place for place, _ in rules], dtype=np.int64), *numbers.T.copy())
+
+    @cached_property
+    def are_unchanged(self) -> bool:
+        """Whether numbers are used as they are."""
+        return not self.means.any() and bool((self.scales == 1.0).all())
+
+    def encode(self, own: np.ndarray, gone: np.ndarray | None = None) -> np.ndarray:
+        """Return the encoded numbers of raw rows; `gone` says which of their cells are missing."""
+        raw = own if len(self.places) == own.shape[1] else own[:, self.places]
+        if gone is not None:
+            raw = np.where(gone[:, self.places], self.fills, raw)
+        # Rows of a few numbers are slow; here each row of `flat` is many rows of the table, and the rest follows.
+        height = max(1, _LONG_ROW // max(1, raw.shape[1]))
+        encoded = np.empty(raw.shape)
+        whole = len(raw) - len(raw) % height
+        for rows, times in ((slice(0, whole), height), (slice(whole, None), 1)):
+            flat, shape = encoded[rows], (-1, max(1, times * raw.shape[1]))
+            if flat.size:
+                flat = flat.reshape(shape)
+                np.subtract(raw[rows].reshape(shape), np.tile(self.means, times), out=flat, dtype=np.float64)
+                np.divide(flat, np.tile(self.scales, times), out=flat)
+        return encoded
+
+
+def _missing(own: np.ndarray) -> np.ndarray | None:
+    """Return which cells are missing; None if there are none."""
+    if own.dtype.kind != "f":
+        return None
+    gone = np.isnan(own)
+    return gone if gone.any() else None
 
 
 def learn_encoding(cache: BlockCache, *, missing: Missing, scale: bool, max_levels: int = MAX_LEVELS) -> BlockEncoding:
@@ -186,21 +266,23 @@ def _means_and_scales(
     at = np.flatnonzero(known)
     sizes = np.maximum(np.abs(seen.least[at]), np.abs(seen.largest[at]))
     sizes[sizes == 0.0] = 1.0
-    first, second = np.zeros(at.size), np.zeros(at.size)
-    filled = fills[at] / sizes
+    centre, second, n_rows = np.zeros(at.size), np.zeros(at.size), 0
     for table in cache.counted_tables():
-        first += _filled(table[:, at] / sizes, filled).sum(axis=0)
-    centre = first / max(1, seen.n_rows)
-    for table in cache.counted_tables():
-        second += np.square(_filled(table[:, at] / sizes, filled) - centre).sum(axis=0)
+        if not len(table):
+            continue
+        values = (table if at.size == table.shape[1] else table[:, at]) / sizes
+        if (gone := _missing(values)) is not None:
+            values = np.where(gone, fills[at] / sizes, values)
+        mean = values.mean(axis=0)
+        values -= mean
+        # The squares about the means of both parts, and those of the means about their common mean.
+        change, share = mean - centre, len(table) / (n_rows + len(table))
+        second += np.einsum("ij,ij->j", values, values) + np.square(change) * (n_rows * share)
+        centre, n_rows = centre + change * share, n_rows + len(table)
     means, scales = np.zeros(known.size), np.zeros(known.size)
     means[at], scales[at] = centre * sizes, np.sqrt(second / max(1, seen.n_rows)) * sizes
     scales[seen.least == seen.largest] = 0.0
     return means, scales
-
-
-def _filled(values: np.ndarray, fills: np.ndarray) -> np.ndarray:
-    return np.where(np.isnan(values), fills, values)
 
 
 def _categories(
@@ -214,26 +296,3 @@ def _categories(
         places[texts[level]] = place
     places[-1] = -1 if indicator else 0  # of a missing cell
     return CategoricalRule(name, levels, len(found), n_missing, indicator), places
-
-
-def _encoded(cells: np.ndarray, rule: Rule, places: np.ndarray | None) -> Any:
-    """Return the encoded columns of a raw column."""
-    cells = cells.astype(np.float64)
-    gone = np.isnan(cells)
-    if places is None:
-        assert isinstance(rule, NumericRule)
-        values: Any = ((np.where(gone, rule.fill, cells) - rule.mean) / rule.scale)[:, None]
-    else:
-        assert isinstance(rule, CategoricalRule)
-        codes = places[np.where(gone, len(places) - 1, cells).astype(np.int64)]
-        n_levels = len(rule.levels)
-        if n_levels <= MAX_DENSE_LEVELS:
-            values = (codes[:, None] == np.arange(n_levels)).astype(np.float64)
-        else:
-            held = codes >= 0
-            starts = np.concatenate([[0], np.cumsum(held)])
-            values = sparse.csr_array((np.ones(starts[-1]), codes[held], starts), (len(codes), n_levels))
-    if not rule.indicator:
-        return values
-    shown = gone[:, None].astype(np.float64)
-    return np.hstack([values, shown]) if isinstance(values, np.ndarray) else sparse.hstack([values, shown])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -32,11 +32,21 @@ def rows_of_cache(
     dense_bytes = 0 if rows.is_sparse else 8 * rows.n * (2 + rows.p)
     if 2 * max(cache.n_bytes, dense_bytes) + 8 * _NUMBERS * rows.n > memory:  # twice: the blocks, and the table
         return rows
-    blocks = list(rows.blocks())
-    tables = [block.table for block in blocks]
-    table = sparse.csr_array(sparse.vstack(tables)) if rows.is_sparse else np.concatenate(tables)
-    labels, weights = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("labels", "weights"))
-    return TableRows(table, labels, weights)
+    return _in_memory(rows.blocks(), rows.n, rows.p, rows.is_sparse)
+
+
+def _in_memory(blocks: Iterator[Block], n: int, p: int, is_sparse: bool) -> TableRows:
+    """Return n rows of blocks as one table."""
+    table, tables = None if is_sparse else np.empty((n, p)), []
+    labels, weights, first = np.empty(n), np.empty(n), 0
+    for block in blocks:
+        at = slice(first, first + len(block.labels))
+        labels[at], weights[at], first = block.labels, block.weights, at.stop
+        if table is None:
+            tables.append(block.table)
+        else:
+            table[at] = block.table
+    return TableRows(sparse.csr_array(sparse.vstack(tables)) if table is None else table, labels, weights)
 
 
 class FileRows(LinearRows):
@@ -56,8 +66,6 @@ class FileRows(LinearRows):
 
     limits_numbers = True
 
-    limits_numbers = True
-
     def __init__(
         self,
         cache: BlockCache,
@@ -70,6 +78,7 @@ class FileRows(LinearRows):
         starts = cache.starts
         self.n, self.p, self.is_sparse = int(starts[-1]), encoding.p, encoding.is_sparse
         self._starts = starts.tolist()
+        self._memory = memory
         self._slice_bytes = max(1 << 12, memory // 4 // _IN_FLIGHT)
         self._room_for_numbers = memory // 4
         self._numbers_held, self._in_flight = 0, 2 * (cache.largest + self._slice_bytes)
@@ -91,6 +100,21 @@ class FileRows(LinearRows):
             at = slice(self._starts[number], self._starts[number + 1])
             yield Block(at, None, *self._labels_and_weights(labels, weights))
 
+    def sample(self) -> TableRows:
+        """Return evenly spaced blocks as a table in memory, as many as fit into half of the memory with their numbers.
+
+        The caller gives the table back before numbers of all rows are made.
+        """
+        first = self.cache.read(0)
+        row_bytes = 8 * _NUMBERS + (2 if self.is_sparse else 1) * self.encoding.row_bytes(first.table)
+        n_blocks = int(self._memory // 2 / (row_bytes * max(1.0, self.n / self.cache.n_blocks)))
+        chosen = np.unique(
+            np.linspace(0, self.cache.n_blocks - 1, max(1, min(n_blocks, self.cache.n_blocks))).astype(int)
+        )
+        n = int(sum(self._starts[k + 1] - self._starts[k] for k in chosen))
+        self.bytes_held = max(self.bytes_held, self._in_flight + int(n * row_bytes))
+        return _in_memory(self._read(chosen), n, self.p, self.is_sparse)
+
     def numbers(self) -> RowNumbers:
         """Return zeros, in memory if they fit and otherwise in a temporary file of the cache's folder."""
         size = 8 * self.n
@@ -109,15 +133,15 @@ class FileRows(LinearRows):
 
     def _read_ahead(self) -> Iterator[Block]:
         """Yield the blocks, of which the next one is read by a thread."""
-        reader = self._read()
+        reader = self._read(range(self.cache.n_blocks))
         with ThreadPoolExecutor(1, "mercer-reader") as pool:
             ahead = pool.submit(next, reader, None)
             while (block := ahead.result()) is not None:
                 ahead = pool.submit(next, reader, None)
                 yield block
 
-    def _read(self) -> Iterator[Block]:
-        for number in range(self.cache.n_blocks):
+    def _read(self, numbers: Iterable[int]) -> Iterator[Block]:
+        for number in numbers:
             raw = self.cache.read(number)
             labels, weights = self._labels_and_weights(raw.labels, raw.weights)
             step = max(1, int(self._slice_bytes // self.encoding.row_bytes(raw.table)))
