@@ -177,7 +177,7 @@ class Result:
 
     @property
     def tol(self) -> float | None:
-        """The loosest tolerance whose runs all reach the target; None if there is none."""
+        """The loosest tolerance whose runs all reach the target, or None."""
         tols = sorted({run.tol for run in self.runs}, reverse=True)
         return next((tol for tol in tols if all(run.excess <= TARGET for run in self.at(tol))), None)
 
@@ -242,7 +242,7 @@ class Seat:
         return self._answer(limit)
 
     def _answer(self, limit: float) -> Any:
-        """Return the next answer; end the process and raise Absent if there is none within the limit."""
+        """Return the next answer; end the process and raise Absent if it does not come within the limit."""
         if not self._connection.poll(limit):
             self.close()
             raise Absent(f"> {limit:.0f} s")
@@ -291,7 +291,7 @@ def race(
     seconds: float,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Any]:
-    """Run a workload and return what was measured; contenders for whom no time is left are cut, and it is said.
+    """Run a workload and return what was measured; contenders without time left are cut, and it is said.
 
     Parameters
     ----------

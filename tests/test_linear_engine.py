@@ -26,8 +26,8 @@ from mercer.linear import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
     TableRows,
-    path,
     solve,
+    solve_path,
 )
 from mercer.linear.certificate import LinearEvidence
 from mercer.linear.rows import RowNumbers
@@ -222,7 +222,7 @@ def test_a_weight_is_a_repetition(loss: LinearLoss, penalty: Penalty) -> None:
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 def test_a_path_gives_the_optima_of_separate_fits(loss: LinearLoss, penalty: Penalty) -> None:
     problem, grid = problem_of(loss, Bias.FREE, penalty), [10.0, 0.01, 0.1, 1.0, 0.1]
-    solutions = path(problem, grid, control())
+    solutions = solve_path(problem, grid, control())
     n_cold = 0
     for C, solution in zip(grid, solutions, strict=True):
         cold = solve(replace(problem, C=C), control())
@@ -234,7 +234,7 @@ def test_a_path_gives_the_optima_of_separate_fits(loss: LinearLoss, penalty: Pen
 
 
 def test_a_path_obeys_its_limit() -> None:
-    solutions = path(problem_of(Hinge()), [1.0, 2.0], control(max_seconds=0.0))
+    solutions = solve_path(problem_of(Hinge()), [1.0, 2.0], control(max_seconds=0.0))
     assert [solution.certificate.status for solution in solutions] == ["time_limit"] * 2
 
 

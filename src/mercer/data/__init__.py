@@ -6,7 +6,7 @@ that had to be copied. Strings, lists of tokens and sets are rows without featur
 kind, the user gives a function that reads them (`ObjectRows`).
 """
 
-from mercer.data.arguments import check_choice, check_number
+from mercer.data.arguments import check_choice, check_count, check_number
 from mercer.data.base import Data, Vectors
 from mercer.data.distance_sample import Pairs, distinct_pairs, weighted_quantile
 from mercer.data.objects import ObjectRows, is_table
@@ -27,6 +27,7 @@ __all__ = [
     "as_data",
     "as_structured",
     "check_choice",
+    "check_count",
     "check_number",
     "distinct_pairs",
     "is_table",

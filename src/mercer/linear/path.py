@@ -12,7 +12,7 @@ from mercer.linear.solution import LinearSolution
 from mercer.solvers.control import Control
 
 
-def path(
+def solve_path(
     problem: LinearProblem,
     grid: Sequence[float],
     control: Control,

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from mercer._typing import IndexArray
 from mercer.model_selection.copies import numbered
 from mercer.model_selection.splits import check_share, stratified_folds, stratified_holdout
-from mercer.tables.cell_hashes import Hashes, mixed
+from mercer.tables.cell_hashes import Hashes, mixed_hashes
 from mercer.tables.table import TableError
 
 Split = tuple[IndexArray, IndexArray]
@@ -181,7 +181,7 @@ def _by_content(groups: IndexArray, hashes: Hashes) -> IndexArray:
     n_groups = int(groups.max(initial=-1)) + 1
     smallest, total = np.full(n_groups, np.iinfo(np.uint64).max), np.zeros(n_groups, dtype=np.uint64)
     np.minimum.at(smallest, groups, hashes)
-    np.add.at(total, groups, mixed(hashes))
+    np.add.at(total, groups, mixed_hashes(hashes))
     rank = np.empty(n_groups, dtype=np.int64)
     rank[np.lexsort((total, smallest))] = np.arange(n_groups)
     return np.asarray(rank[groups])

@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from scipy.stats import chi2
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.tables.cell_hashes import Hashes, bits_of, mixed, of_block, of_each, of_text, row_sums
+from mercer.tables.cell_hashes import Hashes, bits_of, block_hashes, hashes_of_each, mixed_hashes, row_hashes, text_hash
 from mercer.tables.table import Table, TableError, as_table
 
 SAME_BITS = 40
@@ -247,10 +247,10 @@ def _hashed_rows(rows: Table | FloatArray, *, by_place: bool = True) -> Hashes:
     if isinstance(rows, Table) and rows.sparse is not None:
         block = _rounded_block(rows.sparse)
         if by_place:
-            whole += row_sums(of_block(block, len(rows.names)))
+            whole += row_hashes(block_hashes(block, len(rows.names)))
         else:
-            block.data = mixed(bits_of(block.data))
-            whole += row_sums(block)
+            block.data = mixed_hashes(bits_of(block.data))
+            whole += row_hashes(block)
     return whole
 
 
@@ -261,13 +261,13 @@ def _hashed_columns(rows: Table | FloatArray, *, by_place: bool = True) -> Itera
     """
     for place, column in enumerate(_cells(rows)):
         if column.dtype == object:
-            yield mixed(of_each(column, _of_cell), place + 1 if by_place else 1)
+            yield mixed_hashes(hashes_of_each(column, _of_cell), place + 1 if by_place else 1)
         else:
-            yield np.where(column == 0.0, np.uint64(0), mixed(bits_of(column), place + 1 if by_place else 1))
+            yield np.where(column == 0.0, np.uint64(0), mixed_hashes(bits_of(column), place + 1 if by_place else 1))
 
 
 def _of_cell(cell: Any) -> np.uint64:
-    return of_text(cell) if isinstance(cell, str) else bits_of(np.array([np.nan]))[0]
+    return text_hash(cell) if isinstance(cell, str) else bits_of(np.array([np.nan]))[0]
 
 
 def _rounded_block(block: sparse.csr_array) -> sparse.csr_array:
@@ -280,7 +280,7 @@ def _rounded_block(block: sparse.csr_array) -> sparse.csr_array:
 
 def _block_columns(block: sparse.csr_array) -> Iterator[Hashes]:
     """Yield the hashes of the columns of a sparse block that are seldom 0."""
-    by_column = of_block(_rounded_block(block)).tocsc()
+    by_column = block_hashes(_rounded_block(block)).tocsc()
     for j in np.argsort(-np.diff(by_column.indptr), kind="stable")[:MAX_EXAMINED]:
         stored = slice(by_column.indptr[j], by_column.indptr[j + 1])
         column = np.zeros(block.shape[0], dtype=np.uint64)

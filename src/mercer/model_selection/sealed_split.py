@@ -26,7 +26,7 @@ from mercer.model_selection.folds import checked_length, cut
 from mercer.model_selection.metrics import Interval, grouped_share, mean_interval, wilson_interval
 from mercer.model_selection.seal import Opening, Seal, SealedTest
 from mercer.model_selection.splits import grouped_holdout
-from mercer.tables.cell_hashes import of_each, of_text
+from mercer.tables.cell_hashes import hashes_of_each, text_hash
 
 Loss = Callable[[Any, Any], Any]
 
@@ -199,7 +199,7 @@ class SealedSplit:
         self._units = self._groups
         if equal is not None:
             names = None if self._groups is None else self._groups.astype(str)
-            hashes = content_ranks(self._X) if names is None else of_each(names, of_text)
+            hashes = content_ranks(self._X) if names is None else hashes_of_each(names, text_hash)
             self._units = Together.by(equal.groups, *_given(names), hashes=hashes).groups
         self._seal = SealedTest(*self._parts(stratify, test_size, seed))
         if self.n_test < 2:

@@ -31,7 +31,7 @@ from mercer.problems import Problems, c_svc_each, half_width
 from mercer.solvers import Control, Limits
 from mercer.solvers.interruption import in_time
 from mercer.specs import ForOneClassSVM, ForSVC, QuadraticSpec
-from mercer.tables.cell_hashes import bits_of, mixed, of_block, row_sums
+from mercer.tables.cell_hashes import bits_of, block_hashes, mixed_hashes, row_hashes
 from mercer.tables.prediction_kind import Classes, Membership, numbers
 from mercer.tables.table import Table, TableError, as_table
 
@@ -369,10 +369,10 @@ def _what_differs(model: Model, table: Table) -> str:
 def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:
     """Return a hash of each encoded row."""
     if sp.issparse(X):
-        return row_sums(of_block(sp.csr_array(X, dtype=np.float64)))
+        return row_hashes(block_hashes(sp.csr_array(X, dtype=np.float64)))
     hashes = np.zeros(len(X), dtype=np.uint64)
     for place, column in enumerate(np.asarray(X, dtype=np.float64).T):
-        hashes += np.where(column == 0.0, np.uint64(0), mixed(bits_of(column), place + 1))
+        hashes += np.where(column == 0.0, np.uint64(0), mixed_hashes(bits_of(column), place + 1))
     return hashes
 
 

@@ -34,7 +34,7 @@ def gap_curves(curves: Sequence[GapCurve]) -> Figure:
     ----------
     curves : sequence of GapCurve
         A curve without a finite gap is left out. Steps are drawn if no optimiser evaluates kernel values while it
-        works: there are none, or all are evaluated before the first step.
+        works: it needs no kernel values, or evaluates all of them before the first step.
 
     Returns
     -------

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from mercer.data import check_choice
 from mercer.model_selection import Arrangement, EqualRows, InTime, Together, content_ranks, equal_rows
 from mercer.study.examination import NearCopies, near_copies
-from mercer.tables import DateOrder, Labels, Table, TableError, Truth, times_of
-from mercer.tables.cell_hashes import of_each, of_text
+from mercer.tables import DateOrder, Labels, Table, TableError, Truth, hashes_of_each, text_hash, times_of
 
 Copies = Literal["together", "apart"]
 """What is done about copies of rows: they stay on one side of the seal and of folds, or are rows of their own."""
@@ -134,7 +133,7 @@ class Arranger:
         keys, near, hashes = [], None, content_ranks(seen)
         if self.groups is not None:
             keys = [self.used[self.groups].astype(str)]
-            hashes = of_each(keys[0], of_text)
+            hashes = hashes_of_each(keys[0], text_hash)
         if self.copies == "together" and equal.are_copies:
             keys.append(equal.groups)
         if self.copies == "together" and self.groups is None and find_near:

@@ -11,8 +11,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mercer.tables import Table
-from mercer.tables.cell_hashes import Hashes, bits_of, mixed, numbered, of_block, of_each, of_text, row_sums
+from mercer.tables import (
+    Hashes,
+    Table,
+    bits_of,
+    block_hashes,
+    hashes_of_each,
+    mixed_hashes,
+    numbered_hashes,
+    row_hashes,
+    text_hash,
+)
 
 N_ROWS, N_CELLS, N_COLUMNS = 512, 64, 32
 """Rows whose hashes are kept, cells of a column, and columns. From 512 rows the share that two tables have in common is
@@ -94,7 +103,7 @@ class Values:
         starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
         number = np.arange(ordered.size) - np.repeat(starts, np.diff(np.append(starts, ordered.size)))
         share = round(starts.size / max(1, ordered.size), 4)
-        return cls(Sample.of(ordered[starts], size), Sample.of(numbered(ordered, number), size), share)
+        return cls(Sample.of(ordered[starts], size), Sample.of(numbered_hashes(ordered, number), size), share)
 
     def are_of(self, other: Values) -> bool:
         """Whether so many of these values are among the other ones that it cannot be by chance."""
@@ -180,17 +189,17 @@ class RowHashes:
         telling: dict[int, Sample] = {}
         for name in table.names:
             cells = _of_cells(table[name])
-            unnamed += mixed(cells)
-            named += mixed(cells ^ of_text(name))
+            unnamed += mixed_hashes(cells)
+            named += mixed_hashes(cells ^ text_hash(name))
             columns[name] = int(cells.sum())
             if _tells(cells) and not _is_numbering(table[name]):
-                telling[int(of_text(name))] = Values.of(cells, N_CELLS).different
+                telling[int(text_hash(name))] = Values.of(cells, N_CELLS).different
         if table.sparse is not None:
-            cells = row_sums(of_block(table.sparse))
+            cells = row_hashes(block_hashes(table.sparse))
             unnamed += cells
             named += cells
         kept = tuple(telling[key] for key in sorted(telling)[:N_COLUMNS])
-        return cls(mixed(named), mixed(unnamed), columns, kept)
+        return cls(mixed_hashes(named), mixed_hashes(unnamed), columns, kept)
 
     def fingerprint(self) -> Fingerprint:
         """Return what is kept of them."""
@@ -198,12 +207,12 @@ class RowHashes:
 
     def of_rows(self, rows: npt.NDArray[np.int64]) -> str:
         """Return a hash of some rows, whatever their order."""
-        return f"{int(mixed(self.named[rows]).sum()):016x}"
+        return f"{int(mixed_hashes(self.named[rows]).sum()):016x}"
 
 
 def _of_cells(column: npt.NDArray[Any]) -> Hashes:
     """Return a hash of each cell; text that reads as a number counts as this number."""
-    return _of_numbers(column) if column.dtype != object else of_each(column, _of_cell)
+    return _of_numbers(column) if column.dtype != object else hashes_of_each(column, _of_cell)
 
 
 def _of_cell(cell: str | None) -> np.uint64:
@@ -212,11 +221,11 @@ def _of_cell(cell: str | None) -> np.uint64:
     try:
         return _of_numbers(np.array([float(cell)]))[0]
     except ValueError:
-        return of_text(cell)
+        return text_hash(cell)
 
 
 def _of_numbers(values: npt.NDArray[np.float64]) -> Hashes:
-    return mixed(bits_of(values))
+    return mixed_hashes(bits_of(values))
 
 
 def _tells(cells: Hashes) -> bool:

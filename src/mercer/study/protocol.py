@@ -16,8 +16,7 @@ import sklearn
 import mercer
 from mercer import solvers
 from mercer.certificates import Certificate, Status
-from mercer.data import as_data, check_number
-from mercer.data.arguments import check_count
+from mercer.data import as_data, check_count, check_number
 from mercer.gram import CachePolicy, Gram
 from mercer.model_selection import (
     Opening,

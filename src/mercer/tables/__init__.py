@@ -1,5 +1,13 @@
 """Tables of named columns, and the encoding that turns them into numbers."""
 
+from mercer.tables.cell_hashes import Hashes as Hashes
+from mercer.tables.cell_hashes import bits_of as bits_of
+from mercer.tables.cell_hashes import block_hashes as block_hashes
+from mercer.tables.cell_hashes import hashes_of_each as hashes_of_each
+from mercer.tables.cell_hashes import mixed_hashes as mixed_hashes
+from mercer.tables.cell_hashes import numbered_hashes as numbered_hashes
+from mercer.tables.cell_hashes import row_hashes as row_hashes
+from mercer.tables.cell_hashes import text_hash as text_hash
 from mercer.tables.column_checks import IDENTIFIER as IDENTIFIER
 from mercer.tables.columns import ColumnChoice as ColumnChoice
 from mercer.tables.columns import ColumnOptions as ColumnOptions

@@ -16,7 +16,7 @@ _MISSING = np.uint64(0x9E3779B97F4A7C15)
 _STEP = np.uint64(0xD1342543DE82EF95)
 
 
-def mixed(values: Hashes, key: Any = 1) -> Hashes:
+def mixed_hashes(values: Hashes, key: Any = 1) -> Hashes:
     """Return numbers of 64 random-looking bits (the finaliser of SplitMix64, applied to the value and its key).
 
     Sums of them, modulo 2**64, depend on every value, but not on the order of the values.
@@ -28,9 +28,9 @@ def mixed(values: Hashes, key: Any = 1) -> Hashes:
         return np.asarray(x ^ (x >> np.uint64(31)))
 
 
-def numbered(values: Hashes, numbers: npt.NDArray[np.int64]) -> Hashes:
+def numbered_hashes(values: Hashes, numbers: npt.NDArray[np.int64]) -> Hashes:
     """Return hashes of equal values that differ if their numbers do."""
-    return mixed(values + numbers.astype(np.uint64) * _STEP)
+    return mixed_hashes(values + numbers.astype(np.uint64) * _STEP)
 
 
 def bits_of(numbers: npt.NDArray[np.float64]) -> Hashes:
@@ -38,29 +38,29 @@ def bits_of(numbers: npt.NDArray[np.float64]) -> Hashes:
     return np.where(np.isnan(numbers), _MISSING, np.ascontiguousarray(numbers + 0.0).view(np.uint64))
 
 
-def of_text(text: str) -> np.uint64:
+def text_hash(text: str) -> np.uint64:
     """Return the hash of a text."""
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return np.uint64(int.from_bytes(digest, "little"))
 
 
-def of_each(cells: npt.NDArray[Any], of: Callable[[Any], Hashable]) -> Hashes:
+def hashes_of_each(cells: npt.NDArray[Any], of: Callable[[Any], Hashable]) -> Hashes:
     """Return the hash of each cell of a column of text; it is computed once for each different cell."""
     held = cells.tolist()
     known = {cell: of(cell) for cell in set(held)}
     return np.array([known[cell] for cell in held], dtype=np.uint64)
 
 
-def of_block(block: sparse.csr_array, before: int = 0) -> sparse.csr_array:
+def block_hashes(block: sparse.csr_array, before: int = 0) -> sparse.csr_array:
     """Return a sparse block with the hash of each cell that is not 0; `before` is the number of columns before it."""
     entries = block.copy()
     entries.sum_duplicates()
     entries.eliminate_zeros()
-    hashed = mixed(bits_of(entries.data), entries.indices.astype(np.uint64) + np.uint64(before + 1))
+    hashed = mixed_hashes(bits_of(entries.data), entries.indices.astype(np.uint64) + np.uint64(before + 1))
     return sparse.csr_array((hashed, entries.indices, entries.indptr), entries.shape)
 
 
-def row_sums(block: sparse.csr_array) -> Hashes:
+def row_hashes(block: sparse.csr_array) -> Hashes:
     """Return the sum of each row of a block of hashes."""
     sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(block.data, dtype=np.uint64)])
     return np.asarray(sums[block.indptr[1:]] - sums[block.indptr[:-1]])
