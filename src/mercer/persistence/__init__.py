@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mercer.files.atomic_write import check_writable as check_writable
 from mercer.files.atomic_write import open_atomically as open_atomically
+from mercer.persistence.from_file import model_of_file as model_of_file
 from mercer.persistence.model import Model as Model
 from mercer.persistence.model import Part as Part
 from mercer.persistence.model import Training as Training
@@ -18,7 +19,6 @@ from mercer.persistence.model_file import load_model as load_model
 from mercer.persistence.model_file import save_model as save_model
 from mercer.persistence.model_of_estimator import as_model as as_model
 from mercer.persistence.model_of_estimator import fit_model as fit_model
-from mercer.persistence.model_of_file import model_of_file as model_of_file
 from mercer.persistence.refusals import ModelFileError as ModelFileError
 from mercer.persistence.training_set import TrainingSet as TrainingSet
 from mercer.persistence.training_set import encode_training_rows as encode_training_rows
