@@ -708,3 +708,14 @@ def test_the_tests_of_scikit_learn_pass(module, name, monkeypatch, capfd):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_rows_of_weight_0_are_absent_by_the_test_of_scikit_learn(kind, given):
     theirs.test_linearsvm_liblinear_sample_weight(kind, given, 42)
+
+
+@pytest.mark.parametrize("C", [1.0, 100.0])
+@pytest.mark.parametrize("unit", [1.0, 1000.0])
+def test_hinge_loss_with_the_l1_penalty_is_solved_on_a_few_thousand_rows(C, unit):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 8))
+    y = np.where(X @ [1, 1, -1, 1, 0, 0, 0, 0] + 0.8 * rng.normal(size=3000) > 0, 1, -1)
+    machine = LinearSVC(penalty="l1", loss="hinge", C=C).fit(X * np.r_[unit, np.ones(7)], y)
+    assert machine.certificate_.status == "optimal"
+    assert machine.certificate_.verify().relative_gap <= 1e-4

@@ -50,6 +50,7 @@ class ProximalPoint(LinearSolver):
     ) -> None:
         super().__init__(problem, check)
         assert isinstance(problem.loss, BoxLoss)
+        self.idle = 0  # successive proximal steps that did not halve the gap
         self.unit = unit_of(problem)
         self.terms = ProximalTerms(problem.loss, problem.rows.numbers(), _FIRST_FACTOR / self.unit)
         self.charge = sum(float(part.charges.sum()) for part in problem.row_parts()) or 1.0
@@ -74,7 +75,7 @@ class ProximalPoint(LinearSolver):
 
     def steps(self, tol: float) -> Iterator[Step]:
         """Make proximal steps."""
-        idle, least = 0, float("inf")
+        least = float("inf")
         for _ in range(_MOST_OUTER):
             last: list[Progress] = []
             began = self.n_iter
@@ -92,9 +93,9 @@ class ProximalPoint(LinearSolver):
                 self.n_iter = step.n_iter
                 yield step
             gap = last[0].relative_gap
-            idle = 0 if gap < 0.5 * least else idle + 1
+            self.idle = 0 if gap < 0.5 * least else self.idle + 1
             least = min(least, gap)
-            if gap <= tol or idle > _IDLE:
+            if gap <= tol or self.idle > _IDLE:
                 return
             is_worse = least < gap < _SMALL_GAP
             if self.n_iter == began and (is_worse or not self._is_close(last[0])):
@@ -103,9 +104,9 @@ class ProximalPoint(LinearSolver):
                 continue
             for part in self.problem.row_parts():
                 self.terms.move(part, self.point.z[part.block.at])
-            if self.n_iter - began >= _MOST_INNER:
-                self.terms.factor *= 0.5
-            elif not idle or self.terms.factor * self.unit < _REFRESHED:
+            if self.n_iter - began >= _MOST_INNER or not self._is_close(last[0]):
+                self.terms.factor *= 0.5  # Newton's method did not solve the smoothed problem
+            elif not self.idle or self.terms.factor * self.unit < _REFRESHED:
                 self.terms.factor = min(_GROWTH * self.terms.factor, _LARGEST_FACTOR / self.unit)
             if self.terms.factor * self.unit > _REFRESHED:
                 refresh(self.problem, self.point)
@@ -113,9 +114,10 @@ class ProximalPoint(LinearSolver):
     def _is_close(self, progress: Progress) -> bool:
         """Whether the smoothed problem is solved well enough for the gap at this point.
 
-        With the l1 penalty, the gap is proportional to the root of the distance, by which v exceeds its bounds.
+        With the l1 penalty, the gap is proportional to the root of the distance, by which v exceeds its bounds. Each
+        proximal step that does not halve the gap makes the next one more exact.
         """
-        share = 1.0 if self.problem.penalty is Penalty.L2 else min(1.0, progress.relative_gap)
+        share = 1.0 if self.problem.penalty is Penalty.L2 else min(1.0, progress.relative_gap) * 0.5**self.idle
         return progress.distance <= _INNER * share * progress.gap
 
     def _anchor(self) -> Anchor | None:
