@@ -9,6 +9,7 @@ import reference
 from cases import ISAS
 from mercer import _core
 from pairs import every_pair
+from reference import linear, pegasos
 
 
 def kept(n_rows, n_columns, n_slots, n_chosen):
@@ -202,6 +203,17 @@ def test_every_native_function_has_its_twin():
         "solve_joint_block": {"joint_steps"},
         "solve_machines": {"block", "conditions", *steps},
     }
+    of_linear_machines = {
+        "row_products": (linear.times,),
+        "weighted_sums": (linear.transposed_times, linear.gram),
+        "column_squares": (linear.column_squares,),
+        "row_squares": (linear.row_squares,),
+        "row_terms": (linear.row_terms,),
+        "term_line": (linear.term_line,),
+        "column_descent": (linear.column_descent,),
+        "pegasos_dense_steps": (pegasos.run,),
+        "pegasos_sparse_steps": (pegasos.run,),
+    }
     about_the_machine = {
         "best_isa",
         "has_isa",
@@ -212,6 +224,9 @@ def test_every_native_function_has_its_twin():
     }
     for name in dir(_core):
         if name.startswith("_") or isinstance(getattr(_core, name), type | int | float) or name in about_the_machine:
+            continue
+        if name in of_linear_machines:
+            assert all(map(callable, of_linear_machines[name]))
             continue
         for twin in solvers.get(name, {name.removesuffix("_single")}):
             assert callable(getattr(reference, twin))

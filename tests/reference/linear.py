@@ -84,3 +84,42 @@ def term_line(
     points = [row_terms(kind, targets, charges, z + length * change, shares) for length in lengths]
     slopes = np.array([-float(point.beta @ change) for point in points])
     return slopes, np.array([float(point.curvature @ np.square(change)) for point in points])
+
+
+def column_descent(
+    columns: FloatArray,
+    *,
+    curvature: FloatArray,
+    pull: FloatArray,
+    penalty: FloatArray,
+    weight: FloatArray,
+    centre: FloatArray,
+    u: FloatArray,
+    change: FloatArray,
+    chosen: Any,
+    target: float,
+    most: int,
+) -> tuple[int, float]:
+    """Coordinate descent on sum h_i s_i² / 2 - <pull, u - w> + sum penalty_j |u_j| + weight_j (u_j - centre_j)² / 2.
+
+    `columns` is the transpose of X, dense, with the column of the constant; s = X (u - w). `u` and `change` (s) are
+    changed. Returns the number of passes, and the sum of the violations of optimality in the last one.
+    """
+    passes, violations = 0, np.inf
+    while passes < most and violations > target:
+        passes, violations = passes + 1, 0.0
+        for j in chosen:
+            x = columns[j]
+            bend = x @ (curvature * x) * (1.0 + 1e-12) + weight[j]
+            if not bend > 0.0:
+                continue
+            gradient = weight[j] * (u[j] - centre[j]) - pull[j] + x @ (curvature * change)
+            if u[j] == 0.0:
+                violations += max(0.0, abs(gradient) - penalty[j])
+            else:
+                violations += abs(gradient + np.sign(u[j]) * penalty[j])
+            push = bend * u[j] - gradient
+            best = np.sign(push) * max(0.0, abs(push) - penalty[j]) / bend
+            change += (best - u[j]) * x
+            u[j] = best
+    return passes, violations

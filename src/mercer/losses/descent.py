@@ -26,6 +26,7 @@ Product = Callable[[FloatArray], FloatArray]
 """A function that returns K times a vector."""
 
 SOLVERS = ("accelerated", "descent")
+_INSIDE = 1.0 - 1e-9  # the best b puts a row on the margin, and rounding must not decide whether it is inside
 _LOOK = 20  # steps between two evaluations of the duality gap, which cost as much as a step
 
 
@@ -320,7 +321,7 @@ def descend(
             point.bias = best_bias(y, s, reach)
         values = reach + point.bias
         primal = _primal(y, s, penalty, point.alpha, values)
-        inside = (y * values < 1.0).astype(np.float64)
+        inside = (y * values < _INSIDE).astype(np.float64)
         if n_iter % _LOOK == 0:
             point.multipliers = s * onto_the_plane(y, s, average)
             dual = _dual(y, s, penalty, point.multipliers, product(y * point.multipliers))

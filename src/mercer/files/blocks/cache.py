@@ -369,7 +369,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    """Return the content of the manifest; {} if there is none and the folder holds no other files."""
+    """Return the content of the manifest; {} if there is no manifest and the folder holds no other files."""
     path = folder / _MANIFEST
     try:
         found = json.loads(path.read_text(encoding="utf-8"))

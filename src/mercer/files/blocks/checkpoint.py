@@ -42,7 +42,7 @@ class Checkpoints:
         self._written, self._cost = time.monotonic(), 0.0
 
     def load(self, machine: int) -> LinearPoint | None:
-        """Return the last complete point of a machine; None if there is none for this problem."""
+        """Return the last complete point of a machine; None without a point for this problem."""
         for _, path in sorted(self._files(machine), reverse=True):
             with suppress(DamagedFileError, KeyError, TypeError, ValueError, OverflowError):
                 return self._read(path)

@@ -141,7 +141,7 @@ class _Numbers:
 
 
 def _missing(own: np.ndarray) -> np.ndarray | None:
-    """Return which cells are missing; None if there are none."""
+    """Return which cells are missing; None without missing cells."""
     if own.dtype.kind != "f":
         return None
     gone = np.isnan(own)

@@ -114,7 +114,7 @@ def _parsed(raw: bytes, first: int) -> tuple[np.ndarray, sparse.csr_array] | Non
     is_first = np.concatenate([[True], line[1:] != line[:-1]])
     n_words, n_lines = starts.size, int(is_first.sum())
     if colons.size != n_words - n_lines or not np.array_equal(word, np.flatnonzero(~is_first)):
-        return None  # a target has a colon, or a feature has none or two
+        return None  # a target has a colon, or a feature does not have exactly one
     own_start, own_end = starts[word], ends[word]
     n_other = np.concatenate([[0], np.cumsum(~_DIGITS[text], dtype=np.int32)])
     if (n_other[colons] != n_other[own_start]).any() or (colons == own_start).any() or (colons + 1 == own_end).any():

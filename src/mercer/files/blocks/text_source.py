@@ -47,7 +47,7 @@ class TextSource(ABC):
 
     @abstractmethod
     def parse(self, raw: bytes, span: Span, levels: Levels) -> RawBlock | None:
-        """Return the rows of a piece; None if it has none."""
+        """Return the rows of a piece; None without rows."""
 
     def blocks(self, after: Span | None, levels: Levels, step: int) -> Iterator[RawBlock]:
         """Yield the blocks that follow a span, each of about `step` bytes of text."""
