@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -389,8 +388,8 @@ class Press:
         self.at, self.n_lines = at, 0
 
     def __call__(self, frame, event, _):
-        path = pathlib.Path(frame.f_code.co_filename)
-        if "mercer" not in path.parts or path.parts[-2:] == ("gram", "threads.py"):
+        path = frame.f_code.co_filename
+        if f"{os.sep}mercer{os.sep}" not in path or path.endswith(os.path.join("gram", "threads.py")):
             return None
         if event == "line":
             self.n_lines += 1

@@ -351,7 +351,7 @@ def test_all_classifiers_have_probabilities(name, machine):
 
 def test_any_estimator_with_decision_values_can_have_probabilities():
     n_kinds = 0
-    for name in dir(estimators):
+    for name in set(dir(estimators)) - {"LinearSVC", "PegasosSVC"}:  # without probabilities, as in scikit-learn
         kind = getattr(estimators, name)
         if isinstance(kind, type) and issubclass(kind, ClassifierMixin) and hasattr(kind, "decision_function"):
             assert "probability" in inspect.signature(kind).parameters or hasattr(kind(), "predict_proba"), name

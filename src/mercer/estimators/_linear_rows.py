@@ -33,7 +33,9 @@ class LinearTable(NamedTuple):
     copied_bytes: int
 
 
-def read_linear_table(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any = "no_validation") -> LinearTable:
+def read_linear_table(
+    estimator: BaseEstimator, X: Any, *, reset: bool, y: Any = "no_validation", squares: bool = True
+) -> LinearTable:
     """Return rows of features after scikit-learn's checks of shape and names.
 
     Float32, float64, bool and int8 in C order are not copied; uint8 only if a value is above 127. Small integers and
@@ -42,24 +44,25 @@ def read_linear_table(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any =
     Raises
     ------
     ValueError
-        See :func:`mercer.estimators._validation.check_table`. With `y`, also if sums of squares could overflow.
+        See :func:`mercer.estimators._validation.check_table`. With `y` and `squares`, also if sums of squares could
+        overflow.
     """
     if reset:
         drop_record(estimator)
     found = table_of_numbers(estimator, X, reset=reset, y=y, types=_TYPES)
     values = _of_swept_type(found)
-    learns = not (isinstance(y, str) and y == "no_validation")
+    learns = squares and not (isinstance(y, str) and y == "no_validation")
     if sp.issparse(values):
         data = as_data(values)
         refuse_problem(estimator, data)
         if learns:
-            _refuse_overflow(estimator, data.stored)
+            refuse_overflow(estimator, data.stored)
         stored, copied = data.stored, data.copied_bytes + (0 if values is found else values.data.nbytes)
         return LinearTable(stored, copied)
     if values.dtype in FLOATS:
         refuse_problem(estimator, as_data(values))
         if learns:
-            _refuse_overflow(estimator, values)
+            refuse_overflow(estimator, values)
     in_order = np.require(values, requirements=["C", "A"])
     same = isinstance(X, np.ndarray) and np.may_share_memory(in_order, X)
     return LinearTable(in_order, 0 if same else in_order.nbytes)
@@ -81,7 +84,7 @@ def refuse_large_targets(targets: FloatArray) -> None:
         )
 
 
-def _refuse_overflow(estimator: BaseEstimator, table: Any) -> None:
+def refuse_overflow(estimator: BaseEstimator, table: Any) -> None:
     """Refuse finite values so large that sums of squares could overflow: no duality gap could be computed."""
     values = table if isinstance(table, np.ndarray) else table.data
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))

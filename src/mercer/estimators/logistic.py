@@ -16,7 +16,7 @@ from mercer.data import as_data
 from mercer.data.arguments import check_choice, check_flag, check_learning_rate, check_number, check_whole
 from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels, read_labels
-from mercer.estimators._linear_rows import LinearTable, read_linear_table
+from mercer.estimators._linear_rows import LinearTable, read_linear_table, refuse_overflow
 from mercer.estimators._linear_training import PENALTIES, LinearSolutions
 from mercer.estimators._scores import ByLikelihood, log_likelihood
 from mercer.linear import LinearProblem, LinearRows, Penalty, TableRows
@@ -27,6 +27,8 @@ from mercer.specs import ForLogisticByRest, ForLogisticRegression
 _SCHEMES = ("softmax", "ovr")
 _MANY_COLUMNS = 2_000  # columns; above it the matrix of second derivatives takes more than 32 MB
 _MANY_VALUES = 4_000_000  # numbers of a table; above it a copy in float64 takes more than 32 MB
+
+_VECTORS = 8  # numbers for each column that a fit by sweeps needs at least
 
 
 class LogisticRegression(ByLikelihood, FitsFiles):
@@ -204,10 +206,11 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         check_whole("verbose", self.verbose)
         penalty = check_choice("penalty", self.penalty, PENALTIES)
         by_rest = check_choice("multi_class", self.multi_class, _SCHEMES) == "ovr"
-        table = read_linear_table(self, X, reset=True, y=y)
+        table = read_linear_table(self, X, reset=True, y=y, squares=False)
         labels = read_labels(y, sample_weight, self.class_weight, table.values.shape[0])
         several = labels.classes.size > 2
         if (by_rest and several) or penalty == Penalty.L1 or (not several and self._is_large(table, variance)):
+            refuse_overflow(self, table.values)
             self._check_swept(penalty, variance, refused=several and not by_rest)
             return self._sweep(self._by_rest(penalty, variance), table, labels, control)
         data = as_data(table.values)
@@ -291,6 +294,14 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         rows = TableRows(table.values, labels.codes.astype(np.float64), labels.sample_weight)
         problems = self._problems(spec, rows, labels)
         limits = replace(control.limits, tol=float(self.tol_gap))
+        n_columns = table.values.shape[1]
+        try:
+            np.empty(_VECTORS * n_columns)
+        except MemoryError as error:
+            raise MemoryError(
+                f"a fit on {n_columns:,} columns needs {8 * _VECTORS * n_columns:,} bytes for weights and gradients, "
+                "and the operating system does not give them. Leave out columns without entries."
+            ) from error
         solutions = self._solve(problems, control.with_limits(limits))
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         self.spec_, self._used_rows = spec, labels.rows
