@@ -129,8 +129,9 @@ def rows_of(workload: Workload) -> tuple[Any, npt.NDArray[Any]]:
     X, y = (made.X, made.y) if isinstance(made, datasets.Table) else made
     if not sp.issparse(X):
         X = _standardised(X)
-    if workload.is_regression and not sp.issparse(X):  # the first column is predicted by the others
-        X, y = np.delete(X, 0, axis=1), np.asarray(X[:, 0], dtype=np.float64)
+    if workload.is_regression and not sp.issparse(X):  # the first column with more than two values is predicted
+        target = next(j for j in range(X.shape[1]) if np.unique(X[:, j]).size > 2)
+        X, y = np.delete(X, target, axis=1), np.asarray(X[:, target], dtype=np.float64)
     if workload.table == "skin" and not workload.is_regression:
         y = 1 - y
     ones = np.ones((X.shape[0], 1), dtype=np.float32)
