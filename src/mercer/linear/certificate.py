@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from mercer._typing import FloatArray
 from mercer.certificates.status import Status
 from mercer.linear.column_lengths import lengths_of
 from mercer.linear.dual_point import rounding_of_sums, without_rounding
+from mercer.linear.losses import LinearLoss
 from mercer.linear.problem import Bias, LinearProblem, Penalty
 from mercer.linear.rows import RowNumbers
 from mercer.linear.sweeps import column_squares, times, transposed_times
@@ -22,6 +24,9 @@ _LEAST_OBJECTIVE = 1e-8
 """Share of the objective of f = 0 with which a gap is compared at least. An objective below it is 0 to rounding."""
 
 _LONG_VALUES = 1 << 20  # values of a table that are converted to longdouble at a time: 16 MiB
+
+
+_TILE = 1 << 13  # rows whose losses are computed at a time
 
 
 class _Sums(NamedTuple):
@@ -162,20 +167,15 @@ def _sums(problem: LinearProblem, w: FloatArray, beta: RowNumbers, *, independen
     for part in problem.parts():
         table, y, charge = part.block.table, part.targets, part.charges
         own = np.asarray(beta[part.block.at], dtype=np.float64)
-        near = loss.feasible(own, y, charge)
-        infeasibility = max(infeasibility, float(np.abs(own - near).max(initial=0.0)))
+        near = np.empty(own.shape)
+        for rows in _tiles(own.size):
+            near[rows] = loss.feasible(own[rows], y[rows], charge[rows])
+            infeasibility = max(infeasibility, float(np.abs(own[rows] - near[rows]).max(initial=0.0)))
         z, sums = long_products(table, constant, w, near) if independent else (times(table, constant, w), None)
         v += transposed_times(table, constant, near) if sums is None else sums
         squares += column_squares(table, constant) if independent else part.block.squares(constant)
-        numbers += (
-            loss.total(z, y, charge),
-            loss.total(np.zeros_like(z), y, charge),
-            loss.dual(near, y, charge),
-            float(near.sum()),
-            float(np.abs(near).sum()),
-            float(near @ near),
-            float(np.square(loss.coefficient(z, y, charge)).sum()),
-        )
+        for rows in _tiles(own.size):
+            numbers += _row_sums(loss, z[rows], near[rows], y[rows], charge[rows])
     total, at_zero, dual, sum_beta, mass, length, slope = (float(number) for number in numbers)
     return _Sums(
         total,
@@ -188,6 +188,27 @@ def _sums(problem: LinearProblem, w: FloatArray, beta: RowNumbers, *, independen
         slope**0.5,
         infeasibility,
         squares,
+    )
+
+
+def _tiles(n: int) -> Iterator[slice]:
+    """Return consecutive slices of rows whose temporary arrays stay in the cache."""
+    return (slice(first, min(n, first + _TILE)) for first in range(0, n, _TILE))
+
+
+def _row_sums(
+    loss: LinearLoss, z: FloatArray, beta: FloatArray, y: FloatArray, charge: FloatArray
+) -> tuple[float, ...]:
+    """Return loss, loss at f = 0, dual value, sum of beta, of |beta|, of its squares and of those of the slopes."""
+    slopes = loss.coefficient(z, y, charge)
+    return (
+        loss.total(z, y, charge),
+        loss.total(np.zeros_like(z), y, charge),
+        loss.dual(beta, y, charge),
+        float(beta.sum()),
+        float(np.abs(beta).sum()),
+        float(beta @ beta),
+        float(slopes @ slopes),
     )
 
 

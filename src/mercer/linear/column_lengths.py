@@ -6,17 +6,16 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.linear.problem import LinearProblem
-from mercer.linear.sweeps import column_squares
 
 _LARGEST_SCALE, _LEAST_SCALE = 2.0**500, 2.0**-1000  # scales of columns, whose squares may be 0 but not infinite
 _LARGEST_SUM = 1e140  # largest sum of C times the values of a column, whose square is computed
 
 
-def column_lengths(problem: LinearProblem, n_jobs: int | None = None) -> FloatArray:
+def column_lengths(problem: LinearProblem) -> FloatArray:
     """Return the Euclidean length of each column, or an upper bound if its square overflows, (q,)."""
     squares = np.zeros(problem.n_columns)
     for part in problem.parts():
-        squares += column_squares(part.block.table, problem.constant, n_jobs)
+        squares += part.block.squares(problem.constant)
     return lengths_of(problem, squares)
 
 

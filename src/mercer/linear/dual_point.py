@@ -28,9 +28,10 @@ def dual_point(
     for part in problem.row_parts():
         own = terms.values(part, z[part.block.at], n_jobs).beta
         beta[part.block.at] = own
-        positive += float(own[own > 0.0].sum())
-        negative -= float(own[own < 0.0].sum())
-    if problem.bias is Bias.FREE and positive != negative:
+        if problem.bias is Bias.FREE:
+            positive += float(own[own > 0.0].sum())
+            negative -= float(own[own < 0.0].sum())
+    if positive != negative:
         above, below = (
             min(1.0, negative / positive if positive else 1.0),
             min(1.0, positive / negative if negative else 1.0),

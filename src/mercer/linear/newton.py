@@ -280,7 +280,7 @@ class SmoothNewton(LinearSolver):
     ) -> None:
         super().__init__(problem, check)
         self.terms = LossTerms(problem.loss)
-        lengths = column_lengths(problem, n_jobs)
+        lengths = column_lengths(problem)
         self.curvature = curvature(problem, self.terms, scales_of(problem, lengths), n_jobs)
         self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers(), lengths, n_jobs)
         if start is not None:
@@ -300,6 +300,6 @@ class SmoothNewton(LinearSolver):
 
     @property
     def bytes_held(self) -> int:
-        """Matrices, and decision value, change and coefficient of each row."""
+        """Matrices, and target, charge, decision value, change and coefficient of each row."""
         rows = self.problem.rows
-        return self.curvature.bytes_held + (0 if rows.limits_numbers else 3 * 8 * rows.n)
+        return self.curvature.bytes_held + (0 if rows.limits_numbers else 5 * 8 * rows.n)

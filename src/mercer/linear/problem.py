@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer._typing import FloatArray
+from mercer.data.lazy import lazy_property
 from mercer.linear.losses import LinearLoss
 from mercer.linear.rows import Block, LinearRows
 
@@ -61,6 +62,8 @@ class LinearProblem:
         For losses that classify: the number of the class whose target is +1; all others have -1.
     class_weights : ndarray of shape (n_classes,), optional
         For losses that classify: the factor of C of each class, by its number.
+    stores_parts : bool
+        Whether targets and charges are computed once and kept, 16 bytes for each row. Blocks read from a file are not.
     """
 
     rows: LinearRows
@@ -71,6 +74,7 @@ class LinearProblem:
     scaling: float = 1.0
     positive: int | None = None
     class_weights: FloatArray | None = None
+    stores_parts: bool = False
 
     @property
     def constant(self) -> float:
@@ -92,11 +96,19 @@ class LinearProblem:
 
     def parts(self) -> Iterator[Part]:
         """Return the blocks of rows with the targets and charges of this problem."""
-        return self._parts(self.rows.blocks())
+        return iter(self._stored) if self._is_stored else self._parts(self.rows.blocks())
 
     def row_parts(self) -> Iterator[Part]:
         """Return the same parts, whose blocks may have no table."""
-        return self._parts(self.rows.blocks_of_numbers())
+        return iter(self._stored) if self._is_stored else self._parts(self.rows.blocks_of_numbers())
+
+    @property
+    def _is_stored(self) -> bool:
+        return self.stores_parts and self.rows.keeps_blocks
+
+    @lazy_property
+    def _stored(self) -> tuple[Part, ...]:
+        return tuple(self._parts(self.rows.blocks()))
 
     def _parts(self, blocks: Iterator[Block]) -> Iterator[Part]:
         for block in blocks:

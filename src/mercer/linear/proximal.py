@@ -54,7 +54,7 @@ class ProximalPoint(LinearSolver):
         self.unit = unit_of(problem)
         self.terms = ProximalTerms(problem.loss, problem.rows.numbers(), _FIRST_FACTOR / self.unit)
         self.charge = sum(float(part.charges.sum()) for part in problem.row_parts()) or 1.0
-        lengths = column_lengths(problem, n_jobs)
+        lengths = column_lengths(problem)
         self.scales = scales_of(problem, lengths)
         self.curvature = curvature(problem, self.terms, self.scales, n_jobs)
         self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers(), lengths, n_jobs)
@@ -140,9 +140,9 @@ class ProximalPoint(LinearSolver):
 
     @property
     def bytes_held(self) -> int:
-        """Matrices, and decision value, change, share and coefficient of each row."""
+        """Matrices, and target, charge, decision value, change, share and coefficient of each row."""
         rows = self.problem.rows
-        return self.curvature.bytes_held + (0 if rows.limits_numbers else 4 * 8 * rows.n)
+        return self.curvature.bytes_held + (0 if rows.limits_numbers else 6 * 8 * rows.n)
 
 
 def unit_of(problem: LinearProblem) -> float:

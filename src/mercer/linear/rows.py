@@ -64,6 +64,8 @@ class LinearRows(ABC):
         Bytes that this object has in memory beside the caller's table.
     limits_numbers : bool
         Whether `numbers` keeps to a memory limit of its own, by files; otherwise they are arrays in memory.
+    keeps_blocks : bool
+        Whether blocks stay valid after the next one is asked for.
     """
 
     n: int
@@ -71,6 +73,7 @@ class LinearRows(ABC):
     is_sparse: bool
     bytes_held: int = 0
     limits_numbers: bool = False
+    keeps_blocks: bool = False
 
     @abstractmethod
     def blocks(self) -> Iterator[Block]:
@@ -96,6 +99,8 @@ class TableRows(LinearRows):
     weights : ndarray of shape (n,), optional
         By default 1.
     """
+
+    keeps_blocks = True
 
     def __init__(self, table: Any, labels: FloatArray, weights: FloatArray | None = None) -> None:
         self.table, self.labels = table, np.asarray(labels, dtype=np.float64)

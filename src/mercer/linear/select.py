@@ -70,7 +70,7 @@ def solve(
     ending = Status.STALLED
     wide = problem.n_columns > MOST_COLUMNS
     with blas_threads(0.0 if wide else problem.rows.n * problem.n_columns**2), control.interruption:
-        solver, reason = choose(problem, control, began, start, memory_limit, n_jobs)
+        solver, reason = choose(replace(problem, stores_parts=True), control, began, start, memory_limit, n_jobs)
         share = solver.share
         for _ in range(_ATTEMPTS):
             steps = _followed(solver, share * tol, after_step)
@@ -153,4 +153,4 @@ def choose(
 def _needed(problem: LinearProblem) -> int:
     """Return the bytes of the numbers of the rows and columns that the solvers keep in memory."""
     n = 0 if problem.rows.limits_numbers else problem.rows.n
-    return 8 * (5 * n + 10 * problem.n_columns)
+    return 8 * (7 * n + 10 * problem.n_columns)
