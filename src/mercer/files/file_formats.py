@@ -17,9 +17,6 @@ from typing import Any
 from mercer.data.phrasing import listing, nearest_names
 from mercer.tables.table import TableError
 
-FORMATS = ("csv", "tsv", "parquet", "svmlight", "excel")
-"""Formats that are read."""
-
 OF_ENDINGS = {
     ".csv": "csv",
     ".tsv": "tsv",
