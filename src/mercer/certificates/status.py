@@ -47,8 +47,8 @@ _ADVICE = {
     Status.INTERRUPTED: "The fit was interrupted before the optimum; the violation says by how much the "
     "optimality conditions fail.",
     Status.STALLED: "Progress stopped, or is below what float64 can resolve, because of rounding or because the "
-    "problem is badly conditioned. Scale the columns if their units differ, ask for a larger tolerance, or lower C, "
-    "gamma or the degree.",
+    "problem is badly conditioned. Scale the columns if their units differ, ask for a larger tolerance, or lower C "
+    "(with a kernel, also its gamma or degree).",
     Status.STATIONARY: "The kernel is not known to be positive semidefinite: this is a point where the optimality "
     "conditions hold, but there may be better ones.",
     Status.INFEASIBLE: "The classes cannot be separated with this kernel, so there is no machine with C = inf. "

@@ -150,5 +150,5 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
                 stacklevel=depth,
             )
         if certificate.status is not Status.OPTIMAL:
-            advice = " ".join(part for part in (certificate.status.advice, GO_ON.get(certificate.status)) if part)
+            advice = " ".join(part for part in (certificate.advice, GO_ON.get(certificate.status)) if part)
             warnings.warn(f"{name} {certificate.ending} {advice}", ConvergenceWarning, stacklevel=depth)

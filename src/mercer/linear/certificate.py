@@ -39,7 +39,7 @@ class _Sums(NamedTuple):
     total: float  # sum of beta, without the constant
     mass: float  # sum of |beta|
     length: float  # Euclidean norm of beta
-    slope: float  # Euclidean norm of the slopes of the losses at w
+    slope: float  # Euclidean norm of the steepest slopes of the losses within the rounding errors of f
     infeasibility: float  # largest distance of a coefficient from the feasible ones
     squares: FloatArray  # sum of squares of each column, (q,)
 
@@ -115,6 +115,9 @@ class LinearEvidence(WeightsEvidence):
         taken, at the cost of |w_j| times that error. For columns of huge values nothing else is possible, because
         float64 has no coefficients with a smaller difference. The gap is then that of a table that differs from the
         given one by a few units of roundoff.
+
+        A rounding error e of a decision value changes its loss by at most e times the steepest slope within e. This
+        matters at kinks: a row whose margin is 1 after rounding has no loss, but its exact loss may be C e.
         """
         problem = self.problem
         counted = problem.counted
@@ -173,9 +176,11 @@ def _sums(problem: LinearProblem, w: FloatArray, beta: RowNumbers, *, independen
             infeasibility = max(infeasibility, float(np.abs(own[rows] - near[rows]).max(initial=0.0)))
         z, sums = long_products(table, constant, w, near) if independent else (times(table, constant, w), None)
         v += transposed_times(table, constant, near) if sums is None else sums
-        squares += column_squares(table, constant) if independent else part.block.squares(constant)
+        own_squares = column_squares(table, constant) if independent else part.block.squares(constant)
+        squares += own_squares
+        error = rounding_of_sums(w.size) * float(np.abs(w[w != 0.0]) @ np.sqrt(own_squares[w != 0.0]))
         for rows in _tiles(own.size):
-            numbers += _row_sums(loss, z[rows], near[rows], y[rows], charge[rows])
+            numbers += _row_sums(loss, z[rows], near[rows], y[rows], charge[rows], error)
     total, at_zero, dual, sum_beta, mass, length, slope = (float(number) for number in numbers)
     return _Sums(
         total,
@@ -197,10 +202,13 @@ def _tiles(n: int) -> Iterator[slice]:
 
 
 def _row_sums(
-    loss: LinearLoss, z: FloatArray, beta: FloatArray, y: FloatArray, charge: FloatArray
+    loss: LinearLoss, z: FloatArray, beta: FloatArray, y: FloatArray, charge: FloatArray, error: float
 ) -> tuple[float, ...]:
-    """Return loss, loss at f = 0, dual value, sum of beta, of |beta|, of its squares and of those of the slopes."""
-    slopes = loss.coefficient(z, y, charge)
+    """Return loss, loss at f = 0, dual value, sum of beta, of |beta|, of its squares and of those of the slopes.
+
+    The slopes are the steepest ones within the rounding error `error` of the decision values.
+    """
+    slopes = np.maximum(*(np.abs(loss.coefficient(z + change, y, charge)) for change in (-error, error)))
     return (
         loss.total(z, y, charge),
         loss.total(np.zeros_like(z), y, charge),
@@ -267,6 +275,22 @@ class LinearCertificate(LossCertificate):
     parts : tuple of LinearCertificate
         Certificates of the machines for two classes, if there are several.
     """
+
+    @property
+    def advice(self) -> str:
+        """What the status means and what to do about it."""
+        if self.status is not Status.STALLED:
+            return super().advice
+        if self.rounding > 0.5 * self.tol:
+            return (
+                f"Rounding errors in float64 alone may be {self.rounding:.2g} of the objective, so that a gap of "
+                f"{self.tol:g} cannot be proved. Subtract a constant from columns or targets that are far from 0, "
+                "divide large columns, lower C, or set a larger tol_gap."
+            )
+        return (
+            "Rounding errors, or columns that nearly depend on each other, prevented further progress; the gap is a "
+            "true bound. Scale the columns (StandardScaler), lower C, or set a larger tol_gap."
+        )
 
     def proved_signs(self) -> FloatArray:
         """Return the proved sign of each weight of the exact optimum: -1.0 or +1.0, and 0.0 if it is not proved.

@@ -255,6 +255,11 @@ class LossCertificate:
             f"{self.relative_gap:.3g}."
         )
 
+    @property
+    def advice(self) -> str:
+        """What the status means and what to do about it."""
+        return self.status.advice
+
     def verify(self) -> LossCertificate:
         """Return this certificate computed again, in float64 and by `kernel.block` instead of native code.
 
@@ -294,7 +299,7 @@ class LossCertificate:
             ("seconds", f"{self.seconds:.3g}"),
             ("peak memory", f"{self.peak_memory_bytes / 2**20:.1f} MiB"),
         ]
-        return "\n".join(f"{name:<20}{value}" for name, value in rows) + f"\n{self.status.advice}"
+        return "\n".join(f"{name:<20}{value}" for name, value in rows) + f"\n{self.advice}"
 
 
 def conclude(ended: Status, evidence: Evidence, found: Evaluation, tol: float) -> Status:

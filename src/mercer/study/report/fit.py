@@ -93,7 +93,7 @@ def _certainty_of_loss(model: Model) -> str:
     if certificate.status is not Status.OPTIMAL:
         return (
             f"The machine is not certified optimal but ended as “{certificate.status}” (relative duality gap "
-            f"{small(certificate.relative_gap)}, violation {small(certificate.violation)}). {certificate.status.advice}"
+            f"{small(certificate.relative_gap)}, violation {small(certificate.violation)}). {certificate.advice}"
         )
     if not math.isfinite(certificate.relative_gap):
         return (
