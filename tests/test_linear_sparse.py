@@ -24,6 +24,7 @@ from mercer.linear import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
     TableRows,
+    joint_newton,
     solve,
     solve_each,
     solve_joint,
@@ -419,6 +420,45 @@ def test_the_joint_machine_is_that_of_the_kernel_solver(changes):
     assert signs.shape == normals.shape
     assert (signs * normals >= 0.0).all()
     assert problem.C < 500.0 or "then" in solution.solver
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+@pytest.mark.parametrize("C", [1e-6, 1.0, 1e6])
+def test_columns_of_mixed_units_do_not_slow_the_joint_machine(C, n_classes, monkeypatch):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(150, 5))
+    y = (X @ rng.normal(size=(5, n_classes)) + rng.normal(size=(150, n_classes))).argmax(axis=1)
+    y[y == n_classes - 1] = 0
+    y[0] = n_classes - 1  # a class of one row
+    hostile = np.column_stack([X * [1e4, 1e-3, 1.0, 1e6, 1e-6], X[:, 0], np.full(150, 3.0), np.zeros(150)])
+    weights = rng.integers(0, 3, 150).astype(np.float64)
+    problem = JointLinearProblem(TableRows(hostile, y.astype(np.float64), weights), n_classes, C)
+    control = Control(Limits(tol_gap=1e-6, max_iter=300))
+    solution = solve_joint(problem, control)
+    assert solution.certificate.status == "optimal"
+    assert solution.certificate.verify().status == "optimal"
+    repeats = weights.astype(int)
+    twin = TableRows(
+        np.repeat(hostile, repeats, axis=0), np.repeat(y, repeats).astype(np.float64), np.ones(sum(repeats))
+    )
+    if C == 1.0:
+        monkeypatch.setattr(joint_newton, "_MOST_UNKNOWNS", 0)  # a matrix for each class, and conjugate gradients
+    again = solve_joint(replace(problem, rows=twin), control)
+    assert again.certificate.primal == pytest.approx(solution.certificate.primal, rel=2e-6)
+    if C >= 1.0:
+        assert solution.solver == again.solver == "joint descent on the rows, then proximal-newton"
+
+
+def test_projections_onto_the_simplex():
+    points = np.random.default_rng(0).normal(size=(50, 4)) * np.logspace(-8, 8, 50)[:, None]
+    found = joint_newton.project_rows(points)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+    assert (found >= 0.0).all()
+    # Where the projection is positive, it is the point plus a number of the row, and elsewhere at least that.
+    rest = found - points
+    shift = np.where(found > 0.0, rest, -np.inf).max(axis=1, keepdims=True)
+    np.testing.assert_allclose(np.where(found > 0.0, rest, shift), shift + 0.0 * rest, rtol=1e-9, atol=1e-12)
+    assert (rest >= shift - 1e-9 * np.abs(shift)).all()
 
 
 def test_a_wrong_joint_point_has_a_true_gap():

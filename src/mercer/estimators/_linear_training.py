@@ -19,7 +19,7 @@ from mercer.estimators._linear import WithSparseCoefficients
 from mercer.estimators._linear_rows import LinearTable
 from mercer.estimators._validation import check_verbose, check_without_effect
 from mercer.linear import Bias, LinearProblem, LinearRows, LinearSolution, Penalty, solve_each
-from mercer.linear.crammer_singer import JointLinearProblem
+from mercer.linear.joint_problem import JointLinearProblem
 from mercer.losses.certificate import combine
 from mercer.solvers import Control, Limits
 

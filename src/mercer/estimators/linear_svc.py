@@ -16,7 +16,8 @@ from mercer.estimators._linear_training import PENALTIES, LinearSolutions
 from mercer.estimators._scores import ByScores
 from mercer.estimators._validation import check_finite_penalty
 from mercer.linear import Bias, LinearProblem, LinearRows, Penalty, TableRows
-from mercer.linear.crammer_singer import JointLinearProblem, solve_joint
+from mercer.linear.crammer_singer import solve_joint
+from mercer.linear.joint_problem import JointLinearProblem
 from mercer.solvers import Control, Progress
 from mercer.specs import ForLinearSVC
 

@@ -6,9 +6,9 @@ each column of the table.
 """
 
 from mercer.linear.certificate import LinearCertificate as LinearCertificate
-from mercer.linear.crammer_singer import JointLinearProblem as JointLinearProblem
 from mercer.linear.crammer_singer import solve_joint as solve_joint
 from mercer.linear.each import solve_each as solve_each
+from mercer.linear.joint_problem import JointLinearProblem as JointLinearProblem
 from mercer.linear.losses import EpsilonInsensitive as EpsilonInsensitive
 from mercer.linear.losses import Hinge as Hinge
 from mercer.linear.losses import LinearLoss as LinearLoss

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from mercer._typing import FloatArray
+from mercer.linear.joint_problem import JointLinearProblem
 from mercer.linear.problem import LinearProblem
 
 _LARGEST_SCALE, _LEAST_SCALE = 2.0**500, 2.0**-1000  # scales of columns, whose squares may be 0 but not infinite
 _LARGEST_SUM = 1e140  # largest sum of C times the values of a column, whose square is computed
 
 
-def column_lengths(problem: LinearProblem) -> FloatArray:
+def column_lengths(problem: LinearProblem | JointLinearProblem) -> FloatArray:
     """Return the Euclidean length of each column, or an upper bound if its square overflows, (q,)."""
     squares = np.zeros(problem.n_columns)
     for part in problem.parts():
@@ -19,7 +20,7 @@ def column_lengths(problem: LinearProblem) -> FloatArray:
     return lengths_of(problem, squares)
 
 
-def lengths_of(problem: LinearProblem, squares: FloatArray) -> FloatArray:
+def lengths_of(problem: LinearProblem | JointLinearProblem, squares: FloatArray) -> FloatArray:
     """Return the roots of the sums of squares; where they overflow, root n times the largest value of the column."""
     if np.isfinite(squares).all():
         return np.sqrt(squares)
@@ -36,7 +37,7 @@ def lengths_of(problem: LinearProblem, squares: FloatArray) -> FloatArray:
     return np.where(np.isfinite(squares), np.sqrt(squares), np.sqrt(problem.rows.n) * largest)
 
 
-def scales_of(problem: LinearProblem, lengths: FloatArray) -> FloatArray:
+def scales_of(problem: LinearProblem | JointLinearProblem, lengths: FloatArray) -> FloatArray:
     """Return a power of 2 for each column that makes its root mean square about 1, (q,); 1 for a column of zeros.
 
     Raises

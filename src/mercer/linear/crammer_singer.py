@@ -1,4 +1,4 @@
-"""The joint linear machine of several classes [Crammer & Singer 2001]: one problem, by descent on the rows."""
+"""The joint linear machine of several classes [Crammer & Singer 2001]: its solvers and its certificate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer._core import JointDescent
-from mercer._typing import FloatArray, IndexArray
+from mercer._typing import FloatArray
 from mercer.certificates.status import Status
 from mercer.data import as_data
 from mercer.gram import CachePolicy, Gram
@@ -25,93 +25,20 @@ from mercer.linear.certificate import (
 from mercer.linear.dual_descent import EPOCHS, Epochs, descend, refuse_overflow, relative, unit_of
 from mercer.linear.dual_point import rounding_of_sums
 from mercer.linear.finish import MOST_ROWS, VIOLATION
-from mercer.linear.rows import Block, LinearRows, TableRows
+from mercer.linear.joint_newton import MOST_COLUMNS, JointProximalPoint, newton_bytes
+from mercer.linear.joint_problem import JointLinearProblem, JointPart, JointPoint, near
+from mercer.linear.rows import TableRows
 from mercer.linear.select import TOL_GAP
 from mercer.linear.solution import LinearSolution, WarmStart
 from mercer.linear.sweeps import column_squares, native_table, times, transposed_times
 from mercer.losses.certificate import Evaluation
-from mercer.losses.iteration import Step, iterate
+from mercer.losses.iteration import Step, iterate, raise_when_late
 from mercer.problems import inner, joint
 from mercer.solvers import Control, solve
 
 _ARRAYS = 4  # arrays of an element for each row, beside the coefficients: codes, charges, squares, order
-
-
-class JointPart(NamedTuple):
-    """A block of rows with the classes and the charges of the rows, (m,) each."""
-
-    block: Block
-    codes: IndexArray
-    charges: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class JointLinearProblem:
-    """A linear machine of several classes with one loss for each row.
-
-    **Solves**
-
-        min  1/2 sum_k ||w_k||^2 + sum_i C_i max_k (1[k != y_i] + f_k(x_i) - f_{y_i}(x_i)),   f_k(x) = <w_k, x> + b_k,
-
-    where C_i is C times the weight of the row times that of its class. The weights of the biases are penalised as in
-    :class:`mercer.linear.LinearProblem`.
-
-    Parameters
-    ----------
-    rows : LinearRows
-        Their labels are the numbers of the classes.
-    n_classes : int, >= 2
-    C : float
-    constant : float
-        Value of the column of the biases; 0 without biases.
-    class_weights : ndarray of shape (n_classes,), optional
-        The factor of C of each class.
-    """
-
-    rows: LinearRows
-    n_classes: int
-    C: float = 1.0
-    constant: float = 1.0
-    class_weights: FloatArray | None = None
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns, including that of the biases."""
-        return self.rows.p + (self.constant != 0.0)
-
-    def parts(self) -> Iterator[JointPart]:
-        """Return the blocks of rows with their classes and charges."""
-        for block in self.rows.blocks():
-            codes = np.ascontiguousarray(block.labels, dtype=np.int64)
-            charges = self.C * block.weights
-            if self.class_weights is not None:
-                charges = charges * self.class_weights[codes]
-            yield JointPart(block, codes, charges)
-
-    def split(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the normal vectors (n_classes, p) and the biases (n_classes,) of weights (n_columns, n_classes)."""
-        p = self.rows.p
-        return w[:p].T.copy(), self.constant * w[p] if self.constant else np.zeros(self.n_classes)
-
-
-@dataclass(eq=False)
-class JointPoint:
-    """A point of the dual problem.
-
-    Attributes
-    ----------
-    beta : ndarray of shape (n, n_classes)
-        Feasible dual coefficients: rows with sum 0, where only the element of the row's class is positive, and at most
-        the charge of the row.
-    w : ndarray of shape (n_columns, n_classes)
-        Column k is sum_i beta_ik x_i.
-    epochs_left : float
-        As in :class:`mercer.linear.dual_descent.DualPoint`.
-    """
-
-    beta: FloatArray
-    w: FloatArray
-    epochs_left: float = 0.0
+_MANY_EPOCHS = 30  # epochs of descent, after which Newton's method is faster
+_MOST_BYTES = 1 << 30  # of the matrices of Newton's method, if no memory limit is given
 
 
 class _Objectives(NamedTuple):
@@ -127,40 +54,27 @@ class _Objectives(NamedTuple):
     infeasibility: float
 
 
-def _near(beta: FloatArray, part: JointPart) -> FloatArray:
-    """Return feasible coefficients near `beta`."""
-    rows = np.arange(part.codes.size)
-    given = np.maximum(0.0, -beta)
-    given[rows, part.codes] = 0.0
-    totals = given.sum(axis=1)
-    factors = np.divide(part.charges, totals, out=np.ones_like(totals), where=totals > part.charges)
-    given *= factors[:, None]
-    near = -given
-    near[rows, part.codes] = given.sum(axis=1)
-    return near
-
-
 def _objectives(problem: JointLinearProblem, w: FloatArray, beta: FloatArray, *, independent: bool) -> _Objectives:
     constant = problem.constant
     v = np.zeros(w.shape, dtype=np.longdouble if independent else np.float64)
     squares, beta_squares, numbers, infeasibility = np.zeros(w.shape[0]), np.zeros(w.shape[1]), np.zeros(4), 0.0
     for part in problem.parts():
         table, own = part.block.table, beta[part.block.at]
-        near = _near(own, part)
-        infeasibility = max(infeasibility, float(np.abs(own - near).max(initial=0.0)))
+        feasible = near(own, part)
+        infeasibility = max(infeasibility, float(np.abs(own - feasible).max(initial=0.0)))
         if independent:
-            z, sums = long_products(table, constant, w, near)
+            z, sums = long_products(table, constant, w, feasible)
         else:
-            z, sums = times(table, constant, w), transposed_times(table, constant, near)
+            z, sums = times(table, constant, w), transposed_times(table, constant, feasible)
         rows = np.arange(part.codes.size)
         scores = z + 1.0
         scores[rows, part.codes] -= 1.0
         losses = scores.max(axis=1) - scores[rows, part.codes]
         v += sums
         squares += column_squares(table, constant)
-        beta_squares += np.square(near).sum(axis=0)
+        beta_squares += np.square(feasible).sum(axis=0)
         charges = part.charges
-        numbers += inner(charges, losses), charges.sum(), near[rows, part.codes].sum(), np.square(charges).sum()
+        numbers += inner(charges, losses), charges.sum(), feasible[rows, part.codes].sum(), np.square(charges).sum()
     loss, at_zero, dual, charge_square = (float(number) for number in numbers)
     return _Objectives(loss, at_zero, dual, v.astype(np.float64), charge_square, squares, beta_squares, infeasibility)
 
@@ -306,12 +220,14 @@ def solve_joint(
 
     Notes
     -----
-    Where descent is slow and the rows are few, the solver of the joint kernel machine goes on from its point.
+    Where descent is slow, as with columns of very different sizes or a large C, another solver goes on from its point:
+    Newton's method for up to 2,000 columns, otherwise the solver of the joint kernel machine if the rows are few.
     """
     began, limits = time.perf_counter(), control.limits
     tol = TOL_GAP if limits.tol_gap is None else limits.tol_gap
     control = control.with_limits(replace(limits, tol=tol))
-    with blas_threads(0.0), control.interruption:
+    multiplications = problem.rows.n * problem.n_columns**2 if problem.n_columns <= MOST_COLUMNS else 0.0
+    with blas_threads(multiplications), control.interruption:
         work = _JointWork(problem, control, began, start, memory_limit, n_jobs)
         ended = iterate(work.steps(0.9 * tol), control, stage=work.name, began=began)
         evidence = JointEvidence(problem, work.point.w, work.point.beta)
@@ -330,11 +246,14 @@ def solve_joint(
     return LinearSolution(work.point.w, work.point.beta, certificate, *about)
 
 
-_REASON = "The classes have one problem together: descent on the rows, in all classes of a row at once."
+_REASON = (
+    "The classes have one problem together: descent on the rows, in all classes of a row at once. If it is slow, "
+    "another solver goes on."
+)
 
 
 class _JointWork:
-    """Descent on the rows, then the solver of the joint kernel machine if descent is slow."""
+    """Descent on the rows, then Newton's method or the solver of the joint kernel machine if descent is slow."""
 
     def __init__(
         self,
@@ -353,7 +272,7 @@ class _JointWork:
         if start is not None:
             for part in problem.parts():
                 scaled = problem.C / start.C * np.asarray(start.beta[part.block.at])
-                self.point.beta[part.block.at] = _near(scaled, part)
+                self.point.beta[part.block.at] = near(scaled, part)
                 self.point.w += transposed_times(part.block.table, problem.constant, self.point.beta[part.block.at])
         self.n_iter, self.name, self._engine_bytes = 0, "joint descent on the rows", 0
 
@@ -371,10 +290,27 @@ class _JointWork:
         ):
             self.n_iter = step.n_iter
             yield step
-            slow = self.point.epochs_left > max(30, rows.n / 20)
-            if slow and isinstance(rows, TableRows) and rows.n <= MOST_ROWS:
+            if not isinstance(rows, TableRows):
+                continue
+            if self._newton_fits and (self.point.epochs_left > _MANY_EPOCHS or self.n_iter > 2 * _MANY_EPOCHS):
+                yield from self._newton(tol)
+                return
+            if rows.n <= MOST_ROWS and self.point.epochs_left > max(30, rows.n / 20):
                 yield self._finish(tol)
                 return
+
+    @property
+    def _newton_fits(self) -> bool:
+        most = _MOST_BYTES if self._memory_limit is None else self._memory_limit
+        return self.problem.n_columns <= min(MOST_COLUMNS, self.problem.rows.n) and newton_bytes(self.problem) <= most
+
+    def _newton(self, tol: float) -> Iterator[Step]:
+        """Go on with Newton's method."""
+        solver = JointProximalPoint(self.problem, self.point, raise_when_late(self._control, self._began), self._n_jobs)
+        self.name, self._engine_bytes, begun = f"{self.name}, then proximal-newton", solver.bytes_held, self.n_iter
+        for step in solver.steps(tol):
+            self.n_iter = begun + step.n_iter
+            yield step._replace(n_iter=self.n_iter)
 
     def _finish(self, tol: float) -> Step:
         problem = self.problem

@@ -16,14 +16,20 @@ _REFINED = 1e-10  # relative residual at which they stop
 
 
 def solve_positive(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    """Solve a positive semidefinite system of equations.
+    """Solve a positive semidefinite system of equations; see :func:`factor_positive`."""
+    return factor_positive(matrix)(right)
+
+
+def factor_positive(matrix: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """Return a function that solves a positive semidefinite system of equations for a right-hand side.
 
     The matrix is scaled to a unit diagonal. If dependent columns make its factorisation fail, a ridge is added, and its
     effect is removed by conjugate gradients with the factor as preconditioner.
     """
     diagonal = np.diagonal(matrix)
-    scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
-    scaled, aim = matrix * scale * scale[:, None], right * scale
+    safe = np.where(diagonal > 0.0, diagonal, 1.0)
+    scale = 1.0 / np.sqrt(safe)
+    scaled = matrix * scale * scale[:, None]
     ridge = 0.0
     while True:
         shifted = scaled.copy()
@@ -36,18 +42,24 @@ def solve_positive(matrix: FloatArray, right: FloatArray) -> FloatArray:
             break
         ridge = _RIDGE_GROWTH * ridge or _FIRST_RIDGE
         if ridge > 1.0:
-            return right / np.where(diagonal > 0.0, diagonal, 1.0)
-    solution = cho_solve(factor, aim, check_finite=False)
-    if ridge or float(np.diagonal(factor[0]).min(initial=1.0)) < 1e-5:
-        solution = conjugate_gradients(
-            lambda d: scaled @ d,
-            aim,
-            lambda r: cho_solve(factor, r, check_finite=False),
-            start=solution,
-            tol=_REFINED,
-            max_iter=_REFINEMENTS,
-        )
-    return solution * scale
+            return lambda right: right / safe
+    is_exact = not ridge and float(np.diagonal(factor[0]).min(initial=1.0)) >= 1e-5
+
+    def solve(right: FloatArray) -> FloatArray:
+        aim = right * scale
+        solution = cho_solve(factor, aim, check_finite=False)
+        if not is_exact:
+            solution = conjugate_gradients(
+                lambda d: scaled @ d,
+                aim,
+                lambda r: cho_solve(factor, r, check_finite=False),
+                start=solution,
+                tol=_REFINED,
+                max_iter=_REFINEMENTS,
+            )
+        return solution * scale
+
+    return solve
 
 
 def conjugate_gradients(
