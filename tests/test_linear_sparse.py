@@ -11,6 +11,7 @@ from mercer.certificates.solution import Limits
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import Linear
+from mercer.kernels.instruction_set import select_isa
 from mercer.linear import (
     Bias,
     Block,
@@ -24,11 +25,13 @@ from mercer.linear import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
     TableRows,
+    class_descent,
     joint_newton,
     solve,
     solve_each,
     solve_joint,
 )
+from mercer.linear.class_descent import ClassDescent
 from mercer.linear.crammer_singer import JointEvidence
 from mercer.linear.dual_descent import DualPoint, Epochs, descend, dual_descent, dual_point, measure
 from mercer.linear.finish import finish, linear_gram
@@ -343,6 +346,68 @@ def test_classes_together_are_the_same_as_alone():
         assert one.certificate.primal == pytest.approx(
             solve(problem, Control(Limits(tol_gap=1e-6))).certificate.primal, rel=1e-6
         )
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("bias", [Bias.NONE, Bias.PENALISED], ids=str)
+def test_the_steps_of_a_class_do_not_depend_on_the_classes_beside_it(loss, bias):
+    problems = {k: wide_problem(loss, classes=7, positive=k, bias=bias, C=0.01 + k % 2) for k in range(7)}
+
+    def descended_in(groups, tol=1e-8):
+        points = {k: dual_point(problems[k]) for k in problems}
+        n_iter = {}
+        for group in groups:
+            descent = ClassDescent({k: problems[k] for k in group}, points, tol)
+            while descent.numbers:
+                n_iter |= {k: step.n_iter for k, step in descent.advance().items()}
+        return points, n_iter
+
+    points, n_iter = descended_in([range(7)])
+    alone, n_alone = descended_in([[0, 1, 2, 3, 4], [6, 5]])
+    assert n_iter == n_alone
+    for k, problem in problems.items():
+        np.testing.assert_array_equal(points[k].beta, alone[k].beta)
+        np.testing.assert_array_equal(points[k].w, alone[k].w)
+        assert points[k].w.flags.c_contiguous
+        primal, dual = objectives(problem, points[k].w, points[k].beta)
+        assert -1e-12 * primal <= primal - dual <= 1e-8 * primal
+    assert len(set(n_iter.values())) > 1  # the classes ended in different epochs
+
+
+def test_an_epoch_of_classes_ends_early_on_request_with_valid_points(monkeypatch):
+    monkeypatch.setattr(class_descent, "_ROWS", 20)
+    problems = {k: wide_problem(Hinge(), classes=3, positive=k) for k in range(3)}
+    points = {k: dual_point(problem) for k, problem in problems.items()}
+    calls = iter([False])
+    descent = ClassDescent(problems, points, 1e-8, stop=lambda: next(calls, True))
+    assert descent.advance() == {}
+    for k, problem in problems.items():
+        beta, w = np.array(points[k].beta), np.array(points[k].w)
+        assert 0 < np.count_nonzero(beta) <= 20
+        measure(problem, DualPoint(beta, fresh := np.zeros(w.size)))
+        np.testing.assert_allclose(fresh, w, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"w": np.zeros((3, 5))}, "4, 8, 12 or 16"),
+        ({"w": np.zeros((2, 4))}, "for each column"),
+        ({"beta": np.zeros((2, 4))}, "for each row"),
+        ({"found": np.zeros((3, 4))}, "for each class"),
+        ({"order": np.array([1])}, "row indices"),
+        ({"columns": [3]}, "out of range"),
+    ],
+)
+def test_the_native_epoch_of_classes_refuses_arrays_that_do_not_fit(changes, message):
+    given = {"order": np.zeros(1, dtype=np.int64), "squares": np.ones(1), "charges": np.ones((1, 4))}
+    given |= {"beta": np.zeros((1, 4)), "w": np.zeros((3, 4)), "active": np.ones(1, dtype=np.uint16)}
+    given |= {"up": np.ones(4), "down": np.ones(4), "found": np.zeros((4, 4)), "columns": [2]} | changes
+    arrays = np.ones(1), np.array(given.pop("columns"), dtype=np.int32), np.array([0, 1], dtype=np.int32)
+    table = _core.LinearTable(*arrays, 3, 0.0)
+    counts = np.zeros(4, dtype=np.int64)
+    with pytest.raises(ValueError, match=message):
+        _core.class_epoch(select_isa(), table, is_squared=False, n_shrunken=counts, **given)
 
 
 def test_limits_end_classes_with_true_certificates():

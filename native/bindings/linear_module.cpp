@@ -10,11 +10,15 @@
 
 #include "bindings/binding.hpp"
 #include "bindings/linear_table.hpp"
+#include "linear/class_epoch.hpp"
 #include "linear/row_terms.hpp"
 #include "linear/sweeps.hpp"
 
 namespace mercer {
 namespace {
+
+using Bits = nb::ndarray<uint16_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Counts = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 bool fits(const auto& matrix, int64_t rows, int64_t columns) {
     return static_cast<int64_t>(matrix.shape(0)) == rows && static_cast<int64_t>(matrix.shape(1)) == columns;
@@ -62,6 +66,34 @@ void weighted_sums(const std::string& isa, const LinearTableOfArrays& table, std
             {view, weights ? weights->data() : nullptr, n_sums, sums ? sums->data() : nullptr,
              gram ? gram_weights->data() : nullptr, gram ? scales->data() : nullptr, gram ? gram->data() : nullptr},
             n_threads);
+    }
+    check_range(in_range);
+}
+
+// Sizes and indices are checked; `order` must list rows.
+void class_epoch(const std::string& isa, const LinearTableOfArrays& table, bool is_squared, ConstIndices order,
+                 ConstDoubles squares, ConstDoubleRows charges, DoubleRows beta, DoubleRows w, Bits active,
+                 ConstDoubles up, ConstDoubles down, DoubleRows found, Counts n_shrunken) {
+    const LinearTable& view = table.view;
+    const auto n_classes = static_cast<int64_t>(w.shape(1));
+    require(view.is_sparse(), "the table must be sparse");
+    require(n_classes > 0 && n_classes <= kMostClasses && n_classes % kClassesAtATime == 0,
+            "w must have 4, 8, 12 or 16 columns");
+    require(fits(w, view.width(), n_classes) && fits(beta, view.n_rows, n_classes) &&
+                fits(charges, view.n_rows, n_classes) && fits_vector(squares, view.n_rows) &&
+                fits_vector(active, view.n_rows),
+            "charges, beta, squares and active must have a row for each row of the table, and w one for each column");
+    require(fits_vector(up, n_classes) && fits_vector(down, n_classes) && fits(found, 4, n_classes) &&
+                fits_vector(n_shrunken, n_classes),
+            "up, down, found and n_shrunken must have an element for each class");
+    check_indices(order.data(), static_cast<int64_t>(order.shape(0)), view.n_rows);
+    const ClassEpochFunction native = implementation(isa).class_epoch;
+    bool in_range = true;
+    {
+        const ReleasedGil released;
+        in_range = native({view, is_squared, order.data(), static_cast<int64_t>(order.shape(0)), n_classes,
+                           squares.data(), charges.data(), beta.data(), w.data(), active.data(), up.data(), down.data(),
+                           found.data(), n_shrunken.data()});
     }
     check_range(in_range);
 }
@@ -146,6 +178,11 @@ void bind_linear(nb::module_& m) {
             squares(implementation(isa).column_squares, table.view, out, table.view.width(), n_threads);
         },
         nb::arg("isa"), nb::arg("table"), nb::arg("out").noconvert(), nb::arg("n_threads"));
+    m.def("class_epoch", &class_epoch, nb::arg("isa"), nb::arg("table"), nb::kw_only(), nb::arg("is_squared"),
+          nb::arg("order").noconvert(), nb::arg("squares").noconvert(), nb::arg("charges").noconvert(),
+          nb::arg("beta").noconvert(), nb::arg("w").noconvert(), nb::arg("active").noconvert(),
+          nb::arg("up").noconvert(), nb::arg("down").noconvert(), nb::arg("found").noconvert(),
+          nb::arg("n_shrunken").noconvert());
     m.def("row_terms", &row_terms, nb::arg("isa"), nb::kw_only(), nb::arg("is_logistic"), nb::arg("one_sided"),
           nb::arg("bounded"), nb::arg("epsilon"), nb::arg("factor"), nb::arg("unit"), nb::arg("targets").noconvert(),
           nb::arg("charges").noconvert(), nb::arg("shares").noconvert().none(), nb::arg("z").noconvert(),

@@ -5,6 +5,7 @@
 #include "kernels/row_sums.hpp"
 #include "kernels/strings.hpp"
 #include "kernels/tiles.hpp"
+#include "linear/class_epoch.hpp"
 #include "linear/row_terms.hpp"
 #include "linear/sweeps.hpp"
 #include "qp/crammer_singer_problem.hpp"
@@ -33,6 +34,7 @@ struct Implementation {
     SquaresFunction row_squares;
     WeightedSumsFunction weighted_sums;
     SquaresFunction column_squares;
+    ClassEpochFunction class_epoch;
     RowTermsFunction row_terms;
     TermLineFunction term_line;
     BitTile bit_tile;

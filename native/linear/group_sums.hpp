@@ -107,7 +107,11 @@ class SparseSums {
             for (int64_t e = 0; e < row.count; ++e) {
                 double* __restrict to = sums_ + static_cast<int64_t>(row.columns[e]) * n_sums;
                 const auto x = static_cast<double>(row.values[e]);
-                for (int64_t k = 0; k < n_sums; ++k) to[k] += weights[k] * x;
+                int64_t k = 0;
+                for (; k + 4 <= n_sums; k += 4)
+#pragma GCC unroll 4
+                    for (int c = 0; c < 4; ++c) to[k + c] += weights[k + c] * x;
+                for (; k < n_sums; ++k) to[k] += weights[k] * x;
             }
         double* totals = sums_ + layout_.of_weights();
         for (int64_t k = 0; k < n_sums; ++k) totals[k] += weights[k];

@@ -46,7 +46,7 @@ class RowGroups {
 
   private:
     void divide(double n_numbers) {
-        const double work = total_ / (kGroupWork + 8.0 * n_numbers), bytes = kGroupBytes / (8.0 * n_numbers);
+        const double work = total_ / (kGroupWork + 16.0 * n_numbers), bytes = kGroupBytes / (8.0 * n_numbers);
         double most = work < bytes ? work : bytes;
         most = most < static_cast<double>(n_chunks_) ? most : static_cast<double>(n_chunks_);
         count_ = most < 1.0 ? 1 : most > static_cast<double>(kMostGroups) ? kMostGroups : static_cast<int64_t>(most);

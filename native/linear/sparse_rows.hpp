@@ -45,6 +45,16 @@ class SparseRows {
         return {values_ + first, columns, last - first, true};
     }
 
+    void prefetch(int64_t i) const {
+        constexpr int64_t kLine = 64;  // bytes of a cache line
+        const int64_t first = start(i), last = start(i + 1);
+        if (first < 0 || last > n_entries_) return;
+        for (int64_t e = first; e < last; e += kLine / static_cast<int64_t>(sizeof(Number)))
+            __builtin_prefetch(values_ + e);
+        for (int64_t e = first; e < last; e += kLine / static_cast<int64_t>(sizeof(Index)))
+            __builtin_prefetch(columns_ + e);
+    }
+
     double mean_count() const {
         return n_rows > 0 ? static_cast<double>(n_entries_) / static_cast<double>(n_rows) : 0.0;
     }

@@ -506,6 +506,22 @@ def weighted_sums(
 ) -> None: ...
 def row_squares(isa: str, table: LinearTable, out: _Float, n_threads: int) -> None: ...
 def column_squares(isa: str, table: LinearTable, out: _Float, n_threads: int) -> None: ...
+def class_epoch(
+    isa: str,
+    table: LinearTable,
+    *,
+    is_squared: bool,
+    order: _Index,
+    squares: _Float,
+    charges: _Float,
+    beta: _Float,
+    w: _Float,
+    active: npt.NDArray[np.uint16],
+    up: _Float,
+    down: _Float,
+    found: _Float,
+    n_shrunken: _Index,
+) -> None: ...
 def row_terms(
     isa: str,
     *,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,6 +22,11 @@ from mercer.losses.certificate import Evaluation, Evidence, LossCertificate, cer
 _OFF_BALANCE = 1e-9  # largest |sum of beta| that counts as rounding, as a share of the sum of |beta|; free bias only
 _LEAST_OBJECTIVE = 1e-8
 """Share of the objective of f = 0 with which a gap is compared at least. An objective below it is 0 to rounding."""
+
+_AT_A_TIME = 16  # problems whose points are evaluated in one sweep
+
+Products = tuple[FloatArray, FloatArray]
+"""The products of the rows with w, (n,), and the sum of beta_i x_i for feasible coefficients, (q,)."""
 
 _LONG_VALUES = 1 << 20  # values of a table that are converted to longdouble at a time: 16 MiB
 
@@ -102,8 +107,14 @@ class LinearEvidence(WeightsEvidence):
         weights = self.w[: self.problem.rows.p]
         return weights if self.problem.penalty is Penalty.L2 else np.zeros_like(weights)
 
-    def evaluate(self, *, independent: bool = False) -> Evaluation:
+    def evaluate(self, *, independent: bool = False, products: Products | None = None) -> Evaluation:
         """Evaluate the point in one sweep over the rows; with `independent`, in longdouble by NumPy alone.
+
+        Parameters
+        ----------
+        independent : bool
+        products : tuple of ndarray, optional
+            The products of the sweep, if the problem has one block and they are known; see :func:`evaluate_each`.
 
         Notes
         -----
@@ -122,7 +133,7 @@ class LinearEvidence(WeightsEvidence):
         problem = self.problem
         counted = problem.counted
         with np.errstate(all="ignore"):  # huge columns overflow; the gap is infinite then
-            sums = _sums(problem, self.w, self.beta, independent=independent)
+            sums = _sums(problem, self.w, self.beta, products, independent=independent)
             lengths = lengths_of(problem, sums.squares)
             errors = rounding_of_sums(problem.rows.n) * sums.length * lengths  # of the elements of v
             v = without_rounding(problem, self.w, sums.v, errors)
@@ -160,7 +171,27 @@ class LinearEvidence(WeightsEvidence):
         return bool(balanced and excess <= 1.0)
 
 
-def _sums(problem: LinearProblem, w: FloatArray, beta: RowNumbers, *, independent: bool) -> _Sums:
+def evaluate_each(evidences: Sequence[LinearEvidence], n_jobs: int | None = None) -> list[Evaluation]:
+    """Evaluate the points of problems on the same rows in memory, in one sweep for every few of them."""
+    found = []
+    for first in range(0, len(evidences), _AT_A_TIME):
+        some = evidences[first : first + _AT_A_TIME]
+        (part,) = some[0].problem.parts()
+        table, constant = part.block.table, some[0].problem.constant
+        near = np.empty((table.shape[0], len(some)))
+        for k, evidence in enumerate(some):
+            (part,) = evidence.problem.parts()
+            near[:, k] = evidence.problem.loss.feasible(evidence.beta[slice(None)], part.targets, part.charges)
+        z = times(table, constant, np.column_stack([evidence.w for evidence in some]), n_jobs)
+        v = transposed_times(table, constant, near, n_jobs)
+        products = zip(np.ascontiguousarray(z.T), np.ascontiguousarray(v.T), strict=True)
+        found += [evidence.evaluate(products=own) for evidence, own in zip(some, products, strict=True)]
+    return found
+
+
+def _sums(
+    problem: LinearProblem, w: FloatArray, beta: RowNumbers, products: Products | None, *, independent: bool
+) -> _Sums:
     """Return the sums of a sweep; all of them are 0 for rows whose charge is 0."""
     loss, q, constant = problem.loss, problem.n_columns, problem.constant
     v: Any = np.zeros(q, dtype=np.longdouble if independent else np.float64)
@@ -174,8 +205,13 @@ def _sums(problem: LinearProblem, w: FloatArray, beta: RowNumbers, *, independen
         for rows in _tiles(own.size):
             near[rows] = loss.feasible(own[rows], y[rows], charge[rows])
             infeasibility = max(infeasibility, float(np.abs(own[rows] - near[rows]).max(initial=0.0)))
-        z, sums = long_products(table, constant, w, near) if independent else (times(table, constant, w), None)
-        v += transposed_times(table, constant, near) if sums is None else sums
+        if products is not None:
+            z, sums = products
+        elif independent:
+            z, sums = long_products(table, constant, w, near)
+        else:
+            z, sums = times(table, constant, w), transposed_times(table, constant, near)
+        v += sums
         own_squares = column_squares(table, constant) if independent else part.block.squares(constant)
         squares += own_squares
         error = rounding_of_sums(w.size) * float(np.abs(w[w != 0.0]) @ np.sqrt(own_squares[w != 0.0]))

@@ -193,7 +193,7 @@ class _JointEpochs(Epochs):
             w=self._point.w,
             seed=self._seed,
         )
-        refuse_overflow(native)
+        refuse_overflow(native.largest_square)
         return native
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from mercer._core import Descent, DualDescent
+from mercer._core import DualDescent
 from mercer._typing import FloatArray
 from mercer.linear.losses import (
     EpsilonInsensitive,
@@ -171,25 +171,80 @@ def descend(epochs: Epochs, point: _Point, tol_gap: float, measured: Callable[[]
     measured : callable
         Computes the exact relative gap.
     """
-    least, fell_at, share, look, n_iter = float("inf"), 0, _SHARE, _LOOK * tol_gap, 0
-    duals = deque([epochs.dual], maxlen=_ROUNDS)
+    watch = GapWatch(tol_gap, epochs.dual, epochs.unit)
     while True:
-        n_iter += epochs.run(share * tol_gap * max(epochs.dual, epochs.unit))
-        objective = max(epochs.dual, epochs.unit)
-        duals.append(epochs.dual)
-        point.epochs_left = _epochs_left(duals, epochs.gap, share * tol_gap * objective)
-        yield Step(n_iter, epochs.gap / (objective + epochs.gap), epochs.dual)
-        if epochs.is_finished or epochs.gap <= look * objective:
-            exact = measured()
-            if exact <= tol_gap:
-                return
-            look = epochs.gap / objective * max(0.1, min(0.7, tol_gap / exact))
-            if epochs.is_finished:
-                share *= max(0.1, min(0.5, tol_gap / exact))
-        if epochs.gap < 0.9 * least:
-            least, fell_at = epochs.gap, n_iter
-        if n_iter - fell_at >= _IDLE:
+        n_epochs = epochs.run(watch.target)
+        step = watch.follow(n_epochs, epochs.dual, epochs.gap, is_finished=epochs.is_finished)
+        point.epochs_left = watch.epochs_left
+        yield step
+        if watch.asks() and watch.is_met(measured()):
             return
+        if watch.is_idle:
+            return
+
+
+class GapWatch:
+    """Decides from the estimated gaps of a descent when its exact gap is measured, and when it ends.
+
+    Parameters
+    ----------
+    tol_gap : float
+        Largest exact relative gap of the result.
+    dual, unit : float
+        Dual objective at the start, and the smallest objective with which a gap is compared.
+
+    Attributes
+    ----------
+    n_iter : int
+        Epochs so far.
+    epochs_left : float
+        Epochs that are still needed, if the gap falls at the rate of the last ones; 0 before there is a rate.
+    """
+
+    def __init__(self, tol_gap: float, dual: float, unit: float) -> None:
+        self._tol, self._unit, self._dual = tol_gap, unit, dual
+        self._share, self._look = _SHARE, _LOOK * tol_gap
+        self._gap, self._is_finished = float("inf"), False
+        self._least, self._fell_at = float("inf"), 0
+        self._duals = deque([dual], maxlen=_ROUNDS)
+        self._noted_at = 0  # epoch of the last element of `_duals`
+        self.n_iter, self.epochs_left = 0, 0.0
+
+    @property
+    def target(self) -> float:
+        """The estimated gap at which shrunken rows are visited again, and at which the epochs end."""
+        return self._share * self._tol * max(self._dual, self._unit)
+
+    def follow(self, n_epochs: int, dual: float, gap: float, *, is_finished: bool) -> Step:
+        """Learn of more epochs: the dual objective, the estimated gap, and whether that of all rows met the target."""
+        self.n_iter += n_epochs
+        self._dual, self._gap, self._is_finished = dual, gap, is_finished
+        objective = max(dual, self._unit)
+        if self.n_iter >= self._noted_at + EPOCHS:
+            self._duals.append(dual)
+            self._noted_at = self.n_iter
+            self.epochs_left = _epochs_left(self._duals, gap, self.target)
+        return Step(self.n_iter, gap / (objective + gap), dual)
+
+    def asks(self) -> bool:
+        """Whether the exact gap is to be measured, because it may meet the tolerance."""
+        return self._is_finished or self._gap <= self._look * max(self._dual, self._unit)
+
+    def is_met(self, exact: float) -> bool:
+        """Learn of the exact relative gap; return whether it meets the tolerance."""
+        if exact <= self._tol:
+            return True
+        self._look = self._gap / max(self._dual, self._unit) * max(0.1, min(0.7, self._tol / exact))
+        if self._is_finished:
+            self._share *= max(0.1, min(0.5, self._tol / exact))
+        return False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether rounding prevents progress. It is asked once after :meth:`follow`."""
+        if self._gap < 0.9 * self._least:
+            self._least, self._fell_at = self._gap, self.n_iter
+        return self.n_iter - self._fell_at >= _IDLE
 
 
 def _epochs_left(duals: deque[float], gap: float, target: float) -> float:
@@ -285,7 +340,7 @@ class _Epochs(Epochs):
             w=self._point.w,
             seed=self._seed,
         )
-        refuse_overflow(native)
+        refuse_overflow(native.largest_square)
         return part, beta, native
 
     def _store(self, part: Part, beta: FloatArray) -> None:
@@ -293,9 +348,9 @@ class _Epochs(Epochs):
         self.dual += self._problem.loss.dual(beta, part.targets, part.charges)
 
 
-def refuse_overflow(native: Descent) -> None:
-    """Raise ValueError if the squared length of a row is not finite."""
-    if not np.isfinite(native.largest_square):
+def refuse_overflow(largest_square: float) -> None:
+    """Raise ValueError if the largest squared length of a row is not finite."""
+    if not np.isfinite(largest_square):
         raise ValueError(
             "the squared length of a row overflows float64: divide columns with values above 1e150 by their size."
         )

@@ -6,9 +6,13 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.gram.threads import n_threads
+from mercer.linear.class_descent import MOST_CLASSES, ClassDescent, descends_together
 from mercer.linear.dual_descent import DualPoint, dual_descent, dual_objective, dual_point
 from mercer.linear.finish import engine_solves, finish, linear_gram
 from mercer.linear.losses import EpsilonInsensitive, Hinge
@@ -52,8 +56,8 @@ def descent_reason(problem: LinearProblem) -> str:
 class DualSolver:
     """Problems of several classes on the same rows, or a single problem.
 
-    Every problem has its own coordinate descent; they run on threads, a few epochs at a time. Problems whose descent is
-    slow are solved by the kernel engine, which shares kernel values between the classes.
+    Classes on sparse rows share coordinate descents, one on each thread; other problems have their own. Problems whose
+    descent is slow are solved by the kernel engine, which shares kernel values between the classes.
 
     Parameters
     ----------
@@ -126,26 +130,36 @@ class DualSolver:
         in_memory = isinstance(self.problems[0].rows, TableRows)
         threads = min(n_threads(self._n_jobs), len(self.problems)) if in_memory else 1
         begun = list(self.n_iter)
-        descents = {
-            k: dual_descent(problem, point, tol, stop=self._is_late, seed=k)
-            for k, (problem, point) in enumerate(zip(self.problems, self.points, strict=True))
-        }
+        descents = self._descents(tol, threads)
         last: dict[int, Step] = {}
         with ThreadPoolExecutor(threads) as pool:
-            each: Callable[..., Iterator[Step | None]] = map if threads == 1 else pool.map
+            each: Callable[..., Iterator[dict[int, Step]]] = map if threads == 1 else pool.map
             while descents:
-                steps = list(each(lambda k: next(descents[k], None), list(descents)))
-                for k, step in zip(list(descents), steps, strict=True):
-                    if step is None:
-                        del descents[k]
-                    else:
+                for steps in each(lambda descent: descent.advance(), descents):
+                    for k, step in steps.items():
                         last[k] = step
                         self.n_iter[k] = begun[k] + step.n_iter
-                for k in self._slow_of({k: self.points[k].epochs_left for k in descents}):
-                    slow.append(k)
-                    del descents[k]
+                left = {k: self.points[k].epochs_left for descent in descents for k in descent.numbers}
+                given_up = self._slow_of(left)
+                for descent in descents:
+                    descent.end([k for k in descent.numbers if k in given_up])
+                slow += given_up
+                descents = [descent for descent in descents if descent.numbers]
                 yield self._together(last)
         return slow
+
+    def _descents(self, tol: float, threads: int) -> list[_Descent]:
+        """Begin the descent of every problem; classes on sparse rows descend together, in a group for each thread."""
+        problems = self.problems
+        if not descends_together(problems):
+            return [
+                _Single(k, dual_descent(problems[k], self.points[k], tol, stop=self._is_late, seed=k))
+                for k in range(len(problems))
+            ]
+        count = max(threads, -(-len(problems) // MOST_CLASSES))
+        groups = np.array_split(np.arange(len(problems)), count)
+        points = dict(enumerate(self.points))
+        return [ClassDescent({int(k): problems[k] for k in group}, points, tol, stop=self._is_late) for group in groups]
 
     def _together(self, last: dict[int, Step]) -> Step:
         violations, duals = [step.violation for step in last.values()], [step.objective for step in last.values()]
@@ -202,6 +216,36 @@ class DualSolver:
         self._engine_bytes = max(solution.peak_memory_bytes for solution in found)
         gap = max(solution.proved.relative_gap for solution in found)
         yield Step(max(self.n_iter) + 1, gap, sum(solution.proved.dual for solution in found))
+
+
+class _Descent(Protocol):
+    """Descents of some of the problems, by their numbers."""
+
+    @property
+    def numbers(self) -> list[int]: ...
+
+    def advance(self) -> dict[int, Step]: ...
+
+    def end(self, numbers: Sequence[int]) -> None: ...
+
+
+class _Single:
+    """The descent of one problem."""
+
+    def __init__(self, number: int, steps: Iterator[Step]) -> None:
+        self.numbers, self._steps = [number], steps
+
+    def advance(self) -> dict[int, Step]:
+        """Make a few epochs."""
+        step = next(self._steps, None)
+        if step is not None:
+            return {self.numbers[0]: step}
+        self.numbers = []
+        return {}
+
+    def end(self, numbers: Sequence[int]) -> None:
+        """End the descent if its problem is listed."""
+        self.numbers = [k for k in self.numbers if k not in numbers]
 
 
 class DescentSolver(LinearSolver):

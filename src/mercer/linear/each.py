@@ -6,9 +6,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from mercer.certificates.status import Status
 from mercer.gram.threads import blas_threads
-from mercer.linear.certificate import LinearEvidence, certify_linear
+from mercer.linear.certificate import LinearEvidence, certify_linear, evaluate_each
 from mercer.linear.dual_solver import DescentSolver, DualSolver, can_descend, descent_reason, named
 from mercer.linear.problem import LinearProblem
 from mercer.linear.rows import TableRows
@@ -45,7 +47,7 @@ def solve_each(
 
     Notes
     -----
-    Tables with many columns in memory are solved on threads, a class on each, and share kernel values at the end; see
+    Problems on tables with many columns in memory are solved together, and share kernel values at the end; see
     :class:`mercer.linear.dual_solver.DualSolver`. Other problems are solved one after the other, each on all threads.
     """
     given = [None] * len(problems) if starts is None else list(starts)
@@ -76,16 +78,23 @@ def _solve_together(
     solver = DualSolver(problems, control, began, starts, memory_limit=memory_limit, n_jobs=n_jobs)
     ended = iterate(solver.steps(DescentSolver.share * tol), control, stage="all classes", began=began)
     about = ended.trace, named(solver), descent_reason(problems[0]), solver.bytes_held
+    for point in solver.points:  # whose arrays are parts of larger ones if the work ended early
+        point.w, point.beta = np.array(point.w), np.array(point.beta[slice(None)])
+    evidences = [
+        LinearEvidence(problem, point.w, point.beta) for problem, point in zip(problems, solver.points, strict=True)
+    ]
+    evaluations = evaluate_each(evidences, n_jobs)
     found = []
-    for problem, point, n_iter in zip(problems, solver.points, solver.n_iter, strict=True):
+    for evidence, evaluation, n_iter in zip(evidences, evaluations, solver.n_iter, strict=True):
         certificate = certify_linear(
-            LinearEvidence(problem, point.w, point.beta),
+            evidence,
             ended.status or Status.STALLED,
             tol=tol,
             n_iter=n_iter,
             seconds=(time.perf_counter() - began) / len(problems),
             peak_memory_bytes=solver.bytes_held,
+            found=evaluation,
         )
-        seconds = certificate.seconds
-        found.append(LinearSolution(point.w, point.beta, certificate, n_iter, seconds, *about, problem.C))
+        seconds, C = certificate.seconds, evidence.problem.C
+        found.append(LinearSolution(evidence.w, evidence.beta, certificate, n_iter, seconds, *about, C))
     return found
