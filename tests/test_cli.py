@@ -5,6 +5,7 @@ import html
 import io
 import os
 import pathlib
+import shlex
 import signal
 import subprocess
 import sys
@@ -528,13 +529,6 @@ def test_the_doctor_examines_a_table(mercer, table, tmp_path):
     assert "Column 'unit' has the same value in every row" in out
 
 
-@pytest.mark.full
-def test_python_runs_the_package(tmp_path):
-    command = [sys.executable, "-m", "mercer", "predict", "m", "t.csv"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "error: m does not exist\n")
-
-
 STUDY = ("study", "patients.csv", "--target")
 ERRORS = {
     "no file": (("study", "patient.csv"), "file patient.csv does not exist", "nearby: 'patients.csv'"),
@@ -672,28 +666,33 @@ def test_an_internal_error_is_one_line(mercer, table, monkeypatch):
     )
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("package", "message", "wanted"),
-    [
-        ("pyarrow", "error: reading tables needs pyarrow, which is not installed; install it with: ", "pyarrow"),
-        ("openpyxl", "error: reading Excel workbooks needs openpyxl, which is not installed; install", "openpyxl"),
-        ("matplotlib", "error: writing reports needs jinja2 and matplotlib (", "jinja2 matplotlib"),
-    ],
-)
-def test_a_missing_package_is_an_error_that_says_what_to_install(table, tmp_path, package, message, wanted):
-    if package == "openpyxl":
-        pd.read_csv(table).to_excel(tmp_path / "patients.xlsx", index=False)
-    table = "patients.xlsx" if package == "openpyxl" else "patients.csv"
-    code = f"import sys; sys.modules[{package!r}] = None; from mercer.study.cli import run; "
-    code += "assert run(['doctor']) == 0; "
-    code += f"sys.exit(run(['study', {table!r}, '--target', 'outcome']))"
+MISSING = {
+    "pyarrow": ("error: reading tables needs pyarrow, which is not installed; install it with: ", "pyarrow"),
+    "matplotlib": ("error: writing reports needs jinja2 and matplotlib (", "jinja2 matplotlib"),
+    "openpyxl": ("error: reading Excel workbooks needs openpyxl, which is not installed; install", "openpyxl"),
+}
+
+
+@pytest.mark.parametrize("packages", [["pyarrow"], ["matplotlib", "openpyxl"]], ids=",".join)
+def test_a_missing_package_is_an_error_that_says_what_to_install(table, tmp_path, packages):
+    pd.read_csv(table).to_excel(tmp_path / "patients.xlsx", index=False)
+    code = f"""
+import sys
+from mercer.study.cli import run
+for package in {packages}:
+    sys.modules[package] = None
+    assert run(["doctor"]) == 0
+    assert run(["study", f"patients.{{'xlsx' if package == 'openpyxl' else 'csv'}}", "--target", "outcome"]) == 1
+    del sys.modules[package]
+"""
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
     )
-    assert done.returncode == 1
-    assert done.stderr.startswith(message)
-    assert done.stderr.endswith(f": pip install {wanted}\n")
+    assert done.returncode == 0, done.stderr
+    for line, package in zip(done.stderr.splitlines(), packages, strict=True):
+        message, wanted = MISSING[package]
+        assert line.startswith(message)
+        assert line.endswith(f": pip install {wanted}")
 
 
 def test_plain_lines_of_progress(monkeypatch):
@@ -758,7 +757,7 @@ def test_help_imports_nothing_heavy():
     assert done.stderr == "\n"
 
 
-@pytest.mark.parametrize("seconds", [0.1, 0.3, 0.6, 1.0])
+@pytest.mark.parametrize("seconds", [0.1, 0.6])
 def test_ctrl_c_while_modules_are_imported(table, tmp_path, seconds):
     code = "import sys; from mercer.study.cli import main; print(file=sys.stderr, flush=True); main()"
     process = subprocess.Popen(
@@ -782,10 +781,10 @@ def environment():
 
 
 def long_running(tmp_path, *arguments):
-    """Start a study of about a minute in another process, and wait until its search has begun."""
+    """Start a study of many seconds in another process, and wait until its search has begun."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((2500, 8))
-    pd.DataFrame(X).assign(y=(np.sin(3 * X).sum(axis=1) + rng.standard_normal(2500) > 0)).to_csv(tmp_path / "t.csv")
+    X = rng.standard_normal((1200, 8))
+    pd.DataFrame(X).assign(y=(np.sin(3 * X).sum(axis=1) + rng.standard_normal(1200) > 0)).to_csv(tmp_path / "t.csv")
     code = (
         "import mercer.study.cli.progress as p; p.FIRST_LINE_SECONDS = p.LINE_SECONDS = 0.0\n"
         "from mercer.study.cli import main; main()"
@@ -1067,22 +1066,25 @@ def test_a_model_of_numbers_and_its_table_for_libsvm(mercer, tmp_path):
 )
 def test_closed_streams_are_no_error(model, tmp_path, streams):
     def run(command):
-        line = f"exec {sys.executable} -m mercer {command} {streams}"
-        return subprocess.run(["sh", "-c", line], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        line = f"exec {sys.executable} {command} {streams}"
+        return subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
 
-    fitted = run("fit patients.csv --target outcome --missing drop --out again.mercer")
-    assert fitted.returncode == 0
-    assert (tmp_path / "again.mercer").exists()
-    assert run(f"predict {model} patients.csv --out p.csv").returncode == 0
-    lost = run(f"predict {model} patients.csv")
+    both = "from contextlib import suppress; from mercer.study.cli import main\n"
+    both += "with suppress(SystemExit): main('fit patients.csv --target outcome --missing drop --out again'.split())\n"
+    both += f"main('predict {model} patients.csv --out p.csv'.split())\n"
+    assert run(f"-c {shlex.quote(both)}").returncode == 0
+    assert (tmp_path / "again").exists()
+    assert (tmp_path / "p.csv").exists()
+    lost = run(f"-m mercer predict {model} patients.csv")
     assert lost.returncode == 1
     assert "internal" not in lost.stderr
 
 
 def test_pipes_are_tables(model, tmp_path):
     line = f"cat patients.csv | {sys.executable} -m mercer predict {model} /dev/stdin"
-    piped = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True)
+    piped = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True)
     assert piped.returncode == 0
+    assert "Traceback" not in piped.stderr
     assert piped.stdout.count("\n") == (tmp_path / "patients.csv").read_text().count("\n")
 
 

@@ -77,11 +77,9 @@ FITS = {
 
 QUICK = {
     ("many free, kept rows", 40),
-    ("factors, kept rows", 40),
     ("factors, kept rows", 1000),
     ("pairs", 40),
     ("sets of 7,680", 1000),
-    ("everything", 1000),
 }
 CASES = [
     pytest.param(name, limit, marks=() if (name, limit) in QUICK else pytest.mark.slow)
