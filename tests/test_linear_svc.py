@@ -28,6 +28,7 @@ from mercer import (
     LinearSVC,
     LinearSVR,
     LogisticRegression,
+    PegasosSVC,
     Status,
     as_model,
     leave_one_out,
@@ -719,3 +720,61 @@ def test_hinge_loss_with_the_l1_penalty_is_solved_on_a_few_thousand_rows(C, unit
     machine = LinearSVC(penalty="l1", loss="hinge", C=C).fit(X * np.r_[unit, np.ones(7)], y)
     assert machine.certificate_.status == "optimal"
     assert machine.certificate_.verify().relative_gap <= 1e-4
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        LinearSVC(tol=1e-9),
+        LinearSVC(loss="hinge", multi_class="crammer_singer"),
+        LinearSVR(tol=1e-9),
+        LogisticRegression(tol_gap=1e-9, penalty="l1"),
+        LogisticRegression(prior_variance=5.0),
+    ],
+    ids=str,
+)
+def test_c_path_has_the_machines_of_separate_fits_in_the_order_of_the_grid(machine):
+    y = TARGETS if isinstance(machine, LinearSVR) else Y
+    grid = [3.0, 0.1, 1.0]
+    path = machine.C_path(X, y, grid, WEIGHTS)
+    assert [one.C for one in path] == grid
+    for one in path:
+        assert one.certificate_.status is Status.OPTIMAL
+        asked = {
+            **machine.get_params(),
+            "C": one.C,
+            **({"prior_variance": 1.0} if "prior_variance" in one.get_params() else {}),
+        }
+        assert one.get_params() == asked
+        cold = clone(one).fit(X, y, WEIGHTS)
+        assert one.certificate_.primal == pytest.approx(cold.certificate_.primal, rel=2e-4)
+        if min(machine.tol_gap, machine.tol) <= 1e-9:
+            np.testing.assert_allclose(one.coef_, cold.coef_, atol=1e-3)
+    assert not hasattr(machine, "coef_")
+    assert sum(one.n_iter_ for one in path) <= sum(clone(one).fit(X, y, WEIGHTS).n_iter_ for one in path)
+
+
+def test_c_path_spends_max_seconds_once_and_refuses_an_empty_grid():
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        path = LinearSVC(max_seconds=0.0).C_path(X, Y, [1.0, 2.0])
+    assert [one.certificate_.status for one in path] == [Status.TIME_LIMIT] * 2
+    with pytest.raises(ValueError, match="grid must hold at least one value of C"):
+        LinearSVC().C_path(X, Y, [])
+
+
+@pytest.mark.parametrize("kind", [LinearSVC, LinearSVR, LogisticRegression, PegasosSVC])
+@pytest.mark.parametrize("value", ["a", -2, np.nan, [1.0], np.array([1.0, 2.0]), 1 + 2j, object()], ids=repr)
+def test_a_wrong_value_of_any_parameter_is_named(kind, value):
+    names = kind().get_params().keys() - ({"n_jobs"} if isinstance(value, int) else set())  # -2: all processors but one
+    for name in names:
+        with pytest.raises(ValueError, match=name):
+            kind(**{name: value}).fit(X, Y)
+
+
+def test_c_is_another_name_of_the_prior_variance():
+    by_name = LogisticRegression(C=2.0).fit(X, Y)
+    np.testing.assert_array_equal(by_name.coef_, LogisticRegression(prior_variance=2.0).fit(X, Y).coef_)
+    with pytest.raises(ValueError, match="two names of one parameter"):
+        LogisticRegression(C=2.0, prior_variance=3.0).fit(X, Y)
+    with pytest.raises(ValueError, match="float64 can hold"):
+        LinearSVC(C=10**400).fit(X, Y)

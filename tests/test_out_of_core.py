@@ -519,3 +519,20 @@ def test_the_command_line_names_line_and_byte(tmp_path, capsys):
     )
     assert status == 1
     assert f"line 701 (byte {sum(map(len, lines[:700])):,}): the column 'b' holds 'oops" in err
+
+
+@pytest.mark.parametrize("machine", [LinearSVC(), LinearSVR(), LogisticRegression()], ids=str)
+def test_data_frames_are_encoded_as_the_file_was(tmp_path, machine):
+    frame = a_frame()
+    frame["town"] = np.where(frame["y"] > frame["y"].min(), "Oslo", "Rome")
+    target, other = ("t", "y") if isinstance(machine, LinearSVR) else ("y", "t")
+    path = written(frame.drop(columns=["w", other]), tmp_path / "t.csv")
+    machine.fit_file(path, target=target, scale=True)
+    expected = machine.predict(machine.encoder_.transform(frame))
+    np.testing.assert_array_equal(machine.predict(frame), expected)
+    np.testing.assert_array_equal(machine.predict(frame[frame.columns[::-1]]), expected)  # by name, not by place
+    assert machine.score(frame, frame[target]) > 0.5
+    with pytest.raises(TableError, match="town"):
+        machine.predict(frame.drop(columns="town"))
+    with pytest.raises(TypeError, match="path must name a file, got DataFrame"):
+        machine.fit_file(frame, target=target)

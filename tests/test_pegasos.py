@@ -1,6 +1,8 @@
 """PegasosSVC: the steps, the gap, streams of rows, and bad input."""
 
+import os
 import pickle
+import signal
 import warnings
 
 import numpy as np
@@ -15,7 +17,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils._param_validation import InvalidParameterError
 
 from mercer import PegasosSVC, as_model, load_model, save_model
-from mercer.linear import Hinge, LinearProblem, TableRows
+from mercer.linear import Hinge, LinearProblem, TableRows, epochs
 from mercer.linear.pegasos import Pegasos, ProgressiveLoss, Steps, Visits
 from mercer.linear.weights_dual import dual_coefficients
 from mercer.persistence.verification import verify
@@ -91,16 +93,16 @@ def test_gap_falls_with_the_steps_and_is_true(options):
     X, y, _ = some_rows(300)
     best = optimum(X, y, 0.01)
     gaps = []
-    for epochs in (4, 64, 1024):
+    for most in (4, 64, 1024):
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-            machine = PegasosSVC(0.01, max_iter=epochs, tol_gap=1e-9, random_state=0, **options).fit(X, y)
+            machine = PegasosSVC(0.01, max_iter=most, tol_gap=1e-9, random_state=0, **options).fit(X, y)
         certificate = machine.certificate_
         suboptimality = certificate.primal - best
         assert -1e-7 * best <= suboptimality <= certificate.gap
         # The bound of the algorithm, with ||x||^2 <= 40 here: (sqrt(alpha) + R)^2 / (alpha t), in units of C n.
         assert suboptimality * 0.01 <= 4.0 * 41.0 / machine.t_ / 0.01
-        assert machine.n_iter_ == epochs
-        assert machine.n_rows_seen_ == machine.t_ == 300 * epochs
+        assert machine.n_iter_ == most
+        assert machine.n_rows_seen_ == machine.t_ == 300 * most
         assert certificate.verify().relative_gap == pytest.approx(certificate.relative_gap, rel=1e-6)
         gaps.append(certificate.relative_gap)
     assert gaps[1] < gaps[0] / 3
@@ -376,3 +378,45 @@ def test_model_file_holds_the_machine_of_fit(tmp_path, n_classes):
     assert model.predict(table).tolist() == machine.predict(X).tolist()
     with pytest.raises(ValueError, match="learnt a stream by partial_fit, lacks them"):
         as_model(machine.partial_fit(X, y), X, y)
+
+
+def test_partial_fit_says_how_many_rows_it_learnt_in_the_time(monkeypatch):
+    monkeypatch.setattr(epochs, "_CHUNK", 1)  # a look at the clock after each row
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(5, 3)), [0, 1, 0, 1, 1]
+    machine = PegasosSVC(max_seconds=0.0, class_weight="balanced")
+    with pytest.warns(ConvergenceWarning, match="learnt from 0 of 5 rows"):
+        machine.partial_fit(X, y, classes=[0, 1])
+    assert (machine.n_rows_seen_, machine.t_) == (0, 0.0)
+    whole = PegasosSVC(max_seconds=60.0).partial_fit(X, y, classes=[0, 1])
+    monkeypatch.undo()
+    np.testing.assert_array_equal(whole.coef_, PegasosSVC().partial_fit(X, y, classes=[0, 1]).coef_)
+
+
+def test_ctrl_c_in_partial_fit_leaves_a_machine_of_the_first_rows(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(9, 3)), np.arange(9) % 2
+    monkeypatch.setattr(epochs, "_CHUNK", 1)
+    machine, learn = PegasosSVC(), Pegasos.learn
+
+    def learn_and_press(self, *about, **options):
+        if self.t == 3.0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return learn(self, *about, **options)
+
+    monkeypatch.setattr(Pegasos, "learn", learn_and_press)
+    with pytest.raises(KeyboardInterrupt, match="learnt from 4 of 9 rows, up to row 3"):
+        machine.partial_fit(X, y, classes=[0, 1])
+    assert machine.n_rows_seen_ == machine.progressive_loss_.n_rows == 4
+    monkeypatch.undo()
+    np.testing.assert_array_equal(machine.coef_, PegasosSVC().partial_fit(X[:4], y[:4], classes=[0, 1]).coef_)
+    machine.partial_fit(X[4:], y[4:])
+    np.testing.assert_array_equal(machine.coef_, PegasosSVC().partial_fit(X, y, classes=[0, 1]).coef_)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
+def test_columns_of_uneven_sizes_are_named_in_the_warning(convert):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 3)) * [1.0, 1e6, 1.0]
+    with pytest.warns(ConvergenceWarning, match=r"Scale the columns.*from (0|1)\.\d+ to \d\.?\d*e\+0[56]"):
+        PegasosSVC(max_iter=2, random_state=0).fit(convert(X), X[:, 0] > 0)

@@ -38,12 +38,15 @@ def check_number(
     """
     bound = f"> {above:g}" if above is not None else f">= {at_least:g}"
     good = isinstance(value, NUMBER) and not isinstance(value, bool)
-    good = good and (float(value) > above if above is not None else float(value) >= (at_least or 0.0))
-    if not good:
+    try:
+        number = float(value) if good else np.nan
+    except OverflowError:  # an integer beyond float64
+        raise InvalidParameterError(f"{name} must be a number {bound} that float64 can hold.") from None
+    if not (number > above if above is not None else number >= (at_least or 0.0)):
         raise InvalidParameterError(f"{name} must be a number {bound}, got {value!r}.")
-    if finite and np.isinf(float(value)):
+    if finite and np.isinf(number):
         raise InvalidParameterError(f"{name} must be a finite number {bound}, got {value!r}.")
-    return float(value)
+    return number
 
 
 def check_share(name: str, value: Any, most: float) -> float:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
+import narwhals as nw
 import numpy as np
 
 from mercer._typing import FloatArray
@@ -75,6 +76,13 @@ class FitsFiles(TrainedLinearMachine):
         """Remove what an earlier `fit_file` has set."""
         for name in ("encoder_", "training_file_"):
             self.__dict__.pop(name, None)
+
+    def _values(self, X: Any) -> FloatArray:
+        """Return the decision values; a data frame is encoded first if the machine was trained on a table in a file."""
+        encoder = self.__dict__.get("encoder_")
+        if encoder is not None and isinstance(nw.from_native(X, pass_through=True), nw.DataFrame):
+            X = encoder.transform(X)
+        return super()._values(X)
 
     @abstractmethod
     def _asked(self) -> LinearSpec:
@@ -146,9 +154,11 @@ class FitsFiles(TrainedLinearMachine):
         Returns
         -------
         self
-            With the attributes that `fit` sets, and with `encoder_`, which encodes tables to predict:
-            ``machine.predict(machine.encoder_.transform(table))``. It is None for svmlight. `training_file_` says what
-            the file was; :func:`mercer.persistence.model_of_file` makes a model of the machine, to be saved.
+            With the attributes that `fit` sets, and with `encoder_`, which encodes tables as the file was encoded.
+            `predict` and `decision_function` do so with data frames whose columns have the names of the file; arrays
+            must hold encoded rows, as ``encoder_.transform(table)`` returns them. It is None for svmlight.
+            `training_file_` says what the file was; :func:`mercer.persistence.model_of_file` makes a model of the
+            machine, to be saved.
 
         Raises
         ------
@@ -157,6 +167,8 @@ class FitsFiles(TrainedLinearMachine):
             be used. Finished blocks are kept: mend the line, and parsing begins again.
         ValueError
             For an invalid parameter.
+        TypeError
+            If `path` is no path.
         OSError
             If the file cannot be read, or the disk is full. The last complete checkpoint is kept.
         KeyboardInterrupt
@@ -181,6 +193,8 @@ class FitsFiles(TrainedLinearMachine):
         check_choice("missing", missing, ("error", "impute"))
         check_flag("scale", scale)
         check_count("max_levels", max_levels)
+        if not isinstance(path, (str, Path)):
+            raise TypeError(f"path must name a file, got {type(path).__name__}: `fit` takes rows in memory.")
         path = Path(path)
         words, dropped, categories = ((one,) if isinstance(one, str) else tuple(one) for one in (na, drop, categorical))
         source = open_source(
@@ -308,7 +322,7 @@ class _Reports:
         at, since = self._first
         share = 0.0 if not total or done <= at else (total - done) / (done - at)
         left = (time.perf_counter() - since) * share if share else None
-        self._tell(StageProgress("parse", done, total or 0, left, "bytes of the file"))
+        self._tell(StageProgress("parse", done, total or 0, left, unit="bytes"))
 
     def read(self, done: int, total: int) -> None:
         """Report that a block was read, at most ten times a second."""
@@ -317,7 +331,7 @@ class _Reports:
         if now - self._told < _PAUSE:
             return
         note = f"sweep {self._sweeps}{self._note}" if self._stage == "solve" else ""
-        self._tell(StageProgress(self._stage, done, total, self._left, note))
+        self._tell(StageProgress(self._stage, done, total, self._left, note, unit="blocks"))
 
     def following(self, control: Control) -> Control:
         """Return the control with a callback that also reports the progress of the solver."""

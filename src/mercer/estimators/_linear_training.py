@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -60,7 +63,66 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
     n_jobs: int | None
     warm_start: bool
     dual: bool | str
+    max_seconds: float | None
+    fit: Any
+    _other_names_of_C: ClassVar[dict[str, float]] = {}  # other parameters with the meaning of C, and their defaults
     _silent = False  # True if the caller reports how the fit ended, so that the estimator does not warn
+
+    def C_path(self, X: Any, y: Any, grid: Iterable[float], sample_weight: Any = None) -> list[Self]:
+        """Train a machine for each C of a grid, each from the solution for the next smaller C.
+
+        Every machine is trained to `tol_gap` and has a certificate of its own, so that the results are those of
+        separate fits, which take longer. :class:`mercer.KernelSearchCV` chooses C by cross-validation.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            See :meth:`fit`.
+        grid : iterable of float
+            The values of C, > 0, in any order.
+
+        Returns
+        -------
+        list
+            Fitted copies of this machine with the parameter `C` set, in the order of `grid`. This machine is not
+            changed.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`fit`, or if `grid` is empty.
+
+        Warns
+        -----
+        ConvergenceWarning
+            As :meth:`fit`. `max_seconds` is for the whole path: after it, or after Ctrl-C, the machines for larger C
+            are those of the last solution, and their certificates say how far they are from the optimum.
+        """
+        values = list(grid)
+        if not values:
+            raise ValueError("grid must hold at least one value of C, got none.")
+        control, began = self._control(), time.perf_counter()
+        found: dict[float, Self] = {}
+        last: Self = self
+        with control.interruption:
+            for C in sorted({check_number("C", one, above=0.0, finite=True) for one in values}):
+                machine = clone(self).set_params(C=C, callback=self.callback, **self._other_names_of_C)
+                if self.max_seconds is not None:
+                    machine.max_seconds = max(0.0, self.max_seconds - (time.perf_counter() - began))
+                machine.warm_start, machine._search = last is not self or self.warm_start, control.interruption
+                machine._solutions = getattr(last, "_solutions", ())
+                last = found[C] = machine.fit(X, y, sample_weight)
+        for machine in found.values():
+            machine.set_params(warm_start=self.warm_start, max_seconds=self.max_seconds)
+            del machine._search
+        if control.interruption.requested:
+            n_optimal = sum(one.certificate_.status is Status.OPTIMAL for one in found.values())
+            warnings.warn(
+                f"C_path was interrupted: {n_optimal} of {len(found)} machines are optimal.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return [found[float(C)] for C in values]
 
     def _limits(self) -> Limits:
         check_without_effect(self)
@@ -144,8 +206,7 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
         if self.memory_limit and certificate.peak_memory_bytes > self.memory_limit:
             warnings.warn(
                 f"memory_limit={self.memory_limit:,} bytes is less than these rows need: the fit held "
-                f"{certificate.peak_memory_bytes:,} at a time. memory_limit=0 asks for as little as possible, without "
-                "a warning.",
+                f"{certificate.peak_memory_bytes:,} at a time. Raise the limit, or train from a file by `fit_file`.",
                 UserWarning,
                 stacklevel=depth,
             )

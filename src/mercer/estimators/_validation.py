@@ -401,9 +401,7 @@ def check_finite_penalty(C: Any) -> float:
     InvalidParameterError
         If C is not a finite number greater than 0.
     """
-    if not isinstance(C, NUMBER) or isinstance(C, bool) or not 0.0 < float(C) < np.inf:
-        raise InvalidParameterError(f"C must be a finite number > 0, got {C!r}.")
-    return float(C)
+    return check_number("C", C, above=0.0, finite=True)
 
 
 def check_penalty(C: Any) -> float:
@@ -432,6 +430,22 @@ def check_quantile(quantile: Any) -> float:
     return float(quantile)
 
 
+def generator_of(random_state: Any) -> np.random.RandomState:
+    """Return the generator of random numbers that `random_state` means.
+
+    Raises
+    ------
+    InvalidParameterError
+        If it is neither None, an integer >= 0 nor a RandomState.
+    """
+    try:
+        return check_random_state(random_state)
+    except ValueError as error:
+        raise InvalidParameterError(
+            f"random_state must be None, an integer >= 0 or a RandomState, got {random_state!r}."
+        ) from error
+
+
 def check_without_effect(estimator: Any) -> None:
     """Check those parameters of the estimator that have no effect here, in the way scikit-learn checks them.
 
@@ -447,12 +461,7 @@ def check_without_effect(estimator: Any) -> None:
     if "cache_size" in given:
         check_number("cache_size", given["cache_size"], above=0.0)
     if given.get("random_state") is not None:
-        try:
-            check_random_state(given["random_state"])
-        except ValueError as error:
-            raise InvalidParameterError(
-                f"random_state must be None, an integer >= 0 or a RandomState, got {given['random_state']!r}."
-            ) from error
+        generator_of(given["random_state"])
     probability = given.get("probability", False)
     if isinstance(probability, str) and probability == "deprecated":  # scikit-learn's default, which means False
         return

@@ -120,7 +120,7 @@ class LinearSVC(ByScores, FitsFiles):
         If a limit, Ctrl-C or rounding ended the fit before the tolerance was met; it says how far the machine is from
         the optimum. The machine can still predict.
     UserWarning
-        If the fit needed more memory than `memory_limit`, unless that is 0.
+        If the fit needed more memory than `memory_limit`.
 
     Notes
     -----

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -13,12 +13,13 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from mercer.certificates.status import Status
 from mercer.data import as_data
-from mercer.data.arguments import check_choice, check_flag, check_learning_rate, check_number, check_whole
+from mercer.data.arguments import check_choice, check_flag, check_learning_rate, check_number
 from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._linear_rows import LinearTable, read_linear_table, refuse_overflow
 from mercer.estimators._linear_training import PENALTIES, LinearSolutions
 from mercer.estimators._scores import ByLikelihood, log_likelihood
+from mercer.estimators._validation import check_verbose
 from mercer.linear import LinearProblem, LinearRows, Penalty, TableRows
 from mercer.losses import logistic
 from mercer.solvers import Control, Limits, Progress
@@ -45,8 +46,8 @@ class LogisticRegression(ByLikelihood, FitsFiles):
     Parameters
     ----------
     prior_variance : float, default=1.0
-        Variance of the Gaussian prior of every element of w. It corresponds to C of scikit-learn's LogisticRegression.
-        Infinity means no prior: `fit` maximises the likelihood.
+        Variance of the Gaussian prior of every element of w; C of scikit-learn's LogisticRegression. Infinity means no
+        prior: `fit` maximises the likelihood.
     solver : {"newton", "gradient"}, default="newton"
         "newton" is Newton's method, and for large tables another solver that :mod:`mercer.linear` chooses (see Notes).
         "gradient" takes the textbook's steps w <- w - rate (dl/dw + w / alpha). It is meant for teaching, because it
@@ -77,6 +78,8 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         Largest relative duality gap of machines that :mod:`mercer.linear` trains.
     memory_limit, n_jobs, warm_start
         As for :class:`mercer.LinearSVC`, for machines that :mod:`mercer.linear` trains.
+    C : float, optional
+        scikit-learn's name of `prior_variance`, which must then have its default.
 
     Attributes
     ----------
@@ -133,6 +136,7 @@ class LogisticRegression(ByLikelihood, FitsFiles):
 
     spec_: ForLogisticRegression | ForLogisticByRest
     _task = "classification"
+    _other_names_of_C: ClassVar[dict[str, float]] = {"prior_variance": 1.0}
 
     def __init__(
         self,
@@ -153,6 +157,7 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         memory_limit: int | None = None,
         n_jobs: int | None = None,
         warm_start: bool = False,
+        C: float | None = None,
     ) -> None:
         self.prior_variance = prior_variance
         self.solver = solver
@@ -170,8 +175,11 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.warm_start = warm_start
+        self.C = C
 
     def _limits(self) -> Limits:
+        check_verbose(self.verbose)
+        check_flag("fit_intercept", self.fit_intercept)
         check_flag("warm_start", self.warm_start)
         return self._checked_limits()
 
@@ -200,10 +208,9 @@ class LogisticRegression(ByLikelihood, FitsFiles):
             how much.
         """
         control = self._control()
-        variance = check_number("prior_variance", self.prior_variance, above=0.0)
+        variance = self._variance()
         rate = check_learning_rate(self.learning_rate)
         check_choice("solver", self.solver, logistic.SOLVERS)
-        check_whole("verbose", self.verbose)
         penalty = check_choice("penalty", self.penalty, PENALTIES)
         by_rest = check_choice("multi_class", self.multi_class, _SCHEMES) == "ovr"
         table = read_linear_table(self, X, reset=True, y=y, squares=False)
@@ -243,13 +250,25 @@ class LogisticRegression(ByLikelihood, FitsFiles):
             )
         return self
 
+    def _variance(self) -> float:
+        """Check the variance of the prior, by either of its names, and return it."""
+        if self.C is None:
+            return check_number("prior_variance", self.prior_variance, above=0.0)
+        variance = check_number("C", self.C, above=0.0)
+        if self.prior_variance not in (1.0, self.C):
+            raise InvalidParameterError(
+                f"C and prior_variance are two names of one parameter, got C={self.C!r} and "
+                f"prior_variance={self.prior_variance!r}. Set one of them."
+            )
+        return variance
+
     def _by_rest(self, penalty: str, variance: float) -> ForLogisticByRest:
         has_bias = bool(self.fit_intercept)
         return ForLogisticByRest(C=variance, absolute=penalty == Penalty.L1, bias=has_bias, free=has_bias)
 
     def _asked(self) -> ForLogisticByRest:
         """Check the parameters, and return the specification of the problem for rows of a file."""
-        variance = check_number("prior_variance", self.prior_variance, above=0.0)
+        variance = self._variance()
         check_choice("solver", self.solver, logistic.SOLVERS)
         penalty = check_choice("penalty", self.penalty, PENALTIES)
         check_choice("multi_class", self.multi_class, _SCHEMES)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils import check_random_state
 
 from mercer._typing import FloatArray
 from mercer.certificates.status import Status
@@ -19,12 +18,17 @@ from mercer.estimators._labels import Labels, check_classes, read_labels
 from mercer.estimators._linear import LinearMachine
 from mercer.estimators._linear_rows import read_linear_table
 from mercer.estimators._scores import ByScores
+from mercer.estimators._validation import generator_of
 from mercer.linear import LinearProblem, TableRows
-from mercer.linear.epochs import Training, certify
+from mercer.linear.epochs import Training, certify, rows_at_a_time
 from mercer.linear.pegasos import Pegasos, ProgressiveLoss, Steps, Visits, check_range
+from mercer.linear.sweeps import column_squares
 from mercer.losses.certificate import LossCertificate
 from mercer.solvers import Control, Interruption, Limits, Progress
 from mercer.specs import ForLinearSVC
+
+_LARGEST_BATCH = 1 << 40  # rows; more than any table has
+_UNEVEN = 100.0  # ratio of the sizes of the largest and the smallest column from which the columns are called unscaled
 
 
 class PegasosSVC(ByScores, LinearMachine):
@@ -70,7 +74,7 @@ class PegasosSVC(ByScores, LinearMachine):
         machine, where the rows of the others have factor 1, as in `LinearSVC`. "balanced" is n / (K n_k) for a class
         with n_k rows, if K classes have rows; in `partial_fit`, counts are those of all rows so far.
     max_seconds : float, optional
-        Time limit of `fit`, in seconds.
+        Time limit of `fit`, or of a call of `partial_fit`, in seconds.
     callback : callable, optional
         Called about every 50 ms in `fit` with a :class:`mercer.solvers.Progress`: `n_iter` is the epoch, and
         `violation` and `dual` are the relative gap and the dual value when they were last computed. If it returns True,
@@ -189,12 +193,12 @@ class PegasosSVC(ByScores, LinearMachine):
         """Return the checked parameters."""
         check_callback(self.callback)
         check_flag("shuffle", self.shuffle)
-        check_random_state(self.random_state)
+        generator_of(self.random_state)
         has_bias = check_flag("fit_intercept", self.fit_intercept)
         steps = Steps(
             alpha=check_number("alpha", self.alpha, above=0.0, finite=True),
             constant=1.0 if has_bias else 0.0,
-            batch_size=check_count("batch_size", self.batch_size),
+            batch_size=min(check_count("batch_size", self.batch_size), _LARGEST_BATCH),
             projects=check_flag("projection", self.projection),
             averages=check_flag("average", self.average),
         )
@@ -247,7 +251,7 @@ class PegasosSVC(ByScores, LinearMachine):
             Visits(labels.codes, labels.sample_weight, labels.class_weight, labels.rows),
             steps,
             Pegasos(table.shape[1], labels.classes.size, averages=steps.averages),
-            check_random_state(self.random_state) if self.shuffle else None,
+            generator_of(self.random_state) if self.shuffle else None,
             Control(limits, self.callback, Interruption(self._search)),
         )
         training.run()
@@ -258,10 +262,10 @@ class PegasosSVC(ByScores, LinearMachine):
         self.certificate_, self.n_iter_ = training.certificate, training.n_epochs
         self.n_rows_seen_, self.progressive_loss_ = training.n_visits, training.losses
         if self.certificate_.status is not Status.OPTIMAL:
+            advice = _scales_of(table) or "The gap falls as 1/(alpha t): raise max_iter, alpha or tol_gap"
             warnings.warn(
                 f"PegasosSVC ended as `{self.certificate_.status}` after {self.n_iter_} epochs: the relative duality "
-                f"gap is {self.certificate_.relative_gap:.3g}, but tol_gap={limits.tol_gap:g}. The gap falls as "
-                "1/(alpha t): scale the columns, raise max_iter, alpha or tol_gap, or use "
+                f"gap is {self.certificate_.relative_gap:.3g}, but tol_gap={limits.tol_gap:g}. {advice}, or use "
                 'LinearSVC(loss="hinge"), which is exact.',
                 ConvergenceWarning,
                 stacklevel=2,
@@ -295,12 +299,19 @@ class PegasosSVC(ByScores, LinearMachine):
             As in :meth:`fit`, but one class in `y` suffices. Also if `classes` is missing at the first call or differs
             later, if `y` holds a class that is not in `classes`, or if the number of columns or `average` changed. The
             machine is then unchanged.
+        KeyboardInterrupt
+            For Ctrl-C. The machine has then learnt from the first rows only; the message says how many.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_seconds` ended the call before all rows were learnt; it says how many were.
 
         Notes
         -----
         Costs as many operations as `X` has entries, times the number of machines.
         """
-        steps, _ = self._asked()
+        steps, limits = self._asked()
         is_first = not hasattr(self, "_learner")
         if is_first and classes is None:
             raise ValueError("classes must name all classes at the first call of partial_fit, got None.")
@@ -318,22 +329,46 @@ class PegasosSVC(ByScores, LinearMachine):
         table = _of_floats(read_linear_table(self, X, reset=is_first, y=y).values)
         is_balanced = isinstance(self.class_weight, str) and self.class_weight == "balanced"
         labels = read_labels(y, sample_weight, None if is_balanced else self.class_weight, table.shape[0], named)
-        totals = _totals(labels) if is_first else self._totals + _totals(labels)
+        before = np.zeros(named.size) if is_first else self._totals
         if is_balanced:
-            labels = labels._replace(class_weight=_balanced(totals))
+            labels = labels._replace(class_weight=_balanced(before + _totals(labels)))
         check_range(table, labels.sample_weight[labels.rows], labels.class_weight, steps.alpha)
         if is_first:
             self.classes_, self._learner = named, Pegasos(table.shape[1], named.size, averages=steps.averages)
             self.n_rows_seen_, self.progressive_loss_, self.n_iter_ = 0, ProgressiveLoss(), 1
-        visits = Visits(labels.codes, labels.sample_weight, labels.class_weight, labels.rows)
-        losses = self._learner.learn(table, visits, steps, losses=True)
-        assert losses is not None
-        self.progressive_loss_ = self.progressive_loss_.followed_by(labels.sample_weight[labels.rows], *losses)
-        self.n_rows_seen_ += labels.rows.size
+        control = Control(limits, interruption=Interruption(self._search))
+        learnt, late = self._learn(table, labels, steps, control)
+        totals = before + _totals(labels._replace(rows=labels.rows[:learnt]))
         self.class_weight_, self._totals, self._constant = labels.class_weight, totals, steps.constant
         for name in ("certificate_", "spec_", "_used_rows", "_coefficients"):  # those of the machine of `fit`
             self.__dict__.pop(name, None)
+        if late is not None:
+            said = (
+                f"partial_fit learnt from {learnt:,} of {labels.rows.size:,} rows, up to row "
+                f"{labels.rows[learnt - 1] if learnt else 'none'}; pass the rest again to go on."
+            )
+            if late is Status.INTERRUPTED:
+                raise KeyboardInterrupt(said)
+            warnings.warn(f"max_seconds={limits.max_seconds:g}: {said}", ConvergenceWarning, stacklevel=2)
         return self
+
+    def _learn(self, table: Any, labels: Labels, steps: Steps, control: Control) -> tuple[int, Status | None]:
+        """Learn from rows in their order; return from how many, and what ended it before the last row, if anything."""
+        began, rows, learnt = time.perf_counter(), labels.rows, 0
+        height = rows_at_a_time(table, len(self._learner.scale), steps.batch_size)
+        with control.interruption:
+            while learnt < rows.size:
+                late = control.out_of_time(began)
+                if late is not None:
+                    return learnt, late
+                order = rows[learnt : learnt + height]
+                visits = Visits(labels.codes, labels.sample_weight, labels.class_weight, order)
+                losses = self._learner.learn(table, visits, steps, losses=True)
+                assert losses is not None
+                self.progressive_loss_ = self.progressive_loss_.followed_by(labels.sample_weight[order], *losses)
+                self.n_rows_seen_ += order.size
+                learnt += order.size
+        return learnt, None
 
     def certify(self, X: Any, y: Any, sample_weight: Any = None) -> LossCertificate:
         """Return the duality gap of the machine as it is now, for the problem on these rows.
@@ -406,6 +441,18 @@ def _problems(spec: ForLinearSVC, table: Any, labels: Labels, factors: FloatArra
 def _of_floats(table: Any) -> Any:
     """Return the table in float32 or float64; integers of a byte become float32, which holds them exactly."""
     return table.astype(np.float32) if table.dtype == np.int8 else table
+
+
+def _scales_of(table: Any) -> str:
+    """Return advice to scale the columns if their sizes differ much, otherwise an empty text."""
+    sizes = np.sqrt(column_squares(table, 0.0)[: table.shape[1]] / table.shape[0])
+    sizes = sizes[sizes > 0.0]
+    if not sizes.size or sizes.max() < _UNEVEN * sizes.min():
+        return ""
+    return (
+        f"Scale the columns, for instance by StandardScaler or MaxAbsScaler: their root mean squares range from "
+        f"{sizes.min():.2g} to {sizes.max():.2g}, and steps are far too long for the largest"
+    )
 
 
 def _totals(labels: Labels) -> FloatArray:

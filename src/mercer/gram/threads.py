@@ -14,6 +14,8 @@ import threadpoolctl
 
 from mercer._core import thread_limit
 
+_MOST_THREADS = 1024  # threads; more would only cost memory for their stacks
+
 
 def n_threads(n_jobs: int | None = None) -> int:
     """Return the number of threads for `n_jobs`, within the limits of joblib, OpenMP and threadpoolctl.
@@ -21,10 +23,10 @@ def n_threads(n_jobs: int | None = None) -> int:
     Parameters
     ----------
     n_jobs : int, optional
-        A positive number is used unchanged; -1 means all processors, -2 all but one, and so on. None means all
-        processors that this process may use, within three limits: one thread inside a joblib worker (as in a
-        parallel grid search), the variable ``OMP_NUM_THREADS``, which joblib and cluster schedulers set for
-        their workers, and ``threadpoolctl.threadpool_limits``.
+        A positive number is used unchanged, but at most 1,024; -1 means all processors, -2 all but one, and so on.
+        None means all processors that this process may use, within three limits: one thread inside a joblib worker (as
+        in a parallel grid search), the variable ``OMP_NUM_THREADS``, which joblib and cluster schedulers set for their
+        workers, and ``threadpoolctl.threadpool_limits``.
 
     Raises
     ------
@@ -34,7 +36,7 @@ def n_threads(n_jobs: int | None = None) -> int:
     if n_jobs == 0:
         raise ValueError("n_jobs must be a positive or negative integer or None, got 0; use 1 for one thread.")
     if n_jobs is not None and n_jobs > 0:
-        return n_jobs
+        return min(n_jobs, _MOST_THREADS)
     processors = _processors(_affinity())
     if n_jobs is not None:
         return max(1, processors + 1 + n_jobs)

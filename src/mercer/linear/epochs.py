@@ -21,6 +21,12 @@ from mercer.solvers.control import Control
 _CHUNK = 1 << 22  # multiplications; steps between two looks at the clock and at Ctrl-C
 
 
+def rows_at_a_time(table: np.ndarray, n_machines: int, batch_size: int) -> int:
+    """Return how many rows are learnt between two looks at the clock and at Ctrl-C, a multiple of the batch size."""
+    n_entries = table.size / max(1, table.shape[0])  # a csr_array counts what it stores
+    return max(1, int(_CHUNK / (max(1.0, n_entries) * n_machines * batch_size))) * batch_size
+
+
 @dataclass(eq=False)
 class Training:
     """A training in progress, and its result.
@@ -75,9 +81,7 @@ class Training:
     def _epochs(self, most: int, began: float) -> Iterator[Step]:
         gap, dual = float("inf"), float("nan")
         rows = self.visits.order
-        n_entries = self.table.size / max(1, self.table.shape[0])  # a csr_array counts what it stores
-        height = max(1, int(_CHUNK / (max(1.0, n_entries) * len(self.problems) * self.steps.batch_size)))
-        height *= self.steps.batch_size
+        height = rows_at_a_time(self.table, len(self.problems), self.steps.batch_size)
         while self.n_epochs < most:
             self.n_epochs += 1
             order = rows if self.shuffle is None else self.shuffle.permutation(rows)

@@ -79,7 +79,7 @@ class Visits:
     order: IndexArray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ProgressiveLoss:
     """Losses of rows before the machine learnt from them: progressive validation.
 
@@ -101,9 +101,7 @@ class ProgressiveLoss:
     weight: float = 0.0
     hinge_sum: float = 0.0
     error_sum: float = 0.0
-    recent: FloatArray = field(
-        default_factory=lambda: np.zeros((0, 3))
-    )  # weight, hinge loss and error of the last rows
+    recent: FloatArray = field(default_factory=lambda: np.zeros((0, 3)))  # weight, loss and error of the last rows
 
     @property
     def hinge(self) -> float:
@@ -138,6 +136,9 @@ class ProgressiveLoss:
             self.error_sum + float(weights @ wrong),
             np.vstack([self.recent, added])[-_RECENT:],
         )
+
+    def __repr__(self) -> str:
+        return f"<ProgressiveLoss of {self}>"
 
     def __str__(self) -> str:
         return (

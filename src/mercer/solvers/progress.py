@@ -37,6 +37,8 @@ class StageProgress:
         The piece of work that was done last.
     stopped : str
         Why the work ended early: "interrupted" or "time limit"; "" if it did not.
+    unit : str
+        What `done` and `total` count, such as "bytes"; "" for the pieces of work of the stage.
     """
 
     stage: str
@@ -45,6 +47,7 @@ class StageProgress:
     seconds_left: float | None = None
     note: str = ""
     stopped: str = ""
+    unit: str = ""
 
 
 def fit_progress(stage: str, progress: Progress) -> StageProgress:

@@ -67,22 +67,27 @@ def fit_linear(
         machine = LinearSVC(class_weight=_class_weight(options["class_weight"], truth), **given)
     else:
         machine = LinearSVR(epsilon=options["epsilon"], **given)
-    with ConsoleProgress() as progress:
-        machine.fit_file(
-            table,
-            target=target if head.sparse is None else None,
-            memory=memory,
-            cache=cache,
-            sample_weight=weights,
-            drop=dropped,
-            categorical=columns["categorical"],
-            scale=head.sparse is None,
-            missing=columns["missing"],
-            max_levels=columns["max_levels"],
-            zero_based=head.sparse is not None,
-            progress=progress,
-            **reading,
-        )
+    try:
+        with ConsoleProgress() as progress:
+            machine.fit_file(
+                table,
+                target=target if head.sparse is None else None,
+                memory=memory,
+                cache=cache,
+                sample_weight=weights,
+                drop=dropped,
+                categorical=columns["categorical"],
+                scale=head.sparse is None,
+                missing=columns["missing"],
+                max_levels=columns["max_levels"],
+                zero_based=head.sparse is not None,
+                progress=progress,
+                **reading,
+            )
+    except KeyboardInterrupt:
+        kept = f"{table}.blocks" if cache is None else cache
+        hint = f"the finished blocks are kept in {kept}: the same command goes on from them"
+        raise Failure("interrupted", hint, INTERRUPTED) from None
     status = machine.certificate_.status
     if status == "interrupted" and path.exists():
         raise Failure(

@@ -26,6 +26,13 @@ def _left(seconds: float) -> str:
     return f"about {duration(seconds)} left"
 
 
+def _count(progress: StageProgress, between: str) -> str:
+    """Return how much of the stage is done, with its unit; bytes in megabytes."""
+    if progress.unit == "bytes":
+        return f"{progress.done / 1e6:,.1f}{between}{progress.total / 1e6:,.1f} MB"
+    return f"{progress.done:,}{between}{progress.total:,} {progress.unit}".rstrip()
+
+
 class _TimeLeft(ProgressColumn):
     """What the last estimate has left, which goes down between one estimate and the next."""
 
@@ -75,7 +82,7 @@ class ConsoleProgress:
             self._show(self._bar, progress)
         elif time.monotonic() >= self._next_line:
             left = "" if progress.seconds_left is None else _left(progress.seconds_left)
-            share = f" {progress.done} of {progress.total}" if progress.total else ""
+            share = f" {_count(progress, ' of ')}" if progress.total else ""
             details = ", ".join(part for part in (left, progress.note) if part)
             self._console.print(f"{progress.stage}{share}{f': {details}' if details else ''}", soft_wrap=True)
             self._next_line = time.monotonic() + LINE_SECONDS
@@ -87,7 +94,7 @@ class ConsoleProgress:
                 bar.remove_task(self._task)
             self._stage = progress.stage
             self._task = bar.add_task(progress.stage, total=None, count="", ends_at=None, note="")
-        count = f"{progress.done}/{progress.total}" if progress.total else ""
+        count = _count(progress, "/") if progress.total else ""
         bar.update(
             self._task,
             completed=progress.done,
