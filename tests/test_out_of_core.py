@@ -536,3 +536,22 @@ def test_data_frames_are_encoded_as_the_file_was(tmp_path, machine):
         machine.predict(frame.drop(columns="town"))
     with pytest.raises(TypeError, match="path must name a file, got DataFrame"):
         machine.fit_file(frame, target=target)
+
+
+@pytest.mark.parametrize("memory", ["1MB", "500MB"])
+def test_a_target_far_from_0_is_learnt_as_by_the_command_in_memory(tmp_path, memory):
+    frame = a_frame().drop(columns=["y", "w"])
+    frame["t"] = 1e5 + 4e4 * frame["t"]
+    path = written(frame, tmp_path / "t.csv")
+    streamed, in_memory = tmp_path / "streamed.mercer", tmp_path / "in_memory.mercer"
+    given = ["fit", str(path), "--target", "t", "--epsilon", "0.01"]
+    assert run([*given, "--linear", "--tol-gap", "1e-9", "--memory", memory, "--out", str(streamed)]) == 0
+    assert run([*given, "--machine", "linear-svr", "--out", str(in_memory)]) == 0
+    first, second = (load_model(one).predict(read_table(path)) for one in (streamed, in_memory))
+    np.testing.assert_allclose(first, second, atol=1e3)
+    assert np.abs(first - frame["t"]).mean() < 0.5 * np.abs(frame["t"] - frame["t"].median()).mean()
+    machine = LinearSVR(epsilon=0.01, tol_gap=1e-9)
+    machine.fit_file(path, target="t", memory=memory, scale=True, scale_target=True)
+    np.testing.assert_allclose(machine.predict(frame), first, atol=1.0)
+    with pytest.raises(ValueError, match="scale_target is for targets that are numbers"):
+        LinearSVC().fit_file(path, target="t", scale_target=True)

@@ -23,6 +23,7 @@ from mercer.linear import LinearPoint, LinearProblem, LinearRows, solve, start_f
 from mercer.solvers import Control, Progress, StageProgress
 from mercer.specs.linear import LinearSpec
 from mercer.tables.encoding import MAX_LEVELS, TableEncoder
+from mercer.tables.prediction_kind import Quantity, check_numbers
 from mercer.tables.reading import Reading, ReadingOptions
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class TrainingFile:
         How its cells were read.
     keeps_numbers : bool
         Whether columns have the numbers or names of the file; False for svmlight whose feature j is column j - 1.
+    centre, scale : float
+        The machine was trained on (target - centre) / scale; 0 and 1 without `scale_target`.
     """
 
     target: str
@@ -57,6 +60,8 @@ class TrainingFile:
     checksum: str
     reading: Reading
     keeps_numbers: bool
+    centre: float = 0.0
+    scale: float = 1.0
 
 
 class FitsFiles(TrainedLinearMachine):
@@ -103,6 +108,7 @@ class FitsFiles(TrainedLinearMachine):
         drop: Names = (),
         categorical: Names = (),
         scale: bool = False,
+        scale_target: bool = False,
         missing: Literal["error", "impute"] = "impute",
         max_levels: int = MAX_LEVELS,
         format: Literal["csv", "tsv", "parquet", "svmlight"] | None = None,
@@ -139,6 +145,9 @@ class FitsFiles(TrainedLinearMachine):
         scale : bool, default=False
             Whether columns of numbers are standardised, and columns with one value only are left out. By default
             numbers are used as they are in the file. svmlight is never scaled.
+        scale_target : bool, default=False
+            Regression only: whether the targets are standardised, so that C and epsilon are relative to their spread.
+            Predictions, `coef_` and `intercept_` are in the unit of the targets nevertheless.
         missing : {"impute", "error"}, default="impute"
             "impute" fills a missing number with the median of its column, and a missing category with the most frequent
             one. If 5 % of the cells of a column are missing or more, a column of its own says which.
@@ -192,6 +201,8 @@ class FitsFiles(TrainedLinearMachine):
         budget = Budget.of("memory", memory)
         check_choice("missing", missing, ("error", "impute"))
         check_flag("scale", scale)
+        if check_flag("scale_target", scale_target) and self._task == "classification":
+            raise ValueError("scale_target is for targets that are numbers: leave it out for classes.")
         check_count("max_levels", max_levels)
         if not isinstance(path, (str, Path)):
             raise TypeError(f"path must name a file, got {type(path).__name__}: `fit` takes rows in memory.")
@@ -213,10 +224,15 @@ class FitsFiles(TrainedLinearMachine):
         with block_cache(folder, path, source, block_bytes=budget.piece, report=reports.parsed) as blocks:
             reports.begin("learn the encoding")
             learnt = learn_encoding(blocks, missing=missing, scale=scale, max_levels=max_levels)
-            labels, label_of = self._labels_of(blocks) if self._task == "classification" else (None, None)
+            labels: Labels | None = None
+            quantity = _quantity_of(blocks) if scale_target else Quantity(blocks.layout.target)
+            label_of: FloatArray | Quantity = quantity
+            if self._task == "classification":
+                labels, label_of = self._labels_of(blocks)
             rows = rows_of_cache(blocks, learnt, label_of, budget.rows, reports.read)
             problems = self._problems(spec, rows, labels)
             about = {"machine": repr(spec), "encoding": _described(learnt), "cache": blocks.identity}
+            about["target"] = [quantity.centre, quantity.scale]
             about["class_weight"] = None if labels is None else labels.class_weight.tolist()
             solutions = self._solve_on_file(
                 problems, reports.following(control), Checkpoints(folder, about, rows), budget.solver
@@ -229,6 +245,8 @@ class FitsFiles(TrainedLinearMachine):
             del self.feature_names_in_
         self._used_rows: Any = slice(None)
         self._store(problems, solutions, LinearTable(None, 0))
+        if scale_target:
+            self.coef_, self.intercept_ = quantity.scale * self.coef_, quantity.in_unit(self.intercept_)
         self.encoder_ = learnt.encoder
         self.training_file_ = TrainingFile(
             blocks.layout.target,
@@ -236,6 +254,8 @@ class FitsFiles(TrainedLinearMachine):
             blocks.identity["source"]["sha256"],
             Reading(blocks.identity["options"].get("decimal"), words, frozenset(categories)),
             zero_based or learnt.encoder is not None,
+            quantity.centre,
+            quantity.scale,
         )
         self._warn(depth=3)
         return self
@@ -280,6 +300,20 @@ class FitsFiles(TrainedLinearMachine):
         if all(one.certificate.status is Status.OPTIMAL for one in solutions):
             checkpoints.clear()
         return LinearSolutions(solutions)
+
+
+def _quantity_of(blocks: BlockCache) -> Quantity:
+    """Return the mean and the standard deviation of the targets, in two passes over them."""
+    counts, sums, bounds, squares = 0, 0.0, [math.inf, -math.inf], 0.0
+    for number in range(blocks.n_blocks):
+        targets, _ = blocks.read_numbers(number)
+        counts, sums = counts + len(targets), sums + float(targets.sum())
+        bounds = [min(bounds[0], float(targets.min())), max(bounds[1], float(targets.max()))]
+    check_numbers(blocks.layout.target, np.array(bounds))
+    centre = sums / counts
+    for number in range(blocks.n_blocks):
+        squares += float(np.square(blocks.read_numbers(number)[0] - centre).sum())
+    return Quantity(blocks.layout.target, centre, math.sqrt(squares / counts))
 
 
 def _class_names(texts: Sequence[str]) -> Any:

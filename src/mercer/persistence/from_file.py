@@ -40,9 +40,10 @@ def model_of_file(machine: LinearSVC | LinearSVR | LogisticRegression) -> Model:
             "column j of a table is feature j of an svmlight file, and this machine counts features from 1: train it "
             "with fit_file(..., zero_based=True)"
         )
-    normals = np.atleast_2d(machine._dense_coef())
-    biases = np.broadcast_to(np.asarray(machine.intercept_, dtype=np.float64), len(normals))
-    kind: PredictionKind = Quantity(file.target)
+    quantity = Quantity(file.target, file.centre, file.scale)
+    normals = np.atleast_2d(machine._dense_coef()) / quantity.scale
+    biases = np.broadcast_to(quantity.scaled(np.asarray(machine.intercept_, dtype=np.float64)), len(normals))
+    kind: PredictionKind = quantity
     if not isinstance(machine, LinearSVR):
         whole = machine.classes_.dtype.kind in "iu"
         labels = machine.classes_ if whole else np.array([cell_text(one) for one in machine.classes_], dtype=object)

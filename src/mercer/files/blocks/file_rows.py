@@ -14,6 +14,7 @@ from mercer.files.blocks.cache import BlockCache
 from mercer.files.blocks.encoding import BlockEncoding
 from mercer.files.blocks.file_numbers import FileNumbers
 from mercer.linear.rows import Block, LinearRows, RowNumbers, TableRows
+from mercer.tables.prediction_kind import Quantity
 
 _IN_FLIGHT = 6  # blocks in memory: as read, as encoded, in use, and what their making needs
 
@@ -23,7 +24,7 @@ _NUMBERS = 8  # numbers of each row that solvers keep, about
 def rows_of_cache(
     cache: BlockCache,
     encoding: BlockEncoding,
-    label_of: FloatArray | None,
+    label_of: FloatArray | Quantity | None,
     memory: int,
     report: Callable[[int, int], object] | None = None,
 ) -> LinearRows:
@@ -56,8 +57,9 @@ class FileRows(LinearRows):
     ----------
     cache : BlockCache
     encoding : BlockEncoding
-    label_of : ndarray of shape (n_classes,), optional
-        The number of a class for its place in the order of the file, -1 if its rows do not count; None in a regression.
+    label_of : ndarray of shape (n_classes,) or Quantity, optional
+        The number of a class for its place in the order of the file, -1 if its rows do not count. In a regression, the
+        centre and the scale of the targets, or None for targets as they are.
     memory : int
         Bytes that blocks and numbers of rows may take. Numbers that fit into a part of it stay in memory.
     report : callable, optional
@@ -70,7 +72,7 @@ class FileRows(LinearRows):
         self,
         cache: BlockCache,
         encoding: BlockEncoding,
-        label_of: FloatArray | None,
+        label_of: FloatArray | Quantity | None,
         memory: int,
         report: Callable[[int, int], object] | None = None,
     ) -> None:
@@ -154,5 +156,7 @@ class FileRows(LinearRows):
         counted = np.ones(len(labels)) if weights is None else weights
         if self._label_of is None:
             return labels, counted
+        if isinstance(self._label_of, Quantity):
+            return self._label_of.scaled(labels), counted
         own = self._label_of[labels.astype(np.intp)]
         return own, np.where(own < 0.0, 0.0, counted)

@@ -78,6 +78,7 @@ def fit_linear(
                 drop=dropped,
                 categorical=columns["categorical"],
                 scale=head.sparse is None,
+                scale_target=truth.task != "classification",
                 missing=columns["missing"],
                 max_levels=columns["max_levels"],
                 zero_based=head.sparse is not None,
