@@ -20,15 +20,27 @@ def dual_point(
 ) -> RowNumbers:
     """Return feasible dual coefficients for the decision values `z`.
 
+    It costs a sweep with the l1 penalty; see :func:`make_feasible`.
+    """
+    beta = problem.rows.numbers()
+    for part in problem.row_parts():
+        beta[part.block.at] = terms.values(part, z[part.block.at], n_jobs).beta
+    make_feasible(problem, beta, column_lengths, n_jobs)
+    return beta
+
+
+def make_feasible(
+    problem: LinearProblem, beta: RowNumbers, column_lengths: FloatArray, n_jobs: int | None = None
+) -> None:
+    """Change coefficients that are within their bounds so that they are feasible, in place.
+
     With a free bias, the coefficients of the sign with the larger sum are scaled down so that the sum is 0. With the l1
     penalty, all are scaled down so that |sum_i beta_i x_ij| <= 1 but for rounding errors, which costs a sweep.
     """
-    beta = problem.rows.numbers()
     positive = negative = 0.0
-    for part in problem.row_parts():
-        own = terms.values(part, z[part.block.at], n_jobs).beta
-        beta[part.block.at] = own
-        if problem.bias is Bias.FREE:
+    if problem.bias is Bias.FREE:
+        for part in problem.row_parts():
+            own = beta[part.block.at]
             positive += float(own[own > 0.0].sum())
             negative -= float(own[own < 0.0].sum())
     if positive != negative:
@@ -48,7 +60,6 @@ def dual_point(
         share = scale_inside(problem, pull)
         if share < 1.0:
             _scale(problem, beta, share, share)
-    return beta
 
 
 def rounding_of_sums(n: int) -> float:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any, NamedTuple
 
 from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
@@ -14,16 +15,19 @@ from mercer.linear.certificate import LinearEvidence, certify_linear
 from mercer.linear.columns import ColumnCurvature, column_bytes
 from mercer.linear.curvature import CurvatureOf, GramCurvature, SweptCurvature, gram_bytes
 from mercer.linear.dual_solver import DescentSolver, can_descend, descent_reason
+from mercer.linear.interior import InteriorPoint, interior_fits
 from mercer.linear.newton import SmoothNewton
 from mercer.linear.problem import LinearProblem, Penalty
 from mercer.linear.proximal import ProximalPoint
 from mercer.linear.solution import LinearPoint, LinearSolution, WarmStart
 from mercer.linear.solver import LinearSolver
+from mercer.losses.certificate import Evaluation
 from mercer.losses.iteration import Step, iterate, raise_when_late
 from mercer.solvers.control import Control
 
 TOL_GAP = 1e-4  # relative duality gap at which a fit is optimal, if the limits do not say
 MOST_COLUMNS = 2_000  # columns up to which matrices of second derivatives are formed
+_PATIENCE = 40  # steps that do not halve the gap, after which a method for small tables follows
 _ATTEMPTS = 3  # times that a solver continues because the certificate is not yet good enough
 
 
@@ -67,45 +71,82 @@ def solve(
     tol = TOL_GAP if limits.tol_gap is None else limits.tol_gap
     control = control.with_limits(replace(limits, tol=tol))  # progress reports the tolerance for the gap
     trace: list[TraceRow] = []
-    ending = Status.STALLED
     wide = problem.n_columns > MOST_COLUMNS
     with blas_threads(0.0 if wide else problem.rows.n * problem.n_columns**2), control.interruption:
         solver, reason = choose(replace(problem, stores_parts=True), control, began, start, memory_limit, n_jobs)
-        share = solver.share
-        for _ in range(_ATTEMPTS):
-            steps = _followed(solver, share * tol, after_step)
-            ended = iterate(steps, control, stage=solver.name, began=began)
-            trace += ended.trace
-            w, beta = solver.solution()
-            evidence = LinearEvidence(problem, w, beta)
-            found = evidence.evaluate()
-            ending = ended.status or Status.STALLED
-            if ended.status is not None or found.relative_gap <= tol:
-                break
-            share *= 0.01
+        has_other = interior_fits(problem, memory_limit)
+        best = _run(problem, solver, control, began, tol, trace, after_step, _PATIENCE if has_other else None)
+        peak = solver.bytes_held
+        if has_other and best.ending is Status.STALLED and best.found.relative_gap > tol:
+            last = InteriorPoint(problem, raise_when_late(control, began), solver.n_iter, n_jobs)
+            other = _run(problem, last, control, began, tol, trace)
+            pairs = [other.evidence, replace(other.evidence, w=best.evidence.w)]
+            reached = best.found.relative_gap
+            best = min(
+                best._replace(ending=other.ending),
+                *(_Reached(pair, pair.evaluate(), other.ending) for pair in pairs),
+                key=lambda one: one.found.relative_gap,
+            )
+            solver, peak = last, max(peak, last.bytes_held)
+            reason = f"{reason} It stalled at a relative gap of {reached:.2g}, and an interior point method followed."
     seconds = time.perf_counter() - began
-    certificate = certify_linear(
-        evidence,
-        ending,
-        tol=tol,
-        n_iter=solver.n_iter,
-        seconds=seconds,
-        peak_memory_bytes=solver.bytes_held,
-        found=found,
-    )
-    return LinearSolution(
-        w, beta, certificate, solver.n_iter, seconds, trace, solver.name, reason, solver.bytes_held, problem.C
-    )
+    evidence, found, ending = best
+    about: dict[str, Any] = {"n_iter": solver.n_iter, "seconds": seconds, "peak_memory_bytes": peak}
+    certificate = certify_linear(evidence, ending, tol=tol, found=found, **about)
+    w, beta = evidence.w, evidence.beta
+    return LinearSolution(w, beta, certificate, solver.n_iter, seconds, trace, solver.name, reason, peak, problem.C)
+
+
+class _Reached(NamedTuple):
+    """A point, its evaluation, and how the solver ended there."""
+
+    evidence: LinearEvidence
+    found: Evaluation
+    ending: Status
+
+
+def _run(
+    problem: LinearProblem,
+    solver: LinearSolver,
+    control: Control,
+    began: float,
+    tol: float,
+    trace: list[TraceRow],
+    after_step: Callable[[Callable[[], LinearPoint]], None] | None = None,
+    patience: int | None = None,
+) -> _Reached:
+    """Run a solver until the certificate is good enough, a limit ends it, or no progress is possible.
+
+    With `patience`, it also ends after so many steps that do not halve the gap.
+    """
+    share = solver.share
+    for _ in range(_ATTEMPTS):
+        ended = iterate(_followed(solver, share * tol, after_step, patience), control, stage=solver.name, began=began)
+        trace += ended.trace
+        evidence = LinearEvidence(problem, *solver.solution())
+        reached = _Reached(evidence, evidence.evaluate(), ended.status or Status.STALLED)
+        if ended.status is not None or reached.found.relative_gap <= tol:
+            break
+        share *= 0.01
+    return reached
 
 
 def _followed(
-    solver: LinearSolver, tol: float, after_step: Callable[[Callable[[], LinearPoint]], None] | None
+    solver: LinearSolver,
+    tol: float,
+    after_step: Callable[[Callable[[], LinearPoint]], None] | None,
+    patience: int | None,
 ) -> Iterator[Step]:
-    """Yield the steps of a solver, and call `after_step` after each."""
+    """Yield the steps of a solver, and call `after_step` after each; end after `patience` steps without progress."""
+    least, since = float("inf"), 0
     for step in solver.steps(tol):
         if after_step is not None:
             after_step(solver.point_reached)
         yield step
+        since = 0 if step.violation < 0.5 * least else since + 1
+        least = min(least, step.violation)
+        if patience is not None and since > patience:
+            return
 
 
 def choose(

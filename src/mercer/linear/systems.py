@@ -62,6 +62,40 @@ def factor_positive(matrix: FloatArray) -> Callable[[FloatArray], FloatArray]:
     return solve
 
 
+def solve_graded(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """Solve a positive semidefinite system whose elements may differ by many orders of magnitude, in their own type.
+
+    For matrices of longdouble, for which there is no LAPACK. Columns that depend on the others get the element 0. A
+    step of iterative refinement follows.
+    """
+    diagonal = np.diagonal(matrix)
+    scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+    scaled = matrix * scale * scale[:, None]
+    factor, q = scaled.copy(), len(right)
+    pivots, least = np.zeros_like(right), 4.0 * q * np.finfo(matrix.dtype).eps
+    for k in range(q):
+        pivot = factor[k, k]
+        if pivot > least:
+            pivots[k] = pivot
+            factor[k + 1 :, k] /= pivot
+            factor[k + 1 :, k + 1 :] -= pivot * np.outer(factor[k + 1 :, k], factor[k + 1 :, k])
+        else:
+            factor[k + 1 :, k] = 0.0
+
+    def substitute(aim: FloatArray) -> FloatArray:
+        solution = aim.copy()
+        for k in range(q):
+            solution[k + 1 :] -= factor[k + 1 :, k] * solution[k]
+        solution = np.divide(solution, pivots, out=np.zeros_like(solution), where=pivots > 0.0)
+        for k in range(q - 1, -1, -1):
+            solution[k] -= factor[k + 1 :, k] @ solution[k + 1 :]
+        return solution
+
+    aim = right * scale
+    solution = substitute(aim)
+    return (solution + substitute(aim - scaled @ solution)) * scale
+
+
 def conjugate_gradients(
     product: Callable[[FloatArray], FloatArray],
     right: FloatArray,

@@ -1,0 +1,261 @@
+"""An interior point method for linear machines whose own steps stall: it needs a copy of the table, but no scaling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer._typing import FloatArray
+from mercer.linear.column_lengths import column_lengths
+from mercer.linear.dual_point import make_feasible
+from mercer.linear.losses import Logistic
+from mercer.linear.problem import Bias, LinearProblem, Penalty
+from mercer.linear.rows import RowNumbers, TableRows
+from mercer.linear.solver import LinearSolver
+from mercer.linear.systems import solve_graded, solve_positive
+from mercer.losses.iteration import Step
+
+_MOST_VALUES = 20_000_000  # values of the table that is copied
+_MOST_PRODUCTS = 4e9  # multiplications of one step
+_MOST_LONG = 2e7  # multiplications of one step up to which it is in longdouble, which has no BLAS
+_MOST_COLUMNS = 2_000
+_MOST_STEPS = 200
+_IDLE = 8  # successive steps without a better point, after which rounding prevents progress
+_TO_BOUND = 0.995  # share of the way to the nearest bound that a step goes
+
+
+def interior_fits(problem: LinearProblem, memory_limit: int | None) -> bool:
+    """Whether the table is in memory and small enough, and the loss is piecewise linear or quadratic."""
+    rows, q = problem.rows, problem.n_columns
+    few = isinstance(rows, TableRows) and rows.n * q <= _MOST_VALUES and q <= _MOST_COLUMNS
+    fits = memory_limit is None or _bytes(problem) <= memory_limit
+    return few and fits and rows.n * q**2 <= _MOST_PRODUCTS and not isinstance(problem.loss, Logistic)
+
+
+def _bytes(problem: LinearProblem) -> int:
+    n, q = problem.rows.n, problem.n_columns
+    return _dtype(problem).itemsize * (2 * n * q + 24 * n + 4 * q * q)
+
+
+def _dtype(problem: LinearProblem) -> np.dtype[Any]:
+    few = problem.rows.n * problem.n_columns**2 <= _MOST_LONG
+    return np.dtype(np.longdouble if few else np.float64)
+
+
+class _State(NamedTuple):
+    """Weights u, and for each wedge its dual coefficient a, its distance to the upper bound, surplus and loss."""
+
+    u: FloatArray
+    a: FloatArray
+    rest: FloatArray
+    surplus: FloatArray
+    loss: FloatArray
+
+
+class InteriorPoint(LinearSolver):
+    """Mehrotra's predictor-corrector method for losses and penalties that are piecewise linear or quadratic.
+
+    Every loss, and the l1 penalty, is a sum of wedges c max(0, t - g'u) or of their squares: one for a row of a class,
+    two for a target, and two for the absolute value of a weight. A step solves a system with a row for each column, and
+    costs as much as a Newton step that visits all rows. In small problems it is in longdouble.
+
+    With a free bias, a constant is subtracted from each column and from the targets, which does not change the other
+    weights. With the l1 penalty, columns whose weight must be 0 take no part.
+
+    References
+    ----------
+    Mehrotra (1992), On the implementation of a primal-dual interior point method.
+    """
+
+    name = "interior-point"
+
+    def __init__(self, problem: LinearProblem, check: Callable[[], None], n_iter: int, n_jobs: int | None) -> None:
+        super().__init__(problem, check)
+        self.n_iter, self._n_jobs = n_iter, n_jobs
+        (part,) = problem.parts()
+        self._used = np.flatnonzero(part.charges > 0.0)
+        self._real = _dtype(problem)
+        self._read(part.block.table, part.targets[self._used], part.charges[self._used])
+        self._state = self._best = self._start()
+        self._least, self._idle, self._steps = float("inf"), 0, 0
+
+    def _read(self, table: Any, y: FloatArray, charges: FloatArray) -> None:
+        """Copy the rows that count, with shifted and scaled columns and targets, and make the wedges."""
+        problem, real = self.problem, self._real
+        own = table[self._used]
+        values = np.asarray(own.toarray() if sp.issparse(own) else own, dtype=real)
+        p, n, loss = problem.rows.p, len(y), problem.loss
+        targets, share = np.asarray(y, dtype=real), np.asarray(charges, dtype=real)
+        self._centre, self._level = np.zeros(p, dtype=real), real.type(0)
+        if problem.bias is Bias.FREE and n:
+            self._centre = share @ values / share.sum()
+            values = values - self._centre
+            if not loss.classifies:
+                self._level = share @ targets / share.sum()
+                targets = targets - self._level
+        if problem.constant:
+            values = np.column_stack([values, np.full(n, problem.constant, dtype=real)])
+        counted = np.asarray(problem.counted, dtype=real)
+        is_l1 = problem.penalty is Penalty.L1
+        if loss.is_smooth:
+            pull = 2.0 * np.sqrt(np.sum(share * np.square(targets)) * (share @ np.square(values)))
+        else:
+            pull = share @ np.abs(values)
+        # With the l1 penalty, a weight is 0 if the largest possible |sum_i beta_i x_ij| is below 1.
+        self._taken = np.flatnonzero(pull >= np.where(is_l1, counted, 0.0) if is_l1 else np.abs(values).any(axis=0))
+        values, counted = values[:, self._taken], counted[self._taken]
+        largest = np.abs(values).max(axis=0, initial=0.0)
+        exponents = np.clip(np.frexp(np.where(largest > 0.0, largest, 1.0))[1], -500, 500)
+        self._scales = np.ldexp(np.ones(exponents.size, dtype=real), -exponents)
+        self._table = np.ascontiguousarray(values * self._scales)
+        spread = np.sqrt(share @ np.square(targets) / share.sum()) if n and not loss.classifies else real.type(1)
+        self._unit = spread if spread > 0.0 else real.type(1)
+        self._kappa = self._unit if is_l1 else self._unit**2
+        if loss.classifies:
+            self._signs, ends = targets[None], np.ones((1, n), dtype=real)
+        else:
+            epsilon = real.type(loss.epsilon)  # type: ignore[attr-defined]
+            self._signs = np.array([[1], [-1]], dtype=real)
+            ends = (self._signs * targets - epsilon) / self._unit
+        power = 2 if loss.is_smooth else 1
+        of_rows = np.broadcast_to(share * self._unit**power / self._kappa, ends.shape)
+        weights = counted * self._scales
+        self._bend = np.zeros_like(weights) if is_l1 else counted * np.square(self._scales)
+        self._columns = np.flatnonzero(weights > 0.0) if is_l1 else np.zeros(0, dtype=np.intp)
+        of_columns = np.tile(weights[self._columns], 2)
+        self._ends = np.concatenate([ends.ravel(), np.zeros(of_columns.size, dtype=real)])
+        self._charges = np.concatenate([of_rows.ravel(), of_columns])
+        self._squared = np.zeros(self._ends.size, dtype=bool)
+        self._squared[: ends.size] = loss.is_smooth
+
+    def _start(self) -> _State:
+        """Return the centre of the bounds at u = 0."""
+        short = np.maximum(0.0, self._ends)
+        reach = np.abs(self._ends).mean() if self._ends.size else 0.0
+        reach = reach if reach > 0.0 else self._real.type(1)
+        a = np.where(self._squared, 2.0 * self._charges * (short + reach), 0.5 * self._charges)
+        loss, surplus = short + reach, np.maximum(0.0, -self._ends) + reach
+        return _State(np.zeros(self._taken.size, dtype=self._real), a, 0.5 * self._charges, surplus, loss)
+
+    def _values(self, u: FloatArray) -> FloatArray:
+        """Return g'u of all wedges."""
+        z = self._table @ u
+        return np.concatenate([(self._signs * z).ravel(), u[self._columns], -u[self._columns]])
+
+    def _coefficients(self, a: FloatArray) -> FloatArray:
+        """Return the sums of signed dual coefficients of the rows."""
+        n = self._table.shape[0]
+        return np.asarray((self._signs * a[: a.size - 2 * self._columns.size].reshape(-1, n)).sum(axis=0))
+
+    def _pull(self, a: FloatArray) -> FloatArray:
+        """Return the sum of a g over all wedges."""
+        pull = self._coefficients(a) @ self._table
+        k = self._columns.size
+        if k:
+            pull[self._columns] += a[-2 * k : -k] - a[-k:]
+        return np.asarray(pull)
+
+    def _matrix(self, h: FloatArray) -> FloatArray:
+        """Return the second derivatives of the penalty plus the sum of h g g'."""
+        n, k = self._table.shape[0], self._columns.size
+        of_rows = h[: h.size - 2 * k].reshape(-1, n).sum(axis=0)
+        matrix = (self._table * of_rows[:, None]).T @ self._table
+        diagonal = np.einsum("jj->j", matrix)
+        diagonal += self._bend
+        if k:
+            diagonal[self._columns] += h[-2 * k : -k] + h[-k:]
+        return np.asarray(matrix)
+
+    def steps(self, tol: float) -> Iterator[Step]:
+        """Make steps until the gap by the method's own estimate is at most `tol`, or rounding prevents progress."""
+        with np.errstate(all="ignore"):
+            while True:
+                self.check()
+                gap, objective = self._measure(self._state)
+                self._idle = 0 if gap < self._least else self._idle + 1
+                if gap < self._least:
+                    self._least, self._best = gap, self._state
+                yield Step(self.n_iter, gap, objective)
+                if self._least <= tol or self._idle > _IDLE or self._steps >= _MOST_STEPS:
+                    return
+                following = self._step(self._state)
+                if following is None:
+                    return
+                self._state = following
+                self.n_iter, self._steps = self.n_iter + 1, self._steps + 1
+
+    def _measure(self, at: _State) -> tuple[float, float]:
+        """Return the relative gap, to which violated conditions are added, and the objective."""
+        short = np.maximum(0.0, self._ends - self._values(at.u))
+        bent = 0.5 * (self._bend @ np.square(at.u))
+        own = np.where(self._squared, np.square(short), short)
+        primal = bent + self._charges @ own
+        flat = np.where(self._squared, np.square(at.a) / (4.0 * self._charges), 0.0)
+        dual = self._ends @ at.a - flat.sum() - bent
+        off = np.abs(at.u * (self._bend * at.u - self._pull(at.a))).sum()
+        gap = float((abs(primal - dual) + off) / primal) if primal > 0.0 else 0.0
+        return (gap if np.isfinite(gap) else float("inf")), float(primal * self._kappa)
+
+    def _step(self, at: _State) -> _State | None:
+        """Return the point after a predictor and a corrector; None if the system has no finite solution."""
+        linear = ~self._squared
+        bend = np.where(linear, at.loss / at.rest, 0.5 / self._charges)
+        h = 1.0 / (at.surplus / at.a + bend)
+        matrix = self._matrix(h)
+        solve = solve_positive if self._real == np.float64 else solve_graded
+        dual = self._pull(at.a) - self._bend * at.u
+        off = self._values(at.u) - self._ends - at.surplus + np.where(linear, at.loss, 0.5 * at.a / self._charges)
+
+        def direction(first: FloatArray, second: FloatArray) -> _State:
+            moved = -off + first / at.a - np.where(linear, second / at.rest, 0.0)
+            du = solve(matrix, dual + self._pull(h * moved))
+            da = h * (moved - self._values(du))
+            surplus = (first - at.surplus * da) / at.a
+            loss = np.where(linear, (second + at.loss * da) / at.rest, 0.0)
+            return _State(du, da, -da, surplus, loss)
+
+        pairs = at.a.size + int(linear.sum())
+        product, other = at.a * at.surplus, np.where(linear, at.rest * at.loss, 0.0)
+        mean = (product.sum() + other.sum()) / pairs
+        ahead = direction(-product, -other)
+        length = self._length(at, ahead)
+        there = _State(*(x + length * dx for x, dx in zip(at, ahead, strict=True)))
+        left = ((there.a * there.surplus).sum() + np.where(linear, there.rest * there.loss, 0.0).sum()) / pairs
+        aim = mean * (left / mean) ** 3
+        step = direction(aim - product - ahead.a * ahead.surplus, aim - other - ahead.rest * ahead.loss)
+        length = _TO_BOUND * self._length(at, step)
+        length = min(1.0, length)
+        following = _State(*(x + length * dx for x, dx in zip(at, step, strict=True)))
+        return following if np.isfinite(following.u).all() and length > 0.0 else None
+
+    def _length(self, at: _State, step: _State) -> Any:
+        """Return the length of the longest step within the bounds, at most about 1."""
+        longest = self._real.type(1.0 / _TO_BOUND)
+        for x, dx, counts in zip(at[1:], step[1:], (True, False, True, False), strict=True):
+            falling = (dx < 0.0) & (counts | ~self._squared)
+            if falling.any():
+                longest = min(longest, (-x[falling] / dx[falling]).min())
+        return longest
+
+    def solution(self) -> tuple[FloatArray, RowNumbers]:
+        """Return the weights in the columns as given, and feasible dual coefficients."""
+        problem, best = self.problem, self._best
+        w = np.zeros(problem.n_columns, dtype=self._real)
+        w[self._taken] = self._unit * self._scales * best.u
+        if problem.bias is Bias.FREE:
+            w[-1] += self._level - self._centre @ w[:-1]
+        beta = problem.rows.numbers()
+        own = np.zeros(problem.rows.n)
+        own[self._used] = (self._coefficients(best.a) * (self._kappa / self._unit)).astype(np.float64)
+        (part,) = problem.row_parts()
+        beta[part.block.at] = problem.loss.feasible(own, part.targets, part.charges)
+        make_feasible(problem, beta, column_lengths(problem), self._n_jobs)
+        return w.astype(np.float64), beta
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of the copies of the table, the matrices and the numbers of the wedges."""
+        return _bytes(self.problem)
