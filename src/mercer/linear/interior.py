@@ -24,6 +24,7 @@ _MOST_LONG = 2e7  # multiplications of one step up to which it is in longdouble,
 _MOST_COLUMNS = 2_000
 _MOST_STEPS = 200
 _IDLE = 8  # successive steps without a better point, after which rounding prevents progress
+_ROUNDED = 0.01  # share of the gap below which the products of the pairs do not matter
 _TO_BOUND = 0.995  # share of the way to the nearest bound that a step goes
 
 
@@ -80,7 +81,8 @@ class InteriorPoint(LinearSolver):
         self._real = _dtype(problem)
         self._read(part.block.table, part.targets[self._used], part.charges[self._used])
         self._state = self._best = self._start()
-        self._least, self._idle, self._steps = float("inf"), 0, 0
+        self._least, self._reached, self._idle, self._steps = float("inf"), float("inf"), 0, 0
+        self._complementarity: Any = float("inf")  # least sum of the products that are 0 at the optimum
 
     def _read(self, table: Any, y: FloatArray, charges: FloatArray) -> None:
         """Copy the rows that count, with shifted and scaled columns and targets, and make the wedges."""
@@ -175,11 +177,15 @@ class InteriorPoint(LinearSolver):
             while True:
                 self.check()
                 gap, objective = self._measure(self._state)
-                self._idle = 0 if gap < self._least else self._idle + 1
+                relative = gap / objective if objective > 0.0 else 0.0
+                products = self._products(self._state)
+                is_nearer = products < 0.9 * self._complementarity and self._kappa * products > _ROUNDED * gap
+                self._idle = 0 if gap < self._least or is_nearer else self._idle + 1
+                self._complementarity = min(self._complementarity, products)
                 if gap < self._least:
-                    self._least, self._best = gap, self._state
-                yield Step(self.n_iter, gap, objective)
-                if self._least <= tol or self._idle > _IDLE or self._steps >= _MOST_STEPS:
+                    self._least, self._reached, self._best = gap, relative, self._state
+                yield Step(self.n_iter, relative, objective)
+                if self._reached <= tol or self._idle > _IDLE or self._steps >= _MOST_STEPS:
                     return
                 following = self._step(self._state)
                 if following is None:
@@ -188,7 +194,7 @@ class InteriorPoint(LinearSolver):
                 self.n_iter, self._steps = self.n_iter + 1, self._steps + 1
 
     def _measure(self, at: _State) -> tuple[float, float]:
-        """Return the relative gap, to which violated conditions are added, and the objective."""
+        """Return the gap, to which violated conditions are added, and the objective."""
         short = np.maximum(0.0, self._ends - self._values(at.u))
         bent = 0.5 * (self._bend @ np.square(at.u))
         own = np.where(self._squared, np.square(short), short)
@@ -196,8 +202,12 @@ class InteriorPoint(LinearSolver):
         flat = np.where(self._squared, np.square(at.a) / (4.0 * self._charges), 0.0)
         dual = self._ends @ at.a - flat.sum() - bent
         off = np.abs(at.u * (self._bend * at.u - self._pull(at.a))).sum()
-        gap = float((abs(primal - dual) + off) / primal) if primal > 0.0 else 0.0
+        gap = float((abs(primal - dual) + off) * self._kappa)
         return (gap if np.isfinite(gap) else float("inf")), float(primal * self._kappa)
+
+    def _products(self, at: _State) -> Any:
+        """Return the sum of the products of coefficients and surplus, and of their distances to C and losses."""
+        return (at.a * at.surplus).sum() + np.where(self._squared, 0.0, at.rest * at.loss).sum()
 
     def _step(self, at: _State) -> _State | None:
         """Return the point after a predictor and a corrector; None if the system has no finite solution."""
@@ -219,12 +229,13 @@ class InteriorPoint(LinearSolver):
 
         pairs = at.a.size + int(linear.sum())
         product, other = at.a * at.surplus, np.where(linear, at.rest * at.loss, 0.0)
-        mean = (product.sum() + other.sum()) / pairs
+        mean = self._products(at) / pairs
+        if not mean > 0.0:
+            return None
         ahead = direction(-product, -other)
         length = self._length(at, ahead)
         there = _State(*(x + length * dx for x, dx in zip(at, ahead, strict=True)))
-        left = ((there.a * there.surplus).sum() + np.where(linear, there.rest * there.loss, 0.0).sum()) / pairs
-        aim = mean * (left / mean) ** 3
+        aim = mean * (self._products(there) / pairs / mean) ** 3
         step = direction(aim - product - ahead.a * ahead.surplus, aim - other - ahead.rest * ahead.loss)
         length = _TO_BOUND * self._length(at, step)
         length = min(1.0, length)

@@ -9,6 +9,8 @@ from mercer.linear.systems import solve_positive
 
 _ROUNDED = 1e-12  # violation, relative to the penalty and the size of the gradient, that counts as rounding
 _MOST_STEPS = 500  # active sets tried
+_IDLE = 10  # successive steps without descent, after which rounding prevents progress
+_DESCENT = 1e-15  # relative decrease of the objective that counts as descent
 _SWEEPS = 2  # sweeps of coordinate descent after an active set whose solution does not descend
 
 
@@ -36,10 +38,15 @@ def minimise_lasso(matrix: FloatArray, linear: FloatArray, penalty: FloatArray, 
     may be no descent; then two sweeps of coordinate descent are made. A step costs k³ / 3 multiplications for k nonzero
     elements.
     """
-    u = start.copy()
+    u, least, idle = start.copy(), float("inf"), 0
     diagonal = np.diagonal(matrix)
     for _ in range(_MOST_STEPS):
         gradient = matrix @ u + linear
+        value = 0.5 * float(u @ (gradient + linear)) + float(penalty @ np.abs(u))
+        idle = 0 if value < least - _DESCENT * abs(least) or least == float("inf") else idle + 1
+        least = min(least, value)
+        if idle > _IDLE:
+            return u
         slack = _ROUNDED * (penalty + np.abs(linear) + np.abs(gradient))
         enters = (u == 0.0) & (np.abs(gradient) > penalty + slack) & (diagonal > 0.0)
         signs = np.where(u != 0.0, np.sign(u), -np.sign(gradient) * enters)

@@ -11,18 +11,20 @@ import numpy as np
 from mercer._typing import FloatArray
 from mercer.linear.column_lengths import column_lengths, scales_of
 from mercer.linear.curvature import Anchor, Curvature, CurvatureOf
-from mercer.linear.dual_point import dual_point, pull_errors, scale_inside, without_rounding
+from mercer.linear.dual_point import dual_point, make_feasible, pull_errors, scale_inside, without_rounding
 from mercer.linear.problem import Bias, LinearProblem, Penalty
 from mercer.linear.rows import RowNumbers
 from mercer.linear.smooth_terms import LossTerms, SmoothTerms
 from mercer.linear.solution import WarmStart
 from mercer.linear.solver import LinearSolver
-from mercer.linear.sweeps import times
+from mercer.linear.sweeps import times, transposed_times
 from mercer.losses.iteration import Step
 
 _SHORTENED = 0.01  # share of the slope at 0 that may be left at the end of a line search
 _FIRST_LENGTHS = np.array([1.0, 0.3, 3.0])  # of a line search; the first one is right near the optimum
+_BRACKET = 1e-9  # relative width of the bracket of a length at which a line search ends
 _MOST_PASSES = 60  # over the rows in a line search; usually 1 to 3
+_REFINEMENTS = 3  # of dual coefficients, where rounding of the decision values prevents a small gap
 _IDLE = 12  # successive Newton steps that do not halve the gap, after which rounding prevents progress
 
 
@@ -219,7 +221,7 @@ class _Line:
             if abs(best.slope) <= _SHORTENED * -self.slope:
                 break
             lengths = _lengths_between(low, high)
-            if not lengths.size:
+            if not lengths.size or high.length - low.length <= _BRACKET * high.length:
                 break
         return best.length
 
@@ -279,7 +281,7 @@ class SmoothNewton(LinearSolver):
         n_jobs: int | None,
     ) -> None:
         super().__init__(problem, check)
-        self.terms = LossTerms(problem.loss)
+        self.terms, self._stalled = LossTerms(problem.loss), False
         lengths = column_lengths(problem)
         self.curvature = curvature(problem, self.terms, scales_of(problem, lengths), n_jobs)
         self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers(), lengths, n_jobs)
@@ -290,13 +292,39 @@ class SmoothNewton(LinearSolver):
     def steps(self, tol: float) -> Iterator[Step]:
         """Make Newton steps."""
         about = self.problem, self.terms, self.point, self.curvature
+        self._stalled, last = False, 0.0
         for step in newton(*about, lambda progress: progress.relative_gap <= tol, self.n_iter, self.check):
             self.n_iter = step.n_iter
+            last = step.violation
             yield step
+        self._stalled = last > tol
 
     def solution(self) -> tuple[FloatArray, RowNumbers]:
-        """Return the weights, and minus the slopes of the losses."""
+        """Return the weights, and minus the slopes of the losses, refined if the steps could not reach the gap."""
+        if self._stalled and self.problem.penalty is Penalty.L2:
+            return self.point.w, self._refined()
         return self.point.w, dual_point_of(self.problem, self.terms, self.point)
+
+    def _refined(self) -> RowNumbers:
+        """Return coefficients whose sum of beta_i x_i is nearer to w than the rounded decision values allow.
+
+        The change of the coefficients is what a Newton step from their sum would bring (iterative refinement).
+        """
+        problem, beta, pull = self.problem, self.problem.rows.numbers(), np.zeros(self.problem.n_columns)
+        for number in range(_REFINEMENTS + 1):
+            change = self.curvature.direction(self.point.w, pull, None) if number else pull
+            pull = np.zeros(problem.n_columns)
+            for part in problem.parts():
+                table, at = part.block.table, part.block.at
+                values = self.terms.values(part, self.point.z[at], self.point.n_jobs)
+                moved = beta[at] if number else values.beta
+                if number:
+                    bends = self.terms.factor * values.curvature
+                    moved = moved - bends * times(table, problem.constant, change, self.point.n_jobs)
+                beta[at] = problem.loss.feasible(moved, part.targets, part.charges)
+                pull += transposed_times(table, problem.constant, beta[at], self.point.n_jobs)
+        make_feasible(problem, beta, self.point.column_lengths, self.point.n_jobs)
+        return beta
 
     @property
     def bytes_held(self) -> int:
