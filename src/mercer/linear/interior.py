@@ -202,6 +202,10 @@ class InteriorPoint(LinearSolver):
         flat = np.where(self._squared, np.square(at.a) / (4.0 * self._charges), 0.0)
         dual = self._ends @ at.a - flat.sum() - bent
         off = np.abs(at.u * (self._bend * at.u - self._pull(at.a))).sum()
+        if self._columns.size:  # coefficients outside the bounds of the l1 penalty are scaled down
+            pull = np.abs(self._coefficients(at.a) @ self._table)[self._columns]
+            largest = (pull / self._charges[-self._columns.size :]).max()
+            off += max(0.0, 1.0 - 1.0 / largest) * abs(dual)
         gap = float((abs(primal - dual) + off) * self._kappa)
         return (gap if np.isfinite(gap) else float("inf")), float(primal * self._kappa)
 
