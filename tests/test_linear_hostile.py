@@ -9,7 +9,19 @@ import pytest
 
 from mercer._typing import FloatArray
 from mercer.certificates.solution import Limits
-from mercer.linear import Bias, Hinge, LinearProblem, TableRows, solve
+from mercer.linear import (
+    Bias,
+    EpsilonInsensitive,
+    Hinge,
+    LinearLoss,
+    LinearProblem,
+    Logistic,
+    Penalty,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+    TableRows,
+    solve,
+)
 from mercer.solvers.control import Control
 
 
@@ -45,3 +57,86 @@ def test_the_gap_includes_what_rounding_hides_at_kinks(C: float) -> None:
         gap = exact_gap(problem, solution.w, np.asarray(solution.beta))
         assert gap <= Fraction(certificate.gap)
         assert gap <= Fraction(certificate.verify().gap)
+
+
+def hostile(
+    loss: LinearLoss, bias: Bias, penalty: Penalty, column: str, shift: float, C: float, n: int = 8
+) -> LinearProblem:
+    """Return a problem with a plain column and one that is hard for Newton steps, and targets far from 0."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(n, 2))
+    columns = {
+        "plain": X[:, 1],
+        "offset": X[:, 1] + 1e7,
+        "epoch": 1.7e12 + 1e9 * X[:, 1].round(),
+        "huge": 1e12 * X[:, 1],
+        "twin": X[:, 0] * (1.0 + 1e-9),
+    }
+    X[:, 1] = columns[column]
+    score = X[:, 0] + 0.5 * rng.normal(size=n)
+    y = (score > 0.0) * 1.0 if loss.classifies else score + shift
+    return LinearProblem(TableRows(X, y), loss, C, penalty, bias, positive=1 if loss.classifies else None)
+
+
+# Optima of an interior point method in 110 decimal digits, whose own duality gap is below 1e-60 of them.
+OPTIMA = [
+    (Hinge(), Bias.FREE, Penalty.L2, "plain", 0.0, 1e-08, 3.9999999993936615e-08),
+    (Hinge(), Bias.NONE, Penalty.L1, "epoch", 0.0, 100.0, 267.4589136782104),
+    (Hinge(), Bias.PENALISED, Penalty.L1, "offset", 0.0, 10000.0, 26272.58992659677),
+    (Hinge(), Bias.FREE, Penalty.L1, "huge", 100.0, 10000.0, 24991.689301250288),
+    (EpsilonInsensitive(0.1), Bias.NONE, Penalty.L2, "epoch", 0.0, 100.0, 114.04980066230623),
+    (EpsilonInsensitive(0.1), Bias.PENALISED, Penalty.L2, "huge", 100.0, 10000.0, 16071.957831561855),
+    (EpsilonInsensitive(0.1), Bias.FREE, Penalty.L2, "plain", 1000000.0, 0.0001, 0.000289657905795921),
+    (EpsilonInsensitive(0.1), Bias.FREE, Penalty.L2, "plain", 10000.0, 100000000.0, 111257779.2838883),
+    (EpsilonInsensitive(0.1), Bias.NONE, Penalty.L1, "huge", 100.0, 10000.0, 6752254.919476607),
+    (EpsilonInsensitive(0.1), Bias.NONE, Penalty.L1, "plain", 10000.0, 100000000.0, 6787965143277.55),
+    (EpsilonInsensitive(0.1), Bias.PENALISED, Penalty.L1, "epoch", 0.0, 100.0, 114.2865159805145),
+    (EpsilonInsensitive(0.1), Bias.FREE, Penalty.L1, "offset", 0.0, 10000.0, 11127.507660603405),
+    (SquaredHinge(), Bias.NONE, Penalty.L1, "epoch", 0.0, 100.0, 383.029451427792),
+    (SquaredHinge(), Bias.FREE, Penalty.L1, "offset", 0.0, 10000.0, 35103.21319905626),
+    (SquaredEpsilonInsensitive(0.1), Bias.NONE, Penalty.L2, "epoch", 0.0, 100.0, 41.88237581967465),
+    (SquaredEpsilonInsensitive(0.1), Bias.FREE, Penalty.L2, "twin", 0.0, 10000.0, 4056.998679488772),
+]
+
+
+@pytest.mark.parametrize(("loss", "bias", "penalty", "column", "shift", "C", "best"), OPTIMA)
+def test_hostile_problems_end_at_the_optimum(
+    loss: LinearLoss, bias: Bias, penalty: Penalty, column: str, shift: float, C: float, best: float
+) -> None:
+    solution = solve(hostile(loss, bias, penalty, column, shift, C), control(1e-6))
+    certificate = solution.certificate
+    assert certificate.status == "optimal", certificate
+    assert certificate.primal == pytest.approx(best, rel=1e-6)
+    assert certificate.dual <= best * (1.0 + 1e-9)
+    assert certificate.verify().status == "optimal"
+
+
+def test_a_fallback_is_announced() -> None:
+    solution = solve(hostile(Hinge(), Bias.FREE, Penalty.L1, "huge", 0.0, 1e4), control(1e-6))
+    assert solution.solver == "interior-point"
+    assert "stalled at a relative gap of" in solution.reason
+    assert "interior point method" in solution.reason
+
+
+def test_a_fallback_counts_its_steps() -> None:
+    problem = hostile(Hinge(), Bias.FREE, Penalty.L1, "huge", 0.0, 1e4)
+    whole = solve(problem, control(1e-6)).n_iter
+    solution = solve(problem, Control(Limits(tol_gap=1e-6, max_iter=whole - 2)))
+    assert solution.certificate.status == "max_iter"
+    assert solution.n_iter == whole - 2
+
+
+@pytest.mark.parametrize("bias", list(Bias))
+def test_logistic_loss_with_columns_far_from_0(bias: Bias) -> None:
+    problem = hostile(Logistic(), bias, Penalty.L2, "epoch", 0.0, 1.0)
+    certificate = solve(problem, control(1e-6)).certificate
+    assert certificate.status == "optimal"
+
+
+def test_stalled_fits_say_whether_rounding_is_the_reason() -> None:
+    problem = hostile(EpsilonInsensitive(0.1), Bias.FREE, Penalty.L2, "plain", 1e9, 1.0)
+    certificate = solve(problem, control(1e-10)).certificate
+    assert certificate.status == "stalled"
+    assert certificate.rounding > 1e-10
+    assert "Rounding errors in float64 alone" in certificate.advice
+    assert "Subtract a constant" in str(certificate)

@@ -23,6 +23,8 @@ from mercer.losses.iteration import Step
 _SHORTENED = 0.01  # share of the slope at 0 that may be left at the end of a line search
 _FIRST_LENGTHS = np.array([1.0, 0.3, 3.0])  # of a line search; the first one is right near the optimum
 _BRACKET = 1e-9  # relative width of the bracket of a length at which a line search ends
+_FAR = np.array([1e-2, 1e-5, 1e-10, 1e-20])  # of the upper end of a bracket: lengths that are tried then
+_APART = 1e-3  # ratio of the ends of a bracket below which lengths of several orders of magnitude are tried
 _MOST_PASSES = 60  # over the rows in a line search; usually 1 to 3
 _REFINEMENTS = 3  # of dual coefficients, where rounding of the decision values prevents a small gap
 _IDLE = 12  # successive Newton steps that do not halve the gap, after which rounding prevents progress
@@ -171,12 +173,17 @@ class _Trial(NamedTuple):
 
 
 def _lengths_between(low: _Trial, high: _Trial) -> FloatArray:
-    """Return the next lengths to try: where the slope is 0 by Newton's method from both ends, and between them."""
+    """Return the next lengths to try: where the slope is 0 by Newton's method from both ends, and between them.
+
+    In directions without curvature, the right length may be shorter than 1 by many orders of magnitude.
+    """
     found = [trial.length - trial.slope / trial.bend for trial in (low, high) if trial.bend > 0.0]
     if np.isinf(high.length):
         found += [max(low.length, 1e-300) * growth for growth in (2.0, 8.0, 64.0)]
     else:
         found.append(0.5 * (low.length + high.length))
+        if low.length < _APART * high.length:
+            found += [(low.length * high.length) ** 0.5, *(_FAR * high.length)]
         if high.slope > low.slope:
             found.append(low.length - low.slope * (high.length - low.length) / (high.slope - low.slope))
     return np.unique([length for length in found if low.length < length < high.length])
@@ -223,7 +230,8 @@ class _Line:
             lengths = _lengths_between(low, high)
             if not lengths.size or high.length - low.length <= _BRACKET * high.length:
                 break
-        return best.length
+        # A step to a steeper slope would ascend: rounding hides the minimum, or the search has not found it.
+        return best.length if abs(best.slope) < abs(self.slope) else low.length
 
     def _at(self, lengths: FloatArray, *, first: bool) -> list[_Trial]:
         """Return the slopes and second derivatives at some lengths; the `first` time, compute the change of z, too.

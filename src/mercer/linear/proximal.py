@@ -11,7 +11,7 @@ from mercer.linear.column_lengths import column_lengths, scales_of
 from mercer.linear.curvature import Anchor, CurvatureOf
 from mercer.linear.losses import BoxLoss
 from mercer.linear.newton import Point, Progress, dual_point_of, newton, refresh
-from mercer.linear.problem import LinearProblem, Penalty
+from mercer.linear.problem import Bias, LinearProblem, Penalty
 from mercer.linear.rows import RowNumbers
 from mercer.linear.smooth_terms import ProximalTerms
 from mercer.linear.solution import WarmStart
@@ -60,6 +60,15 @@ class ProximalPoint(LinearSolver):
         self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers(), lengths, n_jobs)
         if start is not None:
             self._begin_at(start)
+        elif problem.bias is Bias.FREE and not problem.loss.classifies:
+            self._begin_at_mean()
+
+    def _begin_at_mean(self) -> None:
+        """Begin at the mean target, which a free bias reaches without a penalty: it may be far from 0."""
+        parts = list(self.problem.row_parts())
+        self.point.w[-1] = sum(float(part.charges @ part.targets) for part in parts) / self.charge
+        for part in parts:
+            self.point.z[part.block.at] = np.full(len(part.targets), self.point.w[-1])
 
     def _begin_at(self, start: WarmStart) -> None:
         """Begin at the weights and shares of a point, possibly for another C."""
@@ -149,7 +158,7 @@ def unit_of(problem: LinearProblem) -> float:
     """Return the unit of decision values, of which the factors of proximal steps are the inverse.
 
     It is 1 for classes, and otherwise the standard deviation of the targets, weighted by the charges, but at least 1e-8
-    of the largest target.
+    of the largest target. Without a free bias, decision values must come from 0, and the least share is 1e-4.
     """
     if problem.loss.classifies:
         return 1.0
@@ -162,4 +171,4 @@ def unit_of(problem: LinearProblem) -> float:
     for part in problem.row_parts():
         second += float(part.charges @ np.square(part.targets - mean))
     spread = (second / total) ** 0.5 if total > 0.0 else 0.0
-    return max(spread, 1e-8 * largest) or 1.0
+    return max(spread, (1e-8 if problem.bias is Bias.FREE else 1e-4) * largest) or 1.0
