@@ -31,9 +31,10 @@ product of two rows costs half of a visit of a row, and support vectors are a pa
 
 _ROWS_A_MATRIX_EPOCH = 15  # the same for evaluating the products of all rows in single precision, each pair once
 _ROWS_A_CLASS_EPOCH = 150  # the same for solving a class with these products, where few rows stay support vectors
-_MANY_EPOCHS = 150  # epochs that a problem with a large C takes at least
-_LARGE = 10.0  # C times ||x||^2 from which a squared loss takes so many
-_LARGE_NOT_SQUARED = 1.0  # the same for losses with kinks
+_SHARED_EPOCH = 0.35  # time of an epoch for a class that shares visits of rows with others, in epochs of one class
+_MANY_EPOCHS = 500  # epochs that a problem with a large C takes at least
+_LARGE = 100.0  # C times ||x||^2 from which a squared loss takes so many
+_LARGE_NOT_SQUARED = 5.0  # the same for losses with kinks
 
 _LEAST_EPOCHS = 30  # epochs that are worth less than starting the engine
 _ARRAYS = 6  # arrays of an element for each row: coefficients, their copy, targets, charges, squares, order
@@ -172,6 +173,8 @@ class DualSolver:
         """Return the problems that the kernel engine would probably solve in less time than the epochs `left`."""
         if not engine_solves(self.problems[0]):
             return []
+        if descends_together(self.problems):
+            left = {k: _SHARED_EPOCH * epochs for k, epochs in left.items()}
         n = self.problems[0].rows.n
         alone, least = max(_LEAST_EPOCHS, n / _ROWS_AN_EPOCH), max(_LEAST_EPOCHS, n / _ROWS_A_CLASS_EPOCH)
         if self._shares:
