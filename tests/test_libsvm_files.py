@@ -5,6 +5,7 @@ import gzip
 import importlib.util
 import json
 import pickle
+import random
 import re
 import warnings
 from functools import cache
@@ -38,6 +39,8 @@ from mercer import (
     save_libsvm_data,
     save_libsvm_model,
 )
+from mercer.files import libsvm_data
+from mercer.files.libsvm_data import line_fault, parse_lines
 from mercer.persistence import as_model
 from mercer.persistence.libsvm_text import read_model
 from pairs import every_pair
@@ -149,6 +152,84 @@ def test_bad_data_are_one_clear_line(tmp_path, case):
         load_libsvm_data(written(tmp_path, data), **options)
     assert str(tmp_path / "f.svm") in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+NUMBERS = [
+    *(
+        "nan",
+        "-inf",
+        "Infinity",
+        "+1",
+        ".5",
+        "5.",
+        "1e999",
+        "1e-999",
+        "-0",
+        "00012",
+        "1e22",
+        "1e-23",
+        "4.9e-324",
+        "1e+3",
+    ),
+    *("9007199254740993", "123456789012345678901234567890", "1." + "0" * 120 + "1", "0." + "0" * 30 + "1", "0.1E1"),
+    *("", ".", "1e", "nan(1)", "0x10", "1_0", "+-1", "1e--5", "\xff"),
+]
+
+
+def lines_in_python(text, first):
+    """The rows before the first line that is not of the form, and the first byte of that line or -1."""
+    rows, at = [], 0
+    for line in text.split(b"\n"):
+        cells = line.partition(b"#")[0].split()
+        features = [cell.partition(b":") for cell in cells[1:] if not cell.startswith(b"qid:")]
+        if line_fault(line, first) or not all(number.isdigit() for number, _, _ in features):
+            return rows, at
+        if cells:
+            rows.append((float(cells[0]), [(int(number) - first, float(value)) for number, _, value in features]))
+        at += len(line) + 1
+    return rows, -1
+
+
+def test_native_lines_are_those_of_python():
+    rng = random.Random(0)
+    n_valid = 0
+    for turn in range(1500):
+        first, number = turn % 2, turn % 2 - 1
+        numbers = [
+            repr(rng.uniform(-10, 10)),
+            f"{rng.gauss(0, 1):.3g}",
+            f"{rng.random() * 10.0 ** rng.randint(-99, 99):e}",
+        ]
+        words = [rng.choice(numbers) if rng.random() < 0.8 else rng.choice(NUMBERS)]
+        for _ in range(rng.randrange(5)):
+            number += rng.choice([1, 2, 1000]) if rng.random() < 0.97 else 0
+            words.append(f"{number}:{rng.choice(numbers) if rng.random() < 0.8 else rng.choice(NUMBERS)}")
+        line = rng.choice([" ", "  ", "\t"]).join(words).encode("latin-1") + rng.choice(
+            [b"", b"\r", b" qid:3", b"#c 1:2"]
+        )
+        text = b"1 2:3\n# c\n\n" + (line if turn % 4 else rng.randbytes(rng.randrange(30))) + b"\n0"
+        found, (rows, fault) = parse_lines(text, first), lines_in_python(text, first)
+        assert found.fault == fault, text
+        values = np.array([value for _, entries in rows for _, value in entries])
+        np.testing.assert_array_equal(found.targets, [target for target, _ in rows])
+        np.testing.assert_array_equal(found.matrix.data[: values.size].astype(np.float64), values)
+        np.testing.assert_array_equal(np.signbit(found.matrix.data[: values.size]), np.signbit(values))
+        assert found.matrix.indices[: values.size].tolist() == [column for _, entries in rows for column, _ in entries]
+        n_valid += fault < 0
+    assert 250 < n_valid < 1250
+
+
+def test_lines_that_are_longer_than_a_piece_are_read(tmp_path, monkeypatch):
+    X, y = np.random.default_rng(0).normal(size=(20, 30)), np.arange(20.0)
+    save_libsvm_data(X, y, tmp_path / "f.svm")
+    monkeypatch.setattr(libsvm_data, "_PIECE", 100)
+    found, target = load_libsvm_data(tmp_path / "f.svm")
+    np.testing.assert_array_equal(found.toarray(), X)
+    np.testing.assert_array_equal(target, y)
+    with open(tmp_path / "f.svm", "ab") as file:
+        file.write(b"1 2:x")
+    with pytest.raises(LibsvmFileError, match=r"line 21: '2:x' is no number:value"):
+        load_libsvm_data(tmp_path / "f.svm")
 
 
 def test_a_cut_archive(tmp_path):

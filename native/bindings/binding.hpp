@@ -96,6 +96,7 @@ void bind_solvers(nb::module_& module);
 void bind_sparse_form(nb::module_& module);
 void bind_spread(nb::module_& module);
 void bind_strings(nb::module_& module);
+void bind_svmlight(nb::module_& module);
 void bind_tiles(nb::module_& module);
 void bind_variable_tiles(nb::module_& module);
 

@@ -18,6 +18,7 @@ NB_MODULE(_core, m) {
     bind_tiles(m);
     bind_variable_tiles(m);
     bind_strings(m);
+    bind_svmlight(m);
     bind_gather(m);
     bind_pegasos(m);
     bind_points(m);

@@ -492,6 +492,9 @@ def edit_distances(isa: str, strings: Strings, left_rows: _Index, right_rows: _I
 def subsequences(
     isa: str, strings: Strings, left_rows: _Index, right_rows: _Index, length: int, decay: float, out: _Float
 ) -> None: ...
+def parse_svmlight(
+    text: bytes, start: int, first: int
+) -> tuple[_Float, _Index, npt.NDArray[np.int32], _Float, int, bool, int]: ...
 def row_products(isa: str, table: LinearTable, vectors: _Float, out: _Float, n_threads: int) -> None: ...
 def weighted_sums(
     isa: str,

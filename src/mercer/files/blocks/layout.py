@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from mercer._typing import FloatArray
 from mercer.tables.table import TableError
@@ -181,13 +180,3 @@ def narrow(values: np.ndarray) -> np.ndarray:
         else:
             return small
     return values
-
-
-def narrow_csr(matrix: sparse.csr_array) -> sparse.csr_array:
-    """Return a CSR matrix with float32 values if they are exact, and 32-bit indices if they suffice."""
-    with np.errstate(over="ignore"):  # such numbers are not exact in float32
-        data = matrix.data.astype(np.float32)
-    data = data if np.array_equal(data.astype(np.float64), matrix.data) else matrix.data
-    largest = max(matrix.shape[1], matrix.nnz)
-    kind = np.int32 if largest < 2**31 else np.int64
-    return sparse.csr_array((data, matrix.indices.astype(kind), matrix.indptr.astype(kind)), matrix.shape)
