@@ -562,7 +562,7 @@ def test_limits_warm_starts_and_callbacks():
     assert len(seen) == 1
 
 
-def table(n=3000, n_classes=5):
+def table(n=2400, n_classes=5):
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(n_classes, 6))
     y = rng.integers(0, n_classes, n)

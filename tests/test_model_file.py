@@ -1293,7 +1293,7 @@ def files(tmp_path_factory):
 
 
 @pytest.mark.parametrize("case", ["SVC", *KINDS])
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_forged_manifest_is_refused_or_harmless(whole, files, case, seed):
     path, found = files
@@ -1379,7 +1379,7 @@ ODD_NUMBERS = (0.0, -1.0, 1e308, -1e308, 5e-324, np.nan, np.inf, -np.inf, 2.0**5
 
 
 @pytest.mark.parametrize("case", ["SVC", *KINDS])
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_forged_array_is_refused_or_harmless(whole, files, case, seed):
     path, found = files
