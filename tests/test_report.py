@@ -82,8 +82,18 @@ def found(request):
     return request.getfixturevalue(request.param)
 
 
+_pages = {}
+
+
+def page_of(found):
+    """The page of a study that several tests read, drawn once."""
+    if id(found) not in _pages:
+        _pages[id(found)] = found, render(found, source="t.csv", command="mercer study t.csv --target outcome")
+    return _pages[id(found)][1]
+
+
 def test_the_page_is_self_contained_and_without_scripts(found):
-    text = render(found, source="t.csv", command="mercer study t.csv")
+    text = page_of(found)
     page = Page(text)
     assert "script" not in page.tags
     assert not {"link", "img", "iframe", "object", "base"} & set(page.tags)
@@ -97,7 +107,7 @@ def test_the_page_is_self_contained_and_without_scripts(found):
 
 
 def test_ids_are_unique_and_references_lead_somewhere(found):
-    page = Page(render(found))
+    page = Page(page_of(found))
     assert len(set(page.ids)) == len(page.ids)
     for _, name, value in page.attributes:
         if name.endswith("href"):
@@ -116,7 +126,7 @@ def test_what_the_table_says_is_escaped(found):
 
 
 def test_every_picture_has_a_description(found):
-    page = Page(render(found))
+    page = Page(page_of(found))
     labels = [value for tag, name, value in page.attributes if tag == "svg" and name == "aria-label"]
     # the search has a picture, too
     n_pictures = 1 + len(prose.phrasing_of(found).pictures(found)) + len(insight.pictures(found))
@@ -125,7 +135,7 @@ def test_every_picture_has_a_description(found):
 
 
 def test_the_page_says_what_the_study_found(mixed):
-    text = Page(render(mixed, source="t.csv", command="mercer study t.csv --target outcome")).text
+    text = Page(page_of(mixed)).text
     for sentence in prose.summary(mixed):
         assert " ".join(sentence.split()) in text
     for name in ("age", "site", "smoker"):
@@ -147,7 +157,7 @@ def test_the_page_says_what_the_study_found(mixed):
 
 
 def test_the_page_of_several_classes_lists_each_machine(three):
-    text = Page(render(three)).text
+    text = Page(page_of(three)).text
     assert "3 machines, one for each pair of classes" in text
     assert "b against c" in text
     assert "mean over classes" in text
@@ -168,7 +178,7 @@ def test_a_later_opening_is_reported_as_not_clean():
 
 
 def test_colours_come_from_the_page(found):
-    text = render(found)
+    text = page_of(found)
     svg = text[text.index("<svg") :]
     assert "var(--ink)" in svg
     assert "var(--series-0)" in svg
@@ -198,7 +208,7 @@ def test_a_leak_stands_before_the_headline_and_the_table_is_pictured(mixed):
     assert page.index(words) < page.index("sealed away before anything was learnt")
     assert [finding.columns for finding in prose.doubts(found)] == [("code",)]
     assert prose.doubts(mixed) == []
-    assert "Before you read the figures" not in render(mixed)
+    assert "Before you read the figures" not in page_of(mixed)
     box = page[page.index("What the table looks like") : page.index("The data")]
     assert words in box
     for name in ("age", "dose", "site", "smoker", "code"):
@@ -294,7 +304,7 @@ def test_margins_are_described_for_what_they_are(mixed, three):
 
 
 def test_losses_are_compared_where_one_machine_decides(mixed, three):
-    page = Page(render(mixed)).text
+    page = Page(page_of(mixed)).text
     for name, train, test in classification.losses(mixed):
         assert f"{name} {train:.4f} {test:.4f}" in page
     names, train, test = zip(*classification.losses(mixed), strict=True)
@@ -302,7 +312,7 @@ def test_losses_are_compared_where_one_machine_decides(mixed, three):
     assert test[1] == pytest.approx(np.mean(np.maximum(0.0, 1.0 - mixed.svm.test.margins)))
     assert train[1] >= train[0] == pytest.approx(1 - mixed.svm.train.accuracy.value)
     assert classification.losses(three) == []
-    assert "cross-entropy" not in render(three)
+    assert "cross-entropy" not in page_of(three)
 
 
 def test_long_names_of_classes_are_shortened_in_pictures(three):
@@ -398,7 +408,7 @@ def test_candidates_that_did_not_reach_the_optimum(mixed, n_stopped, note):
     ]
     assert sum(text.endswith("*") for text in shown) == n_stopped
     star = "a star marks those that were not trained to the end"
-    assert (star in Page(render(found)).text, star in Page(render(mixed)).text) == (True, False)
+    assert (star in Page(render(found)).text, star in Page(page_of(mixed)).text) == (True, False)
 
 
 def test_of_many_candidates_that_did_not_reach_the_optimum_some_are_named(mixed):
@@ -491,17 +501,17 @@ def test_counts_have_separators(mixed):
 
 
 def test_names_in_tables_are_not_broken_to_save_space(mixed):
-    assert "overflow-wrap: anywhere" not in re.search(r"tbody th \{.*?\}", render(mixed))[0]
+    assert "overflow-wrap: anywhere" not in re.search(r"tbody th \{.*?\}", page_of(mixed))[0]
 
 
 def test_the_comparison_names_gamma(mixed):
     gamma = f"gamma\u00a0=\u00a0{mixed.model.kernel.gamma:.3g}"
     assert mixed.svm.setting == f"{mixed.search.best.setting}, {gamma}"
-    assert gamma in render(mixed)
+    assert gamma in page_of(mixed)
 
 
 def test_tables_can_be_read_on_a_narrow_screen(mixed):
-    page = Page(render(mixed))
+    page = Page(page_of(mixed))
     labels = {value for tag, name, value in page.attributes if name == "data-label"}
     assert {"Cross-validation", "Accuracy on sealed rows", "Balanced accuracy", "Area under ROC", "Time"} <= labels
     assert {"Kind", "Encoding", "Missing cells"} <= labels

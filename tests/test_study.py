@@ -117,12 +117,19 @@ HARMLESS = {
 }
 
 
-@pytest.fixture(scope="module", params=["impute", "drop"])
+@pytest.fixture(scope="module")
 def untouched(request):
     return study(sealed_frame(), "outcome", missing=request.param, n_folds=2, copies="apart")
 
 
-@pytest.mark.parametrize("case", HARMLESS)
+WHERE_ROWS_ARE_DROPPED = ("numbers", "an identifier twice", "missing", "missing in every column")
+
+
+@pytest.mark.parametrize(
+    ("untouched", "case"),
+    [*(("impute", case) for case in HARMLESS), *(("drop", case) for case in WHERE_ROWS_ARE_DROPPED)],
+    indirect=["untouched"],
+)
 def test_the_sealed_rows_have_no_part_in_any_choice(untouched, case):
     frame = sealed_frame()
     HARMLESS[case](frame, sealed_rows(frame))
