@@ -129,7 +129,10 @@ def test_other_rows_are_evaluated_as_numbers():
         (RBF(gamma=1e300), 1e5 * categories()),  # gamma times the squared step overflows
         (RBF(gamma=0.1), 1.2e308 * (2.0 * categories() - 1.0)),
         (RBF(gamma=0.1), sp.csr_array(np.where(categories(seed=1) > 0, np.linspace(1, 2, 60), 0.0))),
-        (RBF(gamma=0.1), sp.random_array((500, 4000), density=1e-3, rng=0, data_sampler=lambda size: np.ones(size))),
+        (
+            RBF(gamma=0.1),
+            sp.random_array((500, 4000), density=1e-3, random_state=0, data_sampler=lambda size: np.ones(size)),
+        ),
     ],
 )
 def test_bits_are_used_only_if_faster(kernel, X):

@@ -114,7 +114,7 @@ def test_numbers_that_are_not_scaled_are_those_of_the_file(tmp_path, kind):
 @pytest.mark.parametrize("zero_based", [False, True])
 def test_svmlight_blocks_are_what_the_reader_of_whole_files_returns(tmp_path, zero_based):
     rng = np.random.default_rng(1)
-    X = sparse.random_array((200, 40), density=0.2, rng=rng, format="csr")
+    X = sparse.random_array((200, 40), density=0.2, random_state=rng, format="csr")
     path = tmp_path / "t.svm"
     save_libsvm_data(X, rng.integers(0, 3, 200), path, zero_based=zero_based)
     text = path.read_text().splitlines()

@@ -30,7 +30,7 @@ def test_intervals_are_near_those_of_another_bca_bootstrap(seed):
     found = noisy(seed=seed, noise=3.0)
     ours = found.intervals[1]
     other = scipy_bootstrap(
-        (np.abs(found.residuals),), np.mean, method="BCa", n_resamples=5000, rng=np.random.default_rng(1)
+        (np.abs(found.residuals),), np.mean, method="BCa", n_resamples=5000, random_state=np.random.default_rng(1)
     ).confidence_interval
     width = other.high - other.low
     np.testing.assert_allclose([ours.low, ours.high], [other.low, other.high], atol=0.1 * width)

@@ -214,7 +214,7 @@ def test_linear_machine_on_the_map_is_the_kernel_machine():
 
 def test_wide_sparse_rows_cost_what_they_hold():
     rng = np.random.default_rng(0)
-    X = sp.random_array((50, 100_000), density=1e-4, rng=rng, format="csr")
+    X = sp.random_array((50, 100_000), density=1e-4, random_state=rng, format="csr")
     for degree in (2, 3):  # C(100_001, 2) and C(100_002, 3) = 1.7e14 columns
         map = PolynomialMap(degree, gamma=1.0).fit(X)
         Z = map.transform(X)

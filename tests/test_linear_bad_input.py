@@ -91,9 +91,9 @@ def test_order_and_duplicates_of_sparse_indices_do_not_matter(machine, written):
 @pytest.mark.parametrize(
     ("table", "expected"),
     [
-        (lambda X: with_index(X, 99), "not a valid CSR matrix: indices must be < 5"),
-        (lambda X: with_index(X, -1), "not a valid CSR matrix: indices must be >= 0"),
-        (lambda X: with_pointer(X, 10**6), "not a valid CSR matrix: indptr must be a non-decreasing sequence"),
+        (lambda X: with_index(X, 99), "not a valid CSR matrix: .* must be < 5"),
+        (lambda X: with_index(X, -1), "not a valid CSR matrix: .* must be >= 0"),
+        (lambda X: with_pointer(X, 10**6), "not a valid CSR matrix: .* a non-decreasing sequence"),
         (lambda X: np.where(X > 2.0, np.nan, X), "X must be finite, but"),
         (lambda X: sp.csr_array(np.where(X > 2.0, np.inf, X)), "X must be finite, but"),
         (lambda X: X[:-1], "inconsistent numbers of samples"),

@@ -171,7 +171,7 @@ def test_the_softmax_loss_of_several_classes_is_refused_for_files(tmp_path):
 @pytest.mark.parametrize("zero_based", [False, True])
 def test_svmlight_is_as_in_memory(tmp_path, zero_based):
     rng = np.random.default_rng(0)
-    X = sparse.random_array((1_500, 30), density=0.3, rng=rng, format="csr")
+    X = sparse.random_array((1_500, 30), density=0.3, random_state=rng, format="csr")
     y = np.where(X[:, [0]].toarray().ravel() + 0.1 * rng.normal(size=1_500) > 0.1, 1, -1)
     save_libsvm_data(X, y, tmp_path / "t.svm", zero_based=zero_based)
     machine = LinearSVC(tol_gap=1e-9).fit_file(tmp_path / "t.svm", memory="1MB", zero_based=zero_based)

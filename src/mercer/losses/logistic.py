@@ -200,7 +200,8 @@ def steepest(objective: Objective, rows: Any) -> float:
     table = table.multiply(roots).tocsr() if hasattr(table, "multiply") else table * roots
     square = float((table * table).sum())
     if min(table.shape) > 1 and square > 0.0:
-        square = float(svds(table, k=1, return_singular_vectors=False, rng=0)[0]) ** 2 * 1.01
+        start = np.random.default_rng(0).normal(size=min(table.shape))  # SciPy before 1.15 has no `rng` in svds
+        square = float(svds(table, k=1, v0=start, return_singular_vectors=False)[0]) ** 2 * 1.01
     square *= largest * largest
     if objective.has_bias:  # the bias acts as a column of ones
         square += float(objective.weights.sum())
