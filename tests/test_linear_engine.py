@@ -114,9 +114,12 @@ def check(problem: LinearProblem, solution: LinearSolution, tol: float = 1e-8) -
     best = optimum(problem)
     assert certificate.status == "optimal", certificate
     assert certificate.relative_gap <= tol
-    assert certificate.primal == pytest.approx(best, rel=1e-6)
+    accuracy = (
+        1e-5 if isinstance(problem.loss, Logistic) else 1e-6
+    )  # of the cone solver; its exponential cones are worse
+    assert certificate.primal == pytest.approx(best, rel=accuracy)
     assert certificate.verify().status == "optimal"
-    assert certificate.dual <= best * (1 + 1e-6)
+    assert certificate.dual <= best * (1 + accuracy)
 
 
 @pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 50), marks=pytest.mark.slow)], ids=str)
