@@ -159,8 +159,6 @@ def test_the_joint_machine_is_that_of_scikit_learn(rows, y, given):
     np.testing.assert_allclose(ours.intercept_, reference.intercept_, atol=2e-3)
     np.testing.assert_array_equal(ours.predict(rows), reference.predict(rows))
     assert ours.certificate_.verify().status is Status.OPTIMAL
-    with pytest.raises(ValueError, match='a model cannot hold a LinearSVC with multi_class="crammer_singer"'):
-        as_model(ours, rows, y)
 
 
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 3.0, 1: 0.5}], ids=str)
@@ -581,6 +579,9 @@ MODELS = [
     (LinearSVC(bias="free", loss="hinge"), Y),
     (LogisticRegression(penalty="l1"), Y),
     (LogisticRegression(0.1, multi_class="ovr", class_weight={0: 2.0, 1: 1.0, 2: 0.5}), Y3),
+    (LinearSVC(multi_class="crammer_singer", C=3.0), Y),
+    (LinearSVC(multi_class="crammer_singer", class_weight={0: 2.0, 1: 1.0, 2: 0.5}, intercept_scaling=3.0), Y3),
+    (LinearSVC(multi_class="crammer_singer", fit_intercept=False), Y3),
     (LinearSVR(epsilon=0.1), TARGETS),
     (LinearSVR(loss="squared_epsilon_insensitive", bias="free"), TARGETS),
 ]

@@ -193,7 +193,10 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
     def _duals(self) -> FloatArray:
         """Return the dual coefficients of the rows of positive weight, (n_outputs, n)."""
         rows = self._used_rows
-        return np.array([np.asarray(one.beta[:])[rows] for one in self._solutions])
+        duals = [np.asarray(one.beta[:])[rows] for one in self._solutions]
+        if duals[0].ndim > 1:  # a joint machine, of which the second of two classes determines the first
+            duals = [*duals[0].T[1 if duals[0].shape[1] == 2 else 0 :]]
+        return np.array(duals)
 
     def _warn(self, *, depth: int) -> None:
         """Warn if the fit is not optimal or used too much memory. The user's call is `depth` frames above."""

@@ -19,7 +19,7 @@ from mercer.linear import Bias, LinearProblem, LinearRows, Penalty, TableRows
 from mercer.linear.crammer_singer import solve_joint
 from mercer.linear.joint_problem import JointLinearProblem
 from mercer.solvers import Control, Progress
-from mercer.specs import ForLinearSVC
+from mercer.specs import ForJointLinearSVC, ForLinearSVC
 
 _LOSSES = ("hinge", "squared_hinge")
 _SCHEMES = ("ovr", _JOINT := "crammer_singer")
@@ -102,7 +102,7 @@ class LinearSVC(ByScores, FitsFiles):
     solution_ : LinearSolution or LinearSolutions
         The solution (or a tuple of one for each class), with `solver` and `reason`, the algorithm and why it was
         chosen.
-    spec_ : ForLinearSVC
+    spec_ : ForLinearSVC or ForJointLinearSVC
         The solved problem, with the parameter values that `fit` used; setting a parameter later does not change it.
     trace_ : list of TraceRow
         Relative gap and objective over time; of several machines, one after the other.
@@ -158,7 +158,7 @@ class LinearSVC(ByScores, FitsFiles):
     ('optimal', 0.96)
     """
 
-    spec_: ForLinearSVC
+    spec_: ForLinearSVC | ForJointLinearSVC
     _task = "classification"
 
     def __init__(
@@ -254,7 +254,8 @@ class LinearSVC(ByScores, FitsFiles):
         normals, biases = problem.split(solution.w)
         if labels.classes.size == 2:
             normals, biases = np.diff(normals, axis=0), np.diff(biases)
-        self.spec_, self.classes_, self.class_weight_ = spec, labels.classes, labels.class_weight
+        self.spec_ = ForJointLinearSVC(C=spec.C, bias=spec.bias, scaling=spec.scaling)
+        self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         self._used_rows = labels.rows
         self._hold(normals, biases, LinearSolutions([solution]), rows, table)
         self._warn(depth=4)

@@ -163,11 +163,6 @@ def check_rows_are_numbers(machine: Any) -> None:
     ValueError
         If it was fitted on kernel values, on strings or sets, or on objects that its kernel function reads.
     """
-    if isinstance(machine, LinearSVC) and machine._solutions[0].w.ndim > 1:
-        raise ValueError(
-            'a model cannot hold a LinearSVC with multi_class="crammer_singer": fit it with multi_class="ovr", take '
-            'SVC(kernel="linear", multi_class="joint"), or keep it by pickle'
-        )
     kernel = getattr(machine, "kernel_", None)
     if kernel is None or not (kernel.takes_values or kernel.is_structured or not hasattr(machine, "n_features_in_")):
         return

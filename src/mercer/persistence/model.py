@@ -185,8 +185,8 @@ class Model:
                 multipliers[part.support] = part.multipliers
         bias = np.array([part.bias for part in parts])
         if self.machine_spec.own_vectors is not None:
-            duals = parts[0].duals
-            return Point(beta, bias, vectors, None if duals is None else duals[rows])
+            held = [part.duals[rows] for part in parts if part.duals is not None]
+            return Point(beta, bias, vectors, np.column_stack(held) if held else None)
         place = np.full(len(self.training.rows), -1)
         place[rows] = np.arange(rows.size)
         used = distinct(np.concatenate([part.support for part in parts]))

@@ -17,6 +17,7 @@ from mercer.specs.instance_based import ForKernelNeighborsClassifier as ForKerne
 from mercer.specs.instance_based import ForKernelPerceptron as ForKernelPerceptron
 from mercer.specs.instance_based import ForParzenClassifier as ForParzenClassifier
 from mercer.specs.instance_based import InstanceBasedSpec as InstanceBasedSpec
+from mercer.specs.linear import ForJointLinearSVC as ForJointLinearSVC
 from mercer.specs.linear import ForLinearSVC as ForLinearSVC
 from mercer.specs.linear import ForLinearSVR as ForLinearSVR
 from mercer.specs.linear import ForLogisticByRest as ForLogisticByRest
@@ -44,6 +45,7 @@ RECIPES: dict[str, type[MachineSpec]] = {
         *(ForSVC, ForJointSVC, ForNuSVC, ForSVR, ForNuSVR, ForQuantileSVR, ForOneClassSVM, ForSVDD),
         *(ForKernelRidge, ForLeastSquaresSVC, ForKernelLogisticRegression, ForGradientKernelSVC),
         *(ForLogisticRegression, ForLeastSquaresClassifier, ForLinearSVC, ForLinearSVR, ForLogisticByRest),
+        *(ForJointLinearSVC,),
         *(ForKernelPerceptron, ForParzenClassifier, ForKernelNeighborsClassifier),
     )
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
@@ -26,6 +27,8 @@ from mercer.linear import (
     TableRows,
 )
 from mercer.linear.certificate import LinearCertificate, LinearEvidence
+from mercer.linear.crammer_singer import JointEvidence
+from mercer.linear.joint_problem import JointLinearProblem
 from mercer.losses.certificate import Evidence
 from mercer.multiclass.coupling import made_largest
 from mercer.multiclass.training import winners
@@ -83,13 +86,12 @@ class LinearSpec(LossSpec):
         vectors = point.vectors.like(data)
         assert isinstance(data, Vectors)
         assert isinstance(vectors, Vectors)
-        table = np.ascontiguousarray(data.stored) if isinstance(data.stored, np.ndarray) else data.stored
-        rows = TableRows(table, y, weights)
+        rows = TableRows(table_of(data), y, weights)
         problem = self.problem(rows, 1)
         w = np.asarray(vectors.float64().T @ point.beta)[:, 0]
         if self.bias:
             w = np.append(w, point.bias[0] / problem.constant)
-        return LinearEvidence(problem, w, point.multipliers)
+        return LinearEvidence(problem, w, point.multipliers[:, 0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +109,55 @@ class ForLinearSVC(LinearSpec):
     def loss(self) -> LinearLoss:
         """The loss of a row."""
         return SquaredHinge() if self.squared else Hinge()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForJointLinearSVC(LossSpec):
+    """The joint linear machine of all classes (Crammer and Singer), ``LinearSVC(multi_class="crammer_singer")``.
+
+    Attributes
+    ----------
+    C : float
+    bias : bool
+        Whether there are biases; they are penalised.
+    scaling : float
+        Value of the column of the biases.
+    """
+
+    machine = "JointLinearSVC"
+    claims = LinearCertificate
+    has_duals = True
+    C: float
+    bias: bool = True
+    scaling: float = 1.0
+
+    @property
+    def own_vectors(self) -> type[Kernel]:
+        """The linear kernel; the vectors are the normal vectors of the parts."""
+        return Linear
+
+    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
+        """Return the evidence for the certificate of a point; see :class:`LossSpec`."""
+        assert point.vectors is not None
+        assert point.multipliers is not None
+        data = gram.data
+        vectors = point.vectors.like(data)
+        assert isinstance(data, Vectors)
+        assert isinstance(vectors, Vectors)
+        w, beta = np.asarray(vectors.float64().T @ point.beta), point.multipliers
+        if self.bias:
+            w = np.vstack([w, point.bias / self.scaling])
+        codes = targets.argmax(axis=1)
+        if targets.shape[1] == 1:  # the part is the second class minus the first, whose sum is 0
+            w, beta, codes = w * [-0.5, 0.5], beta * [-1.0, 1.0], (targets[:, 0] > 0.0).astype(np.intp)
+        rows = TableRows(table_of(data), codes.astype(np.float64), weights)
+        constant = self.scaling if self.bias else 0.0
+        return JointEvidence(JointLinearProblem(rows, w.shape[1], self.C, constant), w, beta)
+
+
+def table_of(data: Vectors) -> Any:
+    """Return the rows in C order, or CSR."""
+    return np.ascontiguousarray(data.stored) if isinstance(data.stored, np.ndarray) else data.stored
 
 
 @dataclass(frozen=True, kw_only=True)
