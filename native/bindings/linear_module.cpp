@@ -11,6 +11,7 @@
 #include "bindings/binding.hpp"
 #include "bindings/linear_table.hpp"
 #include "linear/class_epoch.hpp"
+#include "linear/newton_pass.hpp"
 #include "linear/row_terms.hpp"
 #include "linear/sweeps.hpp"
 
@@ -153,6 +154,34 @@ void term_line(const std::string& isa, bool is_logistic, bool one_sided, bool bo
     }
 }
 
+constexpr int64_t kMostPassColumns = 256;  // of a Gram matrix of which every group of rows has its own
+
+std::tuple<double, double, double, double, double, double> newton_pass(
+    const std::string& isa, const LinearTableOfArrays& table, bool is_logistic, bool one_sided, bool bounded,
+    double epsilon, double factor, double unit, ConstDoubles targets, ConstDoubles charges,
+    std::optional<ConstDoubles> shares, std::optional<ConstDoubles> w, Doubles z, std::optional<Doubles> curvature,
+    bool is_update, ConstDoubles scales, Doubles pull, DoubleRows gram, int n_threads) {
+    const LinearTable& view = table.view;
+    const int64_t n = view.n_rows, q = view.width();
+    const RowTerms terms = terms_of(is_logistic, one_sided, bounded, epsilon, factor, unit, targets, charges, shares);
+    require(!view.is_sparse() && q <= kMostPassColumns, "the table must be dense and have at most 256 columns");
+    require(terms.count == n && fits_vector(z, n) && (!curvature || fits_vector(*curvature, n)),
+            "targets, charges, z and curvature must have a number for each row");
+    require((!w || fits_vector(*w, q)) && fits_vector(scales, q) && fits_vector(pull, q) && fits(gram, q, q),
+            "w, scales, pull and gram must have a number for each column");
+    require(curvature || !is_update, "an update needs the old second derivatives");
+    const Implementation& native = implementation(isa);
+    PassSums sums{};
+    {
+        const ReleasedGil released;
+        sums =
+            native.newton_pass({view, terms, w ? w->data() : nullptr, z.data(), curvature ? curvature->data() : nullptr,
+                                is_update, scales.data(), pull.data(), gram.data()},
+                               n_threads);
+    }
+    return {sums.terms.total, sums.terms.loss, sums.terms.excess, sums.squares, sums.curvature, sums.change};
+}
+
 }  // namespace
 
 void bind_linear(nb::module_& m) {
@@ -192,6 +221,12 @@ void bind_linear(nb::module_& m) {
           nb::arg("charges").noconvert(), nb::arg("shares").noconvert().none(), nb::arg("z").noconvert(),
           nb::arg("change").noconvert(), nb::arg("lengths").noconvert(), nb::arg("slopes").noconvert(),
           nb::arg("bends").noconvert(), nb::arg("n_threads"));
+    m.def("newton_pass", &newton_pass, nb::arg("isa"), nb::arg("table"), nb::kw_only(), nb::arg("is_logistic"),
+          nb::arg("one_sided"), nb::arg("bounded"), nb::arg("epsilon"), nb::arg("factor"), nb::arg("unit"),
+          nb::arg("targets").noconvert(), nb::arg("charges").noconvert(), nb::arg("shares").noconvert().none(),
+          nb::arg("w").noconvert().none(), nb::arg("z").noconvert(), nb::arg("curvature").noconvert().none(),
+          nb::arg("is_update"), nb::arg("scales").noconvert(), nb::arg("pull").noconvert(), nb::arg("gram").noconvert(),
+          nb::arg("n_threads"));
 }
 
 }  // namespace mercer

@@ -29,6 +29,7 @@ constexpr Implementation kBaseline{"baseline",
                                    baseline::class_epoch,
                                    baseline::row_terms,
                                    baseline::term_line,
+                                   baseline::newton_pass,
                                    baseline::bit_tile};
 #ifdef MERCER_HAVE_X86
 constexpr Implementation kAvx2{"avx2",
@@ -55,6 +56,7 @@ constexpr Implementation kAvx2{"avx2",
                                avx2::class_epoch,
                                avx2::row_terms,
                                avx2::term_line,
+                               avx2::newton_pass,
                                avx2::bit_tile};
 constexpr Implementation kAvx512{"avx512",
                                  avx512::block,
@@ -80,6 +82,7 @@ constexpr Implementation kAvx512{"avx512",
                                  avx512::class_epoch,
                                  avx512::row_terms,
                                  avx512::term_line,
+                                 avx512::newton_pass,
                                  avx512::bit_tile};
 
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }

@@ -6,6 +6,7 @@
 #include "kernels/strings.hpp"
 #include "kernels/tiles.hpp"
 #include "linear/class_epoch.hpp"
+#include "linear/newton_pass.hpp"
 #include "linear/row_terms.hpp"
 #include "linear/sweeps.hpp"
 #include "qp/crammer_singer_problem.hpp"
@@ -37,6 +38,7 @@ struct Implementation {
     ClassEpochFunction class_epoch;
     RowTermsFunction row_terms;
     TermLineFunction term_line;
+    NewtonPassFunction newton_pass;
     BitTile bit_tile;
     bool counts_bits = false;  // whether one instruction counts the bits of all lanes, so that bits are faster
     IntegerTile integer_tile = nullptr;  // null if integer tiles would not be faster than floating-point tiles

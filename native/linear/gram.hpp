@@ -16,12 +16,20 @@ constexpr int kMostPanels = 1;
 
 constexpr int64_t kMostPackedRows = 256;
 
+// The weights of the rows of a table from `first` on.
+struct RowWeights {
+    const double* values;
+    int64_t first;
+
+    double operator[](int64_t i) const { return values[i - first]; }
+};
+
 // Listed rows, whose weights have the same sign.
 struct RowList {
     const int64_t* rows;
     int64_t count;
-    const double* weights;  // of all rows of the table
-    double sign;            // of the weights
+    RowWeights weights;
+    double sign;  // of the weights
 };
 
 // Up to `height` rows of q numbers, scaled, and multiplied by the square root of |weight|. A panel of kPanel columns is

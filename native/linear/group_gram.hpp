@@ -10,17 +10,22 @@ namespace mercer::MERCER_ISA {
 // small.
 constexpr int64_t kPackedRows = 128, kLeastPackedRows = 64, kPackedBytes = 32 << 10;
 
+// Largest width of a Gram matrix of which each group has its own; threads share the blocks of wider ones.
+constexpr int64_t kMostOwnWidth = 256;
+
 // Adds listed rows to the Gram matrix of a group; they wait until enough with weights of the same sign can be packed.
 class GramSums {
   public:
-    GramSums(const WeightedSums& request, double* gram)
-        : request_(request), packed_(request.table, request.scales, packed_rows(request.table.width())), gram_(gram) {}
+    GramSums(const LinearTable& table, const double* scales, double* gram)
+        : packed_(table, scales, packed_rows(table.width())), gram_(gram) {}
 
+    // Rows that wait must have been flushed before other weights are given.
     template <class Rows>
-    bool add(const Rows& rows, const int64_t* list, int64_t count) {
+    bool add(const Rows& rows, const int64_t* list, int64_t count, RowWeights weights) {
         bool in_range = true;
+        weights_ = weights;
         for (int64_t r = 0; r < count; ++r) {
-            const double weight = request_.gram_weights[list[r]];
+            const double weight = weights[list[r]];
             const int sign = weight < 0.0;
             waiting_[sign][n_waiting_[sign]] = list[r];
             n_waiting_[sign] += weight != 0.0;
@@ -43,16 +48,16 @@ class GramSums {
 
     template <class Rows>
     bool add_waiting(const Rows& rows, int sign) {
-        const RowList list{waiting_[sign], n_waiting_[sign], request_.gram_weights, sign ? -1.0 : 1.0};
+        const RowList list{waiting_[sign], n_waiting_[sign], weights_, sign ? -1.0 : 1.0};
         const bool in_range = packed_.pack(rows, list, 0, list.count);
         for (int64_t panel = 0; panel < packed_.width / kPanel; ++panel) packed_.add_panel(panel, list, gram_);
         n_waiting_[sign] = 0;
         return in_range;
     }
 
-    const WeightedSums& request_;
     PackedRows packed_;
     double* gram_;
+    RowWeights weights_{nullptr, 0};
     int64_t waiting_[2][kPackedRows];  // of positive and of negative weights
     int64_t n_waiting_[2] = {};
 };
@@ -64,10 +69,10 @@ class OuterSums {
         : request_(request), width_(width), gram_(gram) {}
 
     template <class Number, class Index>
-    bool add(const SparseRows<Number, Index>& rows, const int64_t* list, int64_t count) {
+    bool add(const SparseRows<Number, Index>& rows, const int64_t* list, int64_t count, RowWeights weights) {
         bool in_range = true;
         for (int64_t r = 0; r < count; ++r) {
-            const double weight = request_.gram_weights[list[r]];
+            const double weight = weights[list[r]];
             if (weight == 0.0) continue;
             const auto row = rows[list[r]];
             in_range = in_range && row.in_range;

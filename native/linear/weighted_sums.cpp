@@ -11,9 +11,6 @@ namespace mercer::MERCER_ISA {
 
 namespace {
 
-// Largest width of a Gram matrix of which each group has its own; threads share the blocks of wider ones.
-constexpr int64_t kMostOwnWidth = 256;
-
 template <class Rows>
 struct GroupJob {
     const Rows& rows;
@@ -39,7 +36,7 @@ void group_task(void* context, int64_t group) {
         const int64_t height = SumsOf<Rows>::height(job.rows);
         while (const int64_t count = visited.list(list, height)) {
             if (request.n_sums > 0) in_range = of_rows.add(list, count) && in_range;
-            ((in_range = gram->add(job.rows, list, count) && in_range), ...);
+            ((in_range = gram->add(job.rows, list, count, {request.gram_weights, 0}) && in_range), ...);
         }
         ((in_range = gram->flush(job.rows) && in_range), ...);
     };
@@ -52,7 +49,7 @@ void group_task(void* context, int64_t group) {
             visit(&gram);
         }
     } else {
-        GramSums gram(request, own);
+        GramSums gram(request.table, request.scales, own);
         visit(&gram);
     }
     if (!in_range) __atomic_store_n(&job.in_range, false, __ATOMIC_RELAXED);
@@ -81,7 +78,8 @@ bool sum_in_groups(const Rows& rows, const WeightedSums& request, RowCost cost, 
         for (int64_t g = 0; g < n_groups; ++g) total += job.sums[g * size + layout.of_weights() + k];
         request.sums[p * K + k] = table.constant * total;
     }
-    if (with_gram) add_mirrored({request, job.sums + layout.of_gram(), n_groups, size, layout.gram_width}, n_threads);
+    if (with_gram)
+        add_mirrored({request.gram, q, job.sums + layout.of_gram(), n_groups, size, layout.gram_width}, n_threads);
     return true;
 }
 

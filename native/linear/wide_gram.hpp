@@ -39,11 +39,11 @@ bool add_wide_gram(const Rows& rows, const WeightedSums& request, int n_threads)
     PackedRows packed(table, request.scales, kMostPackedRows);
     const int64_t width = packed.width;
     Scratch memory(sizeof(double) * static_cast<std::size_t>(width * width));
-    WideJob<Rows> job{rows, packed, memory.as<double>(), {}, true};
+    WideJob<Rows> job{rows, packed, memory.as<double>(), {nullptr, 0, {nullptr, 0}, 1.0}, true};
     for (int64_t s = 0; s < width * width; ++s) job.gram[s] = 0.0;
     int64_t waiting[2][kMostPackedRows], n_waiting[2] = {};  // of positive and of negative weights
     auto add_waiting = [&](int sign) {
-        job.list = {waiting[sign], n_waiting[sign], request.gram_weights, sign ? -1.0 : 1.0};
+        job.list = {waiting[sign], n_waiting[sign], {request.gram_weights, 0}, sign ? -1.0 : 1.0};
         parallel_for((job.list.count + kPackedPerTask - 1) / kPackedPerTask, n_threads, pack_task<Rows>, &job);
         if (job.list.count > 0) parallel_for(width / kPanel, n_threads, panel_task<Rows>, &job);
         n_waiting[sign] = 0;
@@ -56,7 +56,7 @@ bool add_wide_gram(const Rows& rows, const WeightedSums& request, int n_threads)
     }
     add_waiting(0), add_waiting(1);
     if (!job.in_range) return false;
-    add_mirrored({request, job.gram, 1, 0, width}, n_threads);
+    add_mirrored({request.gram, table.width(), job.gram, 1, 0, width}, n_threads);
     return true;
 }
 

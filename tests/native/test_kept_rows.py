@@ -210,6 +210,7 @@ def test_every_native_function_has_its_twin():
         "row_squares": (linear.row_squares,),
         "row_terms": (linear.row_terms,),
         "term_line": (linear.term_line,),
+        "newton_pass": (linear.newton_pass,),
         "column_descent": (linear.column_descent,),
         "pegasos_dense_steps": (pegasos.run,),
         "pegasos_sparse_steps": (pegasos.run,),

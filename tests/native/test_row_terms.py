@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from cases import ISAS
+from mercer.linear.newton_pass import newton_pass
 from mercer.linear.row_terms import TermKind, row_terms, term_line
 from pairs import every_pair
 from reference import linear as reference
@@ -89,3 +90,34 @@ def test_wrong_rows_are_refused():
         term_line(TermKind(), ones, ones, ones, np.ones(2), ones)
     with pytest.raises(ValueError, match="factor larger than 0"):
         row_terms(TermKind(factor=0.0), ones, ones, ones)
+
+
+@every_pair(kind=list(KINDS), n=[0, 1, 1023, 20011], p=[1, 8, 21, 255], dtype=["f4", "f8", "i1", "u1"], isa=ISAS)
+def test_a_pass_of_newtons_method(monkeypatch, kind, n, p, dtype, isa):
+    monkeypatch.setenv("MERCER_ISA", isa)
+    n, rng = min(n, 200_000 // p), np.random.default_rng(p)
+    X = rng.integers(0, 9, (n, p)).astype(dtype)
+    targets, charges, z, shares = rows_of(kind, n)
+    w, scales, old = rng.normal(scale=0.3 / p, size=p + 1), 2.0 ** rng.integers(-3, 3, p + 1), charges * 0.5
+    kept = {}
+    for n_jobs in (1, 3):
+        for given in (None, w):
+            values, curvature, pull, gram = z.copy(), old.copy(), np.empty(p + 1), np.eye(p + 1)
+            about = X, 0.5, KINDS[kind], targets, charges, shares
+            made = values, curvature, scales, pull, gram
+            sums = newton_pass(*about, given, *made, is_update=True, n_jobs=n_jobs)
+            at = z if given is None else reference.times(X, 0.5, w)
+            terms, own_pull, own_gram, own_sums = reference.newton_pass(*about, at, old, scales)
+            size = max(1.0, float(np.abs(charges).sum())) * 81.0
+            np.testing.assert_allclose(values, at, rtol=1e-13, atol=1e-13)
+            if given is None:
+                np.testing.assert_allclose(curvature, terms.curvature, rtol=1e-13, atol=1e-13)
+                np.testing.assert_allclose(pull, own_pull, atol=1e-12 * size)
+                np.testing.assert_allclose(gram - np.eye(p + 1), own_gram, atol=1e-11 * size)
+                np.testing.assert_allclose(sums, own_sums, rtol=1e-11, atol=1e-11)
+            same_on_all = kept.setdefault(given is None, (sums, *made[:2], pull, gram))
+            for one, other in zip(same_on_all, (sums, *made[:2], pull, gram), strict=True):
+                np.testing.assert_array_equal(one, other)
+    alone = np.zeros((p + 1, p + 1))
+    newton_pass(*about, None, z.copy(), None, scales, pull, alone, is_update=False)
+    np.testing.assert_allclose(alone, reference.newton_pass(*about, z, 0.0 * old, scales)[2], atol=1e-11 * size)

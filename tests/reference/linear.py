@@ -86,6 +86,24 @@ def term_line(
     return slopes, np.array([float(point.curvature @ np.square(change)) for point in points])
 
 
+def newton_pass(
+    table: Any,
+    constant: float,
+    kind: TermKind,
+    targets: FloatArray,
+    charges: FloatArray,
+    shares: FloatArray | None,
+    z: FloatArray,
+    old: FloatArray,
+    scales: FloatArray,
+) -> tuple[TermValues, FloatArray, FloatArray, tuple[float, ...]]:
+    """Return the terms, the sum of beta_i x_i, that of (h_i - old_i)(scales x_i)(scales x_i)', and the sums."""
+    X, values = as_rows(table, constant), row_terms(kind, targets, charges, z, shares)
+    change = values.curvature - old
+    sums = (*values[2:], values.beta @ values.beta, values.curvature.sum(), np.abs(change).sum())
+    return values, X.T @ values.beta, (X * scales).T @ (change[:, None] * (X * scales)), sums
+
+
 def column_descent(
     columns: FloatArray,
     *,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.linear.lasso import minimise_lasso
+from mercer.linear.newton_pass import can_pass, newton_pass
 from mercer.linear.problem import LinearProblem, Part, Penalty
 from mercer.linear.row_terms import TermValues
 from mercer.linear.rows import RowNumbers
@@ -43,11 +44,50 @@ class Anchor:
         return float(change) + self.value(w) - self.value(best)
 
 
+class Sweep(NamedTuple):
+    """What a sweep finds at a point: sum_i beta_i x_i (q,), sums of the terms (see TermValues), and ||beta||²."""
+
+    pull: FloatArray
+    total: float
+    loss: float
+    excess: float
+    squares: float
+
+
 class Curvature(ABC):
     """The second derivatives, collected block by block in the sweep of the gradient.
 
     They are those of the terms: factor times sum_i h_i x_i x_i'.
     """
+
+    problem: LinearProblem
+    terms: SmoothTerms
+    n_jobs: int | None
+
+    def sweep(self, w: FloatArray | None, z: RowNumbers, check: Callable[[], None]) -> Sweep:
+        """Return the sums at the weights `w`, and collect the second derivatives there.
+
+        The decision values are written to `z`; without `w`, they are read from it. `check` is called between blocks.
+        """
+        pull, numbers = np.zeros(self.problem.n_columns), np.zeros(4)
+        self.begin()
+        for part in self.problem.parts():
+            check()
+            own, sums = self.see(part, w, z)
+            pull += own
+            numbers += sums
+        return Sweep(pull, *(float(number) for number in numbers))
+
+    def see(
+        self, part: Part, w: FloatArray | None, z: RowNumbers
+    ) -> tuple[FloatArray, tuple[float, float, float, float]]:
+        """Return the sums of a block; see :meth:`sweep`."""
+        at = part.block.at
+        if w is not None:
+            z[at] = times(part.block.table, self.problem.constant, w, self.n_jobs)
+        values = self.terms.values(part, z[at], self.n_jobs)
+        squares = float(values.beta @ values.beta)
+        return self.collect(part, values), (values.total, values.loss, values.excess, squares)
 
     @abstractmethod
     def begin(self) -> None:
@@ -95,6 +135,40 @@ class GramCurvature(Curvature):
             self.moved = 0.0
             self.gram[:] = 0.0
 
+    def see(
+        self, part: Part, w: FloatArray | None, z: RowNumbers
+    ) -> tuple[FloatArray, tuple[float, float, float, float]]:
+        """Return the sums of a block, in one native pass if it is dense."""
+        table, constant, at = part.block.table, self.problem.constant, part.block.at
+        if not can_pass(table, constant):
+            return super().see(part, w, z)
+        m, pull = table.shape[0], np.empty(self.problem.n_columns)
+        values = _place(z, at, m, is_read=w is None)
+        curvature = None if self.previous is None else _place(self.previous, at, m, is_read=not self.is_fresh)
+        found = newton_pass(
+            table,
+            constant,
+            self.terms.kind,
+            part.targets,
+            part.charges,
+            self.terms.shares_of(part),
+            w,
+            values,
+            curvature,
+            self.scales,
+            pull,
+            self.gram,
+            is_update=not self.is_fresh,
+            n_jobs=self.n_jobs,
+        )
+        if w is not None and not isinstance(z, np.ndarray):
+            z[at] = values
+        if self.previous is not None and curvature is not None and not isinstance(self.previous, np.ndarray):
+            self.previous[at] = curvature
+        self.now += found.curvature
+        self.moved += found.change
+        return pull, (found.total, found.loss, found.excess, found.squares)
+
     def collect(self, part: Part, values: TermValues) -> FloatArray:
         """Add a block, or its changes."""
         curvature = change = values.curvature
@@ -127,6 +201,11 @@ class GramCurvature(Curvature):
     def bytes_held(self) -> int:
         """Bytes of the matrix and its factor, and of the curvature of each row."""
         return gram_bytes(self.problem)
+
+
+def _place(numbers: RowNumbers, at: slice, m: int, *, is_read: bool) -> FloatArray:
+    """Return an array (m,) to which the numbers of a block are written: the place itself if it is in memory."""
+    return numbers[at] if is_read or isinstance(numbers, np.ndarray) else np.empty(m)
 
 
 def gram_bytes(problem: LinearProblem) -> int:

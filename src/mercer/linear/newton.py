@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.linear.column_lengths import column_lengths, scales_of
-from mercer.linear.curvature import Anchor, Curvature, CurvatureOf
+from mercer.linear.curvature import Anchor, Curvature, CurvatureOf, Sweep
 from mercer.linear.dual_point import dual_point, make_feasible, pull_errors, scale_inside, without_rounding
 from mercer.linear.problem import Bias, LinearProblem, Penalty
 from mercer.linear.rows import RowNumbers
@@ -20,8 +20,9 @@ from mercer.linear.solver import LinearSolver
 from mercer.linear.sweeps import times, transposed_times
 from mercer.losses.iteration import Step
 
+_FULL = 0.3  # share of the slope at 0 that may be left at length 1, so that no line search is made
 _SHORTENED = 0.01  # share of the slope at 0 that may be left at the end of a line search
-_FIRST_LENGTHS = np.array([1.0, 0.3, 3.0])  # of a line search; the first one is right near the optimum
+_FIRST_LENGTHS = np.array([1.0, 0.3, 0.03])  # of a line search if the step overflows at length 1
 _BRACKET = 1e-9  # relative width of the bracket of a length at which a line search ends
 _FAR = np.array([1e-2, 1e-5, 1e-10, 1e-20])  # of the upper end of a bracket: lengths that are tried then
 _APART = 1e-3  # ratio of the ends of a bracket below which lengths of several orders of magnitude are tried
@@ -104,13 +105,14 @@ def newton(
 
     Notes
     -----
-    A step costs two sweeps over the table: one for gradient and second derivatives, and one for the change of the
-    decision values. The line search then reads the numbers of the rows only.
+    A step costs a sweep over the table at its full length. If the slope there is not small, a line search reads the
+    numbers of the rows, and another sweep finds the gradient and the second derivatives.
     """
     step: RowNumbers = problem.rows.numbers()
     idle, least = 0, float("inf")
+    sweep = curvature.sweep(None, point.z, check)
     while True:
-        progress, pull = _look(problem, terms, point, curvature, check, anchor)
+        progress, pull = _progress(problem, terms, point, sweep, anchor), sweep.pull
         yield Step(n_iter, progress.relative_gap, progress.objective)
         if is_done(progress):
             return
@@ -118,50 +120,48 @@ def newton(
         least = min(least, progress.distance)
         if idle > _IDLE:
             return
-        line = _Line(problem, terms, point, step, curvature.direction(point.w, pull, anchor), pull, check, anchor)
-        length = line.search()
-        if length == 0.0:
+        line = _Line(problem, terms, point, step, curvature.direction(point.w, pull, anchor), pull, anchor)
+        if not line.slope < 0.0:
             return
-        line.go(length)
+        sweep = curvature.sweep(point.w + line.direction, step, check)
+        slope = line.full_slope(sweep.pull)
+        if abs(slope) <= _FULL * -line.slope:
+            point.w = point.w + line.direction
+            point.z, step = step, point.z
+        else:
+            for part in problem.row_parts():
+                step[part.block.at] = step[part.block.at] - point.z[part.block.at]
+            length = line.search(slope)
+            if length == 0.0:
+                return
+            line.go(length)
+            sweep = curvature.sweep(None, point.z, check)
         n_iter += 1
 
 
-def _look(
-    problem: LinearProblem,
-    terms: SmoothTerms,
-    point: Point,
-    curvature: Curvature,
-    check: Callable[[], None],
-    anchor: Anchor | None,
-) -> tuple[Progress, FloatArray]:
-    """Return what a sweep knows at a point, and sum_i beta_i x_i (q,); the second derivatives go to `curvature`."""
-    pull, value, loss, excess, squares = np.zeros(problem.n_columns), 0.0, 0.0, 0.0, 0.0
-    curvature.begin()
-    for part in problem.parts():
-        check()
-        values = terms.values(part, point.z[part.block.at], point.n_jobs)
-        pull += curvature.collect(part, values)
-        squares += float(values.beta @ values.beta)
-        value, loss, excess = value + values.total, loss + values.loss, excess + values.excess
-    counted = problem.counted
+def _progress(
+    problem: LinearProblem, terms: SmoothTerms, point: Point, sweep: Sweep, anchor: Anchor | None
+) -> Progress:
+    """Return what a sweep knows at a point."""
+    counted, own, loss = problem.counted, sweep.pull, sweep.loss
     imbalance = 0.0
     if problem.bias is Bias.FREE:  # the coefficients should have sum 0; the difference is worth about the bias
-        imbalance = abs(float(pull[-1])) * (1.0 + abs(float(point.w[-1])))
-    errors = pull_errors(problem.rows.n, squares**0.5, point.column_lengths)
-    pull, own = without_rounding(problem, point.w, pull, errors), pull
+        imbalance = abs(float(own[-1])) * (1.0 + abs(float(point.w[-1])))
+    errors = pull_errors(problem.rows.n, sweep.squares**0.5, point.column_lengths)
+    pull = without_rounding(problem, point.w, own, errors)
     if problem.penalty is Penalty.L2:
         penalty = 0.5 * float(counted @ np.square(point.w))
         distance = 0.5 * float(counted @ np.square(point.w - pull)) + imbalance
-        return Progress(penalty + value, distance, penalty + loss, distance + excess), own
+        return Progress(penalty + sweep.total, distance, penalty + loss, distance + sweep.excess)
     penalty, share = float(counted @ np.abs(point.w)), scale_inside(problem, pull)
     gap = penalty + loss + imbalance
     for part in problem.row_parts():
         beta = share * terms.values(part, point.z[part.block.at], point.n_jobs).beta
         gap -= problem.loss.dual(beta, part.targets, part.charges)
     if anchor is None:
-        return Progress(penalty + value, gap, penalty + loss, gap), own
+        return Progress(penalty + sweep.total, gap, penalty + loss, gap)
     distance = anchor.distance(point.w, own, counted)
-    return Progress(penalty + anchor.value(point.w) + value, distance, penalty + loss, gap), own
+    return Progress(penalty + anchor.value(point.w) + sweep.total, distance, penalty + loss, gap)
 
 
 class _Trial(NamedTuple):
@@ -189,6 +189,11 @@ def _lengths_between(low: _Trial, high: _Trial) -> FloatArray:
     return np.unique([length for length in found if low.length < length < high.length])
 
 
+def _secant(slope: float, full: float) -> float:
+    """Return the length at which the slope is 0 if it is linear, from those at 0 and 1; at most 10."""
+    return min(10.0, slope / (slope - full)) if full > slope else 10.0
+
+
 class _Line:
     """The objective of Newton's method along a step."""
 
@@ -200,25 +205,32 @@ class _Line:
         step: RowNumbers,
         direction: FloatArray,
         pull: FloatArray,
-        check: Callable[[], None],
         anchor: Anchor | None,
     ) -> None:
-        self.problem, self.terms, self.point, self.check, self.anchor = problem, terms, point, check, anchor
+        self.problem, self.terms, self.point, self.anchor = problem, terms, point, anchor
         self.step, self.direction = step, direction
         self.slope = self._penalty(0.0)[1] - float(pull @ direction)
 
-    def search(self) -> float:
-        """Return the length of the step at which the slope is about 0; 0 if the direction does not descend.
+    def full_slope(self, pull: FloatArray) -> float:
+        """Return the slope at length 1, where `pull` is sum_i beta_i x_i there; at a kink, the one nearest to 0."""
+        left, right, _ = self._penalty(1.0)
+        slope = float(pull @ self.direction)
+        return min(max(0.0, left - slope), right - slope)
 
-        The slope increases with the length. Several lengths within a bracket of its root are tried at a time, because
-        reading the numbers of the rows takes most of the time.
+    def search(self, full: float) -> float:
+        """Return the length of the step at which the slope is about 0; 0 if there is none.
+
+        The slope increases with the length; at length 1 it is `full`. Several lengths within a bracket of its root are
+        tried at a time, because reading the numbers of the rows takes most of the time.
         """
-        if not self.slope < 0.0:
-            return 0.0
         low, high = _Trial(0.0, self.slope, 0.0), _Trial(float("inf"), 0.0, 0.0)
         best, lengths = low, _FIRST_LENGTHS
-        for n_passes in range(_MOST_PASSES):
-            for trial in self._at(lengths, first=n_passes == 0):
+        if np.isfinite(full):
+            end = _Trial(1.0, full, 0.0)
+            best, low, high = (end, end, high) if full < 0.0 else (end, low, end)
+            lengths = np.append(_lengths_between(low, high), _secant(self.slope, full))
+        for _ in range(_MOST_PASSES):
+            for trial in self._at(lengths):
                 if not np.isfinite(trial.slope):
                     high = min(high, trial._replace(slope=0.0))  # overflow: the step is too long
                     continue
@@ -233,17 +245,14 @@ class _Line:
         # A step to a steeper slope would ascend: rounding hides the minimum, or the search has not found it.
         return best.length if abs(best.slope) < abs(self.slope) else low.length
 
-    def _at(self, lengths: FloatArray, *, first: bool) -> list[_Trial]:
-        """Return the slopes and second derivatives at some lengths; the `first` time, compute the change of z, too.
+    def _at(self, lengths: FloatArray) -> list[_Trial]:
+        """Return the slopes and second derivatives at some lengths.
 
         At a kink, the slope is the one between those of both sides that is nearest to 0.
         """
         slopes, bends, n_jobs = np.zeros(lengths.shape), np.zeros(lengths.shape), self.point.n_jobs
-        for part in self.problem.parts() if first else self.problem.row_parts():
+        for part in self.problem.row_parts():
             at = part.block.at
-            if first:
-                self.check()
-                self.step[at] = times(part.block.table, self.problem.constant, self.direction, n_jobs)
             own_slopes, own_bends = self.terms.line(part, self.point.z[at], self.step[at], lengths, n_jobs)
             slopes, bends = slopes + own_slopes, bends + own_bends
         trials = []

@@ -38,19 +38,19 @@ class SmoothTerms(ABC):
         """The function for native code."""
 
     @abstractmethod
-    def _shares(self, part: Part) -> FloatArray | None:
-        """The dual points of a block of rows from which a proximal step starts; None without a proximal step."""
+    def shares_of(self, part: Part) -> FloatArray | None:
+        """Return the dual points of a block of rows from which a proximal step starts; None without a proximal step."""
 
     def values(self, part: Part, z: FloatArray, n_jobs: int | None = None) -> TermValues:
         """Return the derivatives and sums at z; the second derivatives are `curvature` times the `factor`."""
-        return row_terms(self.kind, part.targets, part.charges, z, self._shares(part), n_jobs)
+        return row_terms(self.kind, part.targets, part.charges, z, self.shares_of(part), n_jobs)
 
     def line(
         self, part: Part, z: FloatArray, change: FloatArray, lengths: FloatArray, n_jobs: int | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return the slopes and second derivatives of the sum of the terms at z + t change, for t in `lengths`."""
         about = self.kind, part.targets, part.charges, z, change, lengths
-        slopes, bends = term_line(*about, self._shares(part), n_jobs)
+        slopes, bends = term_line(*about, self.shares_of(part), n_jobs)
         return slopes, self.factor * bends
 
 
@@ -65,7 +65,8 @@ class LossTerms(SmoothTerms):
         """That of the loss."""
         return self.loss.kind
 
-    def _shares(self, part: Part) -> None:
+    def shares_of(self, part: Part) -> None:
+        """Return None."""
         del part
 
 
@@ -86,10 +87,11 @@ class ProximalTerms(SmoothTerms):
         """That of the loss, smoothed."""
         return self.loss.kind._replace(factor=self.factor)
 
-    def _shares(self, part: Part) -> FloatArray:
+    def shares_of(self, part: Part) -> FloatArray:
+        """Return the shares of the block."""
         return self.shares[part.block.at]
 
     def move(self, part: Part, z: FloatArray) -> None:
         """Make the maximisers at z the point from which the next proximal step starts."""
-        best = row_terms(self.kind, part.targets, np.ones(z.shape), z, self._shares(part))
+        best = row_terms(self.kind, part.targets, np.ones(z.shape), z, self.shares_of(part))
         self.shares[part.block.at] = best.beta
