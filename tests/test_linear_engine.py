@@ -27,6 +27,7 @@ from mercer.linear import (
     SquaredHinge,
     TableRows,
     solve,
+    solve_each,
     solve_path,
 )
 from mercer.linear.certificate import LinearEvidence
@@ -301,3 +302,24 @@ def test_a_column_that_overflows_is_an_error() -> None:
     table = rows.table * np.array([1.0, 1.0, 1e300, 1.0])
     with pytest.raises(ValueError, match="column 2 are about"):
         solve(replace(problem, rows=TableRows(table, rows.labels)), control())
+
+
+@pytest.mark.parametrize("n_positive", [3, 10_000], ids=["few of a class", "many of both"])
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_a_large_table_starts_at_the_solution_for_a_sample(loss, n_positive):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(30_000, 3)).astype(np.float32)
+    score = X @ np.array([1.0, -2.0, 0.5]) + rng.normal(size=30_000)
+    order = np.argsort(score)  # by class, as tables often are
+    X, score = X[order], score[order]
+    y = (np.arange(30_000) >= 30_000 - n_positive).astype(np.float64) if loss.classifies else score
+    problem = LinearProblem(TableRows(X, y), loss, 0.7, positive=1 if loss.classifies else None)
+    few, one, several = (
+        solve(problem, control(1e-5)),
+        *(solve_each([problem], control(1e-5), n_jobs=k)[0] for k in (1, 3)),
+    )
+    assert one.certificate.status == "optimal"
+    assert one.certificate.primal == pytest.approx(few.certificate.primal, rel=2e-5)
+    np.testing.assert_array_equal(one.w, several.w)
+    if n_positive > 3:
+        assert one.n_iter < few.n_iter

@@ -12,6 +12,7 @@ from mercer._typing import FloatArray
 from mercer.data import as_data
 from mercer.data.checks import FLOATS
 from mercer.estimators._validation import drop_record, refuse_problem, table_of_numbers
+from mercer.linear.sweeps import column_squares
 
 _SMALL = (np.int8, np.uint8, np.bool_, np.int16, np.uint16, np.float16)  # types whose values float32 holds exactly
 _TYPES = (np.float64, np.float32, *_SMALL)
@@ -27,10 +28,13 @@ class LinearTable(NamedTuple):
         Float32, float64 or int8 in C order, or canonical CSR of float32 or float64.
     copied_bytes : int
         Bytes that were copied from what the user passed.
+    squares : ndarray of shape (p,), optional
+        The sum of squares of each column, if the checks computed it.
     """
 
     values: Any
     copied_bytes: int
+    squares: FloatArray | None = None
 
 
 def read_linear_table(
@@ -59,13 +63,22 @@ def read_linear_table(
             refuse_overflow(estimator, data.stored)
         stored, copied = data.stored, data.copied_bytes + (0 if values is found else values.data.nbytes)
         return LinearTable(stored, copied)
-    if values.dtype in FLOATS:
-        refuse_problem(estimator, as_data(values))
-        if learns:
-            refuse_overflow(estimator, values)
     in_order = np.require(values, requirements=["C", "A"])
+    found_squares = column_squares(in_order, 0.0, getattr(estimator, "n_jobs", None)) if learns else None
+    if values.dtype in FLOATS and not _is_harmless(found_squares, in_order.shape):
+        refuse_problem(estimator, as_data(in_order))
+        if learns:
+            refuse_overflow(estimator, in_order)
     same = isinstance(X, np.ndarray) and np.may_share_memory(in_order, X)
-    return LinearTable(in_order, 0 if same else in_order.nbytes)
+    return LinearTable(in_order, 0 if same else in_order.nbytes, found_squares)
+
+
+def _is_harmless(squares: FloatArray | None, shape: tuple[int, int]) -> bool:
+    """Whether sums of squares of the columns prove that all values are finite, and their squares do not overflow."""
+    if squares is None:
+        return False
+    with np.errstate(all="ignore"):
+        return bool(squares.sum() * max(shape) < _LARGEST**2)
 
 
 def refuse_large_targets(targets: FloatArray) -> None:

@@ -140,7 +140,8 @@ class LinearSVC(ByScores, FitsFiles):
     ignored; negative weights are errors; float32, int8 and bool tables are not copied; results do not depend on
     `random_state`. docs/concepts/drop_in.md lists all differences.
 
-    For up to some 2,000 columns a step costs a few passes over the table, and a fit takes 5 to 40 steps.
+    For up to some 2,000 columns a step costs one or two passes over the table, and a fit takes 5 to 40 steps; with many
+    rows 2 to 20, because it starts at the solution for a sample.
     docs/concepts/linear_machines.md says which solver is used when.
 
     References
@@ -231,7 +232,8 @@ class LinearSVC(ByScores, FitsFiles):
         spec, control = self._asked(), self._control()
         table = read_linear_table(self, X, reset=True, y=y)
         labels = read_labels(y, sample_weight, self.class_weight, table.values.shape[0])
-        rows = TableRows(table.values, labels.codes.astype(np.float64), labels.sample_weight)
+        codes = labels.codes.astype(np.float64)
+        rows = TableRows(table.values, codes, labels.sample_weight, table.squares)
         if self.multi_class == _JOINT:
             return self._train_jointly(spec, rows, labels, table, control)
         problems = self._problems(spec, rows, labels)

@@ -183,7 +183,7 @@ class LinearSVR(RegressorMixin, FitsFiles):
             raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
         targets = check_targets(y)
         refuse_large_targets(targets)
-        problems = self._problems(spec, TableRows(table.values, targets, weights), None)
+        problems = self._problems(spec, TableRows(table.values, targets, weights, table.squares), None)
         solutions = self._solve(problems, control)
         self.spec_, self._used_rows = spec, np.flatnonzero(weights)
         self._store(problems, solutions, table)

@@ -27,7 +27,7 @@ from mercer.specs import ForLogisticByRest, ForLogisticRegression
 
 _SCHEMES = ("softmax", "ovr")
 _MANY_COLUMNS = 2_000  # columns; above it the matrix of second derivatives takes more than 32 MB
-_MANY_VALUES = 4_000_000  # numbers of a table; above it a copy in float64 takes more than 32 MB
+_MANY_VALUES = 500_000  # numbers of a table; above it sweeps over the rows as they are beat a copy in float64
 
 _VECTORS = 8  # numbers for each column that a fit by sweeps needs at least
 
@@ -310,7 +310,8 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         self, spec: ForLogisticByRest, table: LinearTable, labels: Labels, control: Control
     ) -> LogisticRegression:
         """Train a machine for two classes, or one for each class against the rest, by sweeps over the rows."""
-        rows = TableRows(table.values, labels.codes.astype(np.float64), labels.sample_weight)
+        codes = labels.codes.astype(np.float64)
+        rows = TableRows(table.values, codes, labels.sample_weight, table.squares)
         problems = self._problems(spec, rows, labels)
         limits = replace(control.limits, tol=float(self.tol_gap))
         n_columns = table.values.shape[1]

@@ -36,13 +36,14 @@ class Point:
     """A point: the weights w (q,), and the decision value z of each row, which is updated along with w.
 
     `column_lengths` (q,) are the lengths of the columns, from which rounding errors follow, and `n_jobs` is the number
-    of threads of the sweeps that update the point.
+    of threads of the sweeps that update the point. If it `is_stale`, z must be computed from w before it is read.
     """
 
     w: FloatArray
     z: RowNumbers
     column_lengths: FloatArray
     n_jobs: int | None = None
+    is_stale: bool = False
 
 
 class Progress(NamedTuple):
@@ -64,14 +65,12 @@ class Progress(NamedTuple):
         return self.gap / largest if largest > 0.0 else 0.0
 
 
-def refresh(problem: LinearProblem, point: Point) -> None:
-    """Compute the decision values from the weights, in one sweep."""
-    for part in problem.parts():
-        point.z[part.block.at] = times(part.block.table, problem.constant, point.w, point.n_jobs)
-
-
 def dual_point_of(problem: LinearProblem, terms: SmoothTerms, point: Point) -> RowNumbers:
     """Return the feasible dual coefficients that belong to a point."""
+    if point.is_stale:
+        for part in problem.parts():
+            point.z[part.block.at] = times(part.block.table, problem.constant, point.w, point.n_jobs)
+        point.is_stale = False
     return dual_point(problem, terms, point.z, point.column_lengths, point.n_jobs)
 
 
@@ -92,7 +91,6 @@ def newton(
     problem : LinearProblem
     terms : SmoothTerms
     point : Point
-        Its decision values must be those of its weights.
     curvature : Curvature
     is_done : callable
         Called at each point; the method ends if it returns True.
@@ -110,7 +108,8 @@ def newton(
     """
     step: RowNumbers = problem.rows.numbers()
     idle, least = 0, float("inf")
-    sweep = curvature.sweep(None, point.z, check)
+    sweep = curvature.sweep(point.w if point.is_stale else None, point.z, check)
+    point.is_stale = False
     while True:
         progress, pull = _progress(problem, terms, point, sweep, anchor), sweep.pull
         yield Step(n_iter, progress.relative_gap, progress.objective)
@@ -218,7 +217,7 @@ class _Line:
         return min(max(0.0, left - slope), right - slope)
 
     def search(self, full: float) -> float:
-        """Return the length of the step at which the slope is about 0; 0 if there is none.
+        """Return the length of the step at which the slope is about 0; 0 if no length descends.
 
         The slope increases with the length; at length 1 it is `full`. Several lengths within a bracket of its root are
         tried at a time, because reading the numbers of the rows takes most of the time.
@@ -303,8 +302,7 @@ class SmoothNewton(LinearSolver):
         self.curvature = curvature(problem, self.terms, scales_of(problem, lengths), n_jobs)
         self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers(), lengths, n_jobs)
         if start is not None:
-            self.point.w = start.w.copy()
-            refresh(problem, self.point)
+            self.point.w, self.point.is_stale = start.w.copy(), True
 
     def steps(self, tol: float) -> Iterator[Step]:
         """Make Newton steps."""

@@ -10,7 +10,7 @@ from mercer._typing import FloatArray
 from mercer.linear.column_lengths import column_lengths, scales_of
 from mercer.linear.curvature import Anchor, CurvatureOf
 from mercer.linear.losses import BoxLoss
-from mercer.linear.newton import Point, Progress, dual_point_of, newton, refresh
+from mercer.linear.newton import Point, Progress, dual_point_of, newton
 from mercer.linear.problem import Bias, LinearProblem, Penalty
 from mercer.linear.rows import RowNumbers
 from mercer.linear.smooth_terms import ProximalTerms
@@ -79,8 +79,7 @@ class ProximalPoint(LinearSolver):
             shares = np.divide(start.beta[part.block.at], charges, out=np.zeros(charges.size), where=charges > 0.0)
             terms.shares[part.block.at] = np.clip(shares, lower, upper)
         terms.factor = _WARM * terms.factor if start.factor is None else start.factor
-        self.point.w = start.w.copy()
-        refresh(problem, self.point)
+        self.point.w, self.point.is_stale = start.w.copy(), True
 
     def steps(self, tol: float) -> Iterator[Step]:
         """Make proximal steps."""
@@ -118,7 +117,7 @@ class ProximalPoint(LinearSolver):
             elif not self.idle or self.terms.factor * self.unit < _REFRESHED:
                 self.terms.factor = min(_GROWTH * self.terms.factor, _LARGEST_FACTOR / self.unit)
             if self.terms.factor * self.unit > _REFRESHED:
-                refresh(self.problem, self.point)
+                self.point.is_stale = True
 
     def _is_close(self, progress: Progress) -> bool:
         """Whether the smoothed problem is solved well enough for the gap at this point.

@@ -28,16 +28,19 @@ class Block:
         Float64: the number of the row's class, or its target in a regression.
     weights : ndarray of shape (m,)
         Float64: the weight of each row, >= 0. A row of weight 0 does not count.
+    known_squares : ndarray of shape (p,), optional
+        The sum of squares of each column, if the caller has computed it.
     """
 
     at: slice
     table: Any
     labels: FloatArray
     weights: FloatArray
+    known_squares: FloatArray | None = None
 
     @lazy_property
     def _squares(self) -> FloatArray:
-        return column_squares(self.table, 0.0)
+        return column_squares(self.table, 0.0) if self.known_squares is None else self.known_squares
 
     def squares(self, constant: float) -> FloatArray:
         """Return the sum of squares of each column, (q,), which is computed once."""
@@ -98,16 +101,24 @@ class TableRows(LinearRows):
     labels : ndarray of shape (n,)
     weights : ndarray of shape (n,), optional
         By default 1.
+    squares : ndarray of shape (p,), optional
+        The sum of squares of each column, if the caller has computed it.
     """
 
     keeps_blocks = True
 
-    def __init__(self, table: Any, labels: FloatArray, weights: FloatArray | None = None) -> None:
+    def __init__(
+        self,
+        table: Any,
+        labels: FloatArray,
+        weights: FloatArray | None = None,
+        squares: FloatArray | None = None,
+    ) -> None:
         self.table, self.labels = table, np.asarray(labels, dtype=np.float64)
         self.n, self.p = table.shape
         self.weights = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
         self.is_sparse = not isinstance(table, np.ndarray)
-        self._block = Block(slice(0, self.n), self.table, self.labels, self.weights)
+        self._block = Block(slice(0, self.n), self.table, self.labels, self.weights, squares)
 
     def blocks(self) -> Iterator[Block]:
         """Return the table as one block."""
@@ -116,3 +127,9 @@ class TableRows(LinearRows):
     def numbers(self) -> RowNumbers:
         """Return an array of zeros, (n,)."""
         return np.zeros(self.n)
+
+    def sample(self, size: int) -> TableRows:
+        """Return about `size` of the rows, one drawn from each of as many parts of equal length."""
+        shares = (np.arange(size) + np.random.default_rng(0).random(size)) / size
+        chosen = np.minimum((shares * self.n).astype(np.intp), self.n - 1)
+        return TableRows(self.table[chosen], self.labels[chosen], self.weights[chosen])

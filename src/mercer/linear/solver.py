@@ -28,7 +28,7 @@ class LinearSolver(ABC):
     """
 
     name: str
-    share: float = 0.1
+    share: float = 0.5
     problem: LinearProblem
     n_iter: int = 0
 
