@@ -702,6 +702,12 @@ def test_bad_input_is_refused(message):
         clone(machine).fit(**{"X": WINE[0], "y": WINE[1], **changed})
 
 
+def test_second_derivatives_of_many_columns_that_exceed_memory_are_refused():
+    wide = sp.csr_array((np.ones(6), (np.arange(6), np.arange(6) * 60_000)), shape=(6, 400_000))
+    with pytest.raises(MemoryError, match=r"second derivatives.*Take multi_class='ovr'"):
+        LogisticRegression().fit(wide, [0, 1, 2, 0, 1, 2])
+
+
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_with_a_penalty_newton_steps_need_no_eigenvalues(monkeypatch, n_classes):
     """A common shift of all softmax scores has no curvature; the shortest Newton step does not contain it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -66,15 +67,26 @@ def minimise(
 
 
 def _check_memory(n: int) -> None:
-    """Raise a MemoryError with the needed bytes if n² second derivatives cannot be allocated."""
+    """Raise a MemoryError with the needed bytes if n² second derivatives and two copies do not fit into memory."""
+    needed = 8 * n * n
     try:
+        if 3 * needed > _memory_bytes():
+            raise MemoryError
         np.empty((n, n))
     except (MemoryError, ValueError) as error:  # ValueError: more bytes than addresses
         raise MemoryError(
-            f"Newton's method needs the {n:,} x {n:,} second derivatives, {8 * n * n:,} bytes, and the operating "
-            "system does not give them. Take multi_class='ovr', which needs no such matrix, fewer columns, or "
-            "solver='gradient'."
+            f"Newton's method needs the {n:,} x {n:,} second derivatives, {needed:,} bytes, and two copies, which is "
+            "more than the memory of this computer. Take multi_class='ovr', which needs no such matrix, fewer "
+            "columns, or solver='gradient'."
         ) from error
+
+
+def _memory_bytes() -> int:
+    """Return the bytes of the computer's memory; the largest number of bytes if the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2**63 - 1
 
 
 def _minimised(
