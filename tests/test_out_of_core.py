@@ -555,3 +555,17 @@ def test_a_target_far_from_0_is_learnt_as_by_the_command_in_memory(tmp_path, mem
     np.testing.assert_allclose(machine.predict(frame), first, atol=1.0)
     with pytest.raises(ValueError, match="scale_target is for targets that are numbers"):
         LinearSVC().fit_file(path, target="t", scale_target=True)
+
+
+def test_ctrl_c_while_parsing_says_what_is_kept(tmp_path, monkeypatch, capsys):
+    path = written(a_frame().drop(columns=["t", "w"]), tmp_path / "t.csv")
+
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LinearSVC, "fit_file", interrupted)
+    given = ["--linear", "--target", "y", "--task", "classification", "--out", str(tmp_path / "m")]
+    assert run(["fit", str(path), *given]) == 130
+    said = capsys.readouterr().err
+    assert "the finished blocks are kept in" in said
+    assert "t.csv.blocks: the same command goes on from them" in said
