@@ -168,6 +168,13 @@ def test_the_softmax_loss_of_several_classes_is_refused_for_files(tmp_path):
         LogisticRegression().fit_file(path, target="y")
 
 
+@pytest.mark.parametrize("machine", [LinearSVC(), LogisticRegression()], ids=str)
+def test_columns_of_svmlight_that_exceed_the_memory_are_refused(tmp_path, machine):
+    (tmp_path / "wide.svm").write_text("1 1:1 3:2\n-1 2:2 20000000:1\n" * 9)
+    with pytest.raises(MemoryError, match=r"20,000,00\d columns"):
+        machine.fit_file(tmp_path / "wide.svm", memory="20MB")
+
+
 @pytest.mark.parametrize("zero_based", [False, True])
 def test_svmlight_is_as_in_memory(tmp_path, zero_based):
     rng = np.random.default_rng(0)

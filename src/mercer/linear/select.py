@@ -28,6 +28,7 @@ from mercer.solvers.control import Control
 TOL_GAP = 1e-4  # relative duality gap at which a fit is optimal, if the limits do not say
 MOST_COLUMNS = 2_000  # columns up to which matrices of second derivatives are formed
 _PATIENCE = 40  # steps that do not halve the gap, after which a method for small tables follows
+_DESCENT_ARRAYS = 4  # arrays with a number for each column that coordinate descent and its certificate hold
 _ATTEMPTS = 3  # times that a solver continues because the certificate is not yet good enough
 
 
@@ -160,6 +161,11 @@ def choose(
     """Return the solver of a problem and a sentence that says why it was chosen."""
     q, check = problem.n_columns, raise_when_late(control, began)
     if q > MOST_COLUMNS and can_descend(problem):
+        if memory_limit and 8 * _DESCENT_ARRAYS * q > memory_limit:
+            raise MemoryError(
+                f"the solver needs {8 * _DESCENT_ARRAYS * q:,} bytes for the numbers of {q:,} columns, but the limit "
+                f"is {memory_limit:,}. Raise the limit, or number the columns from 1 without gaps."
+            )
         about = {"memory_limit": memory_limit, "n_jobs": n_jobs}
         return DescentSolver(problem, check, start, control, began, **about), descent_reason(problem)
     curvature: CurvatureOf = GramCurvature
@@ -178,8 +184,9 @@ def choose(
             columns = f"{columns}: coordinate descent on the columns that count gives the steps"
     if memory_limit is not None and _needed(problem) > memory_limit:
         raise MemoryError(
-            f"the solver needs {_needed(problem):,} bytes for the numbers of {problem.rows.n:,} rows, but memory_limit "
-            f"is {memory_limit:,}. Raise memory_limit, or fit from a file."
+            f"the solver needs {_needed(problem):,} bytes for the numbers of {problem.rows.n:,} rows and {q:,} "
+            f"columns, but memory_limit is {memory_limit:,}. Raise memory_limit, or fit from a file "
+            "if the rows are many."
         )
     if problem.loss.is_smooth:
         return SmoothNewton(
