@@ -90,6 +90,10 @@ class ColumnCurvature(Curvature):
                 break
         return u - w
 
+    def correction(self, w: FloatArray, pull: FloatArray) -> None:
+        """Return None, because there is no matrix to solve a system with."""
+        del w, pull
+
     @property
     def bytes_held(self) -> int:
         """Bytes of the copy of the table by columns, and of the numbers of each row and column."""

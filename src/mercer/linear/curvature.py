@@ -104,6 +104,13 @@ class Curvature(ABC):
         An `anchor` is part of the objective.
         """
 
+    def correction(self, w: FloatArray, pull: FloatArray) -> FloatArray | None:
+        """Return the change of w whose change of the coefficients makes their sum optimal; None if it is not known.
+
+        With the l1 penalty, only the weights that are not 0 change.
+        """
+        return self.direction(w, pull, None)
+
     @property
     @abstractmethod
     def bytes_held(self) -> int:
@@ -196,6 +203,18 @@ class GramCurvature(Curvature):
             pull = pull - anchor.weight * (w - anchor.centre)
         u = w / scales
         return (minimise_lasso(matrix, -pull * scales - matrix @ u, counted * scales, u) - u) * scales
+
+    def correction(self, w: FloatArray, pull: FloatArray) -> FloatArray:
+        """Solve the system of the columns whose weight is not 0, or of all with the l2 penalty."""
+        if self.problem.penalty is Penalty.L2:
+            return self.direction(w, pull, None)
+        counted, change = self.problem.counted, np.zeros(w.size)
+        moving = np.flatnonzero((w != 0.0) | (counted == 0.0))
+        if moving.size:
+            aim = (pull - counted * np.sign(w))[moving] * self.scales[moving]
+            matrix = self.terms.factor * self.gram[np.ix_(moving, moving)]
+            change[moving] = solve_positive(matrix, aim) * self.scales[moving]
+        return change
 
     @property
     def bytes_held(self) -> int:

@@ -23,8 +23,9 @@ _MOST_PRODUCTS = 4e9  # multiplications of one step
 _MOST_LONG = 2e7  # multiplications of one step up to which it is in longdouble, which has no BLAS
 _MOST_COLUMNS = 2_000
 _MOST_STEPS = 200
-_IDLE = 8  # successive steps without a better point, after which rounding prevents progress
-_ROUNDED = 0.01  # share of the gap below which the products of the pairs do not matter
+_IDLE = 15  # successive steps without a better point, after which rounding prevents progress
+_NEARER = 0.999  # factor by which the products of the pairs must fall in a step; the first steps are short
+_ROUNDED = 1e-17  # share of the objective below which these products do not matter
 _TO_BOUND = 0.995  # share of the way to the nearest bound that a step goes
 
 
@@ -80,6 +81,7 @@ class InteriorPoint(LinearSolver):
         self._used = np.flatnonzero(part.charges > 0.0)
         self._real = _dtype(problem)
         self._read(part.block.table, part.targets[self._used], part.charges[self._used])
+        self._is_last = False
         self._state = self._best = self._start()
         self._least, self._reached, self._idle, self._steps = float("inf"), float("inf"), 0, 0
         self._complementarity: Any = float("inf")  # least sum of the products that are 0 at the optimum
@@ -172,14 +174,18 @@ class InteriorPoint(LinearSolver):
         return np.asarray(matrix)
 
     def steps(self, tol: float) -> Iterator[Step]:
-        """Make steps until the gap by the method's own estimate is at most `tol`, or rounding prevents progress."""
+        """Make steps until the gap by the method's own estimate is at most `tol`, or rounding prevents progress.
+
+        Called again, because the certificate is not good enough, it goes on until rounding prevents progress.
+        """
+        tol, self._is_last = (0.0 if self._is_last else tol), True
         with np.errstate(all="ignore"):
             while True:
                 self.check()
                 gap, objective = self._measure(self._state)
                 relative = gap / objective if objective > 0.0 else 0.0
                 products = self._products(self._state)
-                is_nearer = products < 0.9 * self._complementarity and self._kappa * products > _ROUNDED * gap
+                is_nearer = products < _NEARER * self._complementarity and self._kappa * products > _ROUNDED * objective
                 self._idle = 0 if gap < self._least or is_nearer else self._idle + 1
                 self._complementarity = min(self._complementarity, products)
                 if gap < self._least:

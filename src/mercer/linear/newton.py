@@ -316,7 +316,7 @@ class SmoothNewton(LinearSolver):
 
     def solution(self) -> tuple[FloatArray, RowNumbers]:
         """Return the weights, and minus the slopes of the losses, refined if the steps could not reach the gap."""
-        if self._stalled and self.problem.penalty is Penalty.L2:
+        if self._stalled:
             return self.point.w, self._refined()
         return self.point.w, dual_point_of(self.problem, self.terms, self.point)
 
@@ -327,7 +327,9 @@ class SmoothNewton(LinearSolver):
         """
         problem, beta, pull = self.problem, self.problem.rows.numbers(), np.zeros(self.problem.n_columns)
         for number in range(_REFINEMENTS + 1):
-            change = self.curvature.direction(self.point.w, pull, None) if number else pull
+            change = self.curvature.correction(self.point.w, pull) if number else pull
+            if change is None:
+                break
             pull = np.zeros(problem.n_columns)
             for part in problem.parts():
                 table, at = part.block.table, part.block.at

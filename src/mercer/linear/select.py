@@ -86,7 +86,7 @@ def solve(
             best = min(
                 best._replace(ending=other.ending),
                 *(_Reached(pair, pair.evaluate(), other.ending) for pair in pairs),
-                key=lambda one: one.found.relative_gap,
+                key=lambda one: one.found.gap,
             )
             solver, peak = last, max(peak, last.bytes_held)
             reason = f"{reason} It stalled at a relative gap of {reached:.2g}, and an interior point method followed."
