@@ -26,6 +26,7 @@ _MOST_STEPS = 200
 _IDLE = 15  # successive steps without a better point, after which rounding prevents progress
 _NEARER = 0.999  # factor by which the products of the pairs must fall in a step; the first steps are short
 _ROUNDED = 1e-17  # share of the objective below which these products do not matter
+_CORRECTIONS = 3  # of the final coefficients
 _TO_BOUND = 0.995  # share of the way to the nearest bound that a step goes
 
 
@@ -82,6 +83,7 @@ class InteriorPoint(LinearSolver):
         self._real = _dtype(problem)
         self._read(part.block.table, part.targets[self._used], part.charges[self._used])
         self._is_last = False
+        self._solve = solve_positive if self._real == np.float64 else solve_graded
         self._state = self._best = self._start()
         self._least, self._reached, self._idle, self._steps = float("inf"), float("inf"), 0, 0
         self._complementarity: Any = float("inf")  # least sum of the products that are 0 at the optimum
@@ -225,13 +227,12 @@ class InteriorPoint(LinearSolver):
         bend = np.where(linear, at.loss / at.rest, 0.5 / self._charges)
         h = 1.0 / (at.surplus / at.a + bend)
         matrix = self._matrix(h)
-        solve = solve_positive if self._real == np.float64 else solve_graded
         dual = self._pull(at.a) - self._bend * at.u
         off = self._values(at.u) - self._ends - at.surplus + np.where(linear, at.loss, 0.5 * at.a / self._charges)
 
         def direction(first: FloatArray, second: FloatArray) -> _State:
             moved = -off + first / at.a - np.where(linear, second / at.rest, 0.0)
-            du = solve(matrix, dual + self._pull(h * moved))
+            du = self._solve(matrix, dual + self._pull(h * moved))
             da = h * (moved - self._values(du))
             surplus = (first - at.surplus * da) / at.a
             loss = np.where(linear, (second + at.loss * da) / at.rest, 0.0)
@@ -270,11 +271,28 @@ class InteriorPoint(LinearSolver):
             w[-1] += self._level - self._centre @ w[:-1]
         beta = problem.rows.numbers()
         own = np.zeros(problem.rows.n)
-        own[self._used] = (self._coefficients(best.a) * (self._kappa / self._unit)).astype(np.float64)
+        own[self._used] = (self._coefficients(self._balanced(best)) * (self._kappa / self._unit)).astype(np.float64)
         (part,) = problem.row_parts()
         beta[part.block.at] = problem.loss.feasible(own, part.targets, part.charges)
         make_feasible(problem, beta, column_lengths(problem), self._n_jobs)
         return w.astype(np.float64), beta
+
+    def _balanced(self, at: _State) -> FloatArray:
+        """Return coefficients near those of a point for which the sum of a g is exact up to rounding.
+
+        The steps leave errors in columns of huge values, because rows at bounds make their systems ill-conditioned. The
+        least change relative to the distances to the bounds removes them.
+        """
+        a = at.a
+        for _ in range(_CORRECTIONS):
+            with np.errstate(all="ignore"):
+                near = np.square(np.where(self._squared, a, np.minimum(a, np.abs(self._charges - a))))
+                left = self._bend * at.u - self._pull(a)
+                moved = a + near * self._values(self._solve(self._matrix(near), left))
+            if not np.isfinite(moved).all():
+                break
+            a = np.clip(moved, 0.0, np.where(self._squared, np.inf, self._charges))
+        return a
 
     @property
     def bytes_held(self) -> int:
