@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from generated import mixed_frame, quantities, three_classes, with_missing
-from mercer import RBF, SVR, Linear, Polynomial, plot
+from mercer import RBF, SVR, Polynomial, plot
 from mercer.certificates.status import Status
 from mercer.model_selection.metrics import Interval, roc
 from mercer.persistence import fit_model
@@ -358,14 +358,6 @@ def test_gamma_is_reported_as_a_number_and_in_words(mixed, kernel, choice, sente
     )
     assert f"{choice.name} with C = {best.C:g} and gamma = {kernel.gamma:.3g} had" in prose.choice(found)
     assert sentence in Page(render(found)).text
-
-
-def test_a_kernel_without_gamma(three):
-    best = replace(three.search.best, choice=KernelChoice("linear"), errors=(0.0,))
-    search = replace(three.search, cells=(best, *three.search.cells))
-    linear = replace(three, model=replace(three.model, kernel=Linear()), search=search)
-    assert f"The linear kernel with C = {best.C:g} had the highest" in prose.choice(linear)
-    assert "<code>Linear()</code></dd>" in render(linear)
 
 
 @pytest.mark.parametrize(

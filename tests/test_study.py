@@ -3,6 +3,7 @@
 import html
 import signal
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,12 +13,21 @@ from sklearn.datasets import load_breast_cancer, make_circles
 
 from generated import mixed_frame, three_classes, with_missing
 from mercer.files.table_files import read_table
+from mercer.kernels import Linear
 from mercer.model_selection.metrics import wilson_interval
 from mercer.model_selection.seal import SealedTest
+from mercer.persistence import load_model, save_model
 from mercer.persistence.verification import verify
+from mercer.solvers import Control, Limits
+from mercer.specs import ForLinearSVC, ForLinearSVR
+from mercer.study.classification import ToClassify
+from mercer.study.contenders import Fold
+from mercer.study.fold_training import LinearTraining
+from mercer.study.goal import MANY_ROWS
 from mercer.study.judging import SVM
 from mercer.study.protocol import study
-from mercer.study.report import prose
+from mercer.study.regression import ToEstimate
+from mercer.study.report import prose, weights
 from mercer.study.report.page import render
 from mercer.study.search import SearchStopped
 from mercer.study.time_budget import SEARCH, TimeBudget
@@ -249,6 +259,8 @@ def test_a_nonlinear_problem_is_won_against_logistic_regression():
     test = found.against(found.contenders[1])
     assert test.only_first > test.only_second
     assert test.p_value < 0.05
+    assert not found.search.best.choice.is_linear
+    assert found.search.linear_as_good is None
 
 
 REFUSED = {
@@ -359,3 +371,88 @@ def test_a_few_cells_of_text_among_numbers_are_refused():
     frame.loc[8, "dose"] = "abc"
     with pytest.raises(TableError, match=r"column 'dose' holds numbers in 119 of 120 cells, but row 9 holds 'abc'"):
         study(frame, "outcome")
+
+
+def a_sum(n=240, seed=0, noise=0.05):
+    """A table whose target is a weighted sum and noise, as a number and as two or three classes."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.standard_normal((n, 3)), columns=["u", "v", "w"])
+    total = 2.0 * frame["u"] - frame["v"] + noise * rng.standard_normal(n)
+    ranks = total.rank(pct=True)
+    few = pd.cut(total, [-np.inf, -1.0, 1.0, np.inf], labels=["low", "middle", "high"]).astype(str)
+    return frame.assign(number=100.0 + 10.0 * total, two=np.where(ranks > 0.6, "high", "low"), three=few)
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "spec"),
+    [
+        ("two", {"class_weight": "balanced"}, ForLinearSVC),
+        ("three", {"cost": "low:high=3"}, ForLinearSVC),
+        ("number", {}, ForLinearSVR),
+    ],
+)
+def test_a_linear_machine_wins_where_the_target_is_a_sum(target, options, spec, tmp_path):
+    frame = a_sum()[["u", "v", "w", target]]
+    found = study(frame, target, n_folds=3, kernel=["linear", "rbf"], **options)
+    assert {cell.choice.family for cell in found.search.cells} == {"linear", "rbf"}
+    assert isinstance(found.model.machine_spec, spec)
+    assert found.certificate.status == "optimal"
+    assert found.search.linear_as_good is None
+    save_model(tmp_path / "m.mercer", found.model)
+    loaded = load_model(tmp_path / "m.mercer")
+    assert (loaded.predict(frame) == found.model.predict(frame)).all()
+    assert verify(loaded, frame).findings == ()
+    assert (loaded.calibration is None) == (target == "number")
+    text = html.unescape(render(found))
+    assert "None: the machine is a weighted sum of the features." in text
+    assert "Its weights" in text
+    names = {"two": ["low against high"], "number": ["Change of number"]}.get(
+        target, ["high against low", "high against middle", "low against middle"]
+    )
+    assert sorted(weights.headings(found)) == sorted(names)
+    by_name = {name: [(one.value, one.is_proved) for one in row] for name, row in weights.listed(found)}
+    assert list(by_name)[:2] == ["u", "v"]
+    for (u, u_proved), (v, v_proved) in zip(by_name["u"], by_name["v"], strict=True):
+        assert u * v < 0.0
+        assert u_proved
+        assert v_proved
+    if target == "number":
+        assert by_name["u"][0][0] == pytest.approx(20.0, abs=1.0)
+
+
+def test_a_linear_machine_that_is_as_good_is_named():
+    found = study(a_sum()[["u", "v", "w", "two"]], "two", n_folds=3, kernel=["linear", "rbf"])
+    linear = next(cell for cell in found.search.cells if cell.choice.is_linear)
+    curved = next(cell for cell in found.search.cells if not cell.choice.is_linear)
+
+    def chosen(*errors):
+        cells = replace(linear, errors=errors), replace(curved, errors=(9.0, 9.0, 9.0))
+        return replace(found, search=replace(found.search, cells=cells))
+
+    said = f"The {linear.setting} is as good by the rule of one standard error"
+    assert said in prose.choice(chosen(9.0, 12.0, 8.0))
+    assert said not in prose.choice(chosen(11.0, 12.0, 11.0))
+    fewer = replace(chosen(9.0, 12.0, 8.0).search, cells=(replace(linear, n_rows=1, errors=(9.0, 9.0, 9.1)), curved))
+    assert fewer.linear_as_good is None
+
+
+@pytest.mark.parametrize("target", ["three", "number"])
+def test_both_solvers_judge_a_linear_machine_alike(target):
+    frame = a_sum(noise=0.5)
+    X, truth = frame[["u", "v", "w"]].to_numpy(), frame[target].to_numpy()
+    if target == "number":
+        goal = ToEstimate("t", truth)
+    else:
+        names, truth = np.unique(truth.astype(str), return_inverse=True)
+        goal = ToClassify.asked(names.tolist(), truth, class_weight="low=2")
+    fold = Fold(X, truth, np.arange(180), np.arange(180, 240))
+    epsilon = goal.epsilons[0]
+    each = [goal.kernel_training(Linear(), epsilon, fold, 1 << 20), goal.linear_training(epsilon, fold)]
+    for C in (0.1, 10.0):
+        for one in each:
+            one.train(C, Control(Limits(tol=1e-7)))
+            assert one.unfinished() == []
+        kernel, linear = (one.values() for one in each)
+        np.testing.assert_allclose(linear, kernel, atol=1e-3 * np.abs(kernel).max())
+    many = Fold(X, truth, np.resize(fold.train, 2 * MANY_ROWS), fold.validation)
+    assert isinstance(goal.training(Linear(), epsilon, many, 1), LinearTraining)

@@ -11,12 +11,11 @@ import numpy as np
 from scipy import sparse
 
 from mercer._version import __version__
-from mercer.certificates.certificate import Certificate
 from mercer.data import CSR, Vectors, as_data
 from mercer.data.arguments import check_choice
 from mercer.kernels import Kernel, from_dict
 from mercer.model_selection.seal import Seal
-from mercer.multiclass.calibration import Calibration
+from mercer.multiclass.calibration import FITTED_ON, Calibration
 from mercer.multiclass.training import JOINT, SCHEMES
 from mercer.persistence.archive import ARRAYS, DTYPES, MANIFEST, SPARSE_ONLY, read_array
 from mercer.persistence.calibrations import calibration_dict, read_calibration
@@ -324,18 +323,17 @@ def _seal(entry: Any) -> Seal:
 
 
 def _calibration(entry: Any, prediction_kind: PredictionKind, machine_spec: MachineSpec) -> Calibration:
-    calibrated = (
-        isinstance(prediction_kind, Classes)
-        and machine_spec.claims is Certificate
-        and prediction_kind.scheme in SCHEMES
-    )
-    if not calibrated:
+    calibrated = isinstance(prediction_kind, Classes) and prediction_kind.scheme in SCHEMES
+    if not calibrated or not machine_spec.calibrated_on:
         refuse(f"it has probabilities of decision values, which a {machine_spec.machine} does not have")
     assert isinstance(prediction_kind, Classes)
     try:
-        return read_calibration(entry, prediction_kind.scheme, len(prediction_kind.labels), prediction_kind.n_parts)
+        found = read_calibration(entry, prediction_kind.scheme, len(prediction_kind.labels), prediction_kind.n_parts)
     except (ValueError, TypeError, KeyError) as error:
         refuse(f"its calibration is invalid: {type(error).__name__}: {error}")
+    if found.fitted_on not in [FITTED_ON[values] for values in machine_spec.calibrated_on]:
+        refuse(f"it has probabilities of {found.fitted_on}, which a {machine_spec.machine} does not have")
+    return found
 
 
 def _support(arrays: dict[str, np.ndarray], n: int, p: int) -> np.ndarray | sparse.csr_array:

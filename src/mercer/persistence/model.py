@@ -289,7 +289,9 @@ class Model:
         """Return the weights of the rows of a problem with these targets; `truth` has the class number of all rows."""
         training = self.training
         by_class = np.ones(rows.size) if training.class_weight is None else training.class_weight[truth[rows]]
-        factors = self.machine_spec.row_weights(by_class, targets, len(self.parts))
+        scheme = self.prediction_kind.scheme if isinstance(self.prediction_kind, Classes) else ""
+        by_rest = scheme == "ovr" and len(self.parts) > 1
+        factors = self.machine_spec.row_weights(by_class, targets, by_rest=by_rest)
         return factors if training.sample_weight is None else factors * training.sample_weight[rows]
 
     def training_part(self, table: Table) -> Table:

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from mercer.certificates.solution import Solution
 from mercer.data import Vectors, as_data
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, Linear
 from mercer.persistence.model import Model, Part, Training, used_part
 from mercer.problems import half_width
-from mercer.specs import MachineSpec
+from mercer.specs import LinearMachines, MachineSpec
 from mercer.tables.encoding import TableEncoder
 from mercer.tables.prediction_kind import Classes, Membership, PredictionKind
 from mercer.tables.reading import Reading
@@ -82,6 +82,20 @@ class TrainingSet:
         rows = np.unique(np.concatenate([part.support for part in parts]))
         vectors = as_data(self.X).rows(rows)
         return self.assembled(machine_spec, kernel, rows, vectors, parts, class_weight, sample_weight)
+
+    def linear_model(
+        self, machine_spec: MachineSpec, machines: LinearMachines, class_weight: npt.NDArray[np.float64] | None = None
+    ) -> Model:
+        """Return the model of linear machines on these rows, one for each part."""
+        parts = []
+        tasks = self.prediction_kind.tasks(self.truth)
+        for number, (task, one) in enumerate(zip(tasks, machines.solutions, strict=True)):
+            duals = np.zeros(len(self.truth))
+            duals[task.rows] = one.beta[:]
+            bias = float(machines.biases[number])
+            parts.append(Part(np.array([number]), np.ones(1), bias, None, one.certificate, duals=duals))
+        normals: Any = as_data(machines.normals).like(as_data(self.X))
+        return self.assembled(machine_spec, Linear(), np.zeros(0, dtype=np.int64), normals, parts, class_weight, None)
 
     def assembled(
         self,

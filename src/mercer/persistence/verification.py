@@ -30,7 +30,7 @@ from mercer.persistence.model import Model, Part, combined, grouped, grouped_par
 from mercer.problems import Problems, c_svc_each, half_width
 from mercer.solvers import Control, Limits
 from mercer.solvers.interruption import in_time
-from mercer.specs import ForOneClassSVM, ForSVC, QuadraticSpec
+from mercer.specs import ForOneClassSVM, ForSVC, LinearSpec, QuadraticSpec, linear_values_by_folds
 from mercer.tables.cell_hashes import bits_of, block_hashes, mixed_hashes, row_hashes
 from mercer.tables.prediction_kind import Classes, Membership, numbers
 from mercer.tables.table import Table, TableError, as_table
@@ -176,7 +176,6 @@ def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> l
     if claimed is None:
         return []
     assert isinstance(prediction_kind, Classes)
-    assert isinstance(model.machine_spec, QuadraticSpec)
     by_folds = claimed.fitted_on == FITTED_ON[FOLDS]
     raw = in_time(partial(_without_folds if by_folds else _without_rows, model, truth, engine), None)
     if raw is None or np.isnan(raw).any():
@@ -233,6 +232,12 @@ def _without_folds(model: Model, truth: npt.NDArray[Any], engine: Gram, check: C
     """Return the decision values of each row by machines trained without its fold."""
     machine_spec, divisors = model.machine_spec, np.ones(len(model.parts))
     assert isinstance(model.prediction_kind, Classes)
+    control = Control(Limits(tol=max(part.certificate.tol for part in model.parts)))
+    if isinstance(machine_spec, LinearSpec):
+        assert isinstance(engine.data, Vectors)
+        classes = len(model.prediction_kind.labels), model.prediction_kind.scheme
+        weigh = partial(_weights_of_task, model, truth)
+        return linear_values_by_folds(machine_spec, engine.data, truth, *classes, weigh, control, check)
     assert isinstance(machine_spec, QuadraticSpec)
     of_two = machine_spec if isinstance(machine_spec, ForSVC) else ForSVC()
     if machine_spec.is_scaled:
@@ -249,9 +254,13 @@ def _without_folds(model: Model, truth: npt.NDArray[Any], engine: Gram, check: C
         model.training.penalties(machine_spec.C, truth),
         scheme=model.prediction_kind.scheme,
         duals=duals,
-        control=Control(Limits(tol=max(part.certificate.tol for part in model.parts))),
+        control=control,
         check=check,
     ).raw
+
+
+def _weights_of_task(model: Model, truth: npt.NDArray[Any], rows: IndexArray, targets: FloatArray) -> FloatArray:
+    return model.row_weights(truth, rows, targets[:, None])
 
 
 def _difference(one: Map, other: Map, values: FloatArray) -> float:

@@ -22,6 +22,11 @@ from mercer.specs.linear import ForLinearSVC as ForLinearSVC
 from mercer.specs.linear import ForLinearSVR as ForLinearSVR
 from mercer.specs.linear import ForLogisticByRest as ForLogisticByRest
 from mercer.specs.linear import LinearSpec as LinearSpec
+from mercer.specs.linear_training import LinearMachines as LinearMachines
+from mercer.specs.linear_training import LinearTask as LinearTask
+from mercer.specs.linear_training import class_tasks as class_tasks
+from mercer.specs.linear_training import linear_values_by_folds as linear_values_by_folds
+from mercer.specs.linear_training import train_linear as train_linear
 from mercer.specs.losses import ForGradientKernelSVC as ForGradientKernelSVC
 from mercer.specs.losses import ForKernelLogisticRegression as ForKernelLogisticRegression
 from mercer.specs.losses import ForKernelRidge as ForKernelRidge

@@ -75,6 +75,9 @@ class MachineSpec(ABC):
     has_duals: ClassVar[bool] = False
     """Whether a part has a dual coefficient for each training row, beside vectors of its own."""
 
+    calibrated_on: ClassVar[tuple[str, ...]] = ()
+    """Decision values on which the probabilities in a model file can be calibrated: names from `FITTED_ON`."""
+
     is_sum: ClassVar[bool] = True
     """Whether decision values are weighted sums of kernel values."""
 
@@ -109,9 +112,12 @@ class MachineSpec(ABC):
         """Parameters that are stored but play no part."""
         return ()
 
-    def row_weights(self, class_weights: FloatArray, targets: FloatArray, n_parts: int) -> FloatArray:
-        """Return the factor of each row in a part, (n,); `class_weights` has the weight of each row's class, (n,)."""
-        del targets, n_parts
+    def row_weights(self, class_weights: FloatArray, targets: FloatArray, *, by_rest: bool) -> FloatArray:
+        """Return the factor of each row in a part, (n,); `class_weights` has the weight of each row's class, (n,).
+
+        `by_rest` says whether the part is one of several, each for a class against the rest.
+        """
+        del targets, by_rest
         return class_weights
 
     @property

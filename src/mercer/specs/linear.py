@@ -30,9 +30,10 @@ from mercer.linear.certificate import LinearCertificate, LinearEvidence
 from mercer.linear.crammer_singer import JointEvidence
 from mercer.linear.joint_problem import JointLinearProblem
 from mercer.losses.certificate import Evidence
+from mercer.multiclass.calibration import FOLDS
 from mercer.multiclass.coupling import made_largest
 from mercer.multiclass.training import winners
-from mercer.specs.base import Point
+from mercer.specs.base import BY_PAIRS_OR_CLASSES, Point
 from mercer.specs.losses import LossSpec, class_probabilities
 
 
@@ -70,6 +71,11 @@ class LinearSpec(LossSpec):
         """The linear kernel; the vectors are the normal vectors of the parts."""
         return Linear
 
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Parameters that are stored but play no part."""
+        return ("scaling",) if self.free or not self.bias else ()
+
     def problem(
         self, rows: LinearRows, positive: int | None = None, class_weights: FloatArray | None = None
     ) -> LinearProblem:
@@ -85,6 +91,7 @@ class LinearSpec(LossSpec):
         data, y = gram.data, targets[:, 0]
         vectors = point.vectors.like(data)
         assert isinstance(data, Vectors)
+        data = data if gram.idx is None else data.rows(gram.idx)
         assert isinstance(vectors, Vectors)
         rows = TableRows(table_of(data), y, weights)
         problem = self.problem(rows, 1)
@@ -99,11 +106,13 @@ class ForLinearSVC(LinearSpec):
     """Hinge loss or its square."""
 
     machine = "LinearSVC"
+    schemes = BY_PAIRS_OR_CLASSES
+    calibrated_on = (FOLDS,)
     squared: bool
 
-    def row_weights(self, class_weights: FloatArray, targets: FloatArray, n_parts: int) -> FloatArray:
-        """Return the factor of each row in a part; with several parts, rows of the rest have 1, as in LIBLINEAR."""
-        return class_weights if n_parts == 1 else np.where(targets[:, 0] > 0.0, class_weights, 1.0)
+    def row_weights(self, class_weights: FloatArray, targets: FloatArray, *, by_rest: bool) -> FloatArray:
+        """Return the factor of each row in a part; rows of the rest have 1, as in LIBLINEAR."""
+        return np.where(targets[:, 0] > 0.0, class_weights, 1.0) if by_rest else class_weights
 
     @property
     def loss(self) -> LinearLoss:

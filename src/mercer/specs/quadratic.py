@@ -9,6 +9,7 @@ from mercer import problems
 from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate
 from mercer.gram import Gram
+from mercer.multiclass.calibration import FOLDS, LEAVE_ONE_OUT
 from mercer.problems import Problem
 from mercer.specs.base import BY_PAIRS_OR_CLASSES, JOINTLY, MachineSpec
 
@@ -18,6 +19,7 @@ class QuadraticSpec(MachineSpec):
     """The specification of a machine with a quadratic dual problem; with several classes, each part has a problem."""
 
     claims = Certificate
+    calibrated_on = (LEAVE_ONE_OUT, FOLDS)
     is_whole = False
     schemes = BY_PAIRS_OR_CLASSES
 

@@ -21,7 +21,7 @@ _SIMPLICITY = ("linear", "polynomial", "rbf")
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """A kernel whose gamma is not a number yet: gamma will be `gamma_factor` / (p · variance of X)."""
+    """A kernel whose gamma is not a number yet: `gamma_factor` / (p · variance of X); or the linear machine."""
 
     family: str
     gamma_factor: float = 1.0
@@ -32,7 +32,12 @@ class KernelChoice:
         """Name of the kernel in messages."""
         if self.family == "polynomial":
             return f"polynomial kernel of degree {self.degree}"
-        return {"linear": "linear kernel", "rbf": "Gaussian kernel"}[self.family]
+        return {"linear": "linear machine", "rbf": "Gaussian kernel"}[self.family]
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the machine is linear in the features."""
+        return self.family == "linear"
 
     @property
     def simplicity(self) -> tuple[int, int]:
@@ -45,7 +50,7 @@ class KernelChoice:
 
     def kernel_at(self, usual: float) -> Kernel:
         """The kernel with gamma as a number, from the usual value."""
-        if self.family == "linear":
+        if self.is_linear:
             return Linear()
         gamma = self.gamma_factor * usual
         return RBF(gamma=gamma) if self.family == "rbf" else Polynomial(degree=self.degree, gamma=gamma, coef0=1.0)
@@ -162,7 +167,7 @@ class Cell:
     @property
     def place(self) -> str:
         """Where the cell is in the grid: its kernel, C, and gamma as a multiple of the usual value."""
-        if self.choice.family == "linear":
+        if self.choice.is_linear:
             return self.setting
         return f"{self.setting}, gamma\u00a0=\u00a0{times_usual(self.choice.gamma_factor)}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -16,16 +16,27 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from mercer import multiclass
 from mercer.certificates import Solution
+from mercer.data import Vectors
 from mercer.gram import Gram
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, Linear
 from mercer.model_selection import Evaluation, Interval, PairedTest, evaluate
 from mercer.persistence import Model
 from mercer.problems import c_svc_each
 from mercer.solvers import Control
-from mercer.specs import ForSVC, QuadraticSpec
+from mercer.specs import (
+    ForLinearSVC,
+    ForSVC,
+    LinearSpec,
+    LinearTask,
+    MachineSpec,
+    QuadraticSpec,
+    class_tasks,
+    linear_values_by_folds,
+)
 from mercer.study.contenders import N_NEIGHBOURS, Chosen, Fold, best_of, choose_neighbours_by, fit_quietly
 from mercer.study.costs import BALANCED, ClassWeight, Cost, class_weights, cost_matrix, weights_by_cost
-from mercer.study.goal import Answer, FoldTraining, Goal, checked_scoring
+from mercer.study.fold_training import FoldTraining, KernelTraining, Unit
+from mercer.study.goal import Answer, Goal, checked_scoring
 from mercer.study.scores import F1, SIGNIFICANT, AreaUnderRoc, LogLoss, MeanCost, Predictions, Score, WeightedAccuracy
 from mercer.study.time_budget import Deadline
 from mercer.tables import Classes
@@ -165,15 +176,30 @@ class ToClassify(Goal):
         """Whether the score is a loss."""
         return self.score.is_loss
 
-    def training(self, kernel: Kernel, epsilon: float | None, fold: Fold, memory_limit: int) -> FoldTraining:
-        """Begin with a fold."""
+    def kernel_training(self, kernel: Kernel, epsilon: float | None, fold: Fold, memory_limit: int) -> FoldTraining:
+        """Begin with a fold, with its Gram matrix."""
         return _ClassTraining(kernel, fold, memory_limit, self)
+
+    def rows_of_a_machine(self, n_rows: int) -> float:
+        """Return the mean number of rows of a pair of classes."""
+        return 2.0 * n_rows / self.n_classes
+
+    def learnable(self, truth: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Unit]:
+        """Return the class numbers as they are."""
+        return truth, np.asarray
+
+    def linear_tasks(self, truth: npt.NDArray[Any]) -> list[LinearTask]:
+        """Return a task for each pair of classes."""
+        return class_tasks(truth, self.n_classes, "ovo", self._weigh(truth), np.arange(truth.size))
+
+    def _weigh(self, truth: npt.NDArray[Any]) -> Callable[[npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[Any]]:
+        return lambda rows, signs: self.weights[truth[rows]]
 
     def errors(self, trainings: Sequence[FoldTraining]) -> tuple[float, ...]:
         """Return what the predictions for each fold cost; probabilities are calibrated on the other folds."""
         if not self.needs_probabilities:
             return super().errors(trainings)
-        raw = [one.values() for one in trainings if isinstance(one, _ClassTraining)]
+        raw = [one.values() for one in trainings]
         truth = [one.fold.truth[one.fold.validation] for one in trainings]
         found = []
         for number, (values, true) in enumerate(zip(raw, truth, strict=True)):
@@ -185,6 +211,10 @@ class ToClassify(Goal):
         """Return what the predictions for some rows cost."""
         return self.score.error(Predictions(truth, *answer[:3]))
 
+    def error_of(self, truth: npt.NDArray[Any], values: npt.NDArray[np.float64]) -> float:
+        """Return what the classes with the largest scores cost."""
+        return self.error(truth, self._answer(values, None))
+
     def figure(self, error: float) -> float:
         """Return the score."""
         return self.score.figure(error)
@@ -193,9 +223,9 @@ class ToClassify(Goal):
         """The classes."""
         return Classes.learnt(column, cells)
 
-    def machine_spec(self, C: float, epsilon: float | None) -> QuadraticSpec:
-        """C-SVC."""
-        return ForSVC(C=C)
+    def machine_spec(self, kernel: Kernel, C: float, epsilon: float | None) -> MachineSpec:
+        """Hinge loss and a free bias, with any kernel."""
+        return ForLinearSVC(C=C, squared=False, free=True) if isinstance(kernel, Linear) else ForSVC(C=C)
 
     def class_weight(self) -> npt.NDArray[np.float64]:
         """Return the weight of each class."""
@@ -223,14 +253,21 @@ class ToClassify(Goal):
             if deadline.has_come:
                 raise TimeoutError
 
-        penalties = self._penalties(model.machine_spec.C, truth)  # type: ignore[attr-defined]
+        spec = model.machine_spec
         try:
-            found = multiclass.cross_fitted(
-                gram, truth, self.n_classes, penalties, scheme="ovo", duals=c_svc_each, control=control, check=check
-            )
+            if isinstance(spec, LinearSpec):
+                data = gram.data
+                assert isinstance(data, Vectors)
+                classes, weigh = (self.n_classes, "ovo"), self._weigh(truth)
+                raw = linear_values_by_folds(spec, data, truth, *classes, weigh, control, check)
+            else:
+                penalties = self._penalties(spec.C, truth)  # type: ignore[attr-defined]
+                raw = multiclass.cross_fitted(
+                    gram, truth, self.n_classes, penalties, scheme="ovo", duals=c_svc_each, control=control, check=check
+                ).raw
         except TimeoutError:
             return model
-        return replace(model, calibration=self._calibrated(found.raw, truth), costs=self.costs)
+        return replace(model, calibration=self._calibrated(raw, truth), costs=self.costs)
 
     def _penalties(self, C: float, truth: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Return C of each row, multiplied in the order of model files, so that bounds are equal to the last bit."""
@@ -308,7 +345,7 @@ class ToClassify(Goal):
         return 1 if comparison.only_first > comparison.only_second else -1
 
 
-class _ClassTraining(FoldTraining):
+class _ClassTraining(KernelTraining):
     def __init__(self, kernel: Kernel, fold: Fold, memory_limit: int, goal: ToClassify) -> None:
         super().__init__(kernel, fold, memory_limit)
         self.goal, self.codes = goal, fold.truth[fold.train]
@@ -335,10 +372,6 @@ class _ClassTraining(FoldTraining):
             beta[self.fold.train] = self.machines.coefficients
             self._values = self.gram.matvec(beta, self.fold.validation.astype(np.int64)) + self.machines.biases
         return self._values
-
-    def error(self) -> float:
-        """Return what the predictions for the validation rows cost."""
-        return self.goal.error(self.fold.truth[self.fold.validation], self.goal._answer(self.values(), None))
 
 
 def choose_logistic(folds: Sequence[Fold], goal: ToClassify) -> Chosen:

@@ -12,46 +12,24 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mercer.certificates import Solution, Status
+from mercer.certificates import Solution
 from mercer.data import as_data, listing
-from mercer.gram import CachePolicy, Gram
-from mercer.kernels import Kernel
+from mercer.gram import Gram
+from mercer.kernels import Kernel, Linear
 from mercer.model_selection import Interval
-from mercer.persistence import Model
+from mercer.persistence import Model, TrainingSet
 from mercer.solvers import Control
-from mercer.specs import QuadraticSpec
+from mercer.specs import LinearSpec, LinearTask, MachineSpec, QuadraticSpec, train_linear
 from mercer.study.contenders import Chosen, Fold
+from mercer.study.fold_training import FoldTraining, LinearTraining, Unit
 from mercer.tables import PredictionKind, TableError
 
 Answer: TypeAlias = tuple[Any, ...]
 """The predictions of a machine for some rows, in the form that its goal evaluates."""
 
 
-class FoldTraining(ABC):
-    """One fold along one path of the search: its Gram matrix, and the last machines that were trained on it."""
-
-    def __init__(self, kernel: Kernel, fold: Fold, memory_limit: int) -> None:
-        self.fold = fold
-        # Validation rows are in the matrix too: their kernel values need no other one.
-        self.gram = Gram(kernel, as_data(fold.X), memory_limit=memory_limit, keep=CachePolicy.NON_NATIVE)
-        self.view = self.gram.restrict(fold.train)
-        self.solutions: Sequence[Solution] = ()
-
-    @abstractmethod
-    def train(self, C: float, control: Control) -> None:
-        """Go on from the machines of the last C."""
-
-    @abstractmethod
-    def error(self) -> float:
-        """What the answers on the validation rows cost: wrong ones, or squared deviations."""
-
-    @abstractmethod
-    def values(self) -> npt.NDArray[np.float64]:
-        """Return the decision values of the validation rows, (n, number of machines); numbers in the target's unit."""
-
-    def unfinished(self) -> list[Status]:
-        """The status of each machine that is not optimal."""
-        return [one.status for one in self.solutions if one.status is not Status.OPTIMAL]
+MANY_ROWS = 1000
+"""Rows of a linear machine from which the solver of linear machines is faster than that of kernels."""
 
 
 def checked_scoring(scoring: str, known: Sequence[str], task: str) -> str:
@@ -88,13 +66,42 @@ class Goal(ABC):
     def is_loss(self) -> bool:
         """Whether people read the figure without its sign, as a loss: the lowest is best."""
 
-    @abstractmethod
     def training(self, kernel: Kernel, epsilon: float | None, fold: Fold, memory_limit: int) -> FoldTraining:
-        """Begin with a fold."""
+        """Begin with a fold; linear machines of many rows have a solver of their own, with the same optimum."""
+        if isinstance(kernel, Linear) and self.rows_of_a_machine(len(fold.train)) >= MANY_ROWS:
+            return self.linear_training(epsilon, fold)
+        return self.kernel_training(kernel, epsilon, fold, memory_limit)
+
+    def linear_training(self, epsilon: float | None, fold: Fold) -> LinearTraining:
+        """Begin with a fold, for linear machines."""
+        truth, in_unit = self.learnable(fold.truth[fold.train])
+        return LinearTraining(
+            fold, lambda C: self.machine_spec(Linear(), C, epsilon), self.linear_tasks(truth), in_unit
+        )
+
+    @abstractmethod
+    def kernel_training(self, kernel: Kernel, epsilon: float | None, fold: Fold, memory_limit: int) -> FoldTraining:
+        """Begin with a fold, with its Gram matrix."""
+
+    def rows_of_a_machine(self, n_rows: int) -> float:
+        """Return the mean number of rows of a machine, given the number of training rows."""
+        return float(n_rows)
+
+    @abstractmethod
+    def learnable(self, truth: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Unit]:
+        """Return what machines learn from the truth of training rows, and what turns their values into its unit."""
+
+    @abstractmethod
+    def linear_tasks(self, truth: npt.NDArray[Any]) -> list[LinearTask]:
+        """Return the tasks of linear machines on all rows, from what :meth:`learnable` returns."""
 
     def errors(self, trainings: Sequence[FoldTraining]) -> tuple[float, ...]:
         """Return what the predictions for the validation rows of each fold cost."""
-        return tuple(one.error() for one in trainings)
+        return tuple(self.error_of(one.fold.truth[one.fold.validation], one.values()) for one in trainings)
+
+    @abstractmethod
+    def error_of(self, truth: npt.NDArray[Any], values: npt.NDArray[np.float64]) -> float:
+        """Return what predictions from the values of machines cost; see `FoldTraining.values`."""
 
     @abstractmethod
     def figure(self, error: float) -> float:
@@ -105,8 +112,17 @@ class Goal(ABC):
         """The outcome of the training rows, from their target."""
 
     @abstractmethod
-    def machine_spec(self, C: float, epsilon: float | None) -> QuadraticSpec:
-        """The machine of a setting."""
+    def machine_spec(self, kernel: Kernel, C: float, epsilon: float | None) -> MachineSpec:
+        """The machine of a setting: a `LinearSpec` for the linear kernel, else a `QuadraticSpec`."""
+
+    def fitted(self, training: TrainingSet, gram: Gram, C: float, epsilon: float | None, control: Control) -> Model:
+        """Return the model of a setting, trained on a training set whose Gram matrix is given."""
+        spec, weights = self.machine_spec(gram.kernel, C, epsilon), self.class_weight()
+        if isinstance(spec, LinearSpec):
+            machines = train_linear(spec, as_data(training.X), self.linear_tasks(training.truth), control)
+            return training.linear_model(spec, machines, weights)
+        assert isinstance(spec, QuadraticSpec)
+        return training.model(spec, gram.kernel, self.solve(gram, training.truth, spec, control), weights)
 
     @abstractmethod
     def solve(

@@ -469,13 +469,12 @@ def _refit(
     """
     tell(StageProgress("final fit"))
     best, keep = found.best, CachePolicy.NON_NATIVE if training.prediction_kind.n_parts > 1 else CachePolicy.NONE
-    kernel, machine_spec = best.choice.kernel(training.X), goal.machine_spec(best.C, best.epsilon)
+    kernel = best.choice.kernel(training.X)
     limits = solvers.Limits(tol=tol, max_seconds=budget.share(FINAL_FIT))
     control = solvers.Control(limits, lambda progress: tell(fit_progress("final fit", progress)))
     with control.interruption as interruption:
         gram = Gram(kernel, as_data(training.X), keep=keep)
-        solutions = goal.solve(gram, training.truth, machine_spec, control)
-        model = training.model(machine_spec, kernel, solutions, goal.class_weight())
+        model = goal.fitted(training, gram, best.C, best.epsilon, control)
         if model.certificate.status is Status.TIME_LIMIT:
             budget.cuts.append("The final fit was ended before its optimum.")
         control = control.with_limits(replace(limits, max_seconds=budget.share(CALIBRATION)))

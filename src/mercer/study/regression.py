@@ -13,13 +13,14 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from mercer.certificates import Solution
 from mercer.gram import Gram
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, Linear
 from mercer.model_selection import Deviations, Interval, bootstrap, r2_difference
 from mercer.persistence import Model
 from mercer.solvers import Control, solve
-from mercer.specs import ForSVR, QuadraticSpec
+from mercer.specs import ForLinearSVR, ForSVR, LinearTask, MachineSpec, QuadraticSpec
 from mercer.study.contenders import Chosen, Fold, best_of, choose_neighbours_by, fit_quietly
-from mercer.study.goal import Answer, FoldTraining, Goal, checked_scoring
+from mercer.study.fold_training import FoldTraining, KernelTraining, Unit
+from mercer.study.goal import Answer, Goal, checked_scoring
 from mercer.tables import Quantity
 
 PENALTIES = tuple(10.0**exponent for exponent in range(-3, 6))
@@ -69,10 +70,23 @@ class ToEstimate(Goal):
         deviations = np.abs(predicted - truth)
         return deviations if self.scoring == "mae" else deviations**2
 
-    def training(self, kernel: Kernel, epsilon: float | None, fold: Fold, memory_limit: int) -> FoldTraining:
-        """Begin with a fold."""
+    def kernel_training(self, kernel: Kernel, epsilon: float | None, fold: Fold, memory_limit: int) -> FoldTraining:
+        """Begin with a fold, with its Gram matrix."""
         assert epsilon is not None
         return _NumberTraining(kernel, fold, memory_limit, self, epsilon)
+
+    def learnable(self, truth: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Unit]:
+        """Return the numbers in units of their standard deviation, from their mean."""
+        scale = self.learn(self.column, truth)
+        return scale.scaled(truth), scale.in_unit
+
+    def linear_tasks(self, truth: npt.NDArray[Any]) -> list[LinearTask]:
+        """Return one task of all rows."""
+        return [LinearTask(np.arange(truth.size), truth, np.ones(truth.size))]
+
+    def error_of(self, truth: npt.NDArray[Any], values: npt.NDArray[np.float64]) -> float:
+        """Return the sum of the losses."""
+        return float(np.sum(self.losses(truth, values[:, 0])))
 
     def figure(self, error: float) -> float:
         """R², against the mean of all rows, or minus an error."""
@@ -84,9 +98,11 @@ class ToEstimate(Goal):
         """The scale."""
         return Quantity.learnt(column, cells)
 
-    def machine_spec(self, C: float, epsilon: float | None) -> QuadraticSpec:
-        """Epsilon-SVR."""
+    def machine_spec(self, kernel: Kernel, C: float, epsilon: float | None) -> MachineSpec:
+        """Epsilon-insensitive loss and a free bias, with any kernel."""
         assert epsilon is not None
+        if isinstance(kernel, Linear):
+            return ForLinearSVR(C=C, epsilon=epsilon, squared=False, free=True)
         return ForSVR(C=C, epsilon=epsilon)
 
     def class_weight(self) -> None:
@@ -147,14 +163,13 @@ class ToEstimate(Goal):
         return 1 if comparison.low > 0.0 else -1 if comparison.high < 0.0 else 0
 
 
-class _NumberTraining(FoldTraining):
+class _NumberTraining(KernelTraining):
     """C, epsilon and the tolerance are in units of the standard deviation of the fold's training rows."""
 
     def __init__(self, kernel: Kernel, fold: Fold, memory_limit: int, goal: ToEstimate, epsilon: float) -> None:
         super().__init__(kernel, fold, memory_limit)
-        truth = fold.truth[fold.train]
-        self.goal, self.scale, self.epsilon = goal, goal.learn(goal.column, truth), epsilon
-        self.targets = self.scale.scaled(truth)
+        self.goal, self.epsilon = goal, epsilon
+        self.targets, self.in_unit = goal.learnable(fold.truth[fold.train])
 
     def train(self, C: float, control: Control) -> None:
         """Go on from the machine of the last C."""
@@ -168,11 +183,7 @@ class _NumberTraining(FoldTraining):
         beta = np.zeros(self.gram.n)
         beta[self.fold.train] = self.coefficients
         raw = self.gram.matvec(beta, self.fold.validation.astype(np.int64)) + self.solutions[0].bias
-        return np.asarray(self.scale.in_unit(raw)[:, None])
-
-    def error(self) -> float:
-        """Return what the predictions for the validation rows cost, in the target's unit."""
-        return float(np.sum(self.goal.losses(self.fold.truth[self.fold.validation], self.values()[:, 0])))
+        return self.in_unit(raw[:, None])
 
 
 def choose_ridge(folds: Sequence[Fold], goal: ToEstimate) -> Chosen:

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
+import numpy as np
+
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.solvers import Control, Interruption, Limits, StageProgress, most_steps
 from mercer.study.candidates import C_GRID, KERNELS, Candidate, Cell, KernelChoice, usual_gamma
 from mercer.study.contenders import Fold
-from mercer.study.goal import FoldTraining, Goal
+from mercer.study.fold_training import FoldTraining
+from mercer.study.goal import Goal
 from mercer.study.refinement import beyond_edges, neighbours
 from mercer.study.round_clock import RoundClock
 from mercer.study.rounds import clearly_worse, n_kept, part_of, round_sizes, rows_in_time, survivors
@@ -77,6 +80,20 @@ class SearchResult:
     def best(self) -> Cell:
         """The best cell of the last round; among equals the simplest machine."""
         return min(self.cells, key=lambda cell: cell.rank)
+
+    @property
+    def linear_as_good(self) -> Cell | None:
+        """The best linear machine, if another machine was chosen that is no better than it by the folds.
+
+        The rule is that of one standard error: the mean error of the linear machine is larger by no more than the
+        standard error of this difference over the folds. Both were judged on the same rows.
+        """
+        best = self.best
+        linear = min((cell for cell in self.cells if cell.choice.is_linear), key=lambda cell: cell.rank, default=None)
+        if linear is None or best.choice.is_linear or linear.n_rows != best.n_rows:
+            return None
+        more = np.array(linear.errors) - np.array(best.errors)
+        return linear if more.mean() <= more.std(ddof=1) / np.sqrt(more.size) else None
 
 
 class SearchStopped(Exception):  # noqa: N818 - it is a request that was followed, not an error

@@ -13,7 +13,8 @@ from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.solvers import Control, Interruption, Limits
 from mercer.study.candidates import Cell
 from mercer.study.contenders import Fold, thinned
-from mercer.study.goal import FoldTraining, Goal
+from mercer.study.fold_training import FoldTraining
+from mercer.study.goal import Goal
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
 """Shares of the training rows of each fold."""

@@ -86,8 +86,10 @@ def nearest_support_vectors(model: Model, part: Table) -> npt.NDArray[np.int64]:
     Returns
     -------
     ndarray of int64 of shape (n, up to 3)
-        Positions in the table that the model was trained on.
+        Positions in the table that the model was trained on. (n, 0) for a linear machine, which keeps no rows.
     """
+    if not len(model.support_rows):
+        return np.zeros((part.n_rows, 0), dtype=np.int64)
     kernel, vectors = model.kernel, model.support_vectors
     values = kernel.block(as_data(model.encoder.transform(part)), vectors)
     distances = kernel.diag(vectors) - 2.0 * values  # k(x, x) is the same for all vectors

@@ -20,6 +20,7 @@ from mercer.study.report import (
     prose,
     regression,
     search_prose,
+    weights,
 )
 from mercer.study.report.numbers import quantity
 from mercer.tables import CategoricalRule, Classes, DateRule, NumericRule, Rule, TextRule
@@ -88,6 +89,8 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         figures=_figures(study),
         certificate=study.certificate,
         insight=insight,
+        weights=weights,
+        is_linear=study.model.machine_spec.is_linear,
         calibration=calibration,
         gamma=_gamma(study),
         parts=_parts(study),

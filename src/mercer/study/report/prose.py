@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 
-from mercer.certificates import LARGE_GAP, Certificate, Status
 from mercer.data import listing
 from mercer.model_selection import Opening
 from mercer.persistence import Model
-from mercer.specs import MachineSpec
 from mercer.study.candidates import Cell, gamma_of
 from mercer.study.examination import Finding, Kind, Weight
 from mercer.study.protocol import Study
-from mercer.study.report import arrangement, insight, search_prose
+from mercer.study.report import arrangement, insight, search_prose, weights
+from mercer.study.report.certificates import beyond_rounding as beyond_rounding
+from mercer.study.report.certificates import certainty as certainty
+from mercer.study.report.certificates import listed
+from mercer.study.report.certificates import numbers as numbers
+from mercer.study.report.certificates import support as support
 from mercer.study.report.classification import OfClasses
 from mercer.study.report.numbers import capitalised, ordinal
 from mercer.study.report.numbers import count as count
@@ -25,9 +28,6 @@ from mercer.study.report.numbers import small as small
 from mercer.study.report.phrasing import TaskPhrasing
 from mercer.study.report.regression import OfNumbers
 from mercer.tables import IDENTIFIER, TableChoice
-
-ROUNDING = 1e-12
-"""Relative duality gaps below are what rounding leaves of none."""
 
 VOICES: dict[str, TaskPhrasing] = {"classification": OfClasses(), "regression": OfNumbers()}
 """What there is to say of each task."""
@@ -89,7 +89,7 @@ def choice(study: Study) -> str:
     setting += [] if value is None else [f"gamma = {value:.3g}"]
     setting += [] if best.epsilon is None else [f"epsilon = {best.epsilon:g}"]
     sentence = (
-        f"The {best.choice.name} with {_and(setting)} had the {'lowest' if study.goal.is_loss else 'highest'} "
+        f"The {best.choice.name} with {listed(setting)} had the {'lowest' if study.goal.is_loss else 'highest'} "
         f"cross-validated {study.goal.figure_name} of "
         f"{count(len(found.cells), 'candidate')}: {shown(best.figure)} over {study.n_folds} folds of the "
         f"{count(len(study.model.training.rows), 'row')} that were not sealed"
@@ -99,12 +99,13 @@ def choice(study: Study) -> str:
         sentence += " Another candidate did equally well; the simpler of the two was taken."
     elif ties:
         sentence += f" {ties} others did equally well; the simplest of them all was taken."
-    in_rounds = search_prose.rounds(found)
-    return f"{sentence} {in_rounds}" if in_rounds else sentence
-
-
-def _and(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    linear = found.linear_as_good
+    if linear is not None:
+        sentence += (
+            f" The {linear.setting} is as good by the rule of one standard error ({shown(linear.figure)}): it predicts "
+            "faster, and its weights can be read. --kernel linear takes it."
+        )
+    return " ".join(filter(None, [sentence, weights.sentence(study), search_prose.rounds(found)]))
 
 
 def gamma(study: Study) -> float | None:
@@ -112,105 +113,11 @@ def gamma(study: Study) -> float | None:
     return gamma_of(study.model.kernel)
 
 
-def support(model: Model) -> str:
-    """How many of the training rows are support vectors, each counted once."""
-    n, n_rows = len(model.support_rows), len(model.training.rows)
-    of_what, own = "", [len(part.support) for part in model.parts]
-    if len(own) > 1 and not model.machine_spec.is_whole:
-        of_what = f" of at least one of the {len(own)} machines, which have {_range(own)} each"
-    # Of a machine that is not optimal, other rows than the support vectors may be what another fit would need.
-    rest = n < n_rows and model.certificate.status is Status.OPTIMAL
-    others = "; the others could be deleted without changing the machine" if rest else ""
-    return f"{n:,} of {n_rows:,} training rows ({percent(n / n_rows)}) are support vectors{of_what}{others}."
-
-
-def _range(numbers: list[int]) -> str:
-    low, high = min(numbers), max(numbers)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
 def best_by_family(study: Study) -> list[Cell]:
     """The best cell of each kernel, the simplest kernel first."""
     cells = sorted(study.search.cells, key=lambda cell: cell.choice.simplicity)
     groups = groupby(cells, key=lambda cell: cell.choice.simplicity)
     return [min(group, key=lambda cell: cell.rank) for _, group in groups]
-
-
-def parameters(machine_spec: MachineSpec) -> dict[str, float]:
-    """The numbers that a machine was trained with, by their names."""
-    found = machine_spec.to_dict().items()
-    numbers = {name: one for name, one in found if isinstance(one, (int, float)) and not isinstance(one, bool)}
-    return {name: one for name, one in numbers.items() if name not in machine_spec.unused}
-
-
-def fixed(model: Model) -> str:
-    """What machines have in common with which a certificate compares this one."""
-    kernel = [] if model.machine_spec.is_linear else ["this kernel"]
-    return _and([*kernel, *(f"this {name.replace('_', ' ')}" for name in parameters(model.machine_spec))])
-
-
-def certainty(model: Model) -> str:
-    """What a model's certificate says, and what it does not."""
-    certificate, machine_spec = model.certificate, model.machine_spec
-    gap = abs(certificate.relative_gap)
-    if certificate.status is Status.OPTIMAL and gap > LARGE_GAP:
-        smaller = "A smaller C, or a" if "C" in parameters(machine_spec) else "A"
-        return (
-            "The machine is certified to meet the optimality conditions: no training row breaks them by more than "
-            f"{small(certificate.kkt_violation)}, and {small(certificate.tol)} was allowed. That its training "
-            f"objective is the lowest is not certified: the relative duality gap is {small(gap)}, so another "
-            f"machine with {fixed(model)} may have one that is lower by up to {small(100 * gap)} percent. {smaller} "
-            f"tolerance for the gap (tol_gap of mercer.{machine_spec.machine}, --tol-gap of mercer fit), makes it "
-            "small, too."
-        )
-    if certificate.status is Status.OPTIMAL:
-        how_much = "at all, to within rounding" if gap < ROUNDING else f"by more than {small(100 * gap)} percent"
-        return (
-            f"The machine is certified optimal: no other machine with {fixed(model)} can lower its training objective "
-            f"{how_much}."
-        )
-    advice = _stalled(certificate) if certificate.status is Status.STALLED else certificate.status.advice
-    return (
-        f"The machine is not certified optimal (relative duality gap "
-        f"{small(beyond_rounding(certificate, certificate.relative_gap))}, violation "
-        f"{small(certificate.kkt_violation)}). {advice}"
-    )
-
-
-def _stalled(certificate: Certificate) -> str:
-    """Why a fit went no further: what it reached cannot be told from rounding, or rounding lets it reach no more."""
-    if certificate.kkt_violation > certificate.tol:
-        why = (
-            f"Rounding in float64 lets the violation come no further down towards the {small(certificate.tol)} allowed"
-        )
-    elif certificate.tol_gap is not None and certificate.relative_gap > certificate.tol_gap:
-        why = (
-            f"The violation is within the {small(certificate.tol)} allowed, but rounding in float64 lets the gap come "
-            f"no further down towards the {small(certificate.tol_gap)} allowed"
-        )
-    else:
-        why = (
-            f"The violation is within the {small(certificate.tol)} allowed as far as it can be told, but rounding in "
-            f"float64 may hide as much as {small(certificate.rounding)}"
-        )
-    return f"{why}. A larger tolerance asks for less; a lower C, gamma or degree leaves less to rounding."
-
-
-def beyond_rounding(certificate: Certificate, gap: float) -> float:
-    """A gap of the certificate, 0 where it is no more than rounding."""
-    rounding = abs(certificate.relative_gap) < ROUNDING
-    return 0.0 if rounding else gap
-
-
-def numbers(model: Model) -> str:
-    """The certificate's numbers in a line."""
-    certificate = model.certificate
-    return (
-        f"Certificate: {certificate.status}; duality gap {beyond_rounding(certificate, certificate.gap):.3g} "
-        f"(relative {beyond_rounding(certificate, certificate.relative_gap):.3g}), KKT violation "
-        f"{certificate.kkt_violation:.3g} (tolerance {certificate.tol:g}); {len(model.support_rows):,} support vectors "
-        f"of {len(model.training.rows):,} training rows."
-    )
 
 
 def doubts(study: Study) -> list[Finding]:
