@@ -78,6 +78,17 @@ def test_steps_are_those_of_the_reference(kind, n_classes, steps):
     assert np.concatenate([part[1] for part in found]).tolist() == wrong.tolist()
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_norms_for_the_projection_stay_exact_when_the_scale_starts_again(n_classes):
+    X, codes, _ = some_rows(n=300, p=4, n_classes=n_classes)
+    steps = Steps(0.05, 1.0, 1, True, True)
+    learner = Pegasos(X.shape[1], n_classes, averages=True)
+    for row in range(len(X)):
+        visit = Visits(codes, np.ones(len(X)), np.ones(n_classes), np.array([row]))
+        learner.learn(X, visit, steps, losses=False)
+        np.testing.assert_allclose(learner.sq_norm, np.sum(learner.v**2, axis=0), rtol=1e-6, atol=1e-12)
+
+
 def optimum(X, y, alpha, weights=None):
     """The least objective of the bias-penalised hinge machine, in the units of C = 1/(alpha n)."""
     weights = np.ones(len(y)) if weights is None else weights
@@ -261,7 +272,7 @@ def test_fit_obeys_its_limits():
         ("class_weight", "even", "class_weight must be None"),
         ("max_seconds", -1, "max_seconds must be a number >= 0"),
         ("callback", 3, "callback must be a function"),
-        ("random_state", "one", "'one' cannot be used to seed"),
+        ("random_state", "one", "random_state must be None, an integer >= 0"),
     ],
 )
 def test_parameters_out_of_range(name, value, expected):

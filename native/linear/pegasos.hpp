@@ -145,8 +145,10 @@ class Pegasos {
         }
         const double before = s_.seen;
         s_.seen += weight;
-        for (int64_t k = 0; k < n_machines; ++k) shrink(k, before / s_.seen);
-        for (int64_t i = first; i < last; ++i) add(visits.order[i], (i - first) * n_machines, last - first == 1);
+        bool is_current = last - first == 1;
+        for (int64_t k = 0; k < n_machines; ++k)
+            if (shrink(k, before / s_.seen)) is_current = false;
+        for (int64_t i = first; i < last; ++i) add(visits.order[i], (i - first) * n_machines, is_current);
         if (rule_.projects)
             project();
         else
@@ -194,10 +196,10 @@ class Pegasos {
     }
 
     // Multiplies w_k by a factor. If its scale has become small, v takes it on, and lag takes on the sum of all w_k:
-    // otherwise that sum would be the difference of two numbers that are far larger.
-    void shrink(int64_t k, double factor) {
+    // otherwise that sum would be the difference of two numbers that are far larger. Returns whether v has changed.
+    bool shrink(int64_t k, double factor) {
         s_.scale[k] *= factor;
-        if (s_.scale[k] >= kSmallestScale) return;
+        if (s_.scale[k] >= kSmallestScale) return false;
         for (int64_t j = 0; j < s_.n_rows; ++j) {
             double& v = s_.v[j * s_.n_machines + k];
             if (s_.lag != nullptr) s_.lag[j * s_.n_machines + k] -= s_.mass[k] * v;
@@ -206,6 +208,7 @@ class Pegasos {
         s_.sq_norm[k] *= s_.scale[k] * s_.scale[k];
         s_.mass[k] = 0.0;
         s_.scale[k] = 1.0;
+        return true;
     }
 
     // Adds a row to the machines that it violates. `is_current` says that products_ belong to this row and to v.
