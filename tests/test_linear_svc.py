@@ -768,7 +768,11 @@ def test_c_path_spends_max_seconds_once_and_refuses_an_empty_grid():
 
 
 @pytest.mark.parametrize("kind", [LinearSVC, LinearSVR, LogisticRegression, PegasosSVC])
-@pytest.mark.parametrize("value", ["a", -2, np.nan, [1.0], np.array([1.0, 2.0]), 1 + 2j, object()], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    ["a", -2, np.nan, [1.0], np.array([1.0, 2.0]), 1 + 2j, object()],
+    ids=lambda one: type(one).__name__,
+)
 def test_a_wrong_value_of_any_parameter_is_named(kind, value):
     names = kind().get_params().keys() - ({"n_jobs"} if isinstance(value, int) else set())  # -2: all processors but one
     for name in names:

@@ -211,6 +211,7 @@ def test_every_native_function_has_its_twin():
         "row_terms": (linear.row_terms,),
         "term_line": (linear.term_line,),
         "newton_pass": (linear.newton_pass,),
+        "class_epoch": (linear.class_epoch,),
         "column_descent": (linear.column_descent,),
         "pegasos_dense_steps": (pegasos.run,),
         "pegasos_sparse_steps": (pegasos.run,),
@@ -222,6 +223,7 @@ def test_every_native_function_has_its_twin():
         "multiplies_integers",
         "thread_limit",
         "machines_workspace",
+        "parse_svmlight",  # its errors and values: test_libsvm_files.py and test_block_cache.py
     }
     for name in dir(_core):
         if name.startswith("_") or isinstance(getattr(_core, name), type | int | float) or name in about_the_machine:

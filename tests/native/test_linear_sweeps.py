@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from cases import ISAS
+from mercer import _core
 from mercer.linear import sweeps
 from pairs import every_pair
 from reference import linear as reference
@@ -180,3 +181,30 @@ def test_sparse_rows_out_of_range_are_refused(isa, part, value):
     for call in calls:
         with pytest.raises(ValueError, match="out of range"):
             call()
+
+
+@pytest.mark.parametrize("is_squared", [False, True])
+@pytest.mark.parametrize("constant", [0.0, 2.0])
+def test_an_epoch_of_classes_makes_the_steps_of_the_reference(isa, is_squared, constant):
+    random = np.random.default_rng(7)
+    X = random.standard_normal((30, 12)) * (random.random((30, 12)) < 0.4)
+    table, n_classes = sparse.csr_array(X), 8
+    charges = random.choice([-1.0, 1.0], (30, n_classes)) * random.uniform(0.1, 2.0, (30, n_classes))
+    squares = np.sum(X**2, axis=1) + constant**2
+    alpha = random.choice([0.0, 0.5, 1.0], charges.shape) * np.abs(charges)
+    beta = np.sign(charges) * alpha
+    w = reference.transposed_times(table, constant, beta)
+    active = random.integers(0, 1 << n_classes, 30).astype(np.uint16)
+    order, up, down = random.permutation(30)[:25], np.full(n_classes, 0.2), np.full(n_classes, -0.2)
+    own = {"beta": beta.copy(), "w": w.copy(), "active": active.copy()}
+    native = {"beta": beta.copy(), "w": w.copy(), "active": active.copy()}
+    given = {"order": order, "squares": squares, "charges": charges, "up": up, "down": down, "is_squared": is_squared}
+    expected, shrunken = reference.class_epoch(table, constant, **given, **own)
+    found, counts = np.zeros((4, n_classes)), np.zeros(n_classes, dtype=np.int64)
+    view = _core.LinearTable(table.data, table.indices, table.indptr, 12, constant)
+    _core.class_epoch(isa, view, **given, **native, found=found, n_shrunken=counts)
+    for name, array in own.items():
+        np.testing.assert_allclose(native[name], array, atol=1e-12)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    np.testing.assert_array_equal(counts, shrunken)
+    assert counts.sum() > 0
