@@ -141,7 +141,7 @@ class LinearSVC(ByScores, FitsFiles):
     `random_state`. docs/concepts/drop_in.md lists all differences.
 
     For up to some 2,000 columns a step costs one or two passes over the table, and a fit takes 5 to 40 steps; with many
-    rows 2 to 20, because it starts at the solution for a sample.
+    rows 2 to 30, because it starts at the solution for a sample.
     docs/concepts/linear_machines.md says which solver is used when.
 
     References
