@@ -93,7 +93,8 @@ class PegasosSVC(ByScores, LinearMachine):
     certificate_ : mercer.linear.LinearCertificate
         After `fit`: the duality gap over the training rows. `partial_fit` removes it, see :meth:`certify`.
     t_ : float
-        The t of the step length 1/(alpha t): the sum of the sample weights of the rows visited.
+        The sum of the sample weights of the rows visited. The step length is 1/(alpha t), for the sum of the
+        subgradients of the rows of a batch.
     n_rows_seen_ : int
         Number of rows visited, over all epochs and calls; those of weight 0 do not count.
     n_iter_ : int

@@ -15,6 +15,7 @@ from mercer.files.blocks.layout import Layout, Levels, RawBlock, Span
 from mercer.tables.table import Table, TableError, as_table, text_cells
 
 _HEAD_ROWS = 10_000  # rows that decide which columns hold numbers
+_BUFFER = 1 << 16  # bytes of each column; by default pyarrow holds all compressed bytes of a row group
 
 
 class ParquetSource:
@@ -93,7 +94,7 @@ class ParquetSource:
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the rows from `first` to `last` with the number of the first one, in parts of a row group."""
         try:
-            with pq.ParquetFile(self.path) as file:
+            with pq.ParquetFile(self.path, buffer_size=_BUFFER, pre_buffer=False) as file:
                 for group in range(file.num_row_groups):
                     start, stop = self._starts[group], self._starts[group + 1]
                     if stop <= first or start >= last:
