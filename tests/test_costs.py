@@ -250,7 +250,7 @@ def test_a_fit_with_costs_by_command(mercer, machine):
 
 @pytest.mark.full
 def test_a_study_with_costs_by_command(mercer):
-    options = ("--target", "state", "--kernel", "linear", "--folds", "2", "--out", "s", "--cost", "1:0=9")
+    options = ("--target", "state", "--kernel", "rbf", "--folds", "2", "--out", "s", "--cost", "1:0=9")
     status, out, err = mercer("study", "t.csv", *options)
     assert status == 0, err
     assert "Its mean cost, by which it was chosen, was" in out

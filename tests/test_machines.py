@@ -450,7 +450,7 @@ GOOD = np.arange(12.0).reshape(6, 2), np.arange(6.0)
     ("machine", "message"),
     [
         (SVR(epsilon=-0.1), r"epsilon must be a number >= 0, got -0\.1"),
-        (SVR(C=0.0), r"C must be a finite number > 0, got 0\.0"),
+        (SVR(C=0.0), r"C must be a number > 0, got 0\.0"),
         (SVR(C=np.inf), "C must be a finite number > 0, got inf"),
         (SVR(loss="hinge"), "loss must be one of 'epsilon_insensitive', 'squared_epsilon_insensitive', got 'hinge'"),
         (NuSVR(nu=0.0), r"nu must be a number > 0 and <= 1, got 0\.0"),

@@ -257,7 +257,7 @@ def test_cells_that_did_not_reach_the_optimum_say_how_they_ended(monkeypatch):
     assert unfinished
     assert {status for cell in unfinished for status in cell.unfinished} <= {Status.MAX_ITER, Status.STALLED}
     assert [cell.place.replace("\u00a0", " ") for cell in found.cells] == [
-        "linear kernel, C = 1e+09",
+        "linear machine, C = 1e+09",
         "Gaussian kernel, C = 1e+09, gamma = 1/16 of the usual value",
         "Gaussian kernel, C = 1e+09, gamma = the usual value",
         "Gaussian kernel, C = 1e+09, gamma = 4 times the usual value",
