@@ -140,7 +140,8 @@ BAD_DATA = {
     "serial": (b"1 1:1 2:2\n", {"precomputed": True}, "line 1: it must hold 0:serial and 2 kernel values"),
     "gap": (b"1 0:1 1:1 2:1\n1 0:2 2:1\n", {"precomputed": True}, "line 2: it must hold 0:serial and 2 kernel values"),
     "order": (b"1 0:2 1:1 2:1\n1 0:1 1:1 2:1\n", {"precomputed": True}, "line 1: serial numbers of a square matrix"),
-    "no values": (b"1 0:1\n", {"precomputed": True}, "holds kernel values with numbers other than"),
+    "no values": (b"1 0:1\n", {"precomputed": True}, "holds no kernel values"),
+    "targets alone": (b"1\n", {"precomputed": True}, "holds no kernel values"),
     "others": (b"1 0:1 2:1 3:1\n", {"precomputed": True, "n_features": 2}, "numbers other than 1 to 2"),
 }
 

@@ -311,12 +311,14 @@ def _kernel_values(path: str | Path, matrix: sparse.csr_array, n_features: int |
     """Return the kernel values without the column of serial numbers."""
     n = matrix.shape[0]
     n_values = matrix.shape[1] - 1 if n_features is None else n_features
+    if n_values < 1:
+        raise LibsvmFileError(f"{path} holds no kernel values: each line must be `target 0:serial 1:value 2:value ...`")
     short = np.diff(matrix.indptr) != n_values + 1
     # Numbers ascend, so a line with the right count of numbers has all of them.
     _refuse_where(
         path, short, f"it must hold 0:serial and {n_values} kernel values, with numbers 1 to {n_values}, none left out"
     )
-    if not n_values or matrix.shape[1] != n_values + 1:
+    if matrix.shape[1] != n_values + 1:
         raise LibsvmFileError(f"{path} holds kernel values with numbers other than 1 to {n_values}")
     table = matrix.data.reshape(n, n_values + 1)
     serial, values = table[:, 0], np.ascontiguousarray(table[:, 1:])
