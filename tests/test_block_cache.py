@@ -1,5 +1,7 @@
 """Tables larger than memory: parsing into a block cache, damage, resumption, and rows that are read from it."""
 
+import csv
+import io
 import json
 import os
 import random
@@ -16,9 +18,11 @@ from mercer.files.blocks.checked_file import DamagedFileError, check_arrays, rea
 from mercer.files.blocks.encoding import learn_encoding
 from mercer.files.blocks.file_numbers import FileNumbers
 from mercer.files.blocks.file_rows import FileRows
+from mercer.files.blocks.layout import Levels
 from mercer.files.blocks.sources import open_source, read_tables
 from mercer.files.libsvm_data import load_libsvm_data, save_libsvm_data
 from mercer.files.table_files import read_table
+from mercer.files.text_rows import open_quote, row_ends
 from mercer.tables.encoding import TableEncoder
 from mercer.tables.reading import ReadingOptions
 from mercer.tables.table import TableError
@@ -228,6 +232,69 @@ def test_a_bad_line_of_svmlight_is_named(tmp_path, line, fault):
         rows_of(path, tmp_path / "cache", 400, target=None)
 
 
+def test_rows_end_where_the_csv_module_ends_them():
+    rng = random.Random(0)
+    n_open = 0
+    for _ in range(3_000):
+        text = "".join(rng.choices('a,"\n', k=rng.randrange(1, 25)))
+        lines, reader = text.splitlines(keepends=True), csv.reader(io.StringIO(text, newline=""))
+        ends = [len("".join(lines[: reader.line_num])) for _ in reader]
+        follows = list(csv.reader(io.StringIO(text + "\nz", newline="")))[-1] == ["z"]
+        assert (open_quote(text.encode(), b",") is None) == follows, text
+        n_open += not follows
+        if not (follows and text.endswith("\n")):
+            ends.pop()  # the last row does not end
+        assert row_ends(text.encode(), b"\n", b",").tolist() == ends, text
+    assert 500 < n_open < 2_500
+
+
+@pytest.mark.parametrize("at", [20, 150, 200])
+@pytest.mark.parametrize(
+    ("line", "column", "fault"),
+    [
+        ('"7,1,p', 0, "never closed"),
+        ('7,"1,p', 2, "never closed"),
+        ('7,1,"p', 4, "never closed"),
+        ('"', 0, "never closed"),
+        ('7,1"x,p', 0, "column 'b' holds '1\"x'"),
+        ('7,"1"x,p', 0, "column 'b' holds '1x'"),
+        ('7,"1\n2",p', 0, r"column 'b' holds '1\\n2'"),
+        ('7,"1\n2,p"', 0, "the row has 2 lines and 2 cells, and the header has 3"),
+        ("7,1\r,p", 0, "a carriage return ends the row within the line"),
+        ('7,1,"p""q\n"', None, ""),
+        ('7,1,p"q', None, ""),
+    ],
+)
+def test_a_quotation_mark_at_the_wrong_place_is_named(tmp_path, line, column, fault, at):
+    lines = CSV.splitlines(keepends=True)
+    lines[at] = line + "\n"
+    path = tmp_path / "t.csv"
+    path.write_bytes("".join(lines).encode()[: None if at < 200 else -1])  # the last line has no line end
+    if column is None:
+        _, blocks, cache = rows_of(path, tmp_path / "cache", 300)
+        assert sum(len(labels) for *_, labels, _ in blocks) == 200
+        assert [*cache.levels.of["y"]] == ["p", "q", next(csv.reader(io.StringIO(line, newline="")))[2].strip()]
+        return
+    byte = len("".join(lines[:at])) + column
+    with pytest.raises(TableError, match=rf"t.csv, line {at + 1} \(byte {byte:,}\).*{fault}"):
+        rows_of(path, tmp_path / "cache", 300)
+    if "never closed" in fault:
+        with pytest.raises(TableError, match=rf"never closed, in line {at + 1}"):
+            read_table(path)
+
+
+def test_a_cell_that_does_not_end_takes_no_more_than_the_memory(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(CSV + '7,"' + "1" * 100_000 + "\n")
+    source = source_of(path, head_bytes=1_000)
+    byte = len(CSV) + 2
+    with pytest.raises(TableError, match=rf"line 202 \(byte {byte:,}\).*not closed within 19,\d{{3}} bytes"):
+        list(source.blocks(None, Levels(), 300))
+    path.write_text('a,"b,y\n' + "7,1,p\n" * 300)
+    with pytest.raises(TableError, match=r"line 1 \(byte 2\).*not closed within 9\d\d bytes"):
+        source_of(path, head_bytes=1_000)
+
+
 def mutated(raw, rng):
     raw = bytearray(raw)
     for _ in range(rng.randrange(1, 6)):
@@ -303,7 +370,13 @@ def test_a_damaged_block_is_parsed_again(tmp_path, kind, damage):
     block.write_bytes(raw[:-50])
     with block_cache(folder, path, source_of(path), block_bytes=2_000) as cache:
         path.unlink()
-        with pytest.raises(CacheError, match=r"is damaged .* the file cannot be read"):
+        with pytest.raises(CacheError, match=r"block-000002.bin.* is damaged .* the file cannot be read") as caught:
+            cache.read(2)
+        assert f"bring the file back, and delete the folder {folder}" in caught.value.hint
+        block.unlink()
+        with pytest.raises(
+            CacheError, match=r"block-000002.bin, parsed from .* from line \d+ on, is gone, and the file"
+        ):
             cache.read(2)
 
 
@@ -331,6 +404,23 @@ def test_a_damaged_block_of_a_file_that_has_changed_is_refused(tmp_path):
         path.write_text(path.read_text().replace("red", "rot"))
         with pytest.raises(CacheError, match=r"block-000001.bin, parsed from .* from line .* the file has changed"):
             cache.read(1)
+
+
+def test_a_folder_in_the_place_of_a_block_is_named(tmp_path):
+    path, folder = write(a_frame(), tmp_path, "csv"), tmp_path / "cache"
+    _, _, cache = rows_of(path, folder)
+    cache.block_path(1).unlink()
+    cache.block_path(1).mkdir()
+    with pytest.raises(CacheError, match=r"block-000001.bin.* is damaged .* cannot be written again") as caught:
+        rows_of(path, folder)
+    assert f"delete the folder {folder}" in caught.value.hint
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"version": 0}))
+    with pytest.raises(CacheError, match=r"block-000001.bin, a part of an old cache, cannot be removed"):
+        rows_of(path, folder)
+    cache.block_path(1).rmdir()
+    rows_of(path, folder)
+    assert json.loads((folder / "manifest.json").read_text()) == manifest
 
 
 def test_a_changed_file_is_parsed_again(tmp_path):
@@ -378,8 +468,9 @@ def test_a_hostile_manifest_is_refused(tmp_path, content):
     path, folder = write(a_frame(), tmp_path, "csv"), tmp_path / "cache"
     rows_of(path, folder)
     (folder / "manifest.json").write_bytes(content)
-    with pytest.raises(CacheError, match="damaged"):
+    with pytest.raises(CacheError, match="damaged") as caught:
         rows_of(path, folder)
+    assert f"delete the folder {folder} and fit again" in caught.value.hint
 
 
 def changed(manifest, keys, value):

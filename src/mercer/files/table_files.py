@@ -157,6 +157,7 @@ def _format(source: TableSource) -> tuple[str, Note | None]:
 
 def _delimited(path: Path, raw: bytes, options: ReadingOptions, usual: str) -> Table:
     text = DelimitedText.of(path, raw, options, usual)
+    text.refuse_open_quote(path)
     try:
         names = column_names(path, next(text.rows()))
         arrow = pacsv.read_csv(

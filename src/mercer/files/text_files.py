@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mercer.files.file_formats import BYTE_ORDER_MARK, is_svmlight, looks_like_utf_16, other_format
+from mercer.files.text_rows import MERGED, NEVER_CLOSED, RAGGED, open_quote
 from mercer.tables.note import Note
 from mercer.tables.reading import ReadingOptions
 from mercer.tables.table import TableError
@@ -90,6 +91,19 @@ class DelimitedText:
             found += bool(next(reader))  # lines without cells are not rows
         return f" in line {self.n_skipped + line}"
 
+    def refuse_open_quote(self, path: Path) -> None:
+        """Raise a TableError if the last cell begins with a quotation mark that is never closed.
+
+        Such a cell takes in all lines below it, whose rows would be lost.
+        """
+        at = open_quote(self.raw, self.separator.encode())
+        if at is not None:
+            raise TableError(
+                f"{path} has a quotation mark that is never closed, in line {self.n_skipped + _line(self.raw, at)}, at "
+                "the beginning of a cell",
+                NEVER_CLOSED,
+            )
+
     def fault(self, path: Path, error: Exception) -> TableError:
         """Return the error for a text that pyarrow refused; the fault is found by a slower second reading."""
         reader = csv.reader(io.StringIO(self.raw.decode(), newline=""), delimiter=self.separator)
@@ -108,20 +122,16 @@ class DelimitedText:
                             f"line {first} looks like a title or a comment: the first line must hold the column names; "
                             "or name the separator with sep=",
                         )
-                    if row[-1].count("\n") > 1 and next(reader, None) is None:
-                        break
+                    if reader.line_num > line:
+                        lines, hint = f"lines {self.n_skipped + line} to {self.n_skipped + reader.line_num}", MERGED
+                    else:
+                        lines, hint = f"line {self.n_skipped + line}", f"{RAGGED}; sep= names another separator"
+                    verb = "are one row that has" if reader.line_num > line else "has"
                     return TableError(
-                        f"{path} is ragged: line {self.n_skipped + reader.line_num} has {_cells(len(row))}, the header "
-                        f"has {len(header)}",
-                        hint="mend the line, or quote cells that hold the separator; sep= names another separator",
+                        f"{path} is ragged: {lines} {verb} {_cells(len(row))}, the header has {len(header)}", hint
                     )
         except (csv.Error, StopIteration):
             pass
-        if self.raw.count(b'"') % 2:
-            return TableError(
-                f"{path} has a quotation mark that is never closed, in line {self.n_skipped + line} or before",
-                "close it, or double each quotation mark inside a quoted cell",
-            )
         return TableError(f"{path} cannot be read as a delimited table: {str(error).splitlines()[0]}")
 
 
@@ -273,7 +283,7 @@ def _counts(text: str, separator: str) -> list[int]:
 
 def with_tabs(raw: bytes) -> bytes:
     """Return lines of cells that are separated by blanks, with one tab between two cells."""
-    lines = raw.decode(errors="replace").splitlines()
+    lines = [line.decode(errors="replace") for line in raw.splitlines()]
     return "\n".join(_BLANKS.sub(lambda blank: blank[1] or "\t", line.strip()) for line in lines).encode()
 
 

@@ -13,11 +13,12 @@ import numpy as np
 from mercer.files.arrow import pa, pacsv
 from mercer.files.blocks.columns import columns_of, raw_block, text_codes
 from mercer.files.blocks.layout import Layout, Levels, RawBlock, Span
-from mercer.files.blocks.text_source import TextSource, last_row_end, row_starts
+from mercer.files.blocks.text_source import TextSource
 from mercer.files.file_formats import BYTE_ORDER_MARK, HEAD_BYTES, looks_like_utf_16
 from mercer.files.table_files import column_names, held_by_arrow
 from mercer.files.text_columns import table_of_text
 from mercer.files.text_files import DelimitedText, with_tabs
+from mercer.files.text_rows import MERGED, RAGGED, row_ends, row_starts
 from mercer.tables.kinds import STRAY_SHARE
 from mercer.tables.missing_words import ALWAYS, AMONG_NUMBERS
 from mercer.tables.number_text import written_number
@@ -49,8 +50,6 @@ class DelimitedSource(TextSource):
         The first rows.
     """
 
-    has_quotes = True
-
     def __init__(self, path: Path, options: ReadingOptions, usual: str, head_bytes: int = HEAD_BYTES) -> None:
         super().__init__(path, head_bytes)
         self._reading = options
@@ -63,19 +62,20 @@ class DelimitedSource(TextSource):
             )
         if b"\n" not in self.head and b"\r" in self.head:
             self.line_end = b"\r"
-        head = self.head if self.is_whole else self.head[: last_row_end(self.head, self.line_end, True)]
+        head = self.head if self.is_whole else self.head[: self.head.rfind(self.line_end) + 1]
         if not head:
             raise TableError(
                 f"{path} has no line end in its first {len(self.head):,} bytes", "format= names its format"
             )
         text = DelimitedText.of(path, head, options, usual)
         self._separator, self._by_blanks = text.separator, text.by_blanks
+        self.separator = b" \t" if text.by_blanks else text.separator.encode()
         self._encoding = options.encoding or ("cp1252" if not _is_utf_8(head) else "utf-8")
+        self.begin, head = self._whole_rows(head, text.n_skipped)
         try:
             self.names = column_names(path, next(text.rows()))
         except csv.Error as error:
             raise text.fault(path, error) from error
-        self.begin = self._first_row(head, text.n_skipped)
         self._decimal = options.decimal or "."
         self.table_head = self._table_of_head(head, text)
         self._decimal = options.decimal or self.table_head.reading.decimal or "."
@@ -203,19 +203,29 @@ class DelimitedSource(TextSource):
 
     def _fault(self, raw: bytes, span: Span, error: Exception) -> TableError:
         """Return the error for the first row that has another number of cells than the header."""
-        starts = row_starts(raw, self.line_end, True).tolist()
-        for row, (start, end) in enumerate(zip(starts, [*starts[1:], len(raw)], strict=True)):
-            text = self._in_utf_8(raw[start:end], span).decode()
+        starts = row_starts(raw, self.line_end, self.separator).tolist()
+        for start, end in zip(starts, [*starts[1:], len(raw)], strict=True):
+            row = raw[start:end].rstrip(b"\r\n")
+            text = self._in_utf_8(row, span).decode()
             try:
-                cells = next(csv.reader(io.StringIO(text, newline=""), delimiter=self._separator), [])
-            except csv.Error:
-                cells = []
-            if len(cells) != len(self.names):
-                return TableError(
-                    f"{self.where(raw, span, row)}: the row has {len(cells)} cells, and the header has "
-                    f"{len(self.names)}",
-                    "mend the line, or quote cells that hold the separator",
+                n_cells = len(next(csv.reader(io.StringIO(text, newline=""), delimiter=self._separator), []))
+            except csv.Error as why:
+                return TableError(f"{self.place(raw, span, start)}: the row cannot be read: {why}", "mend the line")
+            if n_cells == len(self.names):
+                continue
+            n_lines = 1 + row.count(self.line_end)
+            has = f"has {n_lines:,} lines and" if n_lines > 1 else "has"
+            cells = "1 cell" if n_cells == 1 else f"{n_cells} cells"
+            what, hint = (
+                f"the row {has} {cells}, and the header has {len(self.names)}",
+                MERGED if n_lines > 1 else RAGGED,
+            )
+            if n_lines == 1 and b"\r" in row:
+                what, hint = (
+                    f"a carriage return ends the row within the line, after {cells}",
+                    "remove it, or quote the cell",
                 )
+            return TableError(f"{self.place(raw, span, start)}: {what}", hint)
         line = str(error).splitlines()[0]
         return TableError(f"{self.path} cannot be read from line {span.line:,} (byte {span.start:,}) on: {line}")
 
@@ -233,14 +243,30 @@ class DelimitedSource(TextSource):
         utf_8 = raw if self._encoding == "utf-8" else text.encode()
         return with_tabs(utf_8) if self._by_blanks else utf_8
 
-    def _first_row(self, head: bytes, n_skipped: int) -> Span:
-        """Return an empty span behind the line of column names."""
+    def _whole_rows(self, head: bytes, n_skipped: int) -> tuple[Span, bytes]:
+        """Return an empty span behind the line of column names, and the head up to the end of its last whole row.
+
+        Raises
+        ------
+        TableError
+            If the file, or the head, ends within a row: mostly because a quotation mark is never closed.
+        """
         start = len(BYTE_ORDER_MARK) if head.startswith(BYTE_ORDER_MARK) else 0
         start += sum(map(len, head[start:].splitlines(keepends=True)[:n_skipped]))
         rest = head[start:]
-        ends = row_starts(rest, self.line_end, True)
-        first = start + (int(ends[1]) if ends.size > 1 else len(rest))
-        return Span(first, first, 1 + head.count(self.line_end, 0, first))
+        span = Span(start, len(head), 1 + head.count(self.line_end, 0, start))
+        if self.is_whole:
+            self.refuse_open_quote(rest, span)
+        ends = row_ends(rest, self.line_end, self.separator)
+        if not self.is_whole and len(ends) < 2:  # the column names and a row
+            first = int(ends[0]) if len(ends) else 0
+            raise self.too_long(
+                rest[first:], Span(start + first, len(head), span.line + rest.count(self.line_end, 0, first))
+            )
+        starts = row_starts(rest, self.line_end, self.separator)
+        first = start + (int(starts[1]) if starts.size > 1 else len(rest))
+        end = len(head) if self.is_whole else start + int(ends[-1])
+        return Span(first, first, 1 + head.count(self.line_end, 0, first)), head[:end]
 
 
 def _numbers_with_mistakes(column: np.ndarray, decimal: str) -> np.ndarray:

@@ -10,9 +10,10 @@ from scipy import sparse
 
 from mercer.files.blocks.columns import number_codes
 from mercer.files.blocks.layout import MAX_VALUE, Layout, Levels, RawBlock, Span, Task
-from mercer.files.blocks.text_source import TextSource, row_starts
+from mercer.files.blocks.text_source import TextSource
 from mercer.files.file_formats import BYTE_ORDER_MARK
 from mercer.files.libsvm_data import line_fault, parse_lines, shown
+from mercer.files.text_rows import row_starts
 from mercer.tables.table import Table, TableError
 
 
@@ -67,7 +68,7 @@ class SvmlightSource(TextSource):
 
     def _error(self, raw: bytes, span: Span, row: int, fault: str) -> TableError:
         """Return the error for a row, counted without lines that hold comments only."""
-        starts = row_starts(raw, self.line_end, False).tolist()
+        starts = row_starts(raw, self.line_end, None).tolist()
         held = [start for start in starts if raw[start:].partition(self.line_end)[0].partition(b"#")[0].strip()]
         return self._at(span.line + raw.count(self.line_end, 0, held[row]), span.start + held[row], fault)
 

@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mercer.files.blocks.layout import Layout, Levels, RawBlock, Span
 from mercer.files.file_formats import DAMAGED, HEAD_BYTES, compression_of, opened
+from mercer.files.text_rows import NEVER_CLOSED, last_row_end, open_quote, row_starts
 from mercer.tables.table import TableError
 
-LONGEST_ROW = 256 << 20  # bytes; a longer row is taken for a quotation mark that is never closed
+_LONGEST_ROW = 64  # pieces that a row may have; the text of so many pieces is a memory budget
 
 
 class TextSource(ABC):
@@ -34,7 +33,7 @@ class TextSource(ABC):
     options: dict[str, Any]
     begin: Span
     line_end = b"\n"
-    has_quotes = False
+    separator: bytes | None = None  # None if there are no quoted cells
 
     def __init__(self, path: Path, head_bytes: int = HEAD_BYTES) -> None:
         self.path, self._packing = path, compression_of(path)
@@ -67,12 +66,14 @@ class TextSource(ABC):
             while True:
                 more = file.read(step - len(rest) % step)  # blocks do not depend on where the reading began
                 raw = rest + more
-                cut = len(raw) if not more else last_row_end(raw, self.line_end, self.has_quotes)
                 if not raw:
                     return
+                if not more:
+                    self.refuse_open_quote(raw, Span(position, position + len(raw), line))
+                cut = len(raw) if not more else last_row_end(raw, self.line_end, self.separator)
                 if not cut:
-                    if len(raw) > LONGEST_ROW:
-                        raise self._too_long(line, position)
+                    if len(raw) > _LONGEST_ROW * step:
+                        raise self.too_long(raw, Span(position, position + len(raw), line))
                     rest = raw
                     continue
                 piece, rest = raw[:cut], raw[cut:]
@@ -89,9 +90,35 @@ class TextSource(ABC):
 
     def where(self, raw: bytes, span: Span, row: int) -> str:
         """Return the file, line and byte of a row of a piece."""
-        start = int(row_starts(raw, self.line_end, self.has_quotes)[row])
-        line = span.line + raw.count(self.line_end, 0, start)
-        return f"{self.path}, line {line:,} (byte {span.start + start:,})"
+        return self.place(raw, span, int(row_starts(raw, self.line_end, self.separator)[row]))
+
+    def place(self, raw: bytes, span: Span, at: int) -> str:
+        """Return the file and line of byte `at` of a piece, and the byte in the file."""
+        line = span.line + raw.count(self.line_end, 0, at)
+        return f"{self.path}, line {line:,} (byte {span.start + at:,})"
+
+    def refuse_open_quote(self, raw: bytes, span: Span) -> None:
+        """Raise a TableError if the last cell of the file begins with a quotation mark that is never closed."""
+        at = open_quote(raw, self.separator)
+        if at is not None:
+            raise TableError(
+                f"{self.place(raw, span, at)}: the quotation mark at the beginning of this cell is never closed",
+                NEVER_CLOSED,
+            )
+
+    def too_long(self, raw: bytes, span: Span) -> TableError:
+        """Return the error for a row whose first bytes are given, which does not end in them."""
+        at = open_quote(raw, self.separator)
+        if at is None:
+            return TableError(
+                f"{self.place(raw, span, 0)}: the row does not end within {len(raw):,} bytes",
+                "mend the line, or say a larger memory=",
+            )
+        return TableError(
+            f"{self.place(raw, span, at)}: the quotation mark at the beginning of this cell is not closed within "
+            f"{len(raw) - at:,} bytes",
+            f"{NEVER_CLOSED}; a larger memory= allows longer cells",
+        )
 
     def _line_after(self, span: Span) -> int:
         return span.line + self._bytes(span).count(self.line_end)
@@ -108,38 +135,3 @@ class TextSource(ABC):
                 yield file
         except DAMAGED as error:
             raise TableError(f"{self.path} cannot be read: {error}") from error
-
-    def _too_long(self, line: int, position: int) -> TableError:
-        why = "has a quotation mark that is never closed" if self.has_quotes else "does not end"
-        return TableError(
-            f"{self.path}, line {line:,} (byte {position:,}): the row {why} within {LONGEST_ROW >> 20} MiB",
-            "mend the line",
-        )
-
-
-def last_row_end(raw: bytes, line_end: bytes, has_quotes: bool) -> int:
-    """Return the byte after the last whole row; 0 if no row ends here. `raw` begins with a row."""
-    if not has_quotes or b'"' not in raw:
-        return raw.rfind(line_end) + 1
-    ends = _row_ends(raw, line_end)
-    return int(ends[-1]) if ends.size else 0
-
-
-def row_starts(raw: bytes, line_end: bytes, has_quotes: bool) -> np.ndarray:
-    """Return the first byte of each row that is not empty."""
-    if has_quotes and b'"' in raw:
-        ends = _row_ends(raw, line_end)
-    else:
-        ends = np.flatnonzero(np.frombuffer(raw, dtype=np.uint8) == line_end[0]) + 1
-    if not raw.endswith(line_end):
-        ends = np.append(ends, len(raw))
-    starts = np.concatenate([[0], ends[:-1]]) if ends.size else ends
-    held = [bool(raw[start:end].strip()) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-    return starts[np.array(held, dtype=bool)]
-
-
-def _row_ends(raw: bytes, line_end: bytes) -> np.ndarray:
-    """Return the bytes after the line ends that are outside quotation marks."""
-    values = np.frombuffer(raw, dtype=np.uint8)
-    marks, ends = np.flatnonzero(values == ord('"')), np.flatnonzero(values == line_end[0])
-    return ends[np.searchsorted(marks, ends) % 2 == 0] + 1

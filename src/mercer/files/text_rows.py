@@ -1,0 +1,92 @@
+"""Where the rows of a text end, if cells may be quoted and then hold line ends.
+
+As in Python's `csv` and in pyarrow, a quotation mark begins a quoted cell only at the first byte of a cell; others are
+part of the cell.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+NEVER_CLOSED = "close it, or double each quotation mark inside a quoted cell"
+"""What to do about a quotation mark that is never closed."""
+
+RAGGED = "mend the line, or quote cells that hold the separator"
+"""What to do about a row that has too few or too many cells."""
+
+MERGED = "a quoted cell holds line ends: a quotation mark is probably not closed"
+"""Why a row of several lines may have too few or too many cells."""
+
+_MARK = ord('"')
+
+
+def row_ends(raw: bytes, line_end: bytes, separator: bytes | None) -> np.ndarray:
+    """Return the bytes after the line ends that are not in quoted cells; `raw` begins with a row.
+
+    Parameters
+    ----------
+    raw : bytes
+    line_end : bytes
+        One byte.
+    separator : bytes or None
+        The bytes of which each separates cells; None if there are no quoted cells.
+    """
+    values = np.frombuffer(raw, dtype=np.uint8)
+    ends = np.flatnonzero(values == line_end[0])
+    if separator is not None and b'"' in raw:
+        ends = ends[np.searchsorted(_edges(raw, values, separator), ends) % 2 == 0]
+    return ends + 1
+
+
+def last_row_end(raw: bytes, line_end: bytes, separator: bytes | None) -> int:
+    """Return the byte after the last whole row; 0 if no row ends here. `raw` begins with a row."""
+    if separator is None or b'"' not in raw:
+        return raw.rfind(line_end) + 1
+    ends = row_ends(raw, line_end, separator)
+    return int(ends[-1]) if ends.size else 0
+
+
+def row_starts(raw: bytes, line_end: bytes, separator: bytes | None) -> np.ndarray:
+    """Return the first byte of each row that has a byte beside its line end."""
+    ends = row_ends(raw, line_end, separator)
+    if not raw.endswith(line_end):
+        ends = np.append(ends, len(raw))
+    starts = np.concatenate([[0], ends[:-1]]) if ends.size else ends
+    held = [bool(raw[start:end].strip(b"\r\n")) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    return starts[np.array(held, dtype=bool)]
+
+
+def open_quote(raw: bytes, separator: bytes | None) -> int | None:
+    """Return the quotation mark that begins a cell which does not end in `raw`; None if all cells end."""
+    if separator is None or b'"' not in raw:
+        return None
+    edges = _edges(raw, np.frombuffer(raw, dtype=np.uint8), separator)
+    return int(edges[-1]) if edges.size % 2 else None
+
+
+def _edges(raw: bytes, values: np.ndarray, separator: bytes) -> np.ndarray:
+    """Return the first and last quotation marks of quoted cells, in order; the last one may not end.
+
+    Two marks in a quoted cell, which stand for one, may be among them: no byte is between the two.
+    """
+    marks = np.flatnonzero(values == _MARK)
+    is_border = np.zeros(256, dtype=bool)
+    is_border[[*separator, *b"\r\n"]] = True
+    is_first, is_last = marks[0::2], marks[1::2]
+    begins = is_border[values[is_first - 1]] | (is_first == 0)  # by the byte before
+    begins[1:] |= is_last[: len(begins) - 1] + 1 == is_first[1:]
+    after = values[np.minimum(is_last + 1, len(values) - 1)]
+    ends = is_border[after] | (after == _MARK)
+    if begins.all() and ends.all():
+        return marks
+    # Some marks are within cells that are not quoted, so that the marks do not simply alternate.
+    border = re.escape(separator + b"\r\n")
+    cells = re.compile(b"(?<![^" + border + b'])"[^"]*(?:""[^"]*)*("|\\Z)')
+    spans = [
+        edge
+        for found in cells.finditer(raw)
+        for edge in ((found.start(), found.end() - 1) if found[1] else (found.start(),))
+    ]
+    return np.array(spans, dtype=np.int64)
