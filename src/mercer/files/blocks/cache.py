@@ -7,8 +7,8 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -39,7 +39,7 @@ _OWN = re.compile(
     r"block-\d{6,}\.bin|checkpoint-\d+-\d+\.bin|numbers-[0-9a-z_]+\.tmp|\.mercer-[0-9a-f]+-[0-9a-f]+\.part"
 )
 _COMPARED = 1 << 20  # bytes at the beginning and at the end of the source that are compared with those of the cache
-_DAMAGED = (DamagedFileError, FileNotFoundError)
+_DAMAGED = (DamagedFileError, FileNotFoundError, IsADirectoryError, PermissionError)
 
 Report = Callable[[int, "int | None"], None]
 """Called after each block with the place in the source that was reached, and with its end if that is known."""
@@ -145,11 +145,13 @@ class BlockCache:
 
     def refuse_changed(self, why: str) -> None:
         """Raise a CacheError if the file is not the one that was parsed; `why` is what the message begins with."""
-        hint = f"delete the folder {self.folder}, and fit again on the file"
+        hint = _renewal(self.folder)
         try:
             same = fingerprint(self.path) == self._source_id
         except OSError as error:
-            raise CacheError(f"{why}, and the file cannot be read: {error}", hint) from error
+            raise CacheError(
+                f"{why}, and the file cannot be read: {_reason(error)}", f"bring the file back, and {hint}"
+            ) from error
         if not same:
             raise CacheError(f"{why}, and the file has changed since it was parsed", hint)
 
@@ -157,13 +159,22 @@ class BlockCache:
         """Parse a damaged block again, write it, and return it."""
         span = self._spans[number]
         self._known.pop(number, None)
-        why = f"{self.block_path(number)}, parsed from {self.path} from line {span.line:,} on, is damaged ({error})"
+        state = "is gone" if isinstance(error, FileNotFoundError) else f"is damaged ({_reason(error)})"
+        why = f"{self.block_path(number)}, parsed from {self.path} from line {span.line:,} on, {state}"
         self.refuse_changed(why)
         before = self.levels.counts
-        block = self._source.block(span, self.levels)
+        try:
+            block = self._source.block(span, self.levels)
+        except CacheError:
+            raise
+        except TableError as other:
+            raise CacheError(f"{why}, and its lines cannot be parsed now: {other}", _renewal(self.folder)) from other
         if block.n != self._rows[number] or self.levels.counts != before:
-            raise CacheError(f"{why}, and its lines hold something else now", f"delete the folder {self.folder}")
-        write_checked(self.block_path(number), _header(block, {}), _arrays(block))  # the manifest has the new texts
+            raise CacheError(f"{why}, and its lines hold something else now", _renewal(self.folder))
+        try:  # the manifest has the new texts
+            write_checked(self.block_path(number), _header(block, {}), _arrays(block))
+        except _DAMAGED as other:
+            raise CacheError(f"{why}, and cannot be written again: {_reason(other)}", _renewal(self.folder)) from other
         self.n_mended += 1
         return block
 
@@ -190,11 +201,10 @@ class BlockCache:
                     size = os.fstat(file.fileno()).st_size
                 self._add(header, size)
                 self.levels.add(header["levels"])
-            except (DamagedFileError, FileNotFoundError, KeyError, TypeError, ValueError, AttributeError):
+            except (*_DAMAGED, KeyError, TypeError, ValueError, AttributeError):
                 break
-        for path in self.folder.glob("block-*.bin"):
-            if _OWN.fullmatch(path.name) and path not in {self.block_path(k) for k in range(self.n_blocks)}:
-                path.unlink()
+        finished = {self.block_path(k).name for k in range(self.n_blocks)}
+        _remove(self.folder, [path.name for path in self.folder.glob("block-*.bin") if path.name not in finished])
 
     def _add(self, header: Mapping[str, Any], size: int) -> None:
         rows, width, span = header["rows"], header["width"], Span(*header["span"])
@@ -268,7 +278,7 @@ def block_cache(
         found = _manifest(folder)
         size = found.get("block_bytes")
         if {name: found.get(name) for name in wanted} != wanted or type(size) is not int or not 0 < size <= block_bytes:
-            _clear(folder)
+            _remove(folder, os.listdir(folder))
             size, found = block_bytes, {}
             _write_manifest(folder, wanted | {"block_bytes": size, "complete": False})
         cache = BlockCache(folder, path, source, source_id)
@@ -381,14 +391,24 @@ def _manifest(folder: Path) -> dict[str, Any]:
             ) from None
         return {}
     except (OSError, ValueError, RecursionError) as error:
-        raise _damaged_manifest(folder, error) from error
+        raise _damaged_manifest(folder, _reason(error)) from error
     if not isinstance(found, dict) or found.get("format") != "mercer blocks":
         raise _damaged_manifest(folder, "it does not say that it is one of mercer")
     return cast(dict[str, Any], found)
 
 
 def _damaged_manifest(folder: Path, why: object) -> CacheError:
-    return CacheError(f"{folder / _MANIFEST} is damaged: {why}", "delete the folder; the file is then parsed again")
+    return CacheError(f"{folder / _MANIFEST}, the list of the blocks of a cache, is damaged: {why}", _renewal(folder))
+
+
+def _renewal(folder: Path) -> str:
+    """Say how a cache is made again."""
+    return f"delete the folder {folder} and fit again, which parses the file again; or name another folder with cache="
+
+
+def _reason(error: Exception) -> str:
+    """Return what an error says, without the path that the message has already."""
+    return str(error.strerror if isinstance(error, OSError) and error.strerror else error)
 
 
 def _write_manifest(folder: Path, content: dict[str, Any]) -> None:
@@ -400,9 +420,15 @@ def _write_manifest(folder: Path, content: dict[str, Any]) -> None:
         raise full_disk(error, folder / _MANIFEST, len(text.encode())) from error
 
 
-def _clear(folder: Path) -> None:
-    """Remove the files of another cache in the folder."""
-    for name in os.listdir(folder):
+def _remove(folder: Path, names: Iterable[str]) -> None:
+    """Remove those of these files that are parts of a cache."""
+    for name in names:
         if name == _MANIFEST or _OWN.fullmatch(name):
-            with suppress(FileNotFoundError):
+            try:
                 os.unlink(folder / name)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise CacheError(
+                    f"{folder / name}, a part of an old cache, cannot be removed: {_reason(error)}", _renewal(folder)
+                ) from error

@@ -9,6 +9,7 @@ import click
 
 _OPTIONS = {
     "copies": "--copies",
+    "cache": "--cache",
     "categorical": "--categorical",
     "class_weight": "--class-weight",
     "cost": "--cost",
@@ -21,6 +22,7 @@ _OPTIONS = {
     "keep": "--keep",
     "max_levels": "--max-levels",
     "max_seconds": "--max-seconds",
+    "memory": "--memory",
     "missing": "--missing",
     "n_folds": "--folds",
     "na": "--na",
