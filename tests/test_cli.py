@@ -991,7 +991,7 @@ def test_fit_with_probabilities(mercer, tmp_path):
     status, _, err = mercer("fit", "pay.csv", "--target", "pay", "--probability", "--out", "m")
     assert status == 2
     assert "--probability is for classification, and this is regression" in err
-    for others, message in ((("--multi-class", "joint"), "--probability is for --multi-class ovo and ovr"),):
+    for others, message in ((("--multi-class", "joint"), "--multi-class joint and --probability do not go"),):
         status, _, err = mercer("fit", "pay.csv", "--target", "site", "--probability", *others, "--out", "m")
         assert status == 2
         assert message in err

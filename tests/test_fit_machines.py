@@ -69,12 +69,13 @@ def _of_defaults(name):
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_the_options_of_a_machine_are_parameters_of_its_estimator(name):
-    estimator = getattr(mercer, MACHINES[name].estimator)
-    own = {_PARAMETERS.get(option, option) for option in MACHINES[name].options} - {
-        "weights",
-        "cost",
-    }  # of the command, not of an estimator
-    assert own <= estimator().get_params().keys()
+    machine = MACHINES[name]
+    known = getattr(mercer, machine.estimator)().get_params().keys()
+    own = {_PARAMETERS.get(option, option) for option in machine.options if option not in machine.choices}
+    assert own - {"weights", "cost"} <= known  # these two are of the command, not of an estimator
+    for option, choices in machine.choices.items():
+        assert option in machine.options
+        assert all(parameters.keys() <= known for parameters in choices.values())
 
 
 OPTIONS = {
@@ -86,6 +87,23 @@ OPTIONS = {
     "contamination": (ROWS, "one-class", "--contamination 0.1", {"contamination": 0.1}),
     "linear": (CLASSES, "linear-svc", "--C 0.3", {"C": 0.3}),
     "linear, numbers": (NUMBERS, "linear-svr", "--C 0.3 --epsilon 0.2", {"C": 0.3, "epsilon": 0.2}),
+    "linear, hinge": (CLASSES, "linear-svc", "--loss hinge --bias free", {"squared": False, "free": True}),
+    "linear, l1": (CLASSES, "linear-svc", "--penalty l1 --intercept-scaling 9", {"absolute": True, "scaling": 9.0}),
+    "linear, squared": (
+        NUMBERS,
+        "linear-svr",
+        "--loss squared_epsilon_insensitive --bias none",
+        {"squared": True, "bias": False},
+    ),
+    "linear, joint": (CLASSES, "linear-svc", "--multi-class joint", {"machine": "JointLinearSVC"}),
+    "logistic, l1": (
+        CLASSES,
+        "linear-logistic",
+        "--penalty l1 --multi-class ovr --C 3",
+        {"machine": "LogisticByRest", "absolute": True, "C": 3.0},
+    ),
+    "logistic, softmax": (CLASSES, "linear-logistic", "--bias none --prior-variance 3", {"prior_variance": 3.0}),
+    "gradient": (CLASSES, "gradient-svc", "--penalty 0.5 --multi-class ovr", {"penalty": 0.5}),
     "ball": (ROWS, "svdd", "--C 0.05", {"C": 0.05}),
     "voters": (CLASSES, "neighbors", "--neighbors 3", {"n_neighbors": 3}),
 }
@@ -96,9 +114,10 @@ def test_options_reach_the_machine(run, case):
     table, name, options, expected = OPTIONS[case]
     status, out, err = run("fit", *table, "--machine", name, "--drop", "w", *options.split(), "--out", "m")
     assert status == 0, err
-    machine = load_model("m").machine_spec.to_dict()
+    spec = load_model("m").machine_spec
+    machine = {"machine": spec.machine} | spec.to_dict()
     assert {option: machine[option] for option in expected} == expected
-    assert all(f"{option} = {value:g}" in out for option, value in expected.items())
+    assert all(f"{option} = {value:g}" in out for option, value in expected.items() if isinstance(value, float))
 
 
 @pytest.mark.parametrize("name", ["svc", "linear-logistic", "neighbors"])
@@ -157,7 +176,32 @@ ERRORS = {
     "an option of others, no machine": ((*NUMBERS, "--nu", "0.1"), "and one-class, and this is --machine svr"),
     "two shares": ((*ROWS, "--machine", "one-class", "--nu", "0.1", "--contamination", "0.1"), "give one of them"),
     "no weights": ((*CLASSES, "--machine", "perceptron", "--weights", "w"), "and this is --machine perceptron"),
-    "one for all classes": ((*CLASSES, "--machine", "nu-svc", "--multi-class", "joint"), "joint is for --machine svc"),
+    "one for all classes": ((*CLASSES, "--machine", "nu-svc", "--multi-class", "joint"), "joint is for --machine svc,"),
+    "no such loss": (
+        (*CLASSES, "--machine", "linear-svc", "--loss", "epsilon_insensitive"),
+        "--loss epsilon_insensitive is for --machine linear-svr, and this is --machine linear-svc",
+    ),
+    "a penalty of others": (
+        (*CLASSES, "--machine", "linear-svc", "--penalty", "2"),
+        "--penalty 2.0 is for --machine gradient-svc, and this is --machine linear-svc",
+    ),
+    "a norm of others": (
+        (*CLASSES, "--machine", "gradient-svc", "--penalty", "l1"),
+        "--penalty l1 is for --machine linear-logistic, linear-svc and linear-svr, and this is --machine gradient-svc",
+    ),
+    "no penalty": ((*CLASSES, "--machine", "linear-svc", "--penalty", "l3"), "'l3' is neither l1 nor l2 nor a number"),
+    "a scale of no bias": (
+        (*CLASSES, "--machine", "linear-svc", "--bias", "free", "--intercept-scaling", "2"),
+        "--intercept-scaling and --bias free do not go together: leave one of them out",
+    ),
+    "a loss of the joint machine": (
+        (*CLASSES, "--machine", "linear-svc", "--multi-class", "joint", "--loss", "hinge"),
+        "--multi-class joint and --loss do not go together",
+    ),
+    "two names of C": (
+        (*CLASSES, "--machine", "linear-logistic", "--C", "2", "--prior-variance", "3"),
+        "--C and --prior-variance do not go together",
+    ),
     "weights of nothing": ((*CLASSES, "--weights", "v2"), "there is no column 'v2'; did you mean 'v'?"),
     "weights of text": ((*NUMBERS, "--weights", "site"), "'site' of weights must hold a finite number >= 0"),
     "weights below 0": ((*CLASSES, "--weights", "u"), "in every row, but row 3 holds -0.535669, and 21 more do not"),

@@ -491,7 +491,14 @@ def test_the_command_line_fits_and_predicts_in_parts(tmp_path, capsys):
     [
         (("--linear", "--kernel", "rbf"), "--kernel means nothing with --linear"),
         (("--linear", "--missing", "drop"), "--missing drop means nothing with --linear"),
-        (("--memory", "9MB"), "--memory and --cache are for --linear"),
+        (("--memory", "9MB"), "--memory, --cache and --scale are for --linear"),
+        (("--linear", "--machine", "svc"), "--machine svc needs its rows in memory: leave --linear out, or train"),
+        (("--linear", "--multi-class", "joint"), "--linear trains several classes by --multi-class ovr"),
+        (
+            ("--linear", "--loss", "epsilon_insensitive"),
+            "--loss epsilon_insensitive is for regression, and this is classification",
+        ),
+        (("--linear", "--cost", "0:1=2"), "--cost means nothing with --linear"),
         (("--linear", "--memory", "9 rabbits"), "memory must be a number of bytes"),
         (("--linear", "--drop", "z"), "there is no column 'z'"),
     ],
@@ -503,6 +510,26 @@ def test_the_command_line_refuses_options_that_mean_nothing(tmp_path, capsys, ar
     assert status != 0
     assert fault in err
     assert not (tmp_path / "m.mercer").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "machine", "same"),
+    [
+        ("--loss hinge --bias free --C 0.5", LinearSVC(loss="hinge", bias="free", C=0.5, tol_gap=1e-8), True),
+        ("--penalty l1 --C 0.1 --no-scale", LinearSVC(penalty="l1", C=0.1, tol_gap=1e-8), False),
+        ("--machine linear-logistic --C 2", LogisticRegression(C=2.0, multi_class="ovr", tol_gap=1e-8), True),
+        ("--bias none --class-weight balanced", LinearSVC(fit_intercept=False, class_weight="balanced"), True),
+    ],
+)
+def test_the_options_of_a_linear_machine_on_the_command_line(tmp_path, capsys, options, machine, same):
+    path, model = with_towns(tmp_path), tmp_path / "m.mercer"
+    given = ("--target", "y", "--drop", "t", "--drop", "number", "--out", model, "--tol-gap", "1e-8")
+    assert commanded(capsys, "fit", "--linear", path, *given, *options.split())[0] == 0
+    machine.set_params(tol_gap=1e-8).fit_file(path, target="y", drop=["t", "number"], scale=same)
+    table = read_table(path)
+    np.testing.assert_allclose(
+        load_model(model).decision_values(table), machine.decision_function(pd.read_csv(path))[:, None], atol=1e-3
+    )
 
 
 def test_the_command_line_names_line_and_byte(tmp_path, capsys):

@@ -9,15 +9,20 @@ import click
 
 from mercer.study.cli.files import check_output, say_written
 from mercer.study.cli.imports import INTERRUPTED, ended_by_ctrl_c
+from mercer.study.cli.machines import MACHINES, STREAMED, USUAL_STREAMED, check_options, is_given
 from mercer.study.cli.messages import Failure, say
 from mercer.study.cli.options import as_text, say_reading, target_of
+from mercer.study.cli.targets import read_truth
 
 _OPTIONS = (
-    *("table", "target", "out", "linear", "memory", "cache", "C", "epsilon", "class_weight", "weights", "tol_gap"),
-    *("task", "drop", "keep", "categorical", "max_levels", "missing", "max_seconds"),
+    *("table", "target", "out", "machine", "linear", "memory", "cache", "scale", "weights", "task"),
+    *("drop", "keep", "categorical", "max_levels", "missing"),
     *("format", "sep", "decimal", "encoding", "na"),
 )
-"""Options of `mercer fit` that have a meaning with --linear."""
+"""Options of `mercer fit` that have a meaning with --linear, besides those of its machines."""
+
+_NOT_STREAMED = ("cost", "tol")
+"""Options of its machines that have no meaning with --linear."""
 
 
 def fit_linear(
@@ -25,24 +30,25 @@ def fit_linear(
     target: str | None,
     out: str,
     *,
+    machine: str | None,
     weights: str | None,
     task: Any,
     reading: dict[str, Any],
     columns: dict[str, Any],
     memory: str,
     cache: str | None,
+    scale: bool | None,
     options: dict[str, Any],
 ) -> int:
-    """Train LinearSVC or LinearSVR on a file, and write the model; return the exit status."""
+    """Train a linear machine on a file, and write the model; return the exit status."""
     with ended_by_ctrl_c():
-        from mercer import LinearSVC, LinearSVR
         from mercer.persistence import model_of_file, save_model, table_head
         from mercer.study.cli.output import print_fit
         from mercer.study.cli.progress import ConsoleProgress
         from mercer.study.report.prose import why_left_out
-        from mercer.tables import ColumnOptions, ReadingOptions, look_like_identifiers, read_target
+        from mercer.tables import ColumnOptions, ReadingOptions, look_like_identifiers
 
-    _refuse_other_options()
+    _refuse_other_options(machine)
     path = Path(out)
     check_output(path, inputs=(table,), mode="wb")
     reading = {name: value for name, value in reading.items() if name != "sheet"}
@@ -51,25 +57,25 @@ def fit_linear(
         say("note", str(note))
     target = target_of(head, target)
     rows = head if weights is None else head.without([weights])
-    truth = read_target(rows, target, task)
+    truth = read_truth(rows, target, machine, task)
+    name = machine or USUAL_STREAMED[truth.task]
+    check_options(name, named=machine is not None)
     say_reading(truth)
     dropped: list[str] = []
     if head.sparse is None:
         asked = ColumnOptions(**columns)
         asked.check(rows, target)
         identifiers = look_like_identifiers(rows, target, asked)
-        for name, reason in identifiers.items():
-            say("note", why_left_out(reason, [name]))
+        for column, reason in identifiers.items():
+            say("note", why_left_out(reason, [column]))
         dropped = [*columns["drop"], *identifiers]
-    machine: Any
-    given = {name: options[name] for name in ("C", "tol_gap", "max_seconds") if options[name] is not None}
-    if truth.task == "classification":
-        machine = LinearSVC(class_weight=_class_weight(options["class_weight"], truth), **given)
-    else:
-        machine = LinearSVR(epsilon=options["epsilon"], **given)
+    if scale and head.sparse is not None:
+        raise click.UsageError("--scale is for tables, and svmlight is never scaled", click.get_current_context())
+    own: dict[str, Any] = {"multi_class": "ovr", "class_weight": _class_weight(options["class_weight"], truth)}
+    estimator = MACHINES[name].made(options | own, None)
     try:
         with ConsoleProgress() as progress:
-            machine.fit_file(
+            estimator.fit_file(
                 table,
                 target=target if head.sparse is None else None,
                 memory=memory,
@@ -77,7 +83,7 @@ def fit_linear(
                 sample_weight=weights,
                 drop=dropped,
                 categorical=columns["categorical"],
-                scale=head.sparse is None,
+                scale=head.sparse is None and scale is not False,
                 scale_target=truth.task != "classification",
                 missing=columns["missing"],
                 max_levels=columns["max_levels"],
@@ -89,12 +95,12 @@ def fit_linear(
         kept = f"{table}.blocks" if cache is None else cache
         hint = f"the finished blocks are kept in {kept}: the same command goes on from them"
         raise Failure("interrupted", hint, INTERRUPTED) from None
-    status = machine.certificate_.status
+    status = estimator.certificate_.status
     if status == "interrupted" and path.exists():
         raise Failure(
             "interrupted", f"{path} is as it was; the same command continues from its checkpoint", INTERRUPTED
         )
-    model = model_of_file(machine)
+    model = model_of_file(estimator)
     save_model(path, model)
     print_fit(model, None)
     if status in ("interrupted", "time_limit"):
@@ -103,13 +109,19 @@ def fit_linear(
     return INTERRUPTED if status == "interrupted" else 0
 
 
-def _refuse_other_options() -> None:
-    """Raise UsageError for an option that means nothing with --linear."""
+def _refuse_other_options(machine: str | None) -> None:
+    """Raise UsageError for a machine or an option that means nothing with --linear."""
     context = click.get_current_context()
+    if machine is not None and machine not in STREAMED:
+        raise click.UsageError(
+            f"--machine {machine} needs its rows in memory: leave --linear out, or train {', '.join(STREAMED)}", context
+        )
+    known = {*_OPTIONS, *(option for name in STREAMED for option in MACHINES[name].options)} - {*_NOT_STREAMED}
     for parameter in context.command.params:
-        given = context.get_parameter_source(parameter.name or "") not in (None, click.core.ParameterSource.DEFAULT)
-        if given and parameter.name not in _OPTIONS:
+        if parameter.name not in known and is_given(context, parameter.name or ""):
             raise click.UsageError(f"{parameter.opts[-1]} means nothing with --linear", context)
+    if is_given(context, "multi_class") and context.params["multi_class"] != "ovr":
+        raise click.UsageError("--linear trains several classes by --multi-class ovr: each against the rest", context)
     if context.params["missing"] == "drop":
         raise click.UsageError("--missing drop means nothing with --linear: rows are not left out", context)
 

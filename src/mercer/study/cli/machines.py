@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import click
 
 _KERNEL = ("kernel", "gamma", "degree", "coef0")
 _SOLVED = (*_KERNEL, "tol", "tol_gap", "max_seconds")
+_LINEAR = ("C", "loss", "penalty", "bias", "intercept_scaling", "tol_gap", "max_seconds", "weights")
 _CLASSES, _NUMBERS, _NOVELTY = "classification", "regression", "novelty detection"
+
+Setting: TypeAlias = tuple[str, str | None]
+"""An option with its value, or with any value if it is None."""
+
+
+def _named(option: str, *values: str) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the choices of an option whose values have the same names in Python."""
+    return {option: {value: {option: value} for value in values}}
+
+
+_PAIRS_OR_REST = _named("multi_class", "ovo", "ovr")
+_NORMS = _named("penalty", "l1", "l2")
+_BIAS: dict[str, dict[str, dict[str, Any]]] = {
+    "bias": {"penalised": {}, "free": {"bias": "free"}, "none": {"fit_intercept": False}}
+}
+_SCALED_BIAS = tuple((("intercept_scaling", None), ("bias", value)) for value in ("free", "none"))
 
 
 @dataclass(frozen=True)
@@ -24,11 +41,20 @@ class Machine:
     task : {"classification", "regression", "novelty detection"}
     options : tuple of str
         Options of `mercer fit` that it has, besides those that all machines have.
+    choices : mapping
+        For options that name one of several things: the parameters of the estimator for each name.
+    clashes : tuple of pairs of Setting
+        Settings that do not go together.
+    is_streamed : bool
+        Whether `mercer fit --linear` can train it.
     """
 
     estimator: str
     task: str
     options: tuple[str, ...]
+    choices: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    clashes: tuple[tuple[Setting, Setting], ...] = ()
+    is_streamed: bool = False
 
     @property
     def needs_target(self) -> bool:
@@ -48,17 +74,35 @@ class Machine:
         import mercer
 
         kind = getattr(mercer, self.estimator)
-        given = {name: options[name] for name in self.options if options.get(name) is not None}
+        own: dict[str, Any] = {}
+        for name in self.options:
+            value = options.get(name)
+            if value is not None and name not in ("cost", "weights"):
+                own |= self.choices[name][value] if name in self.choices else {_PARAMETERS.get(name, name): value}
         if options.get("cost") is not None and "probability" in self.options:
-            given |= {"probability": True, "calibration": "free"}  # expected costs need the shares of the classes
-        own = {_PARAMETERS.get(name, name): value for name, value in given.items() if name not in ("cost", "weights")}
+            own |= {"probability": True, "calibration": "free"}  # expected costs need the shares of the classes
         return kind(**own, **({"callback": callback} if "callback" in kind().get_params() else {}))
+
+    def takes(self, option: str, value: Any) -> bool:
+        """Return whether an option with this value has a meaning for the machine."""
+        if option not in self.options:
+            return False
+        return value in self.choices[option] if option in self.choices else not _is_name(option, value)
 
 
 MACHINES = {
-    "svc": Machine("SVC", _CLASSES, ("C", "class_weight", "cost", "multi_class", "probability", *_SOLVED, "weights")),
+    "svc": Machine(
+        "SVC",
+        _CLASSES,
+        ("C", "class_weight", "cost", "multi_class", "probability", *_SOLVED, "weights"),
+        _named("multi_class", "ovo", "ovr", "joint"),
+        tuple((("multi_class", "joint"), (option, None)) for option in ("probability", "cost")),
+    ),
     "nu-svc": Machine(
-        "NuSVC", _CLASSES, ("nu", "class_weight", "cost", "multi_class", "probability", *_SOLVED, "weights")
+        "NuSVC",
+        _CLASSES,
+        ("nu", "class_weight", "cost", "multi_class", "probability", *_SOLVED, "weights"),
+        _PAIRS_OR_REST,
     ),
     "ls-svc": Machine("LeastSquaresSVC", _CLASSES, ("C", "class_weight", *_KERNEL, "max_seconds", "weights")),
     "logistic": Machine(
@@ -67,23 +111,61 @@ MACHINES = {
         ("prior_variance", "class_weight", "cost", *_KERNEL, "tol", "max_seconds", "weights"),
     ),
     "linear-logistic": Machine(
-        "LogisticRegression", _CLASSES, ("prior_variance", "class_weight", "cost", "tol", "max_seconds", "weights")
+        "LogisticRegression",
+        _CLASSES,
+        (
+            *("C", "prior_variance", "penalty", "bias", "multi_class", "class_weight", "cost"),
+            *("tol", "tol_gap", "max_seconds", "weights"),
+        ),
+        {
+            **_NORMS,
+            "bias": {"free": {}, "none": {"fit_intercept": False}},
+            "multi_class": {"ovr": {"multi_class": "ovr"}, "joint": {"multi_class": "softmax"}},
+        },
+        ((("multi_class", "joint"), ("penalty", "l1")), (("C", None), ("prior_variance", None))),
+        is_streamed=True,
     ),
-    "linear-svc": Machine("LinearSVC", _CLASSES, ("C", "class_weight", "tol_gap", "max_seconds", "weights")),
+    "linear-svc": Machine(
+        "LinearSVC",
+        _CLASSES,
+        ("class_weight", "multi_class", *_LINEAR),
+        {
+            **_NORMS,
+            **_BIAS,
+            **_named("loss", "hinge", "squared_hinge"),
+            "multi_class": {"ovr": {}, "joint": {"multi_class": "crammer_singer"}},
+        },
+        (
+            *_SCALED_BIAS,
+            *((("multi_class", "joint"), other) for other in (("loss", None), ("penalty", None), ("bias", "free"))),
+        ),
+        is_streamed=True,
+    ),
     "least-squares": Machine("LeastSquaresClassifier", _CLASSES, ("alpha", "class_weight", "weights")),
     "gradient-svc": Machine(
         "GradientKernelSVC",
         _CLASSES,
         ("penalty", "class_weight", "multi_class", *_KERNEL, "tol", "max_seconds", "weights"),
+        _PAIRS_OR_REST,
     ),
     "perceptron": Machine(
-        "KernelPerceptron", _CLASSES, ("passes", "class_weight", "multi_class", *_KERNEL, "max_seconds")
+        "KernelPerceptron",
+        _CLASSES,
+        ("passes", "class_weight", "multi_class", *_KERNEL, "max_seconds"),
+        _PAIRS_OR_REST,
     ),
     "neighbors": Machine("KernelNeighborsClassifier", _CLASSES, ("neighbors", "class_weight", *_KERNEL)),
     "parzen": Machine("ParzenClassifier", _CLASSES, ("class_weight", *_KERNEL, "weights")),
     "rbf-network": Machine("RBFNetworkClassifier", _CLASSES, ("components", "class_weight", "gamma", "weights")),
     "svr": Machine("SVR", _NUMBERS, ("C", "epsilon", *_SOLVED, "weights")),
-    "linear-svr": Machine("LinearSVR", _NUMBERS, ("C", "epsilon", "tol_gap", "max_seconds", "weights")),
+    "linear-svr": Machine(
+        "LinearSVR",
+        _NUMBERS,
+        ("epsilon", *_LINEAR),
+        {**_NORMS, **_BIAS, **_named("loss", "epsilon_insensitive", "squared_epsilon_insensitive")},
+        _SCALED_BIAS,
+        is_streamed=True,
+    ),
     "nu-svr": Machine("NuSVR", _NUMBERS, ("C", "nu", *_SOLVED, "weights")),
     "quantile": Machine("QuantileSVR", _NUMBERS, ("C", "quantile", *_SOLVED, "weights")),
     "ridge": Machine("KernelRidge", _NUMBERS, ("alpha", *_KERNEL, "max_seconds", "weights")),
@@ -91,8 +173,14 @@ MACHINES = {
     "svdd": Machine("SVDD", _NOVELTY, ("C", *_SOLVED, "weights")),
 }
 
+STREAMED = tuple(name for name, one in MACHINES.items() if one.is_streamed)
+"""The machines of `mercer fit --linear`."""
+
 USUAL = {_CLASSES: "svc", _NUMBERS: "svr"}
 """The machine of a task, where none is named."""
+
+USUAL_STREAMED = {_CLASSES: "linear-svc", _NUMBERS: "linear-svr"}
+"""The machine of a task with --linear, where none is named."""
 
 _PARAMETERS = {"neighbors": "n_neighbors", "components": "n_components", "passes": "max_passes"}
 """Parameters of estimators whose options are called otherwise."""
@@ -103,32 +191,39 @@ _BY_KERNEL = {"gamma": ("poly", "rbf", "sigmoid"), "degree": ("poly",), "coef0":
 KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 
-def check_options(name: str, kernel: str, *, named: bool) -> None:
+def check_options(name: str, *, named: bool) -> None:
     """Raise UsageError for an option of the command that means nothing for the machine or the kernel.
 
     Parameters
     ----------
     name : str
         Name of the machine.
-    kernel : str
     named : bool
         Whether the user named the machine; else it follows from the task, and the message speaks of this.
     """
     context, machine = click.get_current_context(), MACHINES[name]
     for option in dict.fromkeys(option for one in MACHINES.values() for option in one.options):
-        if option in machine.options or not _is_given(context, option):
+        value = context.params[option]
+        if not is_given(context, option) or machine.takes(option, value):
             continue
-        having = [other for other, one in MACHINES.items() if option in one.options]
+        having = [other for other, one in MACHINES.items() if one.takes(option, value)]
         tasks = {MACHINES[other].task for other in having}
         if not named and len(tasks) == 1 and machine.task not in tasks:
             wanted, here = tasks.pop(), machine.task
         else:
             wanted, here = f"--machine {_or(having)}", f"--machine {name}"
-        raise click.UsageError(f"{_flag(option)} is for {wanted}, and this is {here}", context)
-    if _is_given(context, "nu") and _is_given(context, "contamination"):
+        raise click.UsageError(
+            f"{_said(context, (option, None), machine)} is for {wanted}, and this is {here}", context
+        )
+    for one, other in machine.clashes:
+        if _holds(context, one) and _holds(context, other):
+            said = [_said(context, setting, machine) for setting in (one, other)]
+            raise click.UsageError(f"{said[0]} and {said[1]} do not go together: leave one of them out", context)
+    if is_given(context, "nu") and is_given(context, "contamination"):
         raise click.UsageError("--contamination takes the place of --nu: give one of them", context)
+    kernel = context.params["kernel"]
     for option, kernels in _BY_KERNEL.items():
-        if "kernel" in machine.options and kernel not in kernels and _is_given(context, option):
+        if "kernel" in machine.options and kernel not in kernels and is_given(context, option):
             raise click.UsageError(f"--{option} is for --kernel {_or(kernels)}, and this is --kernel {kernel}", context)
 
 
@@ -149,8 +244,27 @@ def _flag(option: str) -> str:
     return f"--{option.replace('_', '-')}"
 
 
-def _is_given(context: click.Context, option: str) -> bool:
+def is_given(context: click.Context, option: str) -> bool:
+    """Return whether the command line names an option."""
     return context.get_parameter_source(option) not in (None, click.core.ParameterSource.DEFAULT)
+
+
+def _is_name(option: str, value: Any) -> bool:
+    """Return whether an option with this value names something that some machine has."""
+    return any(value in one.choices.get(option, ()) for one in MACHINES.values())
+
+
+def _holds(context: click.Context, setting: Setting) -> bool:
+    option, value = setting
+    return is_given(context, option) and value in (None, context.params[option])
+
+
+def _said(context: click.Context, setting: Setting, machine: Machine) -> str:
+    """Return an option as the user gave it, with its value if that decides."""
+    option, value = setting
+    if value is None and option in machine.options and not machine.takes(option, context.params[option]):
+        value = context.params[option]
+    return _flag(option) if value is None else f"{_flag(option)} {value}"
 
 
 def _or(names: Any) -> str:

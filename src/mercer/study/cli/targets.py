@@ -1,0 +1,56 @@
+"""The target of `mercer fit`, as its machine takes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mercer.study.cli.machines import MACHINES
+from mercer.study.cli.messages import Failure, say
+
+if TYPE_CHECKING:
+    from mercer.tables import Table, Truth
+
+
+def read_truth(table: Table, target: str, machine: str | None, task: Any) -> Truth:
+    """Return the target as the machine takes it; an error for a target or a task that it does not take."""
+    from mercer.tables import TableError, read_target
+
+    if machine is None:
+        return read_target(table, target, task)
+    wanted: Any = MACHINES[machine].task
+    if task not in ("auto", wanted):
+        context = click.get_current_context()
+        raise click.UsageError(f"--machine {machine} is for {wanted}, but --task is {task}", context)
+    others = ", ".join(name for name, one in MACHINES.items() if one.needs_target and one.task != wanted)
+    try:
+        truth = read_target(table, target, wanted if wanted == "regression" else task)
+    except TableError as error:
+        if wanted != "regression" or target not in table or table.is_numeric(target):
+            raise
+        raise Failure(str(error), f"mend or empty these cells; for classes there are --machine {others}") from error
+    if truth.task != wanted:
+        raise Failure(
+            f"--machine {machine} is for classes, but the target {target!r} holds many different numbers",
+            f"for numbers there are --machine {others}; if these are names of classes, say --task {wanted}",
+        )
+    return truth
+
+
+def refuse_target(machine: str, target: str | None, task: str) -> None:
+    """Raise UsageError for a target or a task if the machine learns without a target."""
+    given = "--target" if target is not None else "--task" if task != "auto" else None
+    if given is not None:
+        raise click.UsageError(
+            f"--machine {machine} learns without a target, so {given} means nothing; --drop leaves a column out",
+            click.get_current_context(),
+        )
+
+
+def without_labels(table: Table) -> Table:
+    """Return a table without the labels that every svmlight file has."""
+    if table.sparse is None or not table.names:
+        return table
+    say("note", f"the column {table.names[0]!r} of the file is not used, because this machine learns without a target")
+    return table.without(table.names[:1])
