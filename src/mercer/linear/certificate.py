@@ -242,12 +242,13 @@ def _row_sums(
 ) -> tuple[float, ...]:
     """Return loss, loss at f = 0, dual value, sum of beta, of |beta|, of its squares and of those of the slopes.
 
-    The slopes are the steepest ones within the rounding error `error` of the decision values.
+    The slopes are the steepest ones within the rounding error `error` of the decision values: losses are convex and
+    least on one side of the target, so that these are where the error makes the loss larger.
     """
-    slopes = np.maximum(*(np.abs(loss.coefficient(z + change, y, charge)) for change in (-error, error)))
+    slopes = loss.coefficient(z - np.copysign(error, y if loss.classifies else y - z), y, charge)
     return (
         loss.total(z, y, charge),
-        loss.total(np.zeros_like(z), y, charge),
+        loss.total_at_zero(y, charge),
         loss.dual(beta, y, charge),
         float(beta.sum()),
         float(np.abs(beta).sum()),

@@ -40,6 +40,12 @@ class LinearLoss(ABC):
     def total(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> float:
         """Return the sum of charge_i l(z_i; y_i)."""
 
+    def total_at_zero(self, y: FloatArray, charge: FloatArray) -> float:
+        """Return the sum of charge_i l(0; y_i), which is the same for both classes."""
+        if self.classifies:
+            return float(charge.sum()) * self.total(np.zeros(1), np.ones(1), np.ones(1))
+        return self.total(np.zeros_like(y), y, charge)
+
     @abstractmethod
     def coefficient(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
         """Return minus a slope of charge l at z: the dual coefficient that belongs to z. It is always feasible."""

@@ -314,6 +314,11 @@ class SmoothNewton(LinearSolver):
             yield step
         self._stalled = last > tol
 
+    @property
+    def weights(self) -> FloatArray:
+        """The weights of the point."""
+        return self.point.w
+
     def solution(self) -> tuple[FloatArray, RowNumbers]:
         """Return the weights, and minus the slopes of the losses, refined if the steps could not reach the gap."""
         if self._stalled:

@@ -137,6 +137,11 @@ class ProximalPoint(LinearSolver):
             weights = np.minimum(weight / np.square(np.maximum(self.scales, 1e-150)), 1e300)
         return Anchor(weights, self.point.w.copy())
 
+    @property
+    def weights(self) -> FloatArray:
+        """The weights of the point."""
+        return self.point.w
+
     def solution(self) -> tuple[FloatArray, RowNumbers]:
         """Return the weights, and the coefficients of the smoothed losses."""
         return self.point.w, dual_point_of(self.problem, self.terms, self.point)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
 
+from mercer.gram.threads import blas_threads
 from mercer.linear.problem import LinearProblem
 from mercer.linear.proximal import unit_of
 from mercer.linear.rows import LinearRows
-from mercer.linear.select import MOST_COLUMNS, solve
+from mercer.linear.select import MOST_COLUMNS, choose
 from mercer.linear.solution import LinearPoint
+from mercer.losses.iteration import iterate
 from mercer.solvers.control import Control
 
 _TOL_GAP = 1e-3  # the weights of a sample differ from those of all rows by more than this
@@ -50,9 +53,11 @@ def start_from_sample(
         ]
         if not all(has_both):  # a free bias would have no optimum
             return None
-    limits = replace(control.limits, tol_gap=max(_TOL_GAP, control.limits.tol_gap or 0.0))
-    found = solve(own, replace(control, limits=limits, callback=None), memory_limit=memory_limit, n_jobs=n_jobs)
+    tol, began = max(_TOL_GAP, control.limits.tol_gap or 0.0), time.perf_counter()
+    with blas_threads(sample.n * q**2):
+        solver, _ = choose(replace(own, stores_parts=True), control, began, None, memory_limit, n_jobs)
+        iterate(solver.steps(tol), replace(control, callback=None), began=began)
     # A smoothed kink should be about as wide as the error of the decision values, the unit times the root of q / n.
     factor = _FACTOR * (sample.n / q) ** 0.5 / unit_of(own)
     zeros = np.broadcast_to(np.zeros(1), n)
-    return LinearPoint(found.w, zeros, problem.C, factor)
+    return LinearPoint(solver.weights, zeros, problem.C, factor)

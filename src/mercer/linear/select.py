@@ -125,7 +125,8 @@ def _run(
         ended = iterate(_followed(solver, share * tol, after_step, patience), control, stage=solver.name, began=began)
         trace += ended.trace
         evidence = LinearEvidence(problem, *solver.solution())
-        reached = _Reached(evidence, evidence.evaluate(), ended.status or Status.STALLED)
+        found = replace(evidence, problem=solver.problem).evaluate()  # which may hold the targets already
+        reached = _Reached(evidence, found, ended.status or Status.STALLED)
         if ended.status is not None or reached.found.relative_gap <= tol:
             break
         share *= 0.01

@@ -47,6 +47,11 @@ class LinearSolver(ABC):
         """Return the weights and feasible dual coefficients of the point."""
 
     @property
+    def weights(self) -> FloatArray:
+        """The weights of the point."""
+        return self.solution()[0]
+
+    @property
     def factor(self) -> float | None:
         """Factor of the last proximal step; None without such steps."""
         return None
