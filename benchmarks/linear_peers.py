@@ -217,9 +217,9 @@ class Celer(Skglm):
 
 _SOLVERS = {
     0: ("logistic", "l2"),
-    7: ("logistic", "l2"),
-    1: ("squared_hinge", "l2"),
     2: ("squared_hinge", "l2"),
+    1: ("squared_hinge", "l2"),
+    7: ("logistic", "l2"),
     3: ("hinge", "l2"),
     5: ("squared_hinge", "l1"),
     6: ("logistic", "l1"),
