@@ -928,7 +928,7 @@ def test_inputs_that_cannot_be_converted_are_refused(mercer, model, tmp_path):
     assert mercer("fit", "clouds.csv", "--target", "kind", "--multi-class", "ovr", "--out", "r.mercer")[0] == 0
     status, _, err = mercer("convert", "r.mercer", "r.model")
     assert status == 1
-    assert "fit with multi_class='ovo'" in " ".join(err.split())
+    assert "fit with --multi-class 'ovo'" in " ".join(err.split())
     assert not (tmp_path / "r.model").exists()
 
 

@@ -30,6 +30,9 @@ from mercer import (
     KernelRidge,
     LibsvmFileError,
     Linear,
+    LinearSVC,
+    LinearSVR,
+    LogisticRegression,
     NuSVC,
     NuSVR,
     OneClassSVM,
@@ -370,6 +373,32 @@ def test_libsvms_rule_gives_our_predictions_from_our_file(tmp_path, name):
         np.testing.assert_array_equal(predicted[untied], ours[untied])
     else:
         np.testing.assert_allclose(predicted, ours, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        LinearSVC(),
+        LinearSVC(penalty="l1", C=0.1),
+        LinearSVC(multi_class="crammer_singer", fit_intercept=False),
+        LogisticRegression(),
+        LinearSVR(),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_linear_machines_predict_alike_by_libsvms_rule(tmp_path, machine, n_classes):
+    used = n_classes > Y
+    machine.fit(X[used], Y[used])
+    if isinstance(machine, LinearSVC) and machine.penalty == "l1":
+        machine.sparsify()
+    save_libsvm_model(machine, tmp_path / "f.model")
+    _, predicted = by_the_book(tmp_path / "f.model", X)
+    np.testing.assert_allclose(predicted, machine.predict(X), rtol=1e-9, atol=1e-9)
+    read = load_libsvm_model(tmp_path / "f.model", n_features=4)
+    np.testing.assert_allclose(read.predict(X), machine.predict(X), rtol=1e-9, atol=1e-9)
+    if n_classes == 2 and hasattr(machine, "decision_function"):
+        np.testing.assert_allclose(read.decision_function(X), machine.decision_function(X), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore:the probability estimates")

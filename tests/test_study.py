@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, make_circles
 
 from generated import mixed_frame, three_classes, with_missing
+from mercer import load_libsvm_model, save_libsvm_model
 from mercer.files.table_files import read_table
 from mercer.kernels import Linear
 from mercer.model_selection.metrics import wilson_interval
@@ -402,6 +403,11 @@ def test_a_linear_machine_wins_where_the_target_is_a_sum(target, options, spec, 
     loaded = load_model(tmp_path / "m.mercer")
     assert (loaded.predict(frame) == found.model.predict(frame)).all()
     assert verify(loaded, frame).findings == ()
+    save_libsvm_model(loaded, tmp_path / "m.model")
+    chosen, rows = loaded.prediction_kind.answers(loaded.scores(frame)), loaded.encoder.transform(frame)
+    if target != "number":
+        chosen = [loaded.prediction_kind.names.index(label) for label in chosen]
+    np.testing.assert_allclose(load_libsvm_model(tmp_path / "m.model").predict(rows), chosen, rtol=1e-9)
     assert (loaded.calibration is None) == (target == "number")
     text = html.unescape(render(found))
     assert "None: the machine is a weighted sum of the features." in text

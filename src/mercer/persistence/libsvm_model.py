@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._typing import FloatArray, IndexArray
 from mercer.data import Vectors, as_data
 from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR
+from mercer.estimators._linear import LinearMachine
 from mercer.estimators._restored import restored_classifier, restored_machine
 from mercer.files.atomic_write import open_atomically
-from mercer.kernels import Kernel, Precomputed
+from mercer.kernels import Kernel, Linear, Precomputed
 from mercer.multiclass.coefficients import PairCoefficients, table_of
 from mercer.multiclass.pairs import class_pairs, pairs_with, place_among_others
 from mercer.persistence.libsvm_text import CLASSIFIERS, KERNELS, LibsvmModel, read_model
@@ -31,10 +32,12 @@ def save_libsvm_model(machine: Any, path: str | Path) -> None:
 
     Parameters
     ----------
-    machine : SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM or Model
+    machine : SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM, a linear machine, or Model
         A fitted machine with a linear, polynomial, Gaussian, sigmoid or precomputed kernel. Classifiers of several
         classes must use pairs (``multi_class="ovo"``), and labels must be integers. A `QuantileSVR` is written as an
-        epsilon-SVR. Text classes of a `Model` become 0, 1, ... in their order; its rows are the encoded rows.
+        epsilon-SVR. A linear machine (`LinearSVC`, `LinearSVR`, `LogisticRegression`, ...) may have any scheme; it is
+        written with the linear kernel, and its normal vectors are the support vectors. Text classes of a `Model`
+        become 0, 1, ... in their order; its rows are the encoded rows.
     path : str or Path
         An existing file is replaced when the new one is complete.
 
@@ -54,7 +57,9 @@ def save_libsvm_model(machine: Any, path: str | Path) -> None:
     Numbers have enough digits to give the same float64 when read. Features are counted from 1. Two classes are written
     in descending order, so that decision values keep their sign. If votes are tied, LIBSVM chooses the first class, and
     mercer the class with the larger sum of decision values; ``decision_function_shape="ovo"`` shows the values of all
-    pairs. The file does not hold C, nu, epsilon or the certificate.
+    pairs. Linear machines of each class against the rest become pairs, whose values are the differences of their
+    values: the class with the largest value wins all of its pairs. The file does not hold C, nu, epsilon or the
+    certificate.
 
     References
     ----------
@@ -172,11 +177,16 @@ def _classifier(machine: Any, held: LibsvmModel, n_features: int | None) -> Any:
 
 
 def _of_estimator(machine: Any) -> LibsvmModel:
+    if isinstance(machine, LinearMachine):
+        check_is_fitted(machine, "coef_")
+        normals = np.atleast_2d(machine._dense_coef())
+        biases = np.broadcast_to(np.asarray(machine.intercept_, dtype=np.float64), len(normals))
+        return _of_linear(normals, biases, _labels(machine.classes_) if hasattr(machine, "classes_") else None, "ovr")
     kind = _KINDS.get(type(machine))
     if kind is None:
         raise TypeError(
-            f"machine must be one that LIBSVM has ({', '.join(one.__name__ for one in _KINDS)}) or a Model, got "
-            f"{type(machine).__name__}."
+            f"machine must be one that LIBSVM has ({', '.join(one.__name__ for one in _KINDS)}), a linear machine or a "
+            f"Model, got {type(machine).__name__}."
         )
     check_is_fitted(machine, "kernel_")
     _check_kernel(machine.kernel_)
@@ -204,6 +214,14 @@ def _support(machine: Any) -> Vectors | IndexArray:
 def _of_model(model: Model) -> LibsvmModel:
     _check_kernel(model.kernel)
     prediction_kind, (found, biases) = model.prediction_kind, model._machines
+    if model.machine_spec.is_linear:
+        assert isinstance(model.support_vectors, Vectors)
+        normals = np.asarray(model.support_vectors.float64().T @ table_of(found)).T
+        if isinstance(prediction_kind, Classes):
+            return _of_linear(normals, biases, class_labels(prediction_kind), prediction_kind.scheme)
+        if isinstance(prediction_kind, Quantity):  # in the target's unit
+            normals, biases = prediction_kind.scale * normals, prediction_kind.in_unit(biases)
+        return _of_linear(normals, biases, None, "ovr")
     kind = _KINDS_OF_MODELS.get(model.machine_spec.machine)
     if kind is None:
         raise ValueError(f"LIBSVM has no {model.machine_spec.machine}, which this model is of.")
@@ -233,6 +251,28 @@ def class_labels(prediction_kind: Classes) -> IndexArray:
         If they are not integers of 32 bits.
     """
     return np.arange(len(prediction_kind.labels)) if prediction_kind.is_text else _labels(prediction_kind.labels)
+
+
+def _of_linear(normals: FloatArray, biases: FloatArray, labels: IndexArray | None, scheme: str) -> LibsvmModel:
+    """Return the LIBSVM model of linear machines, from their normal vectors (n_machines, p); no labels for numbers."""
+    vectors = as_data(np.ascontiguousarray(normals))
+    assert isinstance(vectors, Vectors)
+    if labels is None:
+        none = np.zeros(0, dtype=np.int64)
+        return LibsvmModel("epsilon_svr", Linear(), -biases + 0.0, none, none, np.ones((1, 1)), vectors)
+    k = labels.size
+    if k == 2:
+        return _of_two("c_svc", Linear(), vectors, np.ones((1, 1)), biases, labels, np.array([True]))
+    first, second = class_pairs(k).T
+    if scheme == "ovo":
+        # The vector of a pair belongs to its first class, and has a coefficient in the machine of this pair alone.
+        table, counts = np.zeros((first.size, k - 1)), np.bincount(first, minlength=k)
+        table[np.arange(first.size), place_among_others(first, second)] = 1.0
+    else:
+        # The vector of a class is added in pairs where the class is the first one, and subtracted in the others.
+        table, counts = np.where(np.arange(k)[:, None] <= np.arange(k - 1), 1.0, -1.0), np.ones(k, dtype=np.int64)
+        biases = biases[first] - biases[second]
+    return LibsvmModel("c_svc", Linear(), -biases + 0.0, labels, counts, table, vectors)
 
 
 def _of_pairs(

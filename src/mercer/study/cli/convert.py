@@ -26,7 +26,8 @@ def convert_command(
 
     LIBSVM's svm-predict takes both and prints what `mercer predict` does, but for tied votes. Its labels are numbers:
     classes that are text become 0, 1, ... in their order, and a row without a label that the model knows gets the
-    number after the last one. A LIBSVM model file cannot become a model file, which holds a certificate.
+    number after the last one. A linear machine becomes one with the linear kernel. A LIBSVM model file cannot become a
+    model file, which holds a certificate.
     """
     with ended_by_ctrl_c():
         import numpy as np

@@ -24,6 +24,7 @@ _OPTIONS = {
     "max_seconds": "--max-seconds",
     "memory": "--memory",
     "missing": "--missing",
+    "multi_class": "--multi-class",
     "n_folds": "--folds",
     "na": "--na",
     "scoring": "--scoring",
