@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import itertools
 import pickle
+import re
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -36,6 +38,7 @@ from mercer import (
     save_model,
 )
 from mercer.estimators import logistic
+from mercer.estimators._linear_rows import copy_bytes, read_linear_table
 from mercer.persistence.verification import verify
 
 
@@ -284,6 +287,56 @@ def test_tables_are_not_copied_even_if_they_may_not_be_written(kind, tmp_path):
         assert np.shares_memory(fitted_on(LinearSVC().fit(given, Y)), given)
     matrix = sp.csr_array(X.astype(np.float32))
     assert np.shares_memory(fitted_on(LinearSVC().fit(matrix, Y)).data, matrix.data)
+
+
+def unsorted(matrix):
+    backwards = sp.csr_array((matrix.data.copy(), matrix.indices.copy(), matrix.indptr), shape=matrix.shape)
+    for first, last in itertools.pairwise(matrix.indptr):
+        backwards.indices[first:last] = matrix.indices[first:last][::-1]
+        backwards.data[first:last] = matrix.data[first:last][::-1]
+    return backwards
+
+
+COPIED = {
+    **{kind: lambda rows, kind=kind: rows.astype(kind) for kind in ("f2", "i2", "i4", "i8", "O", ">f8", "g")},
+    **{f"F {kind}": lambda rows, kind=kind: np.asfortranarray(rows.astype(kind)) for kind in ("f8", "f4", "i1", "?")},
+    **{f"F {kind}": lambda rows, kind=kind: np.asfortranarray(rows.astype(kind)) for kind in ("f2", "u1", "i8", "O")},
+    "strided": lambda rows: np.repeat(rows, 2, axis=1)[:, ::2],
+    "uint8 above 127": lambda rows: (30 * rows).astype("u1"),
+    "frame": pd.DataFrame,
+    "frame of two types": lambda rows: pd.DataFrame(rows).astype({0: "i4"}),
+    "list": lambda rows: rows.tolist(),
+    "unsorted csr": lambda rows: unsorted(sp.csr_array(rows)),
+    **{f"csr {kind}": lambda rows, kind=kind: sp.csr_array(rows.astype(kind)) for kind in ("i1", "i8")},
+    **{
+        f"{form} {kind}": lambda rows, form=form, kind=kind: sp.csr_array(rows.astype(kind)).asformat(form)
+        for form in ("csc", "coo", "lil", "dok", "bsr")
+        for kind in ("f8", "f4", "i8")
+    },
+}
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_copies_are_counted_and_refused_before_they_are_made(name):
+    rng = np.random.default_rng(0)
+    rows = (rng.random((2_000, 40)) < 0.2) * rng.integers(1, 9, (2_000, 40)).astype(float)
+    given, y = COPIED[name](rows), rng.integers(0, 2, 2_000)
+    needed, why = copy_bytes(given)
+    tracemalloc.start()
+    try:
+        table = read_linear_table(LinearSVC(), given, reset=True, y=y)
+        held, peak = tracemalloc.get_traced_memory()
+        assert 0.8 * needed <= peak < 1.5 * needed + 50_000  # checks need a little
+        assert table.copied_bytes <= needed
+        assert table.copied_bytes == pytest.approx(held, abs=20_000)
+        del table
+        tracemalloc.reset_peak()
+        with pytest.raises(MemoryError, match=rf"is less than a copy of X needs, .*: X is {re.escape(why)}") as caught:
+            LinearSVC(memory_limit=needed - 1).fit(given, y)
+        assert tracemalloc.get_traced_memory()[1] < 0.5 * needed
+    finally:
+        tracemalloc.stop()
+    assert f"{needed:,} bytes" in str(caught.value)
 
 
 @pytest.mark.parametrize(

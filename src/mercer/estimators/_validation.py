@@ -113,11 +113,17 @@ def check_table(estimator: BaseEstimator, X: Any, *, reset: bool, y: Any = "no_v
 
 
 def table_of_numbers(
-    estimator: BaseEstimator, X: Any, *, reset: bool, y: Any, types: Sequence[type] = (np.float64, np.float32)
+    estimator: BaseEstimator,
+    X: Any,
+    *,
+    reset: bool,
+    y: Any,
+    types: Sequence[type] = (np.float64, np.float32),
+    in_order: bool = False,
 ) -> Any:
     """Return `X` as an array or a CSR matrix of numbers that may be infinite, after scikit-learn's checks.
 
-    Numbers of other `types` become the first of them.
+    Numbers of other `types` become the first of them. `in_order` asks for an array in C order.
     """
     has_none = isinstance(y, str) and y == "no_validation"
     is_known = has_none or has_plain_targets(y)
@@ -137,6 +143,7 @@ def table_of_numbers(
             reset=reset,
             accept_sparse="csr",
             dtype=list(types),
+            order="C" if in_order else None,
             ensure_all_finite=False,
             accept_large_sparse=True,
             **({} if is_known else {"y": y, "multi_output": True}),

@@ -77,7 +77,8 @@ class LinearSVC(ByScores, FitsFiles):
         Time limit of the training, in seconds. The certificate takes additional time.
     memory_limit : int, optional
         Largest memory of the fit in bytes, in addition to the input. If it is less than some numbers for each row and
-        column, `fit` raises MemoryError; a warning says if the fit needed more otherwise.
+        column, or than a copy of `X` where `fit` makes one, it raises MemoryError; a warning says if
+        the fit needed more otherwise.
     n_jobs : int, optional
         Number of threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
     callback : callable, optional
@@ -228,6 +229,8 @@ class LinearSVC(ByScores, FitsFiles):
         ValueError
             If a parameter is out of range, `X` holds text, NaN, infinity or values whose squares overflow, `y` has
             another length than `X` or holds one class only, or a weight is negative.
+        MemoryError
+            If `memory_limit` is less than what a copy of `X`, or the least memory of the solver, needs.
         """
         spec, control = self._asked(), self._control()
         table = read_linear_table(self, X, reset=True, y=y)
