@@ -11,9 +11,10 @@ import pytest
 import scipy.sparse as sp
 
 from mercer import SVC, GradientKernelSVC, LogisticRegression
-from mercer.linear import EpsilonInsensitive, LinearProblem, TableRows
+from mercer.linear import EpsilonInsensitive, Hinge, LinearProblem, TableRows
 from mercer.optimisers import (
     BatchSubgradient,
+    CoefficientMachine,
     CoordinateAscent,
     GeneralQP,
     KernelDualAscent,
@@ -29,7 +30,9 @@ from mercer.optimisers import (
     Pegasos,
     Perceptron,
     PlattSMO,
+    Quadratic,
     SecondOrderSMO,
+    Separation,
     coefficient_machine,
     compare,
     kernel_svm,
@@ -298,23 +301,163 @@ def test_an_optimiser_names_those_that_solve_the_problem(optimiser, problem, mes
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: kernel_svm(X, np.ones(Y.size)), "y must be a vector with two different labels"),
-        (lambda: kernel_svm(X, Y, C=np.inf), "C must be a finite number > 0, got inf"),
         (lambda: kernel_svm(X, Y, kernel="sigmoid"), "is not positive semidefinite on these rows"),
-        (lambda: kernel_svm(X, Y, sample_weight=np.zeros(Y.size)), "must have 120 positive finite numbers"),
         (lambda: KernelSVM(c_svc([-1, 1], 1.0, squared=True), PROBLEMS["kernel, bias"].gram), "squared hinge"),
         (lambda: KernelSVM(c_svc([-1, 1], 1.0), PROBLEMS["kernel, bias"].gram), "a row for each of the 2 variables"),
         (lambda: linear_svm(X, Y, bias="free"), "hinge loss and no free bias.*bias 'free'"),
         (lambda: LinearMachine(LinearProblem(TableRows(X, Y), EpsilonInsensitive())), "got EpsilonInsensitive"),
         (lambda: quadratic([[1.0, 2.0], [2.0, 1.0]], [0.0, 0.0]), "A must be positive definite"),
         (lambda: quadratic([[1.0, 2.0], [1.0, 2.0]], [0.0, 0.0]), "A must be a symmetric matrix"),
-        (lambda: OsunaWorkingSets(1), "n_added must be at least 2"),
+        (lambda: quadratic([[1.0]], [1.0, 2.0]), r"got shapes \(1, 1\) and \(2,\)"),
+        (lambda: quadratic(np.zeros((0, 0)), []), "A must be a symmetric matrix"),
+        (lambda: quadratic([[np.nan]], [1.0]), r"A must hold finite numbers, got nan at \[0, 0\]"),
+        (lambda: Quadratic(np.eye(2), np.array([0.0, np.inf])), r"b must hold finite numbers, got inf at \[1\]"),
+        (lambda: CoordinateAscent([np.nan, 0.0]), r"start must hold finite numbers, got nan at \[0\]"),
+        (lambda: CoordinateAscent([0.0]).minimise(PROBLEMS["quadratic"]), "start must have 8 numbers"),
+        (lambda: linear_svm(X, Y, bias="some"), "bias must be one of 'none', 'penalised', 'free', got 'some'"),
+        (lambda: kernel_svm(X, Y, bias="penalised"), "bias must be True or False, got 'penalised'"),
+        (lambda: kernel_svm(X, Y, memory_limit=1.5), "memory_limit must be an integer >= 0"),
+        (lambda: coefficient_machine(X, Y, penalty=np.nan), "penalty must be a number > 0, got nan"),
+        (lambda: CoefficientMachine(np.ones(120), PROBLEMS["kernel, bias"].gram, 1.0), "-1 and .1 with both present"),
+        (lambda: Separation(np.array([-1.0, 1.0]), PROBLEMS["kernel, bias"].gram), "a vector of 120 labels"),
+        (lambda: linear_svm(1e200 * X, Y), "whose squares have a finite sum"),
+        (lambda: LinearMachine(LinearProblem(TableRows(X, Y, np.zeros(Y.size)), Hinge())), "must be > 0 in every row"),
+        (lambda: KernelGradientDescent(0.1, accelerated=True), "learning_rate must be None if accelerated is True"),
         (lambda: Perceptron("both"), "form must be one of 'dual', 'primal', got 'both'"),
+        (lambda: compare(PROBLEMS["kernel, bias"], []), "at least one optimiser"),
     ],
 )
 def test_problems_that_cannot_be_posed_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def changed(place, value):
+    """X as a list of rows with another entry."""
+    rows = X.tolist()
+    rows[place[0]][place[1]] = value
+    return rows
+
+
+MAKERS = [kernel_svm, linear_svm, logistic_regression, coefficient_machine, separation]
+NOT_TWO_CLASSES = r"y must hold two different labels, got 3\. .* take y == label"
+BAD_ROWS = {
+    "NaN": (changed((3, 1), np.nan), Y, "finite numbers: 1 of the entries .* row 3, column 1 is nan"),
+    "infinite": (changed((3, 1), -np.inf), Y, "row 3, column 1 is -inf"),
+    "None": (changed((3, 1), None), Y, "row 3, column 1 is nan"),
+    "text": (changed((3, 1), "a"), Y, "X must hold real numbers"),
+    "sparse NaN": (sp.csr_array(changed((3, 1), np.nan)), Y, "row 3, column 1 is nan"),
+    "masked": (np.ma.array(X, mask=X[5, 2] == X), Y, "row 5, column 2 .* is masked"),
+    "one column as a vector": (X[:, 0], Y, "X must be two-dimensional"),
+    "no rows": (X[:0], Y[:0], "X must hold at least one row and one column, got 0 rows and 4 columns"),
+    "no columns": (X[:, :0], Y, "X must hold at least one row and one column, got 120 rows and 0 columns"),
+    "short y": (X, Y[:-1], r"a label for each of the 120 rows of X, got shape \(119,\)"),
+    "y in a column": (X, Y[:, None], r"a label for each of the 120 rows of X, got shape \(120, 1\)"),
+    "no y": (X, None, r"got shape \(\)"),
+    "three classes": (X, np.arange(Y.size) % 3, NOT_TWO_CLASSES),
+    "one class": (X, np.ones(Y.size), "y must hold at least two classes"),
+    "numbers as y": (X, X[:, 0], "continuous"),
+    "NaN in y": (X, np.where(Y, 1.0, np.nan), "row 0 .* is nan"),
+    "infinity in y": (X, np.where(Y, np.inf, 0.0), "contains infinity"),
+    "text and numbers in y": (X, np.array(["a", 1] * 60, dtype=object), "all numbers or all text"),
+    "sequences": (["ab", "ba"] * 60, Y, "X must be a table of numbers, got strings"),
+    "masked y": (X, np.ma.array(Y, mask=np.arange(Y.size) == 7), "row 7 .* is masked"),
+}
+
+
+@pytest.mark.parametrize(("X_", "y", "message"), BAD_ROWS.values(), ids=BAD_ROWS)
+@pytest.mark.parametrize("make", MAKERS)
+def test_bad_rows_and_labels_are_refused(make, X_, y, message):
+    with pytest.raises(ValueError, match=message):
+        make(X_, y)
+
+
+@pytest.mark.parametrize("make", MAKERS[:3])
+def test_bad_penalties_and_weights_are_refused(make):
+    for C in (0.0, -1.0, np.nan, np.inf, "1", None, True):
+        with pytest.raises(ValueError, match=r"C must be a .*number > 0, got"):
+            make(X, Y, C=C)
+    with pytest.raises(ValueError, match="must have a finite sum, but it overflows"):
+        make(X, Y, C=1e308)
+    changed = np.ones(Y.size)
+    for weight in (0.0, -1.0, np.nan, np.inf):
+        changed[4] = weight
+        with pytest.raises(ValueError, match=r"sample_weight must.* in row 4"):
+            make(X, Y, sample_weight=changed)
+    with pytest.raises(ValueError, match=r"sample_weight must have shape \(120,\)"):
+        make(X, Y, sample_weight=np.ones(3))
+
+
+@pytest.mark.parametrize("make", [kernel_svm, coefficient_machine, separation])
+def test_unknown_kernels_are_refused(make):
+    for kernel in ("rbff", None, 3):
+        with pytest.raises((ValueError, TypeError), match="kernel must be 'linear', 'poly'"):
+            make(X, Y, kernel=kernel)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "bad"),
+    [
+        (LogisticGradientDescent, "learning_rate", (0.0, -1.0, np.nan, np.inf, "1")),
+        (KernelGradientDescent, "learning_rate", (0.0, -1.0, np.nan, np.inf, "1")),
+        (KernelGradientDescent, "accelerated", (2, None)),
+        (PlattSMO, "accuracy", (0.0, -1.0, np.nan, np.inf, None)),
+        (SecondOrderSMO, "accuracy", (0.0, -1.0, np.nan, np.inf, None)),
+        (OsunaWorkingSets, "n_added", (1, 0, -3, 2.5, np.nan, True, "2")),
+        (Pegasos, "batch_size", (0, -1, 1.5, np.nan, None, True)),
+        (Pegasos, "projects", (2, None)),
+        (Pegasos, "averages", (2, None)),
+        (Perceptron, "max_passes", (0, -1, 1.5, np.nan, None)),
+    ],
+)
+def test_bad_parameters_of_optimisers_are_refused(make, name, bad):
+    for value in bad:
+        with pytest.raises(ValueError, match=f"^{name} must be"):
+            make(**{name: value})
+
+
+BAD_LIMITS = {
+    "max_seconds": (-1.0, np.nan, "1"),
+    "max_steps": (0, -1, 1.5, np.nan, True),
+    "tol_gap": (-1.0, np.nan, np.inf, None, "1"),
+    "random_state": (-1, 1.5, None, "1"),
+    "callback": (3, "print"),
+}
+ALL = [case.values[:2] for case in CASES] + [(separation(X, APART), Perceptron(form)) for form in ("dual", "primal")]
+
+
+@pytest.mark.parametrize(
+    ("problem", "optimiser"), dict(reversed([(repr(o), (p, o)) for p, o in ALL])).values(), ids=str
+)
+def test_bad_limits_are_refused_by_all(problem, optimiser):
+    for name, bad in BAD_LIMITS.items():
+        for value in bad:
+            with pytest.raises(ValueError, match=f"^{name} must be"):
+                optimiser.minimise(problem, **{name: value})
+            if name != "callback":
+                with pytest.raises(ValueError, match=f"^{name} must be"):
+                    compare(problem, [optimiser], **{name: value})
+
+
+def test_what_is_no_optimiser_is_refused():
+    problem = PROBLEMS["linear, sparse"]
+    for given, message in ((Pegasos, r"Pegasos\(\)"), ("Pegasos", "got 'Pegasos'"), (None, "got None")):
+        with pytest.raises(TypeError, match=f"must hold instances of Optimiser.*{message}"):
+            compare(problem, [given])
+    assert len(compare(problem, Pegasos(), max_steps=1)) == 1
+    with pytest.raises(TypeError, match="does not solve a NoneType"):
+        Pegasos().minimise(None)
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "problem"),
+    [(LogisticGradientDescent(1e300), "logistic, no bias"), (KernelGradientDescent(1e300), "coefficients")],
+)
+def test_steps_that_diverge_end_a_run(optimiser, problem):
+    run = optimiser.minimise(PROBLEMS[problem])
+    assert run.status == "stalled"
+    assert not math.isfinite(run.certificate.objective)
+    assert math.isfinite(run.trace[0].objective)
 
 
 def test_the_memory_limit_is_kept():

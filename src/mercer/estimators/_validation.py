@@ -268,7 +268,7 @@ def refuse_targets(estimator: BaseEstimator, y: Any) -> None:
     is_regressor = tags.estimator_type == "regressor"
     if is_regressor:
         _refuse_dates(rows)
-    _refuse_gaps(rows)
+    refuse_gaps(rows)
     if is_regressor and rows.dtype.kind != "f":
         _refuse_text(rows)
 
@@ -327,7 +327,14 @@ def _no_number(sample_weight: Any) -> str:
     return shortened(sample_weight)
 
 
-def _refuse_gaps(rows: Any) -> None:
+def refuse_gaps(rows: Any) -> None:
+    """Refuse targets, (n, T), that are missing or infinite.
+
+    Raises
+    ------
+    ValueError
+        If one is; the message names the row.
+    """
     if rows.dtype.kind == "f":
         bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
         what = "infinity" if bad.size and not np.isnan(rows[bad[0]]).any() else "NaN"

@@ -14,6 +14,7 @@ import numpy as np
 
 from mercer.certificates.evaluation import relative_gap
 from mercer.certificates.status import Status
+from mercer.data.arguments import check_callback, check_count, check_number, check_seconds, check_whole
 from mercer.solvers.interruption import Interruption
 
 SPACING = 1.05
@@ -109,7 +110,8 @@ class Run:
     trace : list of TraceRow
         The first row is the start (except of `GeneralQP`, which has a single row), the last one is `point`.
     status : Status
-        `optimal`: the relative gap is at most `tol_gap`. `stalled`: the optimiser found nothing to improve before that.
+        `optimal`: the relative gap is at most `tol_gap`. `stalled`: the optimiser found nothing to improve before that,
+        or its steps diverged, so that the objective is no longer finite.
         Otherwise it says which limit ended the run.
     tol_gap : float
     """
@@ -193,12 +195,13 @@ class Optimiser(ABC):
         max_seconds : float, optional
             Limit of the optimiser's own seconds. It is looked at between two steps.
         max_steps : int, optional
-            Limit of the steps or epochs.
+            Limit of the steps or epochs, at least 1.
         tol_gap : float, default 1e-4
-            Relative duality gap at which the run ends. The gap is measured at every step at first, later whenever the
-            number of steps has grown by 5 percent, so a run may make 5 percent more steps than it needs.
+            Relative duality gap at which the run ends, >= 0; with 0, it ends at a gap of exactly 0 only. The gap is
+            measured at every step at first, later whenever the number of steps has grown by 5 percent, so a run may
+            make 5 percent more steps than it needs.
         random_state : int, default 0
-            Seed of the random choices; the same seed gives the same steps.
+            Seed of the random choices, >= 0; the same seed gives the same steps.
         callback : callable, optional
             Called with every :class:`TraceRow`; the run ends if it returns True.
 
@@ -206,12 +209,19 @@ class Optimiser(ABC):
         ------
         TypeError
             If the algorithm does not solve such problems; the message names those that do.
+        InvalidParameterError
+            If a limit, the tolerance, the seed or the callback is not such a value.
         """
         self.check(problem)
+        check_seconds(max_seconds)
+        check_whole("max_steps", max_steps, at_least=1)
+        check_number("tol_gap", tol_gap, at_least=0.0, finite=True)
+        check_count("random_state", random_state, at_least=0)
+        check_callback(callback)
         ended: Status | None = None
         trace: list[TraceRow] = []
         seconds, due, bound, work = 0.0, 0, -math.inf, self.steps(problem, np.random.default_rng(random_state))
-        with Interruption() as interruption:
+        with Interruption() as interruption, np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             step, last = Step(0, None), None
             while ended is None:
                 began = time.perf_counter()
@@ -234,6 +244,8 @@ class Optimiser(ABC):
                 trace.append(row)
                 if problem.is_solved(row, tol_gap):
                     ended = Status.OPTIMAL
+                elif not math.isfinite(row.objective):  # the steps diverge
+                    ended = Status.STALLED
                 elif callback is not None and callback(row) is True:
                     ended = Status.INTERRUPTED
         assert ended is not None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 from mercer.optimisers.base import MeasuredProblem, Optimiser, Run
 from mercer.plot import GapCurve, gap_curves
+from mercer.solvers.interruption import Interruption
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,7 +75,7 @@ def compare(
     tol_gap: float = 1e-4,
     random_state: int = 0,
 ) -> Comparison:
-    """Run several optimisers on one problem, one after the other.
+    """Run several optimisers on one problem, one after the other. Ctrl-C ends the present run and all later ones.
 
     Parameters
     ----------
@@ -85,8 +86,10 @@ def compare(
 
     Raises
     ------
+    ValueError
+        If there is no optimiser.
     TypeError
-        If one of them does not solve the problem; this is found out before the first run.
+        If one of them is not an optimiser, or does not solve the problem; this is found out before the first run.
 
     Examples
     --------
@@ -96,7 +99,14 @@ def compare(
     >>> [run.status.value for run in found]
     ['optimal', 'optimal']
     """
-    for optimiser in optimisers:
-        optimiser.check(problem)
+    chosen = list(optimisers) if isinstance(optimisers, Iterable) else [optimisers]
+    if not chosen:
+        raise ValueError("optimisers must hold at least one optimiser, such as PlattSMO(), got none.")
+    for one in chosen:
+        if not isinstance(one, Optimiser):
+            example = f"{one.__name__}()" if isinstance(one, type) else "PlattSMO()"
+            raise TypeError(f"optimisers must hold instances of Optimiser, such as {example}, got {one!r}.")
+        one.check(problem)
     limits = {"max_seconds": max_seconds, "max_steps": max_steps, "tol_gap": tol_gap, "random_state": random_state}
-    return Comparison(tuple(optimiser.minimise(problem, **limits) for optimiser in optimisers))  # type: ignore[arg-type]
+    with Interruption():  # Ctrl-C ends all runs, each with its trace
+        return Comparison(tuple(one.minimise(problem, **limits) for one in chosen))  # type: ignore[arg-type]

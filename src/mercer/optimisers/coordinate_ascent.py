@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer._typing import FloatArray
+from mercer.data.checks import float_values
 from mercer.optimisers.base import Measure, MeasuredProblem, Optimiser, Step
 
 
@@ -28,6 +29,17 @@ class Quadratic(MeasuredProblem):
     A: FloatArray
     b: FloatArray
 
+    def __post_init__(self) -> None:
+        A, b = _numbers("A", self.A), _numbers("b", self.b)
+        if A.ndim != 2 or not A.size or b.shape != A.shape[:1] or not np.array_equal(A, A.T):
+            raise ValueError(
+                f"A must be a symmetric matrix and b a vector of its size, got shapes {A.shape} and {b.shape}."
+            )
+        try:
+            cho_factor(A)
+        except (LinAlgError, ValueError) as error:
+            raise ValueError("A must be positive definite, so that the function has one maximum.") from error
+
     @property
     def name(self) -> str:
         """The name of the problem, with its article."""
@@ -39,6 +51,16 @@ class Quadratic(MeasuredProblem):
         best = cho_solve(cho_factor(self.A), self.b)
         objective = 0.5 * float(x @ self.A @ x) - float(self.b @ x)
         return Measure(objective, -0.5 * float(self.b @ best), float(np.abs(self.b - self.A @ x).max(initial=0.0)))
+
+
+def _numbers(name: str, values: npt.ArrayLike) -> FloatArray:
+    """Return a copy in float64, of numbers that must be finite."""
+    found = np.array(float_values(values, name)[0], dtype=np.float64)
+    bad = np.argwhere(~np.isfinite(found))
+    if bad.size:
+        place = ", ".join(map(str, bad[0]))
+        raise ValueError(f"{name} must hold finite numbers, got {found[tuple(bad[0])]} at [{place}].")
+    return found
 
 
 def quadratic(A: npt.ArrayLike, b: npt.ArrayLike) -> Quadratic:
@@ -62,16 +84,7 @@ def quadratic(A: npt.ArrayLike, b: npt.ArrayLike) -> Quadratic:
     >>> run.point.round(4).tolist()
     [1.0, 1.0]
     """
-    matrix, vector = np.array(A, dtype=np.float64), np.array(b, dtype=np.float64)
-    if matrix.ndim != 2 or vector.shape != matrix.shape[:1] or not np.array_equal(matrix, matrix.T):
-        raise ValueError(
-            f"A must be a symmetric matrix and b a vector of its size, got {matrix.shape}, {vector.shape}."
-        )
-    try:
-        cho_factor(matrix)
-    except (LinAlgError, ValueError) as error:
-        raise ValueError("A must be positive definite, so that the function has one maximum.") from error
-    return Quadratic(matrix, vector)
+    return Quadratic(_numbers("A", A), _numbers("b", b))
 
 
 class CoordinateAscent(Optimiser):
@@ -105,6 +118,8 @@ class CoordinateAscent(Optimiser):
     needs = "a quadratic function"
 
     def __init__(self, start: npt.ArrayLike | None = None) -> None:
+        if start is not None:
+            _numbers("start", start)
         self.start = start
 
     @classmethod
@@ -116,7 +131,9 @@ class CoordinateAscent(Optimiser):
         """Run the algorithm; it makes no random choice."""
         del rng
         A, b, n_steps = problem.A, problem.b, 0
-        x = np.zeros(b.size) if self.start is None else np.array(self.start, dtype=np.float64)
+        x = np.zeros(b.size) if self.start is None else _numbers("start", self.start)
+        if x.shape != b.shape:
+            raise ValueError(f"start must have {b.size} numbers, as b has, got shape {x.shape}.")
         yield Step(n_steps, x.copy())
         while True:
             before = x.copy()

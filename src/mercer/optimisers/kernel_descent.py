@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._typing import FloatArray
-from mercer.data import as_data, check_number
+from mercer.data import check_number
+from mercer.data.arguments import check_flag, check_learning_rate
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
-from mercer.kernels.parsing import as_kernel
 from mercer.losses import descent
 from mercer.losses.kernel_newton import KernelProduct
 from mercer.optimisers.base import Measure, MeasuredProblem, Optimiser, Step
-from mercer.optimisers.labels import as_signs
+from mercer.optimisers.rows import as_gram, as_signs, require_signs
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,10 @@ class CoefficientMachine(MeasuredProblem):
     y: FloatArray
     gram: Gram
     penalty: float
+
+    def __post_init__(self) -> None:
+        require_signs(self.y, self.gram.n)
+        check_number("penalty", self.penalty, above=0.0, finite=True)
 
     @property
     def name(self) -> str:
@@ -72,9 +76,8 @@ def coefficient_machine(
     >>> print(KernelGradientDescent().minimise(problem, tol_gap=1e-3).status)
     optimal
     """
-    data = as_data(X)
-    limit = check_number("penalty", penalty, above=0.0, finite=True)
-    return CoefficientMachine(as_signs(y), Gram(as_kernel(kernel).resolve(data), data), limit)
+    gram = as_gram(X, kernel)
+    return CoefficientMachine(as_signs(y, gram.n), gram, penalty)
 
 
 class KernelGradientDescent(Optimiser):
@@ -111,7 +114,12 @@ class KernelGradientDescent(Optimiser):
     needs = "a kernel machine with a penalty on its coefficients"
 
     def __init__(self, learning_rate: float | None = None, accelerated: bool = False) -> None:
-        self.learning_rate, self.accelerated = learning_rate, accelerated
+        self.learning_rate = check_learning_rate(learning_rate)
+        self.accelerated = check_flag("accelerated", accelerated)
+        if accelerated and learning_rate is not None:
+            raise ValueError(
+                "learning_rate must be None if accelerated is True: Nesterov's method finds its own steps."
+            )
 
     @classmethod
     def solves(cls, problem: MeasuredProblem) -> bool:
@@ -125,7 +133,7 @@ class KernelGradientDescent(Optimiser):
         product, point = KernelProduct(gram, lambda: None), descent.Point(np.zeros(y.size), 0.0, np.zeros(y.size))
         yield Step(0, point, gram.n_values)
         for _ in product.prepare():
-            pass
+            yield Step(0, point, gram.n_values)
         about = y, np.ones(y.size), problem.penalty, product, point
         algorithm = (
             descent.ascend(*about, 0.0) if self.accelerated else descent.descend(*about, 0.0, self.learning_rate)

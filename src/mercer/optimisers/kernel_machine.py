@@ -10,12 +10,11 @@ import numpy.typing as npt
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.evaluation import evaluate
-from mercer.data import as_data, as_structured, looks_structured
+from mercer.data.arguments import check_flag, check_whole
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
-from mercer.kernels.parsing import as_kernel
 from mercer.optimisers.base import Measure, MeasuredProblem
-from mercer.optimisers.labels import as_signs, charges
+from mercer.optimisers.rows import as_gram, as_signs, charges
 from mercer.problems import Hinge, Problem
 from mercer.problems.classification import c_svc_each
 
@@ -128,12 +127,9 @@ def kernel_svm(
     >>> print(run.status, round(run.certificate.objective, 6))
     optimal 26.888889
     """
-    signs = as_signs(y)
-    data = as_structured(X) if looks_structured(X) else as_data(X)
-    resolved = as_kernel(kernel).resolve(data)
-    weights = charges(C, sample_weight, signs.size)
-    problem = c_svc_each(signs, weights, [signs.size], bias=bias)[0]
-    return KernelSVM(problem, Gram(resolved, data, memory_limit=memory_limit))
+    gram = as_gram(X, kernel, check_whole("memory_limit", memory_limit, unit="bytes", at_least=0))
+    signs, weights = as_signs(y, gram.n), charges(C, sample_weight, gram.n)
+    return KernelSVM(c_svc_each(signs, weights, [gram.n], bias=check_flag("bias", bias))[0], gram)
 
 
 class KernelRows:

@@ -10,13 +10,14 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer._typing import FloatArray
-from mercer.data import as_data
+from mercer.data import Vectors, check_choice
 from mercer.data.lazy import lazy_property
+from mercer.kernels import Linear
 from mercer.linear import Bias, Hinge, LinearProblem, Logistic, Penalty, TableRows
 from mercer.losses.objective import Logistic as LogisticLoss
 from mercer.losses.objective import Objective
 from mercer.optimisers.base import Measure, MeasuredProblem
-from mercer.optimisers.labels import as_signs, charges
+from mercer.optimisers.rows import as_signs, charges, checked_rows, require_charges, require_finite
 
 _BALANCED = 1e-10  # largest sum of the dual coefficients with a free bias, relative to the sum of their sizes
 
@@ -59,6 +60,8 @@ class LinearMachine(MeasuredProblem):
                 f"memory, got {problem.loss!r}, bias {problem.bias.value!r}, penalty {problem.penalty.value!r} and "
                 f"{type(problem.rows).__name__}. The estimators of mercer solve the others."
             )
+        require_finite(problem.rows.table)
+        require_charges(self.C)
 
     @property
     def name(self) -> str:
@@ -211,7 +214,11 @@ def logistic_regression(
 
 
 def _machine(loss: Hinge | Logistic, X: Any, y: Any, C: float, bias: str, sample_weight: Any) -> LinearMachine:
-    signs = as_signs(y)
+    data = checked_rows(Linear(), X)
+    assert isinstance(data, Vectors)
+    table = data.stored
+    signs = as_signs(y, table.shape[0])
     weights = charges(C, sample_weight, signs.size) / C
-    rows = TableRows(as_data(X).stored, (signs > 0.0).astype(np.float64), weights)
-    return LinearMachine(LinearProblem(rows, loss, float(C), bias=Bias(bias), positive=1))
+    rows = TableRows(table, (signs > 0.0).astype(np.float64), weights)
+    chosen = Bias(check_choice("bias", bias, [one.value for one in Bias]))
+    return LinearMachine(LinearProblem(rows, loss, float(C), bias=chosen, positive=1))

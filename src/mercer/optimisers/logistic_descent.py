@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from mercer._typing import FloatArray
+from mercer.data.arguments import check_learning_rate
 from mercer.linear import Bias
 from mercer.losses import iteration as losses
 from mercer.losses import logistic
@@ -78,7 +79,7 @@ class LogisticGradientDescent(_LogisticOptimiser):
     name = "gradient descent"
 
     def __init__(self, learning_rate: float | None = None) -> None:
-        self.learning_rate = learning_rate
+        self.learning_rate = check_learning_rate(learning_rate)
 
     def _algorithm(self, objective: Objective, rows: object, point: logistic.Point) -> Iterator[losses.Step]:
         columns = Columns.of(rows, objective.weights, centred=objective.has_bias)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from mercer.data.arguments import check_count, check_flag
 from mercer.linear import pegasos
 from mercer.optimisers.base import MeasuredProblem, Optimiser, Step
 from mercer.optimisers.linear_machine import LinearMachine, LinearPoint
@@ -54,7 +55,8 @@ class Pegasos(Optimiser):
     needs = "a linear SVM without a free bias"
 
     def __init__(self, batch_size: int = 1, projects: bool = False, averages: bool = True) -> None:
-        self.batch_size, self.projects, self.averages = batch_size, projects, averages
+        self.batch_size = check_count("batch_size", batch_size)
+        self.projects, self.averages = check_flag("projects", projects), check_flag("averages", averages)
 
     @classmethod
     def solves(cls, problem: MeasuredProblem) -> bool:

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._typing import FloatArray
-from mercer.data import as_data, check_choice
+from mercer.data import Vectors, check_choice, check_count
 from mercer.gram import Gram
+from mercer.kernels import Linear
 from mercer.kernels.base import Kernel
-from mercer.kernels.parsing import as_kernel
 from mercer.losses.perceptron import Learnt, passes
 from mercer.optimisers.base import Measure, MeasuredProblem, Optimiser, Step, TraceRow
-from mercer.optimisers.labels import as_signs
+from mercer.optimisers.rows import as_gram, as_signs, require_signs
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +39,9 @@ class Separation(MeasuredProblem):
     y: FloatArray
     gram: Gram
     table: Any = None
+
+    def __post_init__(self) -> None:
+        require_signs(self.y, self.gram.n)
 
     @property
     def name(self) -> str:
@@ -73,10 +76,9 @@ def separation(X: Any, y: npt.ArrayLike, *, kernel: str | Kernel = "linear") -> 
     >>> print(run.status, run.point.n_mistakes)
     optimal 1
     """
-    data = as_data(X)
-    resolved = as_kernel(kernel).resolve(data)
-    is_linear = resolved == as_kernel("linear")
-    return Separation(as_signs(y), Gram(resolved, data), data.stored if is_linear else None)
+    gram = as_gram(X, kernel)
+    table = gram.data.stored if isinstance(gram.data, Vectors) and gram.kernel == Linear() else None
+    return Separation(as_signs(y, gram.n), gram, table)
 
 
 class Perceptron(Optimiser):
@@ -114,7 +116,7 @@ class Perceptron(Optimiser):
 
     def __init__(self, form: str = "dual", max_passes: int = 1000) -> None:
         self.form = check_choice("form", form, ("dual", "primal"))
-        self.max_passes = max_passes
+        self.max_passes = check_count("max_passes", max_passes)
 
     @classmethod
     def solves(cls, problem: MeasuredProblem) -> bool:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer._typing import BoolArray, FloatArray
+from mercer.data import check_number
 from mercer.optimisers.base import MeasuredProblem, Optimiser, Step
 from mercer.optimisers.kernel_machine import KernelRows, KernelSVM
 
@@ -76,7 +77,7 @@ class PlattSMO(Optimiser):
     needs = "a kernel SVM with a bias"
 
     def __init__(self, accuracy: float = 1e-12) -> None:
-        self.accuracy = accuracy
+        self.accuracy = check_number("accuracy", accuracy, above=0.0, finite=True)
 
     @classmethod
     def solves(cls, problem: MeasuredProblem) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from mercer.data import check_number
 from mercer.optimisers.base import MeasuredProblem, Optimiser, Step
 from mercer.optimisers.kernel_machine import KernelRows, KernelSVM
 
@@ -47,7 +48,7 @@ class SecondOrderSMO(Optimiser):
     needs = "a kernel SVM with a bias"
 
     def __init__(self, accuracy: float = 1e-12) -> None:
-        self.accuracy = accuracy
+        self.accuracy = check_number("accuracy", accuracy, above=0.0, finite=True)
 
     @classmethod
     def solves(cls, problem: MeasuredProblem) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from mercer._typing import BoolArray, FloatArray, IndexArray
+from mercer.data.arguments import check_whole
 from mercer.optimisers.base import MeasuredProblem, Optimiser, Step
 from mercer.optimisers.kernel_machine import KernelSVM
 from mercer.solvers import Control, Limits, solve
@@ -56,9 +57,7 @@ class OsunaWorkingSets(Optimiser):
     needs = "a kernel SVM"
 
     def __init__(self, n_added: int | None = 200) -> None:
-        if n_added is not None and n_added < 2:
-            raise ValueError(f"n_added must be at least 2, one row of each class, or None, got {n_added!r}.")
-        self.n_added = n_added
+        self.n_added = check_whole("n_added", n_added, unit="rows of both classes", at_least=2)
 
     @classmethod
     def solves(cls, problem: MeasuredProblem) -> bool:
