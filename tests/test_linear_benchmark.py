@@ -133,6 +133,14 @@ def test_a_race_climbs_ladders_and_stops_at_limits():
     assert "cut: no time was left" in linear.page([short], [], [], "facts")
 
 
+def test_exact_kernel_machines_are_measured_with_their_certificates():
+    size, supports, seconds, certificate = next(linear.exact_kernels(500, 1))
+    assert size.endswith("500 × 2")
+    assert 2 <= int(supports) <= 500
+    assert seconds.endswith(" s")
+    assert certificate.startswith("optimal")
+
+
 def test_every_goal_of_the_table_has_workloads_and_peers():
     found = linear.workloads()
     assert {one.section for one in found} == {SMOOTH, BOX, TEXT, SPARSE}
