@@ -28,7 +28,6 @@ from mercer.linear import (
     TableRows,
     solve,
     solve_each,
-    solve_path,
 )
 from mercer.linear.certificate import LinearEvidence, _row_sums
 from mercer.linear.rows import RowNumbers
@@ -241,26 +240,6 @@ def test_a_weight_is_a_repetition(loss: LinearLoss, penalty: Penalty) -> None:
     one, other = solve(weighted, control()), solve(repeated, control())
     assert one.certificate.status == other.certificate.status == "optimal"
     assert one.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-8)
-
-
-@pytest.mark.parametrize("penalty", PENALTIES)
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
-def test_a_path_gives_the_optima_of_separate_fits(loss: LinearLoss, penalty: Penalty) -> None:
-    problem, grid = problem_of(loss, Bias.FREE, penalty), [10.0, 0.01, 0.1, 1.0, 0.1]
-    solutions = solve_path(problem, grid, control())
-    n_cold = 0
-    for C, solution in zip(grid, solutions, strict=True):
-        cold = solve(replace(problem, C=C), control())
-        assert solution.certificate.status == "optimal"
-        assert solution.C == C
-        assert solution.certificate.primal == pytest.approx(cold.certificate.primal, rel=2e-8)
-        n_cold += cold.n_iter
-    assert sum(solution.n_iter for solution in solutions) <= 1.1 * n_cold
-
-
-def test_a_path_obeys_its_limit() -> None:
-    solutions = solve_path(problem_of(Hinge()), [1.0, 2.0], control(max_seconds=0.0))
-    assert [solution.certificate.status for solution in solutions] == ["time_limit"] * 2
 
 
 @pytest.mark.parametrize("bias", list(Bias))

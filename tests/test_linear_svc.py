@@ -785,7 +785,10 @@ def test_hinge_loss_with_the_l1_penalty_is_solved_on_a_few_thousand_rows(C, unit
     [
         LinearSVC(tol=1e-9),
         LinearSVC(loss="hinge", multi_class="crammer_singer"),
+        LinearSVC(loss="hinge", bias="free", tol=1e-9),
+        LinearSVC(penalty="l1", bias="free", tol=1e-9),
         LinearSVR(tol=1e-9),
+        LinearSVR(loss="squared_epsilon_insensitive", bias="free", tol=1e-9),
         LogisticRegression(tol_gap=1e-9, penalty="l1"),
         LogisticRegression(prior_variance=5.0),
     ],

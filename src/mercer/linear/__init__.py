@@ -15,7 +15,6 @@ from mercer.linear.losses import LinearLoss as LinearLoss
 from mercer.linear.losses import Logistic as Logistic
 from mercer.linear.losses import SquaredEpsilonInsensitive as SquaredEpsilonInsensitive
 from mercer.linear.losses import SquaredHinge as SquaredHinge
-from mercer.linear.path import solve_path as solve_path
 from mercer.linear.problem import Bias as Bias
 from mercer.linear.problem import LinearProblem as LinearProblem
 from mercer.linear.problem import Penalty as Penalty
