@@ -3,6 +3,7 @@
 import builtins
 import importlib.util
 import math
+import signal
 from itertools import pairwise
 from pathlib import Path
 
@@ -424,11 +425,10 @@ BAD_LIMITS = {
     "callback": (3, "print"),
 }
 ALL = [case.values[:2] for case in CASES] + [(separation(X, APART), Perceptron(form)) for form in ("dual", "primal")]
+ONE_EACH = dict(reversed([(repr(optimiser), (problem, optimiser)) for problem, optimiser in ALL]))
 
 
-@pytest.mark.parametrize(
-    ("problem", "optimiser"), dict(reversed([(repr(o), (p, o)) for p, o in ALL])).values(), ids=str
-)
+@pytest.mark.parametrize(("problem", "optimiser"), ONE_EACH.values(), ids=ONE_EACH)
 def test_bad_limits_are_refused_by_all(problem, optimiser):
     for name, bad in BAD_LIMITS.items():
         for value in bad:
@@ -472,6 +472,43 @@ def test_limits_and_the_callback_end_a_run():
     assert run.status == "interrupted"
     assert run.trace == seen
     assert "batch subgradient descent: interrupted after 3 steps" in str(run)
+
+
+@pytest.mark.parametrize(("problem", "optimiser"), ONE_EACH.values(), ids=ONE_EACH)
+def test_limits_the_callback_and_ctrl_c_end_every_run_and_keep_its_trace(problem, optimiser):
+    seen = []
+
+    def interrupt(row):
+        seen.append(row)
+        if len(seen) == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    late = optimiser.minimise(problem, tol_gap=0.0, max_seconds=0.0)
+    assert (late.status, len(late.trace)) == ("time_limit", 1)
+    first = optimiser.minimise(problem, tol_gap=0.0, max_steps=1)
+    assert (first.status, first.trace[-1].n_steps) == ("max_iter", 1)
+    told = optimiser.minimise(problem, tol_gap=0.0, callback=lambda row: True)
+    assert (told.status, len(told.trace)) == ("interrupted", 1)
+    stopped = optimiser.minimise(problem, tol_gap=0.0, callback=interrupt)
+    assert stopped.trace == seen
+    assert [row.n_steps for row in seen] == sorted({row.n_steps for row in seen})
+    # These optimisers end by themselves before the interruption can be seen.
+    ends_early = isinstance(optimiser, GeneralQP) or repr(optimiser) == "OsunaWorkingSets(n_added=None)"
+    assert stopped.status == ("stalled" if ends_early else "interrupted")
+
+
+def test_ctrl_c_ends_all_runs_of_a_comparison():
+    class Interrupted(BatchSubgradient):
+        def steps(self, problem, rng):
+            for step in super().steps(problem, rng):
+                if step.n_steps == 3:
+                    signal.raise_signal(signal.SIGINT)
+                yield step
+
+    Optimiser.known.remove(Interrupted)
+    found = compare(PROBLEMS["linear, sparse"], [Interrupted(), Pegasos(), GeneralQP()], tol_gap=0.0)
+    assert [run.status for run in found] == ["interrupted"] * 3
+    assert [len(run.trace) for run in found] == [4, 1, 1]
 
 
 def test_comparisons_draw_gaps_against_seconds_and_kernel_values():

@@ -193,7 +193,7 @@ class Optimiser(ABC):
         ----------
         problem : MeasuredProblem
         max_seconds : float, optional
-            Limit of the optimiser's own seconds. It is looked at between two steps.
+            Limit of the optimiser's own seconds. It is looked at between two steps, as the callback and Ctrl-C are.
         max_steps : int, optional
             Limit of the steps or epochs, at least 1.
         tol_gap : float, default 1e-4
@@ -235,8 +235,8 @@ class Optimiser(ABC):
                     ended = Status.TIME_LIMIT
                 elif interruption.requested:
                     ended = Status.INTERRUPTED
-                if ended is None and step.n_steps < due:
-                    continue
+                if step.n_steps < due and (ended is None or step.n_steps == trace[-1].n_steps):
+                    continue  # it need not be measured, or it was
                 due = max(step.n_steps + 1, math.ceil(SPACING * step.n_steps))
                 found = problem.measure(step.point)
                 bound = max(bound, found.dual)

@@ -14,6 +14,7 @@ from mercer.optimisers.base import MeasuredProblem, Optimiser, Step
 from mercer.optimisers.coordinate_ascent import Quadratic
 from mercer.optimisers.kernel_machine import KernelSVM
 from mercer.optimisers.linear_machine import LinearMachine, LinearPoint
+from mercer.solvers.interruption import Interruption
 
 _TOLERANCE = 1e-10  # of Clarabel: absolute and relative gap, and feasibility
 
@@ -33,8 +34,8 @@ class GeneralQP(Optimiser):
     """An interior-point method for any convex quadratic program: Clarabel (needs the extra ``qp``).
 
     The problem is written as a quadratic program, a kernel SVM in its dual form and a linear one in its primal form.
-    It is solved in a single step, which limits cannot interrupt. Lecture E's kernel machine is not solved: it would be
-    a quadratic program with a dense constraint for every row, which takes minutes for 2,000 rows.
+    It is solved in a single step, which Ctrl-C ends, but `max_seconds` does not. Lecture E's kernel machine is not
+    solved: it would be a quadratic program with a dense constraint for every row, which takes minutes for 2,000 rows.
 
     Notes
     -----
@@ -130,5 +131,7 @@ def _solve(program: Program) -> tuple[FloatArray, FloatArray]:
         [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(n_bounds)],
         settings,
     )
-    found = solver.solve()
+    with Interruption() as interruption:
+        solver.set_termination_callback(lambda progress: interruption.requested)
+        found = solver.solve()
     return np.array(found.x), np.array(found.z)[n_equal:]
