@@ -609,14 +609,25 @@ def test_leave_one_out_of_a_linear_machine_can_be_stopped():
         leave_one_out(LinearSVC(multi_class="crammer_singer"), X3, Y3)
 
 
-@pytest.mark.parametrize("machine", [LinearSVC(), LinearSVC(loss="hinge"), LinearSVR(epsilon=0.1)], ids=str)
+@pytest.mark.parametrize(
+    "machine",
+    [
+        LinearSVC(),
+        LinearSVC(loss="hinge"),
+        LinearSVR(epsilon=0.1),
+        LogisticRegression(multi_class="ovr", tol_gap=1e-12),
+        LogisticRegression(),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("given", [{}, {"sample_weight": WEIGHTS}], ids=["", "weights"])
 def test_a_search_along_c_finds_what_grid_search_finds(machine, given):
     penalties, y = [0.01, 0.1, 1.0], TARGETS if isinstance(machine, LinearSVR) else Y3
     machine = clone(machine).set_params(tol=1e-9)
     ours = KernelSearchCV(machine, C=penalties, cv=3).fit(X3, y, **given)
     theirs_found = GridSearchCV(machine, {"C": penalties}, cv=3).fit(X3, y, **given)
-    assert "start" in ours.reason_
+    assert "folds are weights of the rows of one table" in ours.reason_
+    assert ("start" in ours.reason_) is hasattr(ours.best_estimator_, "_solutions")
     for name in ("mean_test_score", "split1_test_score"):
         np.testing.assert_allclose(ours.cv_results_[name], theirs_found.cv_results_[name], atol=1e-4)
     assert ours.best_params_ == theirs_found.best_params_

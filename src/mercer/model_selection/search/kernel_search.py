@@ -155,8 +155,9 @@ class KernelSearchCV(BaseSearchCV):
     own, and with "zoom" of each of its three grids. A search that is stopped in the first look has the means of two
     folds.
 
-    Linear machines (LinearSVC, LinearSVR) have no matrix: every fit uses the whole table, where rows outside the fold
-    have weight 0, and starts at the solution of the fold's last setting. No row is copied.
+    Linear machines (LinearSVC, LinearSVR, LogisticRegression) have no matrix: every fit uses the whole table, where
+    rows outside the fold have weight 0, and starts at the solution of the fold's last setting. No row is copied. Small
+    tables and softmax losses of LogisticRegression are the exception: Newton's method starts again, on a copy.
 
     All folds are trained with one penalty before the next one's turn. Ctrl-C ends the search and leaves the best
     setting so far.

@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer.estimators.linear_svc import LinearSVC
 from mercer.estimators.linear_svr import LinearSVR
+from mercer.estimators.logistic import LogisticRegression
 from mercer.estimators.nu_svc import NuSVC
 from mercer.estimators.nu_svr import NuSVR
 from mercer.estimators.one_class_svm import OneClassSVM
@@ -23,10 +24,12 @@ SHARING = (SVC, NuSVC, SVR, NuSVR, QuantileSVR, OneClassSVM, SVDD)
 """Machines whose fits share kernel values and solutions. Subclasses do not, because they may change the rows."""
 
 
-LINEAR = (LinearSVC, LinearSVR)
+LINEAR = (LinearSVC, LinearSVR, LogisticRegression)
 """Machines whose folds are weights of one table, without a matrix of kernel values."""
 
 BY_WEIGHTS = "folds are weights of the rows of one table, and each setting starts at the solution of the last one"
+
+BY_WEIGHTS_ALONE = "folds are weights of the rows of one table"
 
 
 def why_nothing_is_shared(estimator: Any, X: Any, fit_params: Mapping[str, Any]) -> str:
