@@ -1,5 +1,6 @@
 """The search of a study in rounds: all candidates on few rows, the better ones on more rows."""
 
+import html
 import io
 import signal
 from copy import copy
@@ -245,7 +246,7 @@ def test_the_plan_in_words():
 
 def test_the_plan_has_a_smaller_first_round_if_the_time_is_short(monkeypatch):
     monkeypatch.setattr("mercer.study.plan.FEWEST_ROWS", 20)
-    monkeypatch.setattr("mercer.study.plan._probe", lambda *arguments: 1.0)
+    monkeypatch.setattr("mercer.study.plan._probe", lambda *arguments: (1.0, True))
     folds, goal = bent("numbers")
     assert plan_search(folds, goal) == SearchPlan((300,), (48,), 3, 3.0 * 3 * 48, None)
     assert plan_search(folds, goal, max_seconds=4 * 3.0 * 3 * 48).sizes == (300,)
@@ -253,6 +254,36 @@ def test_the_plan_has_a_smaller_first_round_if_the_time_is_short(monkeypatch):
         plan = plan_search(folds, goal, max_seconds=max_seconds)
         assert (plan.sizes, plan.n_candidates) == ((75, 300), (48, 12))
     assert plan.seconds == pytest.approx(3.0 * 3 * (48 / 8 + 12))
+
+
+def test_only_linear_machines_are_tried_if_a_kernel_takes_too_long(monkeypatch):
+    folds, goal = bent("numbers")
+    growth = (600 / 300) ** 1.5
+    for seconds, is_whole, kernels, left_out in [
+        (1.0, True, KERNELS, False),
+        (2.0, True, KERNELS, True),
+        (1.0, False, KERNELS, True),
+        (2.0, True, KERNELS[:1], False),
+    ]:
+        monkeypatch.setattr(
+            "mercer.study.plan._probe",
+            lambda fold, goal, choice, *rest, probed=(seconds, is_whole): (1e-3, True) if choice.is_linear else probed,
+        )
+        plan = plan_search(folds, goal, kernels=kernels, max_seconds=1e3, n_rows=600, fit_seconds=1.5 * growth)
+        assert plan.kernels == (tuple(one for one in kernels if one.is_linear) if left_out else kernels)
+        assert bool(plan.why_linear) is left_out
+        if left_out:
+            assert "to fit on all 600 rows, and the time limit leaves 4.2 s for it" in str(plan)
+            assert plan.seconds == pytest.approx(3.0 * 3 * 18 * 1e-3)
+            assert plan.n_candidates[0] == 18  # six values of C, and two more of epsilon
+
+
+def test_a_study_says_why_it_tries_linear_machines_alone(monkeypatch):
+    monkeypatch.setattr("mercer.study.plan.growth", lambda n_rows, larger, is_linear=False: 1.0 if is_linear else 1e9)
+    found = study(three_classes(90), "kind", n_folds=2, max_seconds=60.0)
+    assert {cell.choice.family for cell in found.search.cells} == {"linear"}
+    assert found.cuts[0].startswith("Only linear machines were tried: a machine with a kernel would take about")
+    assert html.escape(found.cuts[0]) in render(found)
 
 
 def test_the_plan_is_printed_before_the_search():

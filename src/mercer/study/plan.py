@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from mercer.certificates import Status
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.solvers import Control, Limits, most_steps
 from mercer.study.candidates import C_GRID, KERNELS, KernelChoice
@@ -40,6 +42,10 @@ class SearchPlan:
         Estimated time without a limit.
     max_seconds : float or None
         The limit.
+    kernels : tuple of KernelChoice
+        The kernels to try.
+    why_linear : str
+        A sentence that says why only linear machines are tried, if other kernels were asked for; otherwise "".
     """
 
     sizes: tuple[int, ...]
@@ -47,6 +53,8 @@ class SearchPlan:
     n_folds: int
     seconds: float
     max_seconds: float | None
+    kernels: tuple[KernelChoice, ...] = KERNELS
+    why_linear: str = ""
 
     def __str__(self) -> str:
         (n_first, n_rows), *later = zip(self.n_candidates, self.sizes, strict=True)
@@ -55,7 +63,7 @@ class SearchPlan:
         about = f"about {duration(self.seconds)}"
         if self.max_seconds is not None and self.max_seconds < self.seconds:
             about = f"{about} to the end, and the search may take {self.max_seconds:.3g} s at most"
-        return f"{', '.join(rounds)}; {about}"
+        return " ".join(filter(None, [f"{', '.join(rounds)}; {about}", self.why_linear and f"({self.why_linear})"]))
 
 
 def plan_search(
@@ -66,37 +74,76 @@ def plan_search(
     C_grid: Sequence[float] = C_GRID,
     tol: float = 1e-3,
     max_seconds: float | None = None,
+    n_rows: int | None = None,
+    fit_seconds: float | None = None,
 ) -> SearchPlan:
     """Plan a search. Its time is estimated from one fit and its predictions, in one fold of the first round.
 
-    With a time limit the first round has fewer rows if it would take more than a quarter of the time.
+    With a time limit the first round has fewer rows if it would take more than a quarter of the time. If a final fit
+    with a kernel would take longer than the time that is left for it, only linear machines are tried, whose time grows
+    in proportion to the rows.
+
+    Parameters
+    ----------
+    folds, goal, kernels, C_grid, tol
+        See :func:`mercer.study.search.search`.
+    max_seconds : float, optional
+        Time limit of the search.
+    n_rows : int, optional
+        Rows of the final fit; default the training rows of a fold.
+    fit_seconds : float, optional
+        Time that is left for the final fit.
 
     Raises
     ------
     KeyboardInterrupt
         If Ctrl-C ended the fit.
     """
-    sizes = round_sizes(min(len(fold.train) for fold in folds))
-    n_first = len(kernels) * len(C_grid) + (len(goal.epsilons) - 1) * len(C_grid)
-    seconds = _MEAN_COST * len(folds) * _probe(part_of(folds[0], sizes[0]), goal, kernels[0], C_grid, tol, max_seconds)
+    n_train = min(len(fold.train) for fold in folds)
+    sizes, chosen, why = round_sizes(n_train), tuple(kernels), ""
+    first = part_of(folds[0], sizes[0])
+    limit = None if max_seconds is None else _FIRST_ROUND * max_seconds
+    linear, curved = (tuple(one for one in kernels if one.is_linear is kind) for kind in (True, False))
+    probed, is_whole = _probe(first, goal, (*curved, *linear)[0], C_grid, tol, limit)
+    if fit_seconds is not None and linear and curved:
+        rows = n_train if n_rows is None else n_rows
+        expected = probed * growth(sizes[0], max(rows, sizes[0]))
+        if not is_whole or expected > fit_seconds:
+            chosen, why = linear, _why_linear(rows, expected, fit_seconds, is_whole=is_whole)
+            probed, _ = _probe(first, goal, linear[0], C_grid, tol, limit)
+    larger = partial(growth, is_linear=all(one.is_linear for one in chosen))
+    n_first = len(chosen) * len(C_grid) + (len(goal.epsilons) - 1) * len(C_grid)
+    seconds = _MEAN_COST * len(folds) * probed
 
     def of_all(sizes: tuple[int, ...], counts: Sequence[int], each: float) -> float:
-        return sum(count * each * growth(sizes[0], size) for count, size in zip(counts, sizes, strict=True))
+        return sum(count * each * larger(sizes[0], size) for count, size in zip(counts, sizes, strict=True))
 
-    while max_seconds is not None and n_first * seconds > _FIRST_ROUND * max_seconds:
+    while limit is not None and n_first * seconds > limit:
         smaller = sizes[0] // GROWTH
         if smaller < FEWEST_ROWS:
             break
-        seconds *= growth(sizes[0], smaller)
+        seconds *= larger(sizes[0], smaller)
         sizes = (smaller, *sizes)
-    counts = (n_first, *(n_kept(len(kernels) * len(C_grid), place) for place in range(1, len(sizes))))
-    return SearchPlan(sizes, counts, len(folds), of_all(sizes, counts, seconds), max_seconds)
+    counts = (n_first, *(n_kept(len(chosen) * len(C_grid), place) for place in range(1, len(sizes))))
+    return SearchPlan(sizes, counts, len(folds), of_all(sizes, counts, seconds), max_seconds, chosen, why)
+
+
+def _why_linear(n_rows: int, expected: float, left: float, *, is_whole: bool) -> str:
+    """Return why kernels are not tried."""
+    return (
+        f"Only linear machines were tried: a machine with a kernel would take {'about' if is_whole else 'more than'} "
+        f"{duration(expected)} to fit on all {n_rows:,} rows, and the time limit leaves {duration(left)} for it. A "
+        "longer limit, or fewer rows, tries kernels, too."
+    )
 
 
 def _probe(
     fold: Fold, goal: Goal, choice: KernelChoice, C_grid: Sequence[float], tol: float, max_seconds: float | None
-) -> float:
-    """Return the seconds of one fit and its predictions, with the C of the grid that is closest to 1."""
+) -> tuple[float, bool]:
+    """Return the seconds of one fit and its predictions, with the C of the grid that is closest to 1.
+
+    The second value is False if the time limit ended the fit.
+    """
     control = Control(Limits(tol=tol, max_iter=most_steps(len(fold.train)), max_seconds=max_seconds))
     kernel = choice.kernel(fold.X[fold.train])
     began = time.perf_counter()
@@ -106,4 +153,4 @@ def _probe(
     if interruption.requested:
         raise KeyboardInterrupt
     training.values()
-    return time.perf_counter() - began
+    return time.perf_counter() - began, Status.TIME_LIMIT not in training.unfinished()

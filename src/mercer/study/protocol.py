@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,27 +22,26 @@ from mercer.gram import CachePolicy, Gram
 from mercer.model_selection import (
     Opening,
     SealedTest,
-    check_judging_numbers,
     check_share,
 )
-from mercer.persistence import Model, TrainingSet, encode_training_rows
+from mercer.persistence import Model, TrainingSet
 from mercer.solvers import StageProgress, fit_progress
-from mercer.study.arranged import Arranged, Arranger, Copies
+from mercer.study.arranged import Arranged, Copies
 from mercer.study.candidates import KERNELS, KernelChoice, kernels_named
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Fold, encoded_folds
 from mercer.study.costs import ClassWeight, Cost
-from mercer.study.examination import Examination, examine
+from mercer.study.examination import Examination
 from mercer.study.goal import Goal
 from mercer.study.insight import Insight, LearningCurve, gather, learning_curve
 from mercer.study.judging import Contender, open_seal, trained_other, trained_svm
 from mercer.study.ledger import Looks
-from mercer.study.plan import PLAN, SearchPlan, plan_search
+from mercer.study.plan import PLAN, plan_search
+from mercer.study.preparation import SplitOptions, prepare
 from mercer.study.regression import ToEstimate
 from mercer.study.rivals import choose_rivals
-from mercer.study.sealing import folds_of, seal_rows
 from mercer.study.search import SearchResult, search
-from mercer.study.time_budget import CALIBRATION, CURVE, EXAMINATION, FINAL_FIT, SEARCH, Deadline, TimeBudget
+from mercer.study.time_budget import CALIBRATION, CURVE, FINAL_FIT, RIVALS, SEARCH, Deadline, TimeBudget
 from mercer.tables import (
     MAX_LEVELS,
     ColumnChoice,
@@ -290,53 +290,13 @@ def study(
     )
     known = read_target(table, target, task)
     columns.check(table, target)
-    _goal(known, np.arange(len(known.values)), class_weight, scoring, cost)
-    are_numbers = table.is_numeric(target)
-    if isinstance(known, Labels):
-        table = table.as_written(target)
-    table = table.as_text(*columns.as_text)
-    sealed, arranged, column_choice = seal_rows(
-        table,
-        known,
-        Arranger(table, known, groups, time_column, copies, date_order),
-        columns,
-        test_size=test_size,
-        n_folds=n_folds,
-        seed=seed,
-        are_numbers=are_numbers,
-    )
-
-    used = table.select(column_choice.features).take(column_choice.rows)
-    rest_rows = column_choice.rows[sealed.rest]
-    rest, known_rest = used.take(sealed.rest), column_choice.truth.of(table, rest_rows)
-    truth, of_rest = column_choice.truth.values[sealed.rest], arranged.of(sealed.rest)
-    splits = folds_of(of_rest, known_rest, n_folds, seed)
-    asked = np.concatenate([validation for _, validation in splits])
-    goal = _goal(known_rest, asked, class_weight, scoring, cost)
-    examination = examine(
-        table,
-        known_rest,
-        column_choice.features,
-        kinds=column_choice.kinds,
-        grouped=groups is not None or time_column is not None or arranged.near is not None,
-        group_column="" if arranged.near is None else arranged.near.column,
-        max_seconds=budget.share(EXAMINATION),
-    )
-    if examination.left_out:
-        budget.cuts.append(f"The table was not examined for {', '.join(examination.left_out)}.")
-    encoder = column_choice.encoder()
-    training = encode_training_rows(
-        table.select([*column_choice.features, target]), target, goal.learn, rows=rest_rows, encoder=encoder
-    )
-    if not isinstance(known, Labels):
-        sealed.check(lambda rows: check_judging_numbers(target, column_choice.truth.values[rows]))
-    sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
+    goal_of = partial(_goal, class_weight=class_weight, scoring=scoring, cost=cost)
+    split = SplitOptions(groups, time_column, copies, date_order, test_size, n_folds, seed)
+    rows = prepare(table, known, columns, split, goal_of, budget)
+    sealed, arranged, column_choice, goal = rows.sealed, rows.arranged, rows.column_choice, rows.goal
     tell(StageProgress("search"))
-    folds = encoded_folds(rest, truth, splits, encoder)
-    deadline = Deadline(budget.share(SEARCH))
-    plan = plan_search(folds, goal, kernels=kernels, tol=SEARCH_TOL, max_seconds=deadline.seconds_left)
-    tell(StageProgress(PLAN, note=str(plan)))
-    found = _searched(folds, goal, kernels, plan, deadline.seconds_left, progress)
+    folds = encoded_folds(rows.rest, rows.truth, rows.splits, rows.encoder)
+    found = _searched(folds, goal, kernels, len(rows.rest_rows), budget, progress)
     clock.lap("search")
 
     tell(StageProgress("comparison with simpler methods"))
@@ -344,11 +304,11 @@ def study(
     clock.lap("choosing the machines to compare with")
 
     # Copies and groups in different parts of the rows would make probabilities look surer than they are.
-    model = _refit(goal, training, found, tol, tell, budget, with_probabilities=arranged.units is None)
+    model = _refit(goal, rows.training, found, tol, tell, budget, with_probabilities=arranged.units is None)
     clock.lap("final fit and certificate")
 
     trained = [trained_svm(goal, found, model, clock.seconds["final fit and certificate"])]
-    trained += [trained_other(goal, chosen, model.encoder, rest, truth) for chosen in others]
+    trained += [trained_other(goal, chosen, model.encoder, rows.rest, rows.truth) for chosen in others]
     clock.lap("final fits of the others")
 
     curve = _learning_curve(goal, found, folds, tell, budget)
@@ -358,15 +318,15 @@ def study(
     if looks is not None:
         looks.record(sealed, column_choice.rows, seed)
     contenders, test_rows, on_sealed, opening = open_seal(
-        sealed, arranged, column_choice, used, goal, trained, model, budget
+        sealed, arranged, column_choice, rows.used, goal, trained, model, budget
     )
     clock.lap("comparison and test")
-    insight = gather(goal, model, rest, truth, rest_rows, curve, on_sealed, budget)
+    insight = gather(goal, model, rows.rest, rows.truth, rows.rest_rows, curve, on_sealed, budget)
     clock.lap("columns and rows that matter")
     return Study(
         target=target,
         column_choice=column_choice,
-        examination=examination,
+        examination=rows.examination,
         arranged=arranged,
         n_folds=n_folds,
         test_size=test_size,
@@ -387,7 +347,7 @@ def study(
 
 
 def _goal(
-    truth: Truth, asked: np.ndarray, class_weight: ClassWeight | None, scoring: str | None, cost: Cost | None
+    truth: Truth, asked: np.ndarray, *, class_weight: ClassWeight | None, scoring: str | None, cost: Cost | None
 ) -> Goal:
     """Return the goal for the rows that are not sealed; `asked` are the rows that the folds predict."""
     if isinstance(truth, Labels):
@@ -408,22 +368,36 @@ def _searched(
     folds: list[Fold],
     goal: Goal,
     kernels: Sequence[KernelChoice],
-    plan: SearchPlan,
-    max_seconds: float | None,
+    n_rows: int,
+    budget: TimeBudget,
     progress: Callable[[StageProgress], None] | None,
 ) -> SearchResult:
-    """Search, and return the result.
+    """Plan the search, search, and return the result; the final fit will have `n_rows` rows.
 
     A first Ctrl-C ends the search, and the cells that are finished count. A second Ctrl-C ends the study.
     """
+    deadline = Deadline(budget.share(SEARCH))
+    plan = plan_search(
+        folds,
+        goal,
+        kernels=kernels,
+        tol=SEARCH_TOL,
+        max_seconds=deadline.seconds_left,
+        n_rows=n_rows,
+        fit_seconds=budget.share((1.0 - SEARCH) * (1.0 - RIVALS) * FINAL_FIT),
+    )
+    if plan.why_linear:
+        budget.cuts.append(plan.why_linear)
+    if progress is not None:
+        progress(StageProgress(PLAN, note=str(plan)))
     interruption = solvers.Interruption()
     found = search(
         folds,
         goal,
-        kernels=kernels,
+        kernels=plan.kernels,
         sizes=plan.sizes,
         tol=SEARCH_TOL,
-        max_seconds=max_seconds,
+        max_seconds=deadline.seconds_left,
         interruption=interruption,
         progress=progress,
     )
