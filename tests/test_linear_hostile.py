@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from mercer._typing import FloatArray
 from mercer.certificates.solution import Limits
@@ -22,6 +24,9 @@ from mercer.linear import (
     TableRows,
     solve,
 )
+from mercer.linear.certificate import LinearEvidence
+from mercer.linear.exact_sums import exact_products
+from mercer.linear.refinement import refined
 from mercer.solvers.control import Control
 
 
@@ -33,12 +38,12 @@ def exact(numbers: FloatArray) -> list[Fraction]:
     return [Fraction(float(number)) for number in numbers]
 
 
-def exact_gap(problem: LinearProblem, w: FloatArray, beta: FloatArray) -> Fraction:
+def exact_gap(problem: LinearProblem, w: FloatArray, beta: FloatArray | list[Fraction]) -> Fraction:
     """Return the duality gap of a hinge machine with the l2 penalty, without any rounding."""
     (part,) = problem.parts()
     X = np.column_stack([part.block.table, np.full(len(beta), problem.constant)])[:, : problem.n_columns]
     rows, y, charges = [exact(row) for row in X], exact(part.targets), exact(part.charges)
-    weights, signed = exact(w), exact(beta)
+    weights, signed = exact(w), beta if isinstance(beta, list) else exact(beta)
     z = [sum((a * b for a, b in zip(row, weights, strict=True)), Fraction(0)) for row in rows]
     v = [sum((row[j] * b for row, b in zip(rows, signed, strict=True)), Fraction(0)) for j in range(len(weights))]
     loss = sum(c * max(Fraction(0), 1 - t * value) for c, t, value in zip(charges, y, z, strict=True))
@@ -111,6 +116,49 @@ def test_hostile_problems_end_at_the_optimum(
     assert certificate.verify().status == "optimal"
 
 
+@pytest.mark.parametrize("column", ["plain", "offset", "epoch", "huge"])
+@pytest.mark.parametrize("bias", [Bias.NONE, Bias.PENALISED])
+def test_no_evaluation_of_a_point_is_below_its_exact_gap(column: str, bias: Bias) -> None:
+    problem = hostile(Hinge(), bias, Penalty.L2, column, 0.0, 1e4)
+    solution = solve(problem, control(1e-6))
+    rng = np.random.default_rng(0)
+    (part,) = problem.parts()
+    for size in (0.0, 1e-16, 1e-12):
+        w = solution.w * (1.0 + size * rng.normal(size=solution.w.size))
+        beta = np.asarray(solution.beta) * (1.0 + size * rng.normal(size=problem.rows.n))
+        beta = problem.loss.feasible(beta, part.targets, part.charges)
+        gap = exact_gap(problem, w, beta)
+        evidence = LinearEvidence(problem, w, beta)
+        exact = replace(evidence, is_exact=True).evaluate()
+        for found in (evidence.evaluate(), evidence.evaluate(independent=True), exact):
+            assert gap <= Fraction(found.gap)
+        assert exact.gap == pytest.approx(float(gap), rel=1e-9, abs=1e-12 * exact.primal)
+        finer = refined(evidence)
+        assert finer.low is not None
+        full = [Fraction(float(a)) + Fraction(float(b)) for a, b in zip(finer.beta[:], finer.low[:], strict=True)]
+        assert finer.evaluate().gap >= exact_gap(problem, w, full)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("constant", [0.0, 3.0])
+def test_exact_products_agree_with_fractions(constant: float, is_sparse: bool) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1100, 2)) * [1e12, 1e-310] * (rng.random((1100, 2)) < 0.8)
+    w = rng.normal(size=2 + (constant > 0.0)) * [1e-12, 1e300, 1.0][: 2 + (constant > 0.0)]
+    beta = rng.normal(size=1100) * 10.0 ** rng.integers(-8, 8, size=1100)
+    low = 1e-17 * rng.normal(size=1100) * beta
+    found = exact_products(sp.csr_array(X) if is_sparse else X, constant, w, beta, low)
+    rows = [exact(row) for row in (np.column_stack([X, np.full(1100, constant)]) if constant else X)]
+    weights, pairs = exact(w), list(zip(exact(beta), exact(low), strict=True))
+    for row, high, second in zip(rows, found.z, found.z_low, strict=True):
+        z = sum((a * b for a, b in zip(row, weights, strict=True)), Fraction(0))
+        assert abs(Fraction(float(high)) + Fraction(float(second)) - z) <= abs(z) / 2**52
+    for j in range(len(w)):
+        v = sum((row[j] * (a + b) for row, (a, b) in zip(rows, pairs, strict=True)), Fraction(0))
+        off = abs(Fraction(float(found.v[j])) + Fraction(float(found.v_low[j])) - v)
+        assert off <= Fraction(float(found.error[j])) + Fraction(5e-324)
+
+
 def test_a_fallback_is_announced() -> None:
     solution = solve(hostile(Hinge(), Bias.FREE, Penalty.L1, "huge", 0.0, 1e4), control(1e-6))
     assert solution.solver == "interior-point"
@@ -133,7 +181,8 @@ def test_logistic_loss_with_columns_far_from_0(bias: Bias) -> None:
     assert certificate.status == "optimal"
 
 
-def test_stalled_fits_say_whether_rounding_is_the_reason() -> None:
+def test_stalled_fits_say_whether_rounding_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mercer.linear.refinement._MOST_VALUES", 0)  # as for large tables
     problem = hostile(EpsilonInsensitive(0.1), Bias.FREE, Penalty.L2, "plain", 1e9, 1.0)
     certificate = solve(problem, control(1e-10)).certificate
     assert certificate.status == "stalled"

@@ -12,7 +12,8 @@ import numpy as np
 from mercer._typing import FloatArray
 from mercer.certificates.status import Status
 from mercer.linear.column_lengths import lengths_of
-from mercer.linear.dual_point import rounding_of_sums, without_rounding
+from mercer.linear.dual_point import rounding_of_sums
+from mercer.linear.exact_sums import exact_products
 from mercer.linear.losses import LinearLoss
 from mercer.linear.problem import Bias, LinearProblem, Penalty
 from mercer.linear.rows import RowNumbers
@@ -28,6 +29,7 @@ _AT_A_TIME = 16  # problems whose points are evaluated in one sweep
 Products = tuple[FloatArray, FloatArray]
 """The products of the rows with w, (n,), and the sum of beta_i x_i for feasible coefficients, (q,)."""
 
+_EPS = float(np.finfo(np.float64).eps)
 _LONG_VALUES = 1 << 20  # values of a table that are converted to longdouble at a time: 16 MiB
 
 
@@ -39,14 +41,16 @@ class _Sums(NamedTuple):
 
     loss: float
     loss_at_zero: float
-    dual: float
-    v: FloatArray  # sum of beta_i x_i, (q,)
-    total: float  # sum of beta, without the constant
+    excess: float  # of the losses over their lower bounds by the coefficients: sum of C l(z) + C l*(-beta / C) + beta z
+    terms: float  # sum of the sizes of the numbers in `excess`
     mass: float  # sum of |beta|
     length: float  # Euclidean norm of beta
-    slope: float  # Euclidean norm of the steepest slopes of the losses within the rounding errors of f
+    rounding: float  # of the losses and of `excess`, from the rounding errors of the decision values
     infeasibility: float  # largest distance of a coefficient from the feasible ones
     squares: FloatArray  # sum of squares of each column, (q,)
+    v: FloatArray  # sum of beta_i x_i, (q,)
+    v_low: FloatArray  # what is to be added to v
+    error: FloatArray | None  # of v + v_low, if sums are exact
 
 
 def evaluation_of(primal: float, gap: float, rounding: float, infeasibility: float, at_zero: float) -> Evaluation:
@@ -95,11 +99,18 @@ class LinearEvidence(WeightsEvidence):
     w : ndarray of shape (n_columns,)
     beta : RowNumbers
         Coefficients in signed coordinates. For the l1 penalty, they are scaled so that |sum_i beta_i x_ij| <= 1.
+    low : RowNumbers, optional
+        Second parts of the coefficients, which are beta + low: where columns have huge values, the dual value needs
+        more digits than float64 has.
+    is_exact : bool
+        Whether sums are computed without rounding errors; see :mod:`mercer.linear.exact_sums`.
     """
 
     problem: LinearProblem
     w: FloatArray
     beta: RowNumbers
+    low: RowNumbers | None = None
+    is_exact: bool = False
 
     @property
     def signs_from(self) -> FloatArray:
@@ -108,67 +119,68 @@ class LinearEvidence(WeightsEvidence):
         return weights if self.problem.penalty is Penalty.L2 else np.zeros_like(weights)
 
     def evaluate(self, *, independent: bool = False, products: Products | None = None) -> Evaluation:
-        """Evaluate the point in one sweep over the rows; with `independent`, in longdouble by NumPy alone.
+        """Evaluate the point in one sweep over the rows; with `independent`, by NumPy alone.
 
         Parameters
         ----------
         independent : bool
+            Sums are in longdouble then.
         products : tuple of ndarray, optional
             The products of the sweep, if the problem has one block and they are known; see :func:`evaluate_each`.
 
         Notes
         -----
-        The dual value uses v = sum_i beta_i x_i, never the solver's w. Rounding errors of the sums are estimated from
-        the lengths of the columns and added to the gap, so that it stays an upper bound. Coefficients outside their
-        bounds are moved to the bounds first.
+        The gap is a sum of terms >= 0, which do not cancel. With v = sum_i beta_i x_i, it is
 
-        Where v_j differs from its optimal value, w_j, by no more than its own rounding error, the optimal value is
-        taken, at the cost of |w_j| times that error. For columns of huge values nothing else is possible, because
-        float64 has no coefficients with a smaller difference. The gap is then that of a table that differs from the
-        given one by a few units of roundoff.
+            ||w - v||² / 2 + sum_i (C_i l(z_i) + C_i l*(-beta_i / C_i) + beta_i z_i),
 
-        A rounding error e of a decision value changes its loss by at most e times the steepest slope within e. This
-        matters at kinks: a row whose margin is 1 after rounding has no loss, but its exact loss may be C e.
+        or with the l1 penalty, sum_j (|w_j| - w_j v_j) instead of the first term. The solver's v and z are not used.
+        Coefficients outside their bounds are moved to the bounds first. Rounding errors of the sums are estimated from
+        the lengths of the columns and added to the gap, so that it stays an upper bound:
+
+        - A rounding error e of a decision value changes its loss by at most e times the steepest slope within e. This
+          matters at kinks: a row whose margin is 1 after rounding has no loss, but its exact loss may be C e.
+        - v may be farther from w by its own error.
+        - With a free bias, the coefficients of the sign with the larger sum are scaled down so that the sum is 0, and
+          with the l1 penalty, all are scaled down so that |v_j| <= 1. A factor 1 - t costs at most t times the losses,
+          or t times the dual value.
         """
         problem = self.problem
-        counted = problem.counted
+        n = problem.rows.n
         with np.errstate(all="ignore"):  # huge columns overflow; the gap is infinite then
-            sums = _sums(problem, self.w, self.beta, products, independent=independent)
+            sums = _sums(self, products, independent=independent)
             lengths = lengths_of(problem, sums.squares)
-            errors = rounding_of_sums(problem.rows.n) * sums.length * lengths  # of the elements of v
-            v = without_rounding(problem, self.w, sums.v, errors)
-            penalty, dual, slack, excess = self._penalties(sums, v, counted)
+            errors = rounding_of_sums(n) * sums.length * lengths if sums.error is None else sums.error
+            rounding = sums.rounding + rounding_of_sums(n) * sums.terms
+            imbalance = scaled = 0.0
+            if problem.bias is Bias.FREE and sums.mass > 0.0:
+                imbalance = abs(float(sums.v[-1] + sums.v_low[-1]))
+                scaled = 2.0 * (imbalance + float(errors[-1])) / sums.mass
+                errors = errors + scaled * sums.length * lengths
+                rounding += scaled * sums.loss
+            penalty, apart, unsure, excess = self._penalty(sums, errors)
             primal = penalty + sums.loss
-            rounding = sums.slope * rounding_of_sums(self.w.size) * float(np.abs(self.w) @ lengths)
-            if problem.penalty is Penalty.L2:
-                is_exact = np.abs(sums.v - self.w) <= errors
-                rounding += float((counted * np.where(is_exact, np.abs(self.w), np.abs(v) + errors)) @ errors)
-            else:
-                rounding += float((counted * np.abs(self.w)) @ errors)
-            rounding += rounding_of_sums(problem.rows.n) * (primal + sums.loss + abs(sums.dual)) + slack
-            gap = max(0.0, primal - dual) + rounding
-        infeasibility = max(sums.infeasibility, excess)
-        if problem.bias is Bias.FREE:
-            infeasibility = max(infeasibility, abs(sums.total))
-        if not self._is_feasible(sums, excess):
+            rounding += unsure + rounding_of_sums(self.w.size) * penalty
+            gap = max(0.0, apart + sums.excess)
+            rounding += excess / (1.0 + excess) * max(0.0, primal - gap)
+            gap += rounding
+        infeasibility = max(sums.infeasibility, excess, imbalance)
+        if scaled > 2.0 * _OFF_BALANCE or excess > 1.0:
             gap = float("inf")
         return evaluation_of(primal, gap, rounding, infeasibility, sums.loss_at_zero)
 
-    def _penalties(self, sums: _Sums, v: FloatArray, counted: FloatArray) -> tuple[float, float, float, float]:
-        """Return the penalty, the dual value, what an imbalance costs, and by how much v exceeds its bound."""
-        problem, w = self.problem, self.w
-        drift = abs(float(w[-1]) * sums.total) if problem.bias is Bias.FREE else 0.0
-        if problem.penalty is Penalty.L2:
-            return 0.5 * float(counted @ np.square(w)), sums.dual - 0.5 * float(counted @ np.square(v)), drift, 0.0
-        excess = max(0.0, float(np.abs(v[counted > 0.0]).max(initial=0.0)) - 1.0)
+    def _penalty(self, sums: _Sums, errors: FloatArray) -> tuple[float, float, float, float]:
+        """Return the penalty, its part of the gap, the rounding error of that, and by how much |v_j| may exceed 1."""
+        counted, w = self.problem.counted, self.w
+        if self.problem.penalty is Penalty.L2:
+            away = np.abs((w - sums.v) - sums.v_low)
+            unsure = float((counted * (away + errors)) @ errors)
+            return 0.5 * float(counted @ np.square(w)), 0.5 * float(counted @ np.square(away)), unsure, 0.0
+        beyond = np.maximum(0.0, (np.abs(sums.v) - 1.0) + np.sign(sums.v) * sums.v_low + errors)
         penalty = float(counted @ np.abs(w))
-        # The optimum has sum |w_j| <= P(w), so a violation of the bound by `excess` costs at most this.
-        return penalty, sums.dual, drift + excess * (penalty + sums.loss), excess
-
-    def _is_feasible(self, sums: _Sums, excess: float) -> bool:
-        """Whether the dual point is feasible up to rounding."""
-        balanced = self.problem.bias is not Bias.FREE or abs(sums.total) <= _OFF_BALANCE * sums.mass
-        return bool(balanced and excess <= 1.0)
+        apart = float(counted @ (np.abs(w) - w * sums.v - w * sums.v_low))
+        unsure = float((counted * np.abs(w)) @ errors) + rounding_of_sums(w.size) * penalty
+        return penalty, apart, unsure, float(beyond[counted > 0.0].max(initial=0.0))
 
 
 def evaluate_each(evidences: Sequence[LinearEvidence], n_jobs: int | None = None) -> list[Evaluation]:
@@ -189,15 +201,14 @@ def evaluate_each(evidences: Sequence[LinearEvidence], n_jobs: int | None = None
     return found
 
 
-def _sums(
-    problem: LinearProblem, w: FloatArray, beta: RowNumbers, products: Products | None, *, independent: bool
-) -> _Sums:
+def _sums(evidence: LinearEvidence, products: Products | None, *, independent: bool) -> _Sums:
     """Return the sums of a sweep; all of them are 0 for rows whose charge is 0."""
+    problem, w, beta = evidence.problem, evidence.w, evidence.beta
     loss, q, constant = problem.loss, problem.n_columns, problem.constant
-    v: Any = np.zeros(q, dtype=np.longdouble if independent else np.float64)
-    squares = np.zeros(q)
-    numbers = np.zeros(7)  # loss, loss_at_zero, dual, total, mass, length², slope²
-    infeasibility = 0.0
+    v: Any = np.zeros((2, q), dtype=np.longdouble if independent else np.float64)
+    squares, error = np.zeros(q), np.zeros(q) if evidence.is_exact else None
+    numbers = np.zeros(6)  # loss, loss_at_zero, excess, terms, mass, length²
+    infeasibility = rounding = 0.0
     for part in problem.parts():
         table, y, charge = part.block.table, part.targets, part.charges
         own = np.asarray(beta[part.block.at], dtype=np.float64)
@@ -205,31 +216,48 @@ def _sums(
         for rows in _tiles(own.size):
             near[rows] = loss.feasible(own[rows], y[rows], charge[rows])
             infeasibility = max(infeasibility, float(np.abs(own[rows] - near[rows]).max(initial=0.0)))
-        if products is not None:
+        own_squares = column_squares(table, constant) if independent else part.block.squares(constant)
+        squares += own_squares
+        low = np.zeros(y.shape)
+        if error is not None:
+            more = None if evidence.low is None else _second(loss, evidence.low[part.block.at], near, y, charge)
+            found = exact_products(table, constant, w, near, more)
+            z, low, sums = found.z, found.z_low, np.array([found.v, found.v_low])
+            error += found.error
+        elif products is not None:
             z, sums = products
         elif independent:
             z, sums = long_products(table, constant, w, near)
         else:
             z, sums = times(table, constant, w), transposed_times(table, constant, near)
-        v += sums
-        own_squares = column_squares(table, constant) if independent else part.block.squares(constant)
-        squares += own_squares
-        error = rounding_of_sums(w.size) * float(np.abs(w[w != 0.0]) @ np.sqrt(own_squares[w != 0.0]))
+        v[0] += sums if error is None else sums[0]
+        v[1] += 0.0 if error is None else sums[1]
+        if not loss.classifies:  # the loss depends on z - y only
+            z, y = (z - y) + low, np.zeros(y.shape)
+        if error is None:
+            deviation = rounding_of_sums(w.size) * float(np.abs(w[w != 0.0]) @ np.sqrt(own_squares[w != 0.0]))
+        else:
+            deviation = _EPS * float(np.sqrt(z @ z))
+        steepness = 0.0
         for rows in _tiles(own.size):
-            numbers += _row_sums(loss, z[rows], near[rows], y[rows], charge[rows], error)
-    total, at_zero, dual, sum_beta, mass, length, slope = (float(number) for number in numbers)
+            numbers += _row_sums(loss, z[rows], near[rows], y[rows], charge[rows])
+            numbers[1] += loss.total_at_zero(part.targets[rows], charge[rows])
+            slopes = np.abs(_steepest(loss, z[rows], y[rows], charge[rows], deviation))
+            slopes = 2.0 * slopes + np.abs(near[rows])  # of the loss, and of its excess over beta z
+            steepness += float(slopes @ slopes)
+        rounding += steepness**0.5 * deviation
+    total, at_zero, excess, terms, mass, length = (float(number) for number in numbers)
+    high, second = v.astype(np.float64)
     return _Sums(
-        total,
-        at_zero,
-        dual,
-        v.astype(np.float64),
-        sum_beta,
-        mass,
-        length**0.5,
-        slope**0.5,
-        infeasibility,
-        squares,
+        total, at_zero, excess, terms, mass, length**0.5, rounding, infeasibility, squares, high, second, error
     )
+
+
+def _second(loss: LinearLoss, low: FloatArray, beta: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+    """Return second parts of coefficients, limited to rounding errors of the first ones and to their bounds."""
+    most = 0.5 * _EPS * np.abs(beta)
+    beyond = np.nextafter(beta, np.where(low > 0.0, np.inf, -np.inf))
+    return np.where(loss.feasible(beyond, y, charge) == beyond, np.clip(low, -most, most), 0.0)
 
 
 def _tiles(n: int) -> Iterator[slice]:
@@ -237,24 +265,19 @@ def _tiles(n: int) -> Iterator[slice]:
     return (slice(first, min(n, first + _TILE)) for first in range(0, n, _TILE))
 
 
-def _row_sums(
-    loss: LinearLoss, z: FloatArray, beta: FloatArray, y: FloatArray, charge: FloatArray, error: float
-) -> tuple[float, ...]:
-    """Return loss, loss at f = 0, dual value, sum of beta, of |beta|, of its squares and of those of the slopes.
+def _row_sums(loss: LinearLoss, z: FloatArray, beta: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
+    """Return the loss, 0, the excess, the sizes of its terms, the sum of |beta|, and that of its squares."""
+    total, dual, moved = loss.total(z, y, charge), loss.dual(beta, y, charge), float(beta @ z)
+    sizes = total + abs(dual) + 2.0 * float(np.abs(beta) @ np.abs(z))
+    return np.array([total, 0.0, total - dual + moved, sizes, float(np.abs(beta).sum()), float(beta @ beta)])
 
-    The slopes are the steepest ones within the rounding error `error` of the decision values: losses are convex and
-    least on one side of the target, so that these are where the error makes the loss larger.
+
+def _steepest(loss: LinearLoss, z: FloatArray, y: FloatArray, charge: FloatArray, error: float) -> FloatArray:
+    """Return the steepest slope of each loss within the rounding error `error` of the decision values.
+
+    Losses are convex and least on one side of the target, so that it is where the error makes the loss larger.
     """
-    slopes = loss.coefficient(z - np.copysign(error, y if loss.classifies else y - z), y, charge)
-    return (
-        loss.total(z, y, charge),
-        loss.total_at_zero(y, charge),
-        loss.dual(beta, y, charge),
-        float(beta.sum()),
-        float(np.abs(beta).sum()),
-        float(beta @ beta),
-        float(slopes @ slopes),
-    )
+    return loss.coefficient(z - np.copysign(error, y if loss.classifies else y - z), y, charge)
 
 
 def long_products(table: Any, constant: float, w: FloatArray, beta: FloatArray) -> tuple[FloatArray, Any]:

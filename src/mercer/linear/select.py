@@ -19,6 +19,7 @@ from mercer.linear.interior import InteriorPoint, interior_fits
 from mercer.linear.newton import SmoothNewton
 from mercer.linear.problem import LinearProblem, Penalty
 from mercer.linear.proximal import ProximalPoint
+from mercer.linear.refinement import evaluated
 from mercer.linear.solution import LinearPoint, LinearSolution, WarmStart
 from mercer.linear.solver import LinearSolver
 from mercer.losses.certificate import Evaluation
@@ -85,7 +86,7 @@ def solve(
             reached = best.found.relative_gap
             best = min(
                 best._replace(ending=other.ending),
-                *(_Reached(pair, pair.evaluate(), other.ending) for pair in pairs),
+                *(_Reached(*evaluated(pair, tol), other.ending) for pair in pairs),
                 key=lambda one: one.found.gap,
             )
             solver, peak = last, max(peak, last.bytes_held)
@@ -125,8 +126,9 @@ def _run(
         ended = iterate(_followed(solver, share * tol, after_step, patience), control, stage=solver.name, began=began)
         trace += ended.trace
         evidence = LinearEvidence(problem, *solver.solution())
-        found = replace(evidence, problem=solver.problem).evaluate()  # which may hold the targets already
-        reached = _Reached(evidence, found, ended.status or Status.STALLED)
+        held = replace(evidence, problem=solver.problem)  # which may hold the targets already
+        evidence, found = evaluated(held, tol)
+        reached = _Reached(replace(evidence, problem=problem), found, ended.status or Status.STALLED)
         if ended.status is not None or reached.found.relative_gap <= tol:
             break
         share *= 0.01
