@@ -144,8 +144,8 @@ def halved(machine):
 @pytest.mark.parametrize("case", MACHINES, ids=lambda case: case.name)
 def test_large_tables_take_working_sets_and_single_precision(case):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(3000, 4))
-    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=3000)
+    X = rng.normal(size=(2200, 4))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=2200)
     y = np.where(y > 0.0, 1.0, -1.0) if case.task == "classification" else y
     machine = fitted(case.mine, X, y, None, gamma=0.5)
     certificate, verified = machine.certificate_, machine.certificate_.verify()
@@ -423,7 +423,7 @@ def test_with_a_constant_diagonal_the_ball_is_the_one_class_machine():
 @pytest.mark.parametrize("load", [load_wine, load_diabetes, load_breast_cancer, load_digits])
 def test_optimal_machines_of_one_class_have_a_small_gap(load, gamma):
     """With `tol` alone, the relative gap can be up to 0.1, because values are sums of few small numbers."""
-    X = scale(load().data)
+    X = scale(load().data[:900])
     for machine in (SVDD(gamma=gamma), SVDD(0.02, gamma=gamma), OneClassSVM(nu=0.05, gamma=gamma)):
         certificate = machine.fit(X).certificate_
         assert certificate.status is Status.OPTIMAL

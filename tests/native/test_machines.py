@@ -23,7 +23,7 @@ KERNELS = {"linear": Linear(), "cubic": Polynomial(3, 0.5, 1.0), "gaussian": RBF
 
 
 @pytest.mark.full
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.integers(1, 30), min_size=2, max_size=4),
     st.sampled_from(sorted(KERNELS)),

@@ -1,5 +1,7 @@
 """Native string kernels against their NumPy reference, for any neighbours of a string in memory."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -25,6 +27,16 @@ def edit(isa, strings, left, right):
     return out
 
 
+@cache
+def edited(longest, n_letters):
+    """Strings, the places of those on the left, and their distances from all; the reference is slow."""
+    lengths = np.random.default_rng(longest).integers(0, longest, size=37)
+    lengths[:3] = 0, min(64, longest), min(65, longest)
+    rows, strings = make(lengths, n_letters)
+    left = [3, 0, 1, 2, 3]
+    return strings, left, reference.edit_distances([rows[i] for i in left], rows)
+
+
 def subsequences(isa, strings, left, right, length, decay):
     out = np.full((len(left), len(right)), np.nan)
     _core.subsequences(
@@ -36,11 +48,7 @@ def subsequences(isa, strings, left, right, length, decay):
 @every_isa
 @pytest.mark.parametrize(("longest", "n_letters"), [(5, 1), (5, 2), (70, 3), (130, 4), (200, 500)])
 def test_edit_distances_agree_with_the_reference(isa, longest, n_letters):
-    lengths = np.random.default_rng(longest).integers(0, longest, size=37)
-    lengths[:3] = 0, min(64, longest), min(65, longest)
-    rows, strings = make(lengths, n_letters)
-    left = [3, 0, 1, 2, 3]
-    expected = reference.edit_distances([rows[i] for i in left], rows)
+    strings, left, expected = edited(longest, n_letters)
     assert np.array_equal(edit(isa, strings, left, range(37)), expected)
 
 
