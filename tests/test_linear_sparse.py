@@ -566,6 +566,25 @@ def test_the_l1_penalty_on_many_columns(loss, bias):
     assert again.certificate.primal == pytest.approx(solution.certificate.primal, rel=2e-6)
 
 
+def test_the_l1_penalty_on_many_columns_of_unequal_scales_is_solved_to_rounding():
+    problem = replace(wide_problem(SquaredHinge(), n=250, C=10.0), penalty=Penalty.L1)
+    table = problem.rows.table @ sp.diags_array(np.geomspace(1e2, 1e-2, problem.rows.p))
+    problem = replace(problem, rows=TableRows(sp.csr_array(table), problem.rows.labels, problem.rows.weights))
+    exact = solve(problem, Control(Limits(tol_gap=1e-10)))
+    assert exact.certificate.status == "optimal"
+    assert exact.n_iter < 60
+
+
+def test_the_l1_penalty_on_many_columns_does_without_matrices_in_little_memory():
+    problem = replace(wide_problem(SquaredHinge(), n=100, C=1.5), penalty=Penalty.L1)
+    exact = solve(problem, Control(Limits(tol_gap=1e-6)))
+    limit = exact.peak_memory_bytes - 1
+    rough = solve(problem, Control(Limits(tol_gap=1e-6)), memory_limit=limit)
+    assert rough.certificate.status == "optimal"
+    assert rough.peak_memory_bytes <= limit
+    assert rough.certificate.primal == pytest.approx(exact.certificate.primal, rel=2e-6)
+
+
 def test_the_l1_penalty_on_many_columns_counts_its_copy_and_stops_in_time():
     problem = replace(wide_problem(SquaredHinge(), C=30.0), penalty=Penalty.L1)
     with pytest.raises(MemoryError, match="copy of the table"):

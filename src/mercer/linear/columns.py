@@ -1,36 +1,48 @@
-"""The second derivatives of a problem with many columns and the l1 penalty: descent on the columns that count."""
+"""The second derivatives of a problem with many columns and the l1 penalty: steps on a working set of columns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer._core import column_descent
-from mercer._typing import FloatArray
+from mercer._typing import FloatArray, IndexArray
 from mercer.linear.curvature import Anchor, Curvature
+from mercer.linear.lasso import minimise_lasso
 from mercer.linear.problem import LinearProblem, Part
 from mercer.linear.row_terms import TermValues
 from mercer.linear.rows import TableRows
 from mercer.linear.smooth_terms import SmoothTerms
-from mercer.linear.sweeps import native_table, transposed_times
+from mercer.linear.sweeps import add_gram, native_table, transposed_times
 
 _FORCING = 0.05  # share of the violations of optimality that may be left in the model of a Newton step
+_LEAST_ENTERING = 100  # zero weights that may become nonzero in a step; with more nonzero weights, as many as these
+_SETTLED = 0.1  # share of the nonzero weights below which zero weights that are not optimal are few: steps are exact
+_MOST_EXACT = 2000  # columns of an exact step, which costs about their cube
+_MATRICES = 5  # matrices that an exact step holds at a time: its own, the scaled one, and the factor with a copy
+_EXACT_STEPS = 20  # active sets that an exact step tries
+_RIDGE = 1e-12  # share of a second derivative that is added to it in an exact step
 _MEMORY = 0.5  # share of a second derivative that a row keeps for the next step; steps would zigzag between kinks
+_FADING = 0.25  # of that share after a step at its full length
 _PASSES = 5  # passes over the columns in one native call, so that limits are checked in between
 _CALLS = 200  # native calls for a Newton step
 
 
 class ColumnCurvature(Curvature):
-    """No matrix: the model of a Newton step is minimised by coordinate descent on a copy of the table by columns.
+    """No matrix of all columns: the model of a Newton step is minimised on a working set of columns.
 
-    Only columns whose weight is not 0, or whose weight 0 is not optimal, take part in a step; they are few if C is
-    small. The other columns are looked at once in a step, in the sweep of the gradient.
+    The working set has the columns whose weight is not 0, and those whose weight 0 is furthest from optimal. Coordinate
+    descent on a copy of the table by columns minimises the model roughly. If few columns enter the working set, an
+    exact step with its matrix follows: the duality gap depends on the largest violation of optimality, which rough
+    steps reduce slowly. The other columns are looked at once in a step, in the sweep of the gradient.
 
     References
     ----------
-    Yuan, Ho & Lin (2012), An improved GLMNET for l1-regularized logistic regression.
+    Yuan, Ho & Lin (2012), An improved GLMNET for l1-regularized logistic regression; Massias, Gramfort & Salmon (2018),
+    Celer: a fast solver for the lasso with dual extrapolation (working sets).
     """
 
     def __init__(
@@ -41,33 +53,52 @@ class ColumnCurvature(Curvature):
         n_jobs: int | None,
         *,
         check: Callable[[], None],
+        spare_bytes: int | None = None,
     ) -> None:
-        del scales  # a step on a column does not depend on its scale
         self.problem, self.terms, self.n_jobs, self._check = problem, terms, n_jobs, check
-        self.weights = np.zeros(problem.rows.n)
+        self._scales, self._matrix_bytes, self._most_exact = scales, 0, _MOST_EXACT
+        if spare_bytes is not None:
+            self._most_exact = min(_MOST_EXACT, int((spare_bytes / (8 * _MATRICES)) ** 0.5))
+        self.weights, self._memory = np.zeros(problem.rows.n), _MEMORY
         (part,) = problem.parts()
         table = part.block.table
         self._columns = sp.csr_array((sp.csc_array(table) if isinstance(table, np.ndarray) else table.tocsc()).T)
-        self._seed = 0
+        self._seed, self._aim = 0, np.empty(0)
 
     def begin(self) -> None:
         """Do nothing: the h_i are overwritten."""
 
     def collect(self, part: Part, values: TermValues) -> FloatArray:
         """Keep the h_i of a block. If they are piecewise constant, they do not fall at once."""
-        at, memory = part.block.at, _MEMORY if self.terms.is_quadratic else 0.0
-        self.weights[at] = np.maximum(values.curvature, memory * self.weights[at])
+        memory = self._memory if self.terms.is_quadratic else 0.0
+        self.weights = np.maximum(values.curvature, memory * self.weights)
         return transposed_times(part.block.table, self.problem.constant, values.beta, self.n_jobs)
 
     def direction(self, w: FloatArray, pull: FloatArray, anchor: Anchor | None) -> FloatArray:
-        """Minimise the model by coordinate descent, up to a share of the violations of optimality at w."""
+        """Minimise the model on some columns: roughly by coordinate descent, and then exactly if they hardly change."""
         counted = self.problem.counted
-        weight, centre = (np.zeros(w.size), w) if anchor is None else (anchor.weight, anchor.centre)
-        gradient = weight * (w - centre) - pull
+        anchor = Anchor(np.zeros(w.size), w) if anchor is None else anchor
+        gradient = anchor.weight * (w - anchor.centre) - pull
         violations = np.where(w == 0.0, np.maximum(0.0, np.abs(gradient) - counted), 0.0)
-        violations = np.where(w != 0.0, np.abs(gradient + np.sign(w) * counted), violations)
-        chosen = np.flatnonzero((w != 0.0) | (violations > 0.0))
-        target = _FORCING * float(violations.sum())
+        nonzero, entering = np.flatnonzero(w), np.flatnonzero(violations)
+        is_settled = entering.size <= _SETTLED * nonzero.size and nonzero.size + entering.size <= self._most_exact
+        most = max(_LEAST_ENTERING, nonzero.size)
+        if entering.size > most:
+            order = np.argpartition(-violations[entering] * self._scales[entering], most)
+            entering = entering[order[:most]]
+        chosen = np.union1d(nonzero, entering)
+        left = violations[entering].sum() + np.abs(gradient + np.sign(w) * counted)[nonzero].sum()
+        self._memory = _FADING * self._memory if np.array_equal(w, self._aim) else _MEMORY
+        u = self._descend(w, pull, anchor, chosen, _FORCING * float(left))
+        if is_settled:
+            u[chosen] = self._exact(w, gradient, anchor, chosen, u[chosen])
+        self._aim = w + (u - w)  # as the caller rounds it, who may shorten the step
+        return u - w
+
+    def _descend(
+        self, w: FloatArray, pull: FloatArray, anchor: Anchor, chosen: IndexArray, target: float
+    ) -> FloatArray:
+        """Return weights at which the sum of the model's violations of optimality is at most `target`."""
         u, change, curvature = w.copy(), np.zeros(self.problem.rows.n), self.terms.factor * self.weights
         for _ in range(_CALLS):
             self._check()
@@ -76,9 +107,9 @@ class ColumnCurvature(Curvature):
                 native_table(self._columns, self.problem.constant),
                 curvature=curvature,
                 pull=pull,
-                penalty=counted,
-                weight=weight,
-                centre=centre,
+                penalty=self.problem.counted,
+                weight=anchor.weight,
+                centre=anchor.centre,
                 u=u,
                 change=change,
                 chosen=chosen,
@@ -88,7 +119,31 @@ class ColumnCurvature(Curvature):
             )
             if left <= target:
                 break
-        return u - w
+        return u
+
+    def _exact(
+        self, w: FloatArray, gradient: FloatArray, anchor: Anchor, chosen: IndexArray, start: FloatArray
+    ) -> FloatArray:
+        """Minimise the model over the weights of chosen columns by their matrix of second derivatives."""
+        rows, constant = self._rows_of(chosen)
+        scales, matrix = self._scales[chosen], np.zeros((chosen.size, chosen.size))
+        self._matrix_bytes = max(self._matrix_bytes, _MATRICES * matrix.nbytes)
+        add_gram(rows, constant, self.terms.factor * self.weights, scales, matrix, self.n_jobs)
+        diagonal = np.einsum("jj->j", matrix)
+        diagonal *= 1.0 + _RIDGE
+        diagonal += anchor.weight[chosen] * np.square(scales)
+        linear, penalty = (
+            gradient[chosen] * scales - matrix @ (w[chosen] / scales),
+            self.problem.counted[chosen] * scales,
+        )
+        return minimise_lasso(matrix, linear, penalty, start / scales, most_steps=_EXACT_STEPS) * scales
+
+    def _rows_of(self, chosen: IndexArray) -> tuple[Any, float]:
+        """Return the table of chosen columns by rows, and the constant if its column is chosen."""
+        p = self.problem.rows.p
+        has_constant = bool(chosen.size and chosen[-1] == p)
+        rows = sp.csr_array(self._columns[chosen[: chosen.size - has_constant]].T.tocsr())
+        return rows, self.problem.constant if has_constant else 0.0
 
     def correction(self, w: FloatArray, pull: FloatArray) -> None:
         """Return None, because there is no matrix to solve a system with."""
@@ -96,8 +151,9 @@ class ColumnCurvature(Curvature):
 
     @property
     def bytes_held(self) -> int:
-        """Bytes of the copy of the table by columns, and of the numbers of each row and column."""
-        return column_bytes(self.problem) + 8 * (2 * self.problem.rows.n + 6 * self.problem.n_columns)
+        """Bytes of the copy of the table by columns, of the numbers of each row and column, and of matrices."""
+        numbers = 2 * self.problem.rows.n + 7 * self.problem.n_columns
+        return column_bytes(self.problem) + 8 * numbers + self._matrix_bytes
 
 
 def column_bytes(problem: LinearProblem) -> int:

@@ -8,13 +8,15 @@ from mercer._typing import FloatArray
 from mercer.linear.systems import solve_positive
 
 _ROUNDED = 1e-12  # violation, relative to the penalty and the size of the gradient, that counts as rounding
-_MOST_STEPS = 500  # active sets tried
+_MOST_STEPS = 500  # active sets that are tried, if the caller does not say
 _IDLE = 10  # successive steps without descent, after which rounding prevents progress
 _DESCENT = 1e-15  # relative decrease of the objective that counts as descent
 _SWEEPS = 2  # sweeps of coordinate descent after an active set whose solution does not descend
 
 
-def minimise_lasso(matrix: FloatArray, linear: FloatArray, penalty: FloatArray, start: FloatArray) -> FloatArray:
+def minimise_lasso(
+    matrix: FloatArray, linear: FloatArray, penalty: FloatArray, start: FloatArray, most_steps: int = _MOST_STEPS
+) -> FloatArray:
     """Minimise u' M u / 2 + c' u + sum_j penalty_j |u_j| by the feature-sign method.
 
     Parameters
@@ -24,11 +26,12 @@ def minimise_lasso(matrix: FloatArray, linear: FloatArray, penalty: FloatArray, 
     linear, penalty : ndarray of shape (q,)
         c, and the weights of the absolute values, >= 0.
     start : ndarray of shape (q,)
+    most_steps : int
 
     Returns
     -------
     ndarray of shape (q,)
-        The minimum up to rounding, or after 500 steps a point that is no worse than `start`.
+        The minimum up to rounding, or after `most_steps` a point that is no worse than `start`.
 
     Notes
     -----
@@ -40,7 +43,7 @@ def minimise_lasso(matrix: FloatArray, linear: FloatArray, penalty: FloatArray, 
     """
     u, least, idle = start.copy(), float("inf"), 0
     diagonal = np.diagonal(matrix)
-    for _ in range(_MOST_STEPS):
+    for _ in range(most_steps):
         gradient = matrix @ u + linear
         value = 0.5 * float(u @ (gradient + linear)) + float(penalty @ np.abs(u))
         idle = 0 if value < least - _DESCENT * abs(least) or least == float("inf") else idle + 1

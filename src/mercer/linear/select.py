@@ -183,8 +183,9 @@ def choose(
                     f"the l1 penalty with many columns needs a copy of the table by columns, of {needed:,} bytes, but "
                     f"memory_limit is {memory_limit:,}. Raise memory_limit, or use the l2 penalty."
                 )
-            curvature = partial(ColumnCurvature, check=check)
-            columns = f"{columns}: coordinate descent on the columns that count gives the steps"
+            spare = None if memory_limit is None else max(0, memory_limit - needed - _needed(problem))
+            curvature = partial(ColumnCurvature, check=check, spare_bytes=spare)
+            columns = f"{columns}: steps are made on the columns that count"
     if memory_limit is not None and _needed(problem) > memory_limit:
         raise MemoryError(
             f"the solver needs {_needed(problem):,} bytes for the numbers of {problem.rows.n:,} rows and {q:,} "
