@@ -398,6 +398,7 @@ def test_a_linear_machine_wins_where_the_target_is_a_sum(target, options, spec, 
     assert {cell.choice.family for cell in found.search.cells} == {"linear", "rbf"}
     assert isinstance(found.model.machine_spec, spec)
     assert found.certificate.status == "optimal"
+    assert found.certificate.relative_gap <= 1e-8  # smaller than --tol, so that signs are proved
     assert found.search.linear_as_good is None
     save_model(tmp_path / "m.mercer", found.model)
     loaded = load_model(tmp_path / "m.mercer")
@@ -412,6 +413,7 @@ def test_a_linear_machine_wins_where_the_target_is_a_sum(target, options, spec, 
     text = html.unescape(render(found))
     assert "None: the machine is a weighted sum of the features." in text
     assert "Its weights" in text
+    assert "Gamma says" in text
     names = {"two": ["low against high"], "number": ["Change of number"]}.get(
         target, ["high against low", "high against middle", "low against middle"]
     )

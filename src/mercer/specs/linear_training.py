@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.certificates.status import Status
 from mercer.data import Vectors
 from mercer.linear import LinearSolution, TableRows, solve
 from mercer.multiclass.cross_fitting import by_folds, fold_numbers
@@ -49,6 +50,11 @@ class LinearMachines:
     solutions: list[LinearSolution]
     normals: FloatArray
     biases: FloatArray
+
+    @property
+    def are_optimal(self) -> bool:
+        """Whether all of them are."""
+        return all(one.certificate.status is Status.OPTIMAL for one in self.solutions)
 
     def values(self, X: Any) -> FloatArray:
         """Return the decision values of encoded rows (ndarray or csr_array), (n, n_machines)."""

@@ -91,6 +91,7 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         insight=insight,
         weights=weights,
         is_linear=study.model.machine_spec.is_linear,
+        tried_kernels=any(not cell.choice.is_linear for cell in study.search.cells),
         calibration=calibration,
         gamma=_gamma(study),
         parts=_parts(study),

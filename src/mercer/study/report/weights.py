@@ -26,9 +26,11 @@ class Weight:
     value: float
     is_proved: bool
 
-    def __str__(self) -> str:
+    @property
+    def number(self) -> str:
+        """The weight with its sign."""
         sign = "+" if self.value >= 0.0 else "\N{MINUS SIGN}"
-        return f"{sign}{quantity(abs(self.value))}{'' if self.is_proved else ' ?'}"
+        return f"{sign}{quantity(abs(self.value))}"
 
 
 def has_weights(study: Study) -> bool:
@@ -65,7 +67,7 @@ def sentence(study: Study) -> str:
     model = study.model
     if not model.machine_spec.is_linear or len(model.parts) > 1:
         return ""
-    largest = [f"{name} {weights[0]}" for name, weights in listed(study)[:_NAMED]]
+    largest = [f"{name} {weights[0].number}" for name, weights in listed(study)[:_NAMED]]
     is_number = isinstance(model.prediction_kind, Quantity)
     what = f"the prediction of {study.target}" if is_number else f"the decision value for “{_positive(study)}”"
     if not largest:
