@@ -17,6 +17,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.kernel_ridge import KernelRidge as SklearnKernelRidge
 from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
+from sklearn.linear_model import RidgeClassifier as SklearnRidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
@@ -30,6 +31,7 @@ from mercer import (
     KernelRidge,
     LeastSquaresClassifier,
     LeastSquaresSVC,
+    LogisticRegression,
     NuSVC,
     NuSVR,
     OneClassSVM,
@@ -389,7 +391,10 @@ class Subclass(SVC):
             TypeError,
             "a Subclass, a subclass of mercer.SVC, and a subclass may do anything: only the classes",
         ),
-        (SklearnLogisticRegression(), TypeError, "but estimator is a LogisticRegression: cross_val_predict"),
+        (SklearnLogisticRegression(), TypeError, "LogisticRegression: mercer.LogisticRegression takes its place"),
+        (SklearnRidgeClassifier(), TypeError, "but estimator is a RidgeClassifier: cross_val_predict"),
+        (LogisticRegression(np.inf), ValueError, "needs solver='newton' and a finite prior_variance"),
+        (LogisticRegression(solver="gradient"), ValueError, "needs solver='newton' and a finite prior_variance"),
         (SVC(multi_class="joint"), ValueError, "machines for two classes each, but multi_class is 'joint'"),
         (OneClassSVM(contamination=0.1), ValueError, "needs contamination=None, got 0.1"),
         (SVC(kernel="sigmoid", gamma=5.0, coef0=1.0), ValueError, "needs a kernel that is positive semidefinite"),

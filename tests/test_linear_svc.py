@@ -579,8 +579,9 @@ def test_a_machine_can_be_pickled_and_searched():
         (LinearSVC(C=0.1, loss="hinge"), Y, {"not a support vector", "refitted"}),
         (LinearSVC(C=0.1, penalty="l1"), Y, {"refitted"}),
         (LinearSVR(C=0.1, loss="squared_epsilon_insensitive", epsilon=0.3), TARGETS, {"closed form", "refitted"}),
+        (LogisticRegression(fit_intercept=False), Y, {"refitted"}),
     ],
-    ids=["squared hinge", "three classes", "hinge", "l1", "regression"],
+    ids=["squared hinge", "three classes", "hinge", "l1", "regression", "logistic"],
 )
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 def test_leave_one_out_gives_the_values_of_refits(machine, y, rules, kind):
@@ -592,12 +593,22 @@ def test_leave_one_out_gives_the_values_of_refits(machine, y, rules, kind):
     values = []
     for row in range(0, 60, 3):
         alone = np.where(np.arange(60) == row, 0.0, weights)
-        refit = clone(machine).set_params(tol=1e-10).fit(rows, y, alone)
+        refit = clone(machine).set_params(tol=1e-10, tol_gap=1e-10).fit(rows, y, alone)
         values.append((refit.predict if isinstance(machine, LinearSVR) else refit.decision_function)(rows)[row])
     np.testing.assert_allclose(found.decision[::3], values, atol=2e-3)
-    if isinstance(machine, LinearSVC):
+    if not isinstance(machine, LinearSVR):
         trained = np.arange(60) != 7
         assert found.error == pytest.approx(np.mean(found.predicted[trained] != y[trained]))
+
+
+def test_leave_one_out_of_logistic_regression_needs_two_classes_each_and_knows_a_class_of_one_row():
+    with pytest.raises(ValueError, match="'softmax' and y has 3 classes; set it to 'ovr'"):
+        leave_one_out(LogisticRegression(), X3, Y3)
+    by_rest = LogisticRegression(multi_class="ovr", tol_gap=1e-9)
+    alone = by_rest.fit(np.delete(X3[:18], 4, axis=0), np.delete(Y3[:18], 4)).decision_function(X3[4:5])
+    np.testing.assert_allclose(leave_one_out(by_rest, X3[:18], Y3[:18]).decision[4], alone[0], atol=1e-3)
+    found = leave_one_out(LogisticRegression(), X[:20], np.arange(20) == 5)
+    assert (found.decision[5], found.rule[5, 0], found.wrong[5]) == (-1.0, "closed form", True)
 
 
 def test_leave_one_out_of_a_linear_machine_can_be_stopped():
@@ -605,7 +616,7 @@ def test_leave_one_out_of_a_linear_machine_can_be_stopped():
         found = leave_one_out(LinearSVC(loss="hinge"), X3, Y, callback=lambda progress: True)
     assert np.isnan(found.error)
     assert found.stopped == "interrupted"
-    with pytest.raises(ValueError, match="crammer_singer"):
+    with pytest.raises(ValueError, match="crammer_singer'; set it to 'ovr'"):
         leave_one_out(LinearSVC(multi_class="crammer_singer"), X3, Y3)
 
 
@@ -744,6 +755,8 @@ OF_SCIKIT_LEARN = [
     (theirs, "test_svr"),
     (theirs, "test_svr_coef_sign"),
     (theirs, "test_weight"),
+    (theirs, "test_auto_weight"),
+    (theirs, "test_bad_input"),
     (theirs_sparse, "test_linearsvc"),
     (theirs_sparse, "test_linearsvc_iris"),
     (theirs_sparse, "test_weight"),
@@ -757,6 +770,7 @@ OF_SCIKIT_LEARN = [
 def test_the_tests_of_scikit_learn_pass(module, name, monkeypatch, capfd):
     monkeypatch.setattr(sklearn.svm, "LinearSVC", LinearSVC)
     monkeypatch.setattr(sklearn.svm, "LinearSVR", LinearSVR)
+    monkeypatch.setattr(sklearn.linear_model, "LogisticRegression", LogisticRegression)
     test = getattr(module, name)
     kinds = {"csr_container": sp.csr_matrix, "lil_container": sp.lil_matrix, "dok_container": sp.dok_matrix}
     given = {"global_random_seed": 42, "classifier": LinearSVC, **kinds}

@@ -137,6 +137,7 @@ class LogisticRegression(ByLikelihood, FitsFiles):
     spec_: ForLogisticRegression | ForLogisticByRest
     _task = "classification"
     _other_names_of_C: ClassVar[dict[str, float]] = {"prior_variance": 1.0}
+    _always_sweeps = False  # True if the caller needs solutions of `mercer.linear`, also of small tables
 
     def __init__(
         self,
@@ -293,7 +294,8 @@ class LogisticRegression(ByLikelihood, FitsFiles):
     def _is_large(self, table: LinearTable, variance: float) -> bool:
         """Whether a machine for two classes is trained by sweeps over the rows."""
         n, p = table.values.shape
-        return self.solver == "newton" and np.isfinite(variance) and (p > _MANY_COLUMNS or n * p > _MANY_VALUES)
+        is_large = self._always_sweeps or p > _MANY_COLUMNS or n * p > _MANY_VALUES
+        return is_large and self.solver == "newton" and np.isfinite(variance)
 
     def _check_swept(self, penalty: str, variance: float, *, refused: bool) -> None:
         if refused:

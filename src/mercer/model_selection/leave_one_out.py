@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._typing import BoolArray, FloatArray, IndexArray, TextArray
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_callback, check_choice, check_seconds
-from mercer.estimators import LinearSVC
+from mercer.estimators import LinearSVC, LogisticRegression
 from mercer.estimators._linear_training import TrainedLinearMachine
 from mercer.gram import Gram
 from mercer.loo.bounds import Radius, joachims_terms
@@ -149,8 +149,8 @@ def leave_one_out(
     Parameters
     ----------
     estimator : estimator
-        An SVC, SVR, QuantileSVR, OneClassSVM, SVDD, KernelRidge, LeastSquaresSVC, LeastSquaresClassifier, LinearSVC or
-        LinearSVR. It is cloned and fitted to all rows; itself it is not changed.
+        An SVC, SVR, QuantileSVR, OneClassSVM, SVDD, KernelRidge, LeastSquaresSVC, LeastSquaresClassifier, LinearSVC,
+        LinearSVR or LogisticRegression. It is cloned and fitted to all rows; itself it is not changed.
     X : array-like, sparse matrix or dataframe of shape (n, p), or what the kernel takes
     y : array-like of shape (n,), optional
         None for novelty detectors.
@@ -201,7 +201,8 @@ def leave_one_out(
     the class that is there, with decision value +1 or -1, and the row is an error.
 
     Linear machines with squared losses have a closed form for each row, as long as no other row enters or leaves the
-    active rows; all other rows with a coefficient are refitted, from the full solution.
+    active rows; all other rows with a coefficient are refitted, from the full solution. LogisticRegression is refitted
+    without every row, mostly by one or two Newton steps; several classes need ``multi_class="ovr"``.
 
     Where no support vector is free, the bias is the middle of the interval that the conditions leave, in the full
     machine and without a row.
@@ -258,8 +259,15 @@ def values_without_each_row(
     machine._take_gram = grams.append
     if isinstance(machine, TrainedLinearMachine):
         machine.set_params(tol=min(machine.tol, _TIGHT))
+    if isinstance(machine, LogisticRegression):
+        machine.set_params(tol_gap=min(machine.tol_gap, _TIGHT))._always_sweeps = True
     machine.fit(X, y, **given)
     fit_seconds = time.perf_counter() - began
+    if isinstance(machine, LogisticRegression) and not hasattr(machine, "_solutions"):
+        raise ValueError(
+            f"leave_one_out follows machines for two classes each, but multi_class is 'softmax' and y has "
+            f"{machine.classes_.size} classes; set it to 'ovr'."
+        )
     if not hasattr(machine, "_solutions"):  # nor is there a path to follow: machines of least squares
         return _closed_form(machine, X, np.asarray(y), fit_seconds)
     until = None if max_seconds is None else time.perf_counter() + max_seconds
@@ -294,7 +302,7 @@ def _of_linear(
         predicted = decision
         error = float(np.mean(np.square(decision - y)[trained]))
     else:
-        assert isinstance(machine, LinearSVC)
+        assert isinstance(machine, LinearSVC | LogisticRegression)
         predicted = machine.classes_[winners(decision)]
         wrong = (predicted != y) & known
         error = float(wrong[trained].mean())
@@ -403,8 +411,8 @@ class _Rules:
 
 
 _KINDS = (
-    "SVC, SVR, QuantileSVR, OneClassSVM, SVDD, KernelRidge, LeastSquaresSVC, LeastSquaresClassifier, LinearSVC and "
-    "LinearSVR"
+    "SVC, SVR, QuantileSVR, OneClassSVM, SVDD, KernelRidge, LeastSquaresSVC, LeastSquaresClassifier, LinearSVC, "
+    "LinearSVR and LogisticRegression"
 )
 _FOLLOWED = frozenset(_KINDS.replace(" and", ",").split(", "))
 _INSTEAD_OF = {
@@ -460,11 +468,18 @@ def require_followed(estimator: Any) -> None:
             f"leave_one_out needs contamination=None, got {estimator.contamination}: the border would "
             "have to be found again without every row; set nu."
         )
-    scheme = getattr(estimator, "multi_class", "ovo")
-    if scheme not in ("ovo", "ovr"):
+    if isinstance(estimator, LogisticRegression) and (
+        estimator.solver != "newton" or np.isinf(estimator.prior_variance if estimator.C is None else estimator.C)
+    ):
         raise ValueError(
-            f"leave_one_out follows machines for two classes each, but multi_class is {scheme!r}; set it to 'ovo' or "
-            "'ovr'."
+            "leave_one_out of LogisticRegression needs solver='newton' and a finite prior_variance, got "
+            f"solver={estimator.solver!r} and prior_variance={estimator.prior_variance!r}, C={estimator.C!r}."
+        )
+    scheme = getattr(estimator, "multi_class", "ovo")
+    if scheme not in ("ovo", "ovr", "softmax"):  # two classes have the same problem with "softmax"
+        schemes = "'ovr'" if isinstance(estimator, TrainedLinearMachine) else "'ovo' or 'ovr'"
+        raise ValueError(
+            f"leave_one_out follows machines for two classes each, but multi_class is {scheme!r}; set it to {schemes}."
         )
 
 
