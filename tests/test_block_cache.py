@@ -5,10 +5,13 @@ import io
 import json
 import os
 import random
+import re
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
@@ -19,6 +22,8 @@ from mercer.files.blocks.encoding import learn_encoding
 from mercer.files.blocks.file_numbers import FileNumbers
 from mercer.files.blocks.file_rows import FileRows
 from mercer.files.blocks.layout import Levels
+from mercer.files.blocks.parquet_pages import bytes_to_read, most_bytes_to_read
+from mercer.files.blocks.row_groups import RowGroups
 from mercer.files.blocks.sources import open_source, read_tables
 from mercer.files.libsvm_data import load_libsvm_data, save_libsvm_data
 from mercer.files.table_files import read_table
@@ -647,6 +652,88 @@ def test_tables_in_parts_are_the_parts_of_the_table(tmp_path, ending):
     assert len(parts) > 1
     np.testing.assert_array_equal(np.concatenate([part["label"] for part in parts]), whole["label"])
     assert abs(sparse.vstack([part.sparse for part in parts]) - whole.sparse).max() == 0.0
+
+
+def a_wide_row_group(folder, n=6_000, **options):
+    """A Parquet file of one row group, whose pages take about 3 MB, with texts, gaps and names with points."""
+    rng = np.random.default_rng(0)
+    columns = {f"c{j}": rng.normal(size=n) for j in range(15)}
+    columns["c0.part"] = rng.integers(0, 9, n)
+    columns["gaps"] = np.where(rng.random(n) < 0.3, np.nan, columns["c3"])
+    columns["text"] = [f"level {k % 700}, {'x' * (k % 50)}" if k % 7 else None for k in range(n)]
+    columns["kind"] = pd.Categorical(rng.choice(["red", "green"], n))
+    columns["y"] = rng.choice(["yes", "no"], n)
+    frame = pd.DataFrame(columns)
+    path = folder / "wide.parquet"
+    frame.to_parquet(path, index=False, row_group_size=n, **options)
+    return path, frame
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"data_page_version": "2.0", "compression": "zstd"}, {"compression": "none", "write_statistics": False}],
+)
+def test_a_row_group_larger_than_the_memory_is_read_in_sets_of_columns(tmp_path, options):
+    path, _ = a_wide_row_group(tmp_path, **options)
+    whole, narrow = RowGroups(path, None, None), RowGroups(path, 500_000, tmp_path)
+    expected = pq.read_table(path)
+    assert whole.head(10**6) == expected
+    assert narrow.head(300).equals(expected.slice(0, 300))
+    with pq.ParquetFile(path) as file:
+        sets = narrow._sets_of(file, 0, None)
+    assert len(sets) > 3
+    for groups in (whole, narrow):
+        parts = list(groups.batches(1_000, 5_555, 800, ["y", "c1", "text", "c0", "gaps", "c0.part"]))
+        assert [start for start, _ in parts] == [1_000, 1_600, 2_400, 3_200, 4_000, 4_800]
+        found = pa.concat_tables(part for _, part in parts)
+        assert found.equals(expected.select(["y", "c1", "text", "c0", "gaps", "c0.part"]).slice(1_000, 4_555))
+    assert [one.name for one in tmp_path.iterdir()] == ["wide.parquet"]
+
+
+def test_blocks_do_not_depend_on_the_sets_of_columns(tmp_path):
+    path, _ = a_wide_row_group(tmp_path)
+    expected, found = (
+        list(source_of(path, memory=memory, scratch=tmp_path, drop=["text"]).blocks(None, Levels(), 100_000))
+        for memory in (None, 600_000)
+    )
+    assert len(expected) == len(found) > 5
+    for one, other in zip(expected, found, strict=True):
+        assert one.span == other.span
+        np.testing.assert_array_equal(one.table, other.table)
+        np.testing.assert_array_equal(one.labels, other.labels)
+
+
+def test_a_page_larger_than_the_memory_is_refused_before_work_begins(tmp_path):
+    path, frame = a_wide_row_group(tmp_path, use_dictionary=False, data_page_size=1 << 30)
+    frame["long"] = [f"{k:0600}" for k in range(len(frame))]
+    frame.to_parquet(path, index=False, row_group_size=len(frame), use_dictionary=False, data_page_size=1 << 30)
+    with pytest.raises(
+        TableError,
+        match=r"wide.parquet, row group 1 of 1 \(6,000 rows, [\d,]+ bytes\): the pages of the column 'long' take "
+        r"3,[\d,]+ bytes while they are read, and 1,000,000 bytes of memory= are for reading",
+    ) as caught:
+        source_of(path, memory=1_000_000, scratch=tmp_path / "none")
+    rows = int(re.search(r"row_group_size=([\d,]+) of pyarrow", caught.value.hint)[1].replace(",", ""))
+    frame.to_parquet(path, index=False, row_group_size=rows, use_dictionary=False, data_page_size=1 << 30)
+    source_of(path, memory=1_000_000, drop=["long"])
+    frame.to_parquet(path, index=False, row_group_size=len(frame))  # pages of the usual size
+    source_of(path, memory=3_000_000, drop=["long"])
+
+
+def test_pages_that_cannot_be_understood_count_as_the_whole_column(tmp_path):
+    path, _ = a_wide_row_group(tmp_path)
+    chunk = pq.read_metadata(path).row_group(0).column(1)
+    raw = path.read_bytes()
+    whole = most_bytes_to_read(chunk)
+    assert 0 < bytes_to_read(io.BytesIO(raw), chunk) <= whole
+    rng = random.Random(0)
+    for _ in range(200):
+        begin = chunk.dictionary_page_offset
+        damaged = bytearray(raw)
+        for _ in range(3):
+            damaged[begin + rng.randrange(40)] = rng.randrange(256)
+        assert 0 <= bytes_to_read(io.BytesIO(damaged), chunk) <= whole
+    assert bytes_to_read(io.BytesIO(raw[:begin] + b"\xff" * 100), chunk) == whole
 
 
 def test_columns_that_cannot_be_encoded_are_named(tmp_path):

@@ -97,9 +97,9 @@ def a_frame(n=2_000, n_classes=2, seed=0):
 FEATURES = ["a", "b", "c", "d", "whole"]
 
 
-def written(frame, path):
+def written(frame, path, rows=600):
     if path.suffix == ".parquet":
-        frame.to_parquet(path, index=False, row_group_size=600)
+        frame.to_parquet(path, index=False, row_group_size=rows)
     else:
         frame.to_csv(path, index=False)
     return path
@@ -363,11 +363,14 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, mach
 """
 
 
-@pytest.mark.parametrize("ending", ["csv", pytest.param("parquet", marks=pytest.mark.full)])
-def test_memory_stays_within_the_budget(tmp_path, ending):
+@pytest.mark.parametrize(
+    ("ending", "rows"),
+    [("csv", 0), *(pytest.param("parquet", rows, marks=pytest.mark.full) for rows in (600, 10**6))],
+)
+def test_memory_stays_within_the_budget(tmp_path, ending, rows):
     frame = a_frame(20_000).drop(columns=["t", "w"])
     small = written(frame[:3_000], tmp_path / f"small.{ending}")
-    large = written(pd.concat([frame] * 3), tmp_path / f"large.{ending}")
+    large = written(pd.concat([frame] * 3), tmp_path / f"large.{ending}", rows)
     run = [sys.executable, "-c", MEMORY, str(small), str(large), "3MB"]
     grown, status, reported = subprocess.run(run, capture_output=True, text=True, check=True).stdout.split()
     assert status == "optimal"

@@ -137,7 +137,8 @@ class FitsFiles(TrainedLinearMachine):
         cache : str or Path, optional
             Folder for blocks and checkpoints, by default the path with ".blocks" appended. It needs 1 to 8 bytes for
             each cell, and 8 bytes for each row. It is kept, so that other fits on the file need not parse it; delete it
-            to free the space.
+            to free the space. If a row group of a Parquet file exceeds the memory, its cells are in temporary files
+            there while it is parsed.
         sample_weight : str, optional
             Column of the weights of the rows, >= 0; it is not a feature then.
         drop, categorical : sequence of str
@@ -173,7 +174,8 @@ class FitsFiles(TrainedLinearMachine):
         ------
         TableError
             If a line is invalid (the message has its number and its first byte), or if the columns or the folder cannot
-            be used. Finished blocks are kept: mend the line, and parsing begins again.
+            be used. Finished blocks are kept: mend the line, and parsing begins again. If a page of a Parquet file
+            does not fit into the memory; nothing was parsed then.
         ValueError
             For an invalid parameter.
         TypeError
@@ -207,6 +209,7 @@ class FitsFiles(TrainedLinearMachine):
         if not isinstance(path, (str, Path)):
             raise TypeError(f"path must name a file, got {type(path).__name__}: `fit` takes rows in memory.")
         path = Path(path)
+        folder = Path(f"{path}.blocks") if cache is None else Path(cache)
         words, dropped, categories = ((one,) if isinstance(one, str) else tuple(one) for one in (na, drop, categorical))
         source = open_source(
             path,
@@ -218,8 +221,9 @@ class FitsFiles(TrainedLinearMachine):
             categorical=categories,
             zero_based=check_flag("zero_based", zero_based),
             head_bytes=budget.head,
+            memory=budget.reading,
+            scratch=folder,
         )
-        folder = Path(f"{path}.blocks") if cache is None else Path(cache)
         reports = _Reports(progress)
         with block_cache(folder, path, source, block_bytes=budget.piece, report=reports.parsed) as blocks:
             reports.begin("learn the encoding")

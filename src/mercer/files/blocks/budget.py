@@ -53,6 +53,11 @@ class Budget:
         return max(_LEAST_HEAD, min(_LARGEST_HEAD, self.total // 64))
 
     @property
+    def reading(self) -> int:
+        """Bytes for the pages of a Parquet file, while it is parsed."""
+        return self.total // 2
+
+    @property
     def rows(self) -> int:
         """Bytes for blocks and for numbers of the rows."""
         return self.total * 5 // 8

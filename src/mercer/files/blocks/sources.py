@@ -38,6 +38,8 @@ def open_source(
     categorical: Collection[str] = (),
     zero_based: bool = False,
     head_bytes: int = file_formats.HEAD_BYTES,
+    memory: int | None = None,
+    scratch: Path | None = None,
 ) -> BlockSource:
     """Return the source of the blocks of a file.
 
@@ -57,11 +59,16 @@ def open_source(
         Whether an svmlight file counts its features from 0.
     head_bytes : int
         Bytes at the beginning of a text file that decide what columns hold.
+    memory : int, optional
+        Bytes that reading a Parquet file may take.
+    scratch : Path, optional
+        Folder for temporary files, which need not exist yet.
 
     Raises
     ------
     TableError
-        If the file does not exist, is not of a supported format, lacks a column, or has columns of dates or free text.
+        If the file does not exist, is not of a supported format, lacks a column, has columns of dates or free text, or
+        cannot be read within the memory.
     """
     format = _checked_format(path, reading)
     if format == "svmlight":
@@ -69,7 +76,7 @@ def open_source(
         return SvmlightSource(path, task, zero_based=zero_based)
     if target is None:
         raise TableError("target= is missing, the column to predict")
-    source = _of_columns(path, format, reading, head_bytes)
+    source = _of_columns(path, format, reading, head_bytes, memory, scratch)
     source.lay_out(_layout(source.table_head, task, target, weights, {*drop}, {*categorical}))
     return source
 
@@ -105,7 +112,7 @@ def read_tables(
     TableError
         See :func:`mercer.persistence.read_table`; for text, the message has line and byte.
     """
-    path, step = Path(path), Budget.of("memory", memory).piece
+    path, budget = Path(path), Budget.of("memory", memory)
     reading = ReadingOptions(
         format=format,
         sep=sep,
@@ -120,9 +127,9 @@ def read_tables(
     if kind == "svmlight":
         source: Any = SvmlightSource(path, "regression", zero_based=True)
     else:
-        source = _of_columns(path, kind, reading)
+        source = _of_columns(path, kind, reading, memory=budget.reading)
     first = 0
-    for table in source.tables(step):
+    for table in source.tables(budget.piece):
         origin = np.arange(first, first + table.n_rows)
         first += table.n_rows
         yield replace(table, origin=origin)
@@ -150,10 +157,15 @@ def _checked_format(path: Path, reading: ReadingOptions) -> str:
 
 
 def _of_columns(
-    path: Path, format: str, reading: ReadingOptions, head_bytes: int = file_formats.HEAD_BYTES
+    path: Path,
+    format: str,
+    reading: ReadingOptions,
+    head_bytes: int = file_formats.HEAD_BYTES,
+    memory: int | None = None,
+    scratch: Path | None = None,
 ) -> DelimitedSource | ParquetSource:
     if format == "parquet":
-        return ParquetSource(path, reading.words, max(100, head_bytes // _BYTES_OF_A_ROW))
+        return ParquetSource(path, reading.words, max(100, head_bytes // _BYTES_OF_A_ROW), memory, scratch)
     return DelimitedSource(path, reading, "\t" if format == "tsv" else ",", head_bytes)
 
 
