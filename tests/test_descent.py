@@ -112,7 +112,7 @@ def test_class_weights_are_those_of_scikit_learns_perceptron():
         found.append(peer.decision_function(X))
         np.testing.assert_allclose(machine.decision_function(X), found[-1], atol=1e-6)
     assert all(np.abs(one - found[0]).max() > 0.1 for one in found[1:])
-    balanced = KernelPerceptron(kernel=Linear() + 1.0, class_weight="balanced").fit(X, y)
+    balanced = KernelPerceptron(2, kernel=Linear() + 1.0, class_weight="balanced").fit(X, y)
     np.testing.assert_allclose(balanced.class_weight_, len(y) / (2 * np.bincount(y)))
 
 

@@ -64,12 +64,12 @@ def peak_of(name, n, p, noise=1.0, **settings):
 # Cached rows (p = 100) and uncached rows, matrices of several sizes, factors, pairs, and two variables a row.
 FITS = {
     "few free": ("SVC", 6000, 10, 0.3, {"C": 1.0}),
-    "many free, kept rows": ("SVC", 6000, 100, 0.3, {"C": 1.0}),
+    "many free, kept rows": ("SVC", 4500, 100, 0.3, {"C": 1.0}),
     "factors": ("SVC", 5000, 20, 0.1, {"C": 300.0}),
-    "factors, kept rows": ("SVC", 4000, 80, 0.1, {"C": 300.0}),
+    "factors, kept rows": ("SVC", 3000, 80, 0.1, {"C": 300.0}),
     "sets of 7,680": ("SVC", 9000, 100, 0.3, {"C": 10.0, "gamma": 0.01}),
     "everything": ("SVC", 8000, 100, 0.3, {"C": 10.0, "gamma": 0.02}),
-    "pairs": ("SVC", 8000, 80, 0.3, {"C": 1.0, "many": True}),
+    "pairs": ("SVC", 5000, 80, 0.3, {"C": 1.0, "many": True}),
     "joint": ("SVC", 3000, 80, 0.3, {"C": 1.0, "many": True, "multi_class": "joint"}),
     "regression": ("SVR", 4000, 8, 0.3, {"C": 1.0}),
 }
@@ -150,7 +150,7 @@ print(memory("VmHWM") - before)
 """
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_search_uses_its_limit_and_workspace_for_each_concurrent_fold(n_jobs):
     n, limit = 3000, 4 * 3000**2
     asked = json.dumps([n, n_jobs, limit, [1.0, 1e4]])
