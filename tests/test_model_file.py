@@ -10,7 +10,7 @@ import stat
 import warnings
 import zipfile
 from dataclasses import replace
-from functools import reduce
+from functools import cache, reduce
 from hashlib import sha256
 from operator import getitem
 from pathlib import Path
@@ -91,6 +91,7 @@ MODELS = {
 }
 
 
+@cache
 def fitted(case):
     frame, target, machine = MODELS[case]
     table = as_table(frame)
@@ -180,6 +181,7 @@ KINDS = {
 CLAIM_NOTHING = (KernelPerceptron, ParzenClassifier, KernelNeighborsClassifier)
 
 
+@cache
 def of_kind(case):
     frame, target, machine = KINDS[case]
     table = as_table(frame)
@@ -1293,7 +1295,7 @@ def files(tmp_path_factory):
 
 
 @pytest.mark.parametrize("case", ["SVC", *KINDS])
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=9, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_forged_manifest_is_refused_or_harmless(whole, files, case, seed):
     path, found = files
@@ -1379,7 +1381,7 @@ ODD_NUMBERS = (0.0, -1.0, 1e308, -1e308, 5e-324, np.nan, np.inf, -np.inf, 2.0**5
 
 
 @pytest.mark.parametrize("case", ["SVC", *KINDS])
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_forged_array_is_refused_or_harmless(whole, files, case, seed):
     path, found = files

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
@@ -32,6 +32,7 @@ KERNELS = {"RBF": RBF(gamma=0.2), "linear": Linear(), "cubic": Polynomial(degree
 
 
 @every_pair(kernel=KERNELS, scheme=["ovo", "ovr", "joint"], n_classes=[2, 3, 5])
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), offset=st.sampled_from([0.0, 30.0, 1e5]), csr=st.booleans())
 def test_the_classes_are_those_of_double_precision(kernel, scheme, n_classes, seed, offset, csr):
     rng = np.random.default_rng(seed)

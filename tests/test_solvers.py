@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
 from sklearn.datasets import load_breast_cancer
 
 import plain
@@ -1303,7 +1304,7 @@ def test_the_solvers_gradient_is_the_true_one(n):
 @pytest.mark.parametrize("kind", ["plain", "ridge", "sparse"])
 def test_a_working_set_keeps_what_the_last_one_had(kind, monkeypatch):
     rng = np.random.default_rng(8)
-    n, p = 5000, 80  # values of such long rows are copied, not evaluated again
+    n, p = 3500, 80  # values of such long rows are copied, not evaluated again
     monkeypatch.setattr("mercer.solvers.row_cache._SPARE_BYTES", 0)  # leaves space for few cached rows
     X = rng.normal(size=(n, p)) / np.sqrt(p)
     if kind == "sparse":
@@ -1364,7 +1365,7 @@ def test_a_working_set_of_all_active_variables_keeps_its_matrix(kind):
         sizes.append(covered.size)
         counts.append(gram.n_values)
         np.testing.assert_array_equal(np.sort(covered), np.arange(n) if state.active is None else state.active)
-        expected = np.exp(-0.25 * ((X[covered, None] - X[covered]) ** 2).sum(axis=2))
+        expected = np.exp(-0.25 * cdist(X[covered], X[covered], "sqeuclidean"))
         if problem.ridge is not None:
             expected += np.diag(problem.ridge[covered])
         np.testing.assert_allclose(state.working.values[:, : sizes[-1]], expected, rtol=0, atol=1e-6)
