@@ -174,11 +174,28 @@ def test_a_fallback_counts_its_steps() -> None:
     assert solution.n_iter == whole - 12
 
 
+@pytest.mark.parametrize("penalty", list(Penalty))
 @pytest.mark.parametrize("bias", list(Bias))
-def test_logistic_loss_with_columns_far_from_0(bias: Bias) -> None:
-    problem = hostile(Logistic(), bias, Penalty.L2, "epoch", 0.0, 1.0)
-    certificate = solve(problem, control(1e-6)).certificate
-    assert certificate.status == "optimal"
+@pytest.mark.parametrize(("column", "C"), [("epoch", 1.0), ("huge", 1e8), ("twin", 1e8)])
+def test_logistic_loss_with_hard_columns(bias: Bias, penalty: Penalty, column: str, C: float) -> None:
+    certificate = solve(hostile(Logistic(), bias, penalty, column, 0.0, C), control(1e-6)).certificate
+    assert certificate.status == "optimal", certificate
+    assert certificate.verify().status == "optimal"
+
+
+def test_logistic_loss_whose_own_steps_stall() -> None:
+    X = np.array([[1.701e12, -0.690121654], [1.7e12, -0.774787343], [1.701e12, 0.0170496542], [1.701e12, 1.119006502]])
+    rows = TableRows(np.vstack([X, [1.699e12, -0.136304655]]), np.array([0.0, 0.0, 1.0, 0.0, 0.0]))
+    solution = solve(LinearProblem(rows, Logistic(), 1.0, bias=Bias.FREE, positive=1), control(1e-10))
+    assert solution.solver == "scaled-newton"
+    assert "Newton's method on centred and scaled columns followed" in solution.reason
+    assert solution.certificate.status == "optimal"
+    assert solution.certificate.primal == pytest.approx(1.9032155767434034, rel=1e-8)
+
+
+def test_the_dual_value_of_logistic_loss_is_exact_for_tiny_coefficients() -> None:
+    dual = Logistic().dual(np.array([1e-17]), np.ones(1), np.ones(1))
+    assert dual == pytest.approx(1e-17 * (1.0 - np.log(1e-17)), rel=1e-12)
 
 
 def test_stalled_fits_say_whether_rounding_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from mercer._typing import FloatArray
 from mercer.linear.column_lengths import column_lengths
 from mercer.linear.dual_point import make_feasible
-from mercer.linear.losses import Logistic
 from mercer.linear.problem import Bias, LinearProblem, Penalty
 from mercer.linear.rows import RowNumbers, TableRows
 from mercer.linear.solver import LinearSolver
@@ -31,21 +30,40 @@ _TO_BOUND = 0.995  # share of the way to the nearest bound that a step goes
 
 
 def interior_fits(problem: LinearProblem, memory_limit: int | None) -> bool:
-    """Whether the table is in memory and small enough, and the loss is piecewise linear or quadratic."""
+    """Whether the table is in memory and small enough for a copy, and for steps with all rows."""
     rows, q = problem.rows, problem.n_columns
     few = isinstance(rows, TableRows) and rows.n * q <= _MOST_VALUES and q <= _MOST_COLUMNS
-    fits = memory_limit is None or _bytes(problem) <= memory_limit
-    return few and fits and rows.n * q**2 <= _MOST_PRODUCTS and not isinstance(problem.loss, Logistic)
+    fits = memory_limit is None or workspace_bytes(problem) <= memory_limit
+    return few and fits and rows.n * q**2 <= _MOST_PRODUCTS
 
 
-def _bytes(problem: LinearProblem) -> int:
+def workspace_bytes(problem: LinearProblem) -> int:
+    """Return the bytes of the copies of the table, the matrices and the numbers of the rows."""
     n, q = problem.rows.n, problem.n_columns
-    return _dtype(problem).itemsize * (2 * n * q + 24 * n + 4 * q * q)
+    return real_type(problem).itemsize * (2 * n * q + 24 * n + 4 * q * q)
 
 
-def _dtype(problem: LinearProblem) -> np.dtype[Any]:
+def real_type(problem: LinearProblem) -> np.dtype[Any]:
+    """Return the type of the numbers: longdouble if the problem is small."""
     few = problem.rows.n * problem.n_columns**2 <= _MOST_LONG
     return np.dtype(np.longdouble if few else np.float64)
+
+
+def copied(problem: LinearProblem, table: Any, charges: FloatArray) -> tuple[Any, Any]:
+    """Return a copy of rows with the column of the constant, and what was subtracted from each other column, (p,).
+
+    With a free bias, this is the mean by the charges, and otherwise 0.
+    """
+    real = real_type(problem)
+    values = np.asarray(table.toarray() if sp.issparse(table) else table, dtype=real)
+    centre = np.zeros(problem.rows.p, dtype=real)
+    if problem.bias is Bias.FREE and len(charges):
+        share = charges.astype(real)
+        centre = share @ values / share.sum()
+        values = values - centre
+    if problem.constant:
+        values = np.column_stack([values, np.full(len(charges), problem.constant, dtype=real)])
+    return values, centre
 
 
 class _State(NamedTuple):
@@ -80,7 +98,7 @@ class InteriorPoint(LinearSolver):
         self.n_iter, self._n_jobs = n_iter, n_jobs
         (part,) = problem.parts()
         self._used = np.flatnonzero(part.charges > 0.0)
-        self._real = _dtype(problem)
+        self._real = real_type(problem)
         self._read(part.block.table, part.targets[self._used], part.charges[self._used])
         self._is_last = False
         self._solve = solve_positive if self._real == np.float64 else solve_graded
@@ -91,19 +109,13 @@ class InteriorPoint(LinearSolver):
     def _read(self, table: Any, y: FloatArray, charges: FloatArray) -> None:
         """Copy the rows that count, with shifted and scaled columns and targets, and make the wedges."""
         problem, real = self.problem, self._real
-        own = table[self._used]
-        values = np.asarray(own.toarray() if sp.issparse(own) else own, dtype=real)
-        p, n, loss = problem.rows.p, len(y), problem.loss
+        n, loss = len(y), problem.loss
         targets, share = np.asarray(y, dtype=real), np.asarray(charges, dtype=real)
-        self._centre, self._level = np.zeros(p, dtype=real), real.type(0)
-        if problem.bias is Bias.FREE and n:
-            self._centre = share @ values / share.sum()
-            values = values - self._centre
-            if not loss.classifies:
-                self._level = share @ targets / share.sum()
-                targets = targets - self._level
-        if problem.constant:
-            values = np.column_stack([values, np.full(n, problem.constant, dtype=real)])
+        values, self._centre = copied(problem, table[self._used], charges)
+        self._level = real.type(0)
+        if problem.bias is Bias.FREE and n and not loss.classifies:
+            self._level = share @ targets / share.sum()
+            targets = targets - self._level
         counted = np.asarray(problem.counted, dtype=real)
         is_l1 = problem.penalty is Penalty.L1
         if loss.is_smooth:
@@ -297,4 +309,4 @@ class InteriorPoint(LinearSolver):
     @property
     def bytes_held(self) -> int:
         """Bytes of the copies of the table, the matrices and the numbers of the wedges."""
-        return _bytes(self.problem)
+        return workspace_bytes(self.problem)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit, xlogy
+from scipy.special import expit, xlog1py, xlogy
 
 from mercer._typing import FloatArray
 from mercer.linear.row_terms import TermKind
@@ -247,4 +247,4 @@ class Logistic(LinearLoss):
     def dual(self, beta: FloatArray, y: FloatArray, charge: FloatArray) -> float:
         """Return the dual value without the penalty."""
         share = np.divide(y * beta, charge, out=np.zeros_like(beta), where=charge > 0.0)
-        return -float(charge @ (xlogy(share, share) + xlogy(1.0 - share, 1.0 - share)))
+        return -float(charge @ (xlogy(share, share) + xlog1py(1.0 - share, -share)))

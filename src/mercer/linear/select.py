@@ -16,10 +16,12 @@ from mercer.linear.columns import ColumnCurvature, column_bytes
 from mercer.linear.curvature import CurvatureOf, GramCurvature, SweptCurvature, gram_bytes
 from mercer.linear.dual_solver import DescentSolver, can_descend, descent_reason
 from mercer.linear.interior import InteriorPoint, interior_fits
+from mercer.linear.losses import Logistic
 from mercer.linear.newton import SmoothNewton
 from mercer.linear.problem import LinearProblem, Penalty
 from mercer.linear.proximal import ProximalPoint
 from mercer.linear.refinement import evaluated
+from mercer.linear.scaled_newton import ScaledNewton
 from mercer.linear.solution import LinearPoint, LinearSolution, WarmStart
 from mercer.linear.solver import LinearSolver
 from mercer.losses.certificate import Evaluation
@@ -30,6 +32,7 @@ TOL_GAP = 1e-4  # relative duality gap at which a fit is optimal, if the limits 
 MOST_COLUMNS = 2_000  # columns up to which matrices of second derivatives are formed
 _PATIENCE = 40  # steps that do not halve the gap, after which a method for small tables follows
 _DESCENT_ARRAYS = 4  # arrays with a number for each column that coordinate descent and its certificate hold
+_INTERIOR, _SCALED = "an interior point method", "Newton's method on centred and scaled columns"
 _ATTEMPTS = 3  # times that a solver continues because the certificate is not yet good enough
 
 
@@ -80,7 +83,9 @@ def solve(
         best = _run(problem, solver, control, began, tol, trace, after_step, _PATIENCE if has_other else None)
         peak = solver.bytes_held
         if has_other and best.ending is Status.STALLED and best.found.relative_gap > tol:
-            last = InteriorPoint(problem, raise_when_late(control, began), solver.n_iter, n_jobs)
+            is_logistic = isinstance(problem.loss, Logistic)
+            other_solver, method = (ScaledNewton, _SCALED) if is_logistic else (InteriorPoint, _INTERIOR)
+            last = other_solver(problem, raise_when_late(control, began), solver.n_iter, n_jobs)
             other = _run(problem, last, control, began, tol, trace)
             pairs = [other.evidence, replace(other.evidence, w=best.evidence.w)]
             reached = best.found.relative_gap
@@ -90,7 +95,7 @@ def solve(
                 key=lambda one: one.found.gap,
             )
             solver, peak = last, max(peak, last.bytes_held)
-            reason = f"{reason} It stalled at a relative gap of {reached:.2g}, and an interior point method followed."
+            reason = f"{reason} It stalled at a relative gap of {reached:.2g}, and {method} followed."
     seconds = time.perf_counter() - began
     evidence, found, ending = best
     about: dict[str, Any] = {"n_iter": solver.n_iter, "seconds": seconds, "peak_memory_bytes": peak}
