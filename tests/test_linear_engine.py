@@ -30,6 +30,7 @@ from mercer.linear import (
     solve_each,
 )
 from mercer.linear.certificate import LinearEvidence, _steepest
+from mercer.linear.interior import InteriorPoint
 from mercer.linear.rows import RowNumbers
 from mercer.solvers.control import Control
 
@@ -189,6 +190,20 @@ def test_limits_leave_a_true_certificate(loss: LinearLoss) -> None:
         solution = solve(problem, control(1e-12, **limits))
         assert solution.certificate.status in ("max_iter", "time_limit")
         assert 0.0 <= solution.certificate.primal - best <= solution.certificate.gap
+
+
+@pytest.mark.parametrize(
+    "loss", [SquaredHinge(), Hinge(), EpsilonInsensitive(0.1)], ids=lambda loss: type(loss).__name__
+)
+def test_interior_points_have_exact_zeros_with_the_l1_penalty(loss: LinearLoss) -> None:
+    problem = problem_of(loss, Bias.FREE, Penalty.L1, n=30, p=20, C=0.3)
+    solver = InteriorPoint(problem, lambda: None, 0, None)
+    assert list(solver.steps(1e-9))
+    w, beta = solver.solution()
+    best = solve(problem, control(1e-10))
+    assert 0 < (w == 0.0).sum() < w.size - 1
+    assert (w == 0.0).tolist() == (best.w == 0.0).tolist()
+    assert LinearEvidence(problem, w, beta).evaluate().relative_gap <= 1e-8
 
 
 def test_signs_are_proved_once_the_gap_is_small() -> None:

@@ -26,6 +26,7 @@ _IDLE = 15  # successive steps without a better point, after which rounding prev
 _NEARER = 0.999  # factor by which the products of the pairs must fall in a step; the first steps are short
 _ROUNDED = 1e-17  # share of the objective below which these products do not matter
 _CORRECTIONS = 3  # of the final coefficients
+_ZERO_SHARES = (1.0, 1e-3, 1e-6, 1e-9)  # shares of the penalty below which weights become 0, the largest that fits
 _TO_BOUND = 0.995  # share of the way to the nearest bound that a step goes
 
 
@@ -215,10 +216,7 @@ class InteriorPoint(LinearSolver):
 
     def _measure(self, at: _State) -> tuple[float, float]:
         """Return the gap, to which violated conditions are added, and the objective."""
-        short = np.maximum(0.0, self._ends - self._values(at.u))
-        bent = 0.5 * (self._bend @ np.square(at.u))
-        own = np.where(self._squared, np.square(short), short)
-        primal = bent + self._charges @ own
+        bent, primal = 0.5 * (self._bend @ np.square(at.u)), self._primal(at.u)
         flat = np.where(self._squared, np.square(at.a) / (4.0 * self._charges), 0.0)
         dual = self._ends @ at.a - flat.sum() - bent
         off = np.abs(at.u * (self._bend * at.u - self._pull(at.a))).sum()
@@ -228,6 +226,12 @@ class InteriorPoint(LinearSolver):
             off += max(0.0, 1.0 - 1.0 / largest) * abs(dual)
         gap = float((abs(primal - dual) + off) * self._kappa)
         return (gap if np.isfinite(gap) else float("inf")), float(primal * self._kappa)
+
+    def _primal(self, u: FloatArray) -> Any:
+        """Return the objective, in units of kappa."""
+        short = np.maximum(0.0, self._ends - self._values(u))
+        own = np.where(self._squared, np.square(short), short)
+        return 0.5 * (self._bend @ np.square(u)) + self._charges @ own
 
     def _products(self, at: _State) -> Any:
         """Return the sum of the products of coefficients and surplus, and of their distances to C and losses."""
@@ -278,7 +282,7 @@ class InteriorPoint(LinearSolver):
         """Return the weights in the columns as given, and feasible dual coefficients."""
         problem, best = self.problem, self._best
         w = np.zeros(problem.n_columns, dtype=self._real)
-        w[self._taken] = self._unit * self._scales * best.u
+        w[self._taken] = self._unit * self._scales * self._sparse(best)
         if problem.bias is Bias.FREE:
             w[-1] += self._level - self._centre @ w[:-1]
         beta = problem.rows.numbers()
@@ -288,6 +292,24 @@ class InteriorPoint(LinearSolver):
         beta[part.block.at] = problem.loss.feasible(own, part.targets, part.charges)
         make_feasible(problem, beta, column_lengths(problem), self._n_jobs)
         return w.astype(np.float64), beta
+
+    def _sparse(self, at: _State) -> FloatArray:
+        """Return the weights, of which those that the l1 penalty makes 0 are exactly 0.
+
+        Interior points have no zeros. A weight is set to 0 if its share of the penalty is smaller than the distance of
+        |sum_i beta_i x_ij| to its bound, but only if the objective does not increase.
+        """
+        k = self._columns.size
+        if not k:
+            return at.u
+        size = self._charges[-k:] * np.abs(at.u[self._columns])
+        distance = 1.0 - np.abs(self._coefficients(at.a) @ self._table)[self._columns] / self._charges[-k:]
+        for share in _ZERO_SHARES:
+            u = at.u.copy()
+            u[self._columns[size < share * distance * size.sum()]] = 0.0
+            if self._primal(u) <= self._primal(at.u):
+                return u
+        return at.u
 
     def _balanced(self, at: _State) -> FloatArray:
         """Return coefficients near those of a point for which the sum of a g is exact up to rounding.
