@@ -96,7 +96,7 @@ def table(seed, n, p, kind):
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", MACHINES)
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=14, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(5, 40),
@@ -125,8 +125,8 @@ def test_every_kernel_is_followed(case):
     for machine, target in ((SVC(C=2.0, kernel=case.kernel), y), (SVR(C=2.0, kernel=case.kernel), score)):
         found = leave_one_out(machine, case.rows(X), target, sample_weight=weights)
         evidence = clone(machine).fit(case.rows(X), target, sample_weight=weights).solution_.certificate.evidence
-        plain = [refit(evidence.problem, evidence.whole(), evidence.beta, i, TIGHT)[0] for i in range(32)]
-        np.testing.assert_allclose(found.decision, plain, rtol=0, atol=1e-6 * max(1.0, np.abs(plain).max()))
+        plain = [refit(evidence.problem, evidence.whole(), evidence.beta, i, TIGHT)[0] for i in range(0, 32, 3)]
+        np.testing.assert_allclose(found.decision[::3], plain, rtol=0, atol=1e-6 * max(1.0, np.abs(plain).max()))
 
 
 REAL = {
@@ -173,7 +173,7 @@ def test_real_data_sets_agree_with_refits(name, is_weighted):
         assert found.decision[i] == pytest.approx(value, rel=0, abs=1e-6 * max(1.0, np.abs(found.decision).max()))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("C", [0.05, 1.0, 300.0])
 def test_refits_by_hand_agree(seed, C):
     X, y, score, _ = table(seed, 40, 3, "random")
