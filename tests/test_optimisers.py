@@ -526,8 +526,24 @@ def test_comparisons_draw_gaps_against_seconds_and_kernel_values():
         np.testing.assert_array_equal(line.get_xdata(), [r.n_kernel_values for r in run.trace if r.n_kernel_values])
         assert line.get_ydata()[-1] == run.certificate.relative_gap
     linear = compare(PROBLEMS["linear, no bias"], [BatchSubgradient(), LinearDualAscent()])
-    assert [axes.get_xlabel() for axes in linear.plot().axes] == ["seconds", "steps"]
-    assert not compare(separation(X, APART), [Perceptron()]).plot().axes[0].lines
+    assert [axes.get_xlabel() for axes in linear.plot().axes] == ["seconds", "steps or epochs"]
+    empty = compare(separation(X, APART), [Perceptron()]).plot().axes[0]
+    assert not empty.lines
+    assert [text.get_text() for text in empty.texts] == ["no run has a duality gap"]
+
+
+def test_curves_differ_in_more_than_colour_and_the_legend_leaves_room_for_them():
+    pytest.importorskip("matplotlib")
+    runs = [Pegasos(2**k) for k in range(9)] + [GeneralQP()] * 2
+    figure = compare(PROBLEMS["linear, no bias"], runs, max_steps=5, tol_gap=0.0).plot()
+    axes = figure.axes[0]
+    looks = {
+        (line._dash_pattern[0], str(line._dash_pattern[1]), line.get_linestyle(), line.get_marker())
+        for line in axes.lines
+    }
+    assert len(looks) == len(runs)
+    figure.draw_without_rendering()
+    assert axes.get_window_extent().height > 0.5 * 3.6 * figure.dpi
 
 
 def test_the_general_solver_is_an_extra(monkeypatch):

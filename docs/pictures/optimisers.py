@@ -105,12 +105,12 @@ def mistakes(problem: Any, optimisers: Sequence[Optimiser]) -> Any:
     left.set(xlabel="mistakes so far", ylabel="rows with y f(x) ≤ 0")
     X, y = problem.table, problem.y
     w = X.T @ (run.point.alpha * y)
-    for sign, color, marker in ((1.0, SERIES[0], "o"), (-1.0, SERIES[1], "s")):
-        right.plot(*X[y == sign].T, marker, color=color, markersize=4, markeredgewidth=0)
+    for sign, color, marker, label in ((1.0, SERIES[0], "o", "y = +1"), (-1.0, SERIES[1], "s", "y = −1")):
+        right.plot(*X[y == sign].T, marker, color=color, markersize=4, markeredgewidth=0, label=label)
     chosen = run.point.alpha > 0.0
-    right.plot(*X[chosen].T, "o", color=INK, markersize=8, markerfacecolor="none", label="rows with mistakes")
+    right.plot(*X[chosen].T, "o", color=INK, markersize=8, markerfacecolor="none", linestyle="none", label="α > 0")
     ends = np.array([-3.0, 3.0])
-    right.plot(ends, -ends * w[0] / w[1], color=INK, linewidth=1.2)
+    right.plot(ends, -ends * w[0] / w[1], color=INK, linewidth=1.2, label="f(x) = 0")
     right.set(aspect="equal", xlabel="x₁", ylabel="x₂", xlim=(-3, 3), ylim=(-3, 3))
     right.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure

@@ -51,6 +51,7 @@ class Comparison(Sequence[Run]):
                 [row.seconds for row in run.trace],
                 [row.n_steps for row in run.trace],
                 [row.n_kernel_values for row in run.trace],
+                run.optimiser.unit,
             )
             for run in self.runs
         ]

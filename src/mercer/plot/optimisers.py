@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 _LEAST_GAP = 1e-16  # smaller gaps, also negative ones, are rounding and drawn here
 _CHARACTERS = 105  # about as many fit into the width of the figure
-_STYLES = ("-", "--", "-.", ":")
+_STYLES = ("-", "--", "-.", (0, (1, 1.2)))
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 class GapCurve(NamedTuple):
@@ -25,6 +26,7 @@ class GapCurve(NamedTuple):
     seconds: Sequence[float]
     steps: Sequence[int]
     kernel_values: Sequence[int]
+    unit: str = "step"
 
 
 def gap_curves(curves: Sequence[GapCurve]) -> Figure:
@@ -42,9 +44,13 @@ def gap_curves(curves: Sequence[GapCurve]) -> Figure:
     """
     drawn = [curve for curve in curves if np.isfinite(curve.gaps).any()]
     with_values = any(len(set(curve.kernel_values)) > 2 for curve in drawn)
-    second = ("kernel values", "kernel_values") if with_values else ("steps", "steps")
+    units = " or ".join(dict.fromkeys(f"{curve.unit}s" for curve in drawn))
+    second = ("kernel values", "kernel_values") if with_values else (units or "steps", "steps")
+    widest = max((len(curve.name) for curve in drawn), default=0)
+    columns = max(1, min(3, _CHARACTERS // (widest + 8)))
+    n_lines = -(-len(drawn) // columns)  # of the legend
     with house_style():
-        figure, panels = new_figure(8.0, 3.6, 1, 2, sharey=True)
+        figure, panels = new_figure(8.0, 3.6 + 0.22 * max(0, n_lines - 2), 1, 2, sharey=True)
         for axes, (label, field) in zip(panels, (("seconds", "seconds"), second), strict=True):
             for number, curve in enumerate(drawn):
                 work = np.asarray(getattr(curve, field), dtype=np.float64)
@@ -52,15 +58,16 @@ def gap_curves(curves: Sequence[GapCurve]) -> Figure:
                 shown = np.isfinite(gaps) & (work > 0.0)
                 color = SERIES[number % len(SERIES)]
                 few = np.count_nonzero(shown) < 3
-                marker, style = ("o", "none") if few else (None, _STYLES[number % len(_STYLES)])
+                with_markers = few or number >= len(_STYLES)  # styles repeat, and colours do not tell all readers
                 axes.plot(
-                    work[shown], gaps[shown], linestyle=style, color=color, linewidth=1.5, marker=marker, markersize=4,
-                    label=curve.name,
+                    work[shown], gaps[shown], linestyle="none" if few else _STYLES[number % len(_STYLES)], color=color,
+                    linewidth=1.5, marker=_MARKERS[number % len(_MARKERS)] if with_markers else None, markersize=4.5,
+                    markevery=None if few else 0.1, label=curve.name,
                 )  # fmt: skip
             axes.set(xscale="log", yscale="log", xlabel=label)
         panels[0].set_ylabel("relative duality gap")
         if drawn:
-            widest = max(len(curve.name) for curve in drawn)
-            columns = max(1, min(3, _CHARACTERS // (widest + 8)))
             figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns)
+        else:
+            panels[0].text(0.5, 0.5, "no run has a duality gap", transform=panels[0].transAxes, ha="center")
     return figure
