@@ -1,8 +1,10 @@
 """Tables larger than memory: parsing into a block cache, damage, resumption, and rows that are read from it."""
 
 import csv
+import gzip
 import io
 import json
+import lzma
 import os
 import random
 import re
@@ -24,7 +26,7 @@ from mercer.files.blocks.file_rows import FileRows
 from mercer.files.blocks.layout import Levels
 from mercer.files.blocks.parquet_pages import bytes_to_read, most_bytes_to_read
 from mercer.files.blocks.row_groups import RowGroups
-from mercer.files.blocks.sources import open_source, read_tables
+from mercer.files.blocks.sources import open_source, read_tables, table_head
 from mercer.files.libsvm_data import load_libsvm_data, save_libsvm_data
 from mercer.files.table_files import read_table
 from mercer.files.text_rows import open_quote, row_ends
@@ -734,6 +736,41 @@ def test_pages_that_cannot_be_understood_count_as_the_whole_column(tmp_path):
             damaged[begin + rng.randrange(40)] = rng.randrange(256)
         assert 0 <= bytes_to_read(io.BytesIO(damaged), chunk) <= whole
     assert bytes_to_read(io.BytesIO(raw[:begin] + b"\xff" * 100), chunk) == whole
+
+
+def twice_a(path):
+    pq.write_table(pa.table([[1.0], [2.0], ["p"]], names=["a", "a", "y"]), path)
+
+
+ODD_FILES = {
+    "cut.csv.gz": (
+        lambda path: path.write_bytes(gzip.compress(CSV.encode())[:-9]),
+        "cannot be unpacked: Compressed file",
+    ),
+    "damaged.csv.gz": (
+        lambda path: path.write_bytes(gzip.compress(CSV.encode())[:-8] + b"12345678"),
+        "cannot be unpacked",
+    ),
+    "plain.csv.gz": (lambda path: path.write_text(CSV), "cannot be unpacked: Not a gzipped file"),
+    "cut.svm.xz": (lambda path: path.write_bytes(lzma.compress(SVM.encode())[:-9]), "cannot be unpacked"),
+    "packed.parquet.gz": (lambda path: path.write_bytes(gzip.compress(b"PAR1")), "only text is read compressed"),
+    "comments.svm": (lambda path: path.write_text("# one\n# two\n"), "has comments only, and no rows"),
+    "returns.svm": (lambda path: path.write_text(SVM.replace("\n", "\r")), "end in carriage returns only"),
+    "twice.parquet": (twice_a, "column names must differ, but 'a' occurs more than once"),
+    "link.csv": (lambda path: path.symlink_to("nowhere.csv"), "is a link to nowhere.csv, which does not exist"),
+    "wide.csv": (lambda path: path.write_text("a" * (2 << 20)), "has no line end in its first 1,048,576 bytes"),
+}
+
+
+@pytest.mark.parametrize("name", ODD_FILES)
+def test_an_odd_file_is_refused_with_its_name(tmp_path, name):
+    write, fault = ODD_FILES[name]
+    write(tmp_path / name)
+    with pytest.raises(TableError, match=fault) as caught:
+        table_head(tmp_path / name, ReadingOptions())
+    assert "twice" in name or name in str(caught.value)
+    with pytest.raises(TableError):
+        list(read_tables(tmp_path / name))
 
 
 def test_columns_that_cannot_be_encoded_are_named(tmp_path):

@@ -46,8 +46,11 @@ _COMPRESSIONS: dict[str, tuple[bytes, Callable[..., Any]]] = {
 NAMES = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz"}
 """Names of the compressions by the endings of files."""
 
-DAMAGED = (EOFError, lzma.LZMAError, zlib.error)
+DAMAGED = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
 """What is raised for a compressed file that is cut or damaged (beside OSError)."""
+
+DAMAGED_HINT = "copy or pack it again; if it is not compressed, its name must not say so"
+"""What to do about such a file."""
 
 _PARQUET, _ZIP = b"PAR1", b"PK\x03\x04"
 

@@ -65,7 +65,8 @@ class DelimitedSource(TextSource):
         head = self.head if self.is_whole else self.head[: self.head.rfind(self.line_end) + 1]
         if not head:
             raise TableError(
-                f"{path} has no line end in its first {len(self.head):,} bytes", "format= names its format"
+                f"{path} has no line end in its first {len(self.head):,} bytes",
+                "say a larger memory= if its line of column names is longer, or format= if it is no delimited text",
             )
         text = DelimitedText.of(path, head, options, usual)
         self._separator, self._by_blanks = text.separator, text.by_blanks

@@ -16,7 +16,7 @@ from typing import IO, Any
 from mercer.files.arrow import pa, pq
 from mercer.files.blocks.checked_file import full_disk
 from mercer.files.blocks.parquet_pages import bytes_to_read, most_bytes_to_read
-from mercer.tables.table import TableError
+from mercer.tables.table import Table, TableError
 
 _HEAD_CELL = 64  # bytes of the memory for each cell of the first rows, which takes about 8 to 40 as a number or text
 _LEAST_HEAD = 100  # rows that decide what columns hold, whatever the memory
@@ -41,7 +41,7 @@ class RowGroups:
     Raises
     ------
     TableError
-        If the file cannot be read as Parquet.
+        If the file cannot be read as Parquet, or two columns have the same name.
     """
 
     def __init__(self, path: Path, memory: int | None, scratch: Path | None) -> None:
@@ -51,6 +51,7 @@ class RowGroups:
             metadata = file.metadata
             self._starts = [0, *accumulate(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))]
             self._names = list(file.schema_arrow.names)
+        Table(tuple(self._names), ())  # raises a TableError if a name occurs twice
         self.n_rows = self._starts[-1]
 
     def head(self, n_rows: int) -> pa.Table:
@@ -187,7 +188,9 @@ class RowGroups:
     def _opened(self) -> Iterator[Any]:
         """Open the file; errors of reading become a TableError, errors of writing temporary files an OSError."""
         try:
-            with pq.ParquetFile(self.path, buffer_size=_BUFFER, pre_buffer=False) as file:
+            with pq.ParquetFile(
+                self.path, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True
+            ) as file:
                 yield file
         except _SpillError as error:
             raise error.reason from error

@@ -133,6 +133,8 @@ def read_tables(
         origin = np.arange(first, first + table.n_rows)
         first += table.n_rows
         yield replace(table, origin=origin)
+    if not first:
+        raise TableError(f"{path} has no rows")
 
 
 def table_head(path: str | Path, reading: ReadingOptions) -> Table:
@@ -140,17 +142,28 @@ def table_head(path: str | Path, reading: ReadingOptions) -> Table:
     path = Path(path)
     format = _checked_format(path, reading)
     if format == "svmlight":
-        return next(SvmlightSource(path, "regression", zero_based=True).tables(file_formats.HEAD_BYTES))
+        table = next(SvmlightSource(path, "regression", zero_based=True).tables(file_formats.HEAD_BYTES), None)
+        if table is None:
+            raise TableError(f"{path} has comments only, and no rows")
+        return table
     return _of_columns(path, format, reading).table_head
 
 
 def _checked_format(path: Path, reading: ReadingOptions) -> str:
     """Return the format of a file that can be read in parts; TableError for other files."""
-    if not path.exists():
+    try:
+        is_there, is_file = path.exists(), path.is_file()
+    except OSError as error:  # a loop of symbolic links, or a folder that may not be read
+        raise TableError(f"{path} cannot be read: {error.strerror}") from error
+    if not is_there and path.is_symlink():
+        raise TableError(f"{path} is a link to {path.readlink()}, which does not exist")
+    if not is_there:
         raise TableError(f"file {path} does not exist", file_formats.nearby(path))
-    if not path.is_file():
+    if not is_file:
         raise TableError(f"{path} is no file: a table that is larger than memory is read more than once", "name a file")
     format = reading.format or _format(path)
+    if format == "parquet" and file_formats.compression_of(path):
+        raise TableError(f"{path} is compressed, and only text is read compressed", "unpack it")
     if format == "excel":
         raise TableError(f"{path} is a workbook, which is never larger than memory", "export it as CSV")
     return format
@@ -171,7 +184,10 @@ def _of_columns(
 
 def _format(path: Path) -> str:
     """Return the format of a file, by its name or by its first lines."""
-    head = TableSource(path, is_named=True).head
+    try:
+        head = TableSource(path, is_named=True).head
+    except file_formats.DAMAGED as error:
+        raise TableError(f"{path} cannot be unpacked: {error}", file_formats.DAMAGED_HINT) from error
     format = file_formats.format_of(path, head)
     if format is None and file_formats.other_format(head) is None and is_delimited(head):
         format = "csv"

@@ -33,6 +33,8 @@ class SvmlightSource(TextSource):
         self.layout = Layout("label", task, None)
         self.zero_based = zero_based
         self.options = {"format": "svmlight", "task": task, "zero_based": zero_based}
+        if b"\n" not in self.head and b"\r" in self.head.rstrip():
+            raise TableError(f"the lines of {path} end in carriage returns only", "convert them to line feeds")
         mark = len(BYTE_ORDER_MARK) if self.head.startswith(BYTE_ORDER_MARK) else 0
         self.begin = Span(mark, mark, 1)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mercer.files.blocks.layout import Layout, Levels, RawBlock, Span
-from mercer.files.file_formats import DAMAGED, HEAD_BYTES, compression_of, opened
+from mercer.files.file_formats import DAMAGED, DAMAGED_HINT, HEAD_BYTES, compression_of, opened
 from mercer.files.text_rows import NEVER_CLOSED, last_row_end, open_quote, row_starts
 from mercer.tables.table import TableError
 
@@ -134,4 +134,4 @@ class TextSource(ABC):
             with opened(self.path, self._packing) as file:
                 yield file
         except DAMAGED as error:
-            raise TableError(f"{self.path} cannot be read: {error}") from error
+            raise TableError(f"{self.path} cannot be unpacked: {error}", DAMAGED_HINT) from error

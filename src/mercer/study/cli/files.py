@@ -44,7 +44,7 @@ def check_output(path: Path, inputs: tuple[str, ...], mode: Literal["w", "wb"] =
     if check_writable(path, mode) is None:
         _check_writable(path.parent)
     elif path.is_file():
-        if any(path.samefile(name) for name in inputs):
+        if any(path.samefile(name) for name in inputs if Path(name).exists()):
             raise OSError(f"output {path} is also an input, which it would overwrite; name another file")
         _check_writable(path.resolve().parent)
 

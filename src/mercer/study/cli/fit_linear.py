@@ -61,14 +61,14 @@ def fit_linear(
     name = machine or USUAL_STREAMED[truth.task]
     check_options(name, named=machine is not None)
     say_reading(truth)
-    dropped: list[str] = []
+    dropped: list[str] = [*columns["drop"]]
     if head.sparse is None:
         asked = ColumnOptions(**columns)
         asked.check(rows, target)
         identifiers = look_like_identifiers(rows, target, asked)
         for column, reason in identifiers.items():
             say("note", why_left_out(reason, [column]))
-        dropped = [*columns["drop"], *identifiers]
+        dropped += identifiers
     if scale and head.sparse is not None:
         raise click.UsageError("--scale is for tables, and svmlight is never scaled", click.get_current_context())
     own: dict[str, Any] = {"multi_class": "ovr", "class_weight": _class_weight(options["class_weight"], truth)}
