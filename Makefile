@@ -123,18 +123,25 @@ clean:
 	@$*/bin/$(PIP) install -qq --upgrade 'pip>=25.1'
 	@touch $@
 
-%/.mercer: $(SOURCES) | %/.pip
-	@if ls $*/lib/python*/site-packages/mercer-dev.pth >/dev/null 2>&1; then $(MAKE) --no-print-directory VENV=$* dev; else \
-	    echo "Building and installing mercer into $* (two to three minutes)"; \
-	    $*/bin/$(PIP) install -qq $(INSTALL_OPTIONS) '.[study]'; fi
+# Building the wheel does not touch the packages of the environment: others can be installed at the same time.
+IS_DEV = ls $*/lib/python*/site-packages/mercer-dev.pth >/dev/null 2>&1
+%/.wheel: $(SOURCES) | %/.pip
+	@$(IS_DEV) || { echo "Building mercer for $* (two to three minutes)"; rm -rf $*/wheel; \
+	    $*/bin/$(PIP) wheel -qq --no-deps --wheel-dir $*/wheel $(BUILD_OPTIONS) .; }
+	@touch $@
+
+%/.mercer: %/.wheel
+	@if $(IS_DEV); then $(MAKE) --no-print-directory VENV=$* dev; else \
+	    $*/bin/$(PIP) uninstall -qq --yes mercer 2>/dev/null; \
+	    $*/bin/$(PIP) install -qq "$$(echo $*/wheel/*.whl)[study]"; fi
 	@touch $@
 
 .venv-lowest/.mercer .venv-lowest/.tools: tests/lowest.txt
 .venv-lowest/.mercer .venv-lowest/.tools: export PIP_CONSTRAINT = $(abspath tests/lowest.txt)
 
-.venv-asan/.mercer: INSTALL_OPTIONS = -C cmake.define.MERCER_SANITIZE=address,undefined -C cmake.build-type=Debug
-.venv-generic/.mercer: INSTALL_OPTIONS = -C cmake.define.MERCER_GENERIC=ON
-.venv-tsan/.mercer: INSTALL_OPTIONS = -C cmake.define.MERCER_SANITIZE=thread -C cmake.build-type=Debug
+.venv-asan/.mercer: BUILD_OPTIONS = -C cmake.define.MERCER_SANITIZE=address,undefined -C cmake.build-type=Debug
+.venv-generic/.mercer: BUILD_OPTIONS = -C cmake.define.MERCER_GENERIC=ON
+.venv-tsan/.mercer: BUILD_OPTIONS = -C cmake.define.MERCER_SANITIZE=thread -C cmake.build-type=Debug
 
 %/.tools: pyproject.toml | %/.pip
 	@$*/bin/$(PIP) install -qq --group dev
