@@ -534,6 +534,21 @@ def test_the_options_of_a_linear_machine_on_the_command_line(tmp_path, capsys, o
     )
 
 
+def test_classes_that_are_fractions_are_names(tmp_path, capsys):
+    x = np.arange(60.0)
+    path = written(
+        pd.DataFrame({"x": x, "z": x % 7, "y": np.array([0.5, 1.5, 2.0])[(x // 20).astype(int)]}), tmp_path / "t.csv"
+    )
+    given = ("fit", path, "--target", "y", "--task", "classification", "--keep", "x", "--class-weight", "0.5=3")
+    for name, options in (("one", ["--linear"]), ("other", ["--machine", "linear-svc", "--tol-gap", "1e-9"])):
+        status, _, err = commanded(capsys, *given, *options, "--out", tmp_path / name)
+        assert status == 0, err
+    one, other = (load_model(tmp_path / name) for name in ("one", "other"))
+    assert one.training.class_weight.tolist() == other.training.class_weight.tolist() == [3.0, 1.0, 1.0]
+    assert (one.predict(read_table(path)) == other.predict(read_table(path))).all()
+    assert {*one.predict(read_table(path))} == {"0.5", "1.5", "2.0"}
+
+
 def test_the_command_line_names_line_and_byte(tmp_path, capsys):
     path = with_towns(tmp_path)
     lines = path.read_text().splitlines(keepends=True)

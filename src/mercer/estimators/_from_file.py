@@ -321,15 +321,15 @@ def _quantity_of(blocks: BlockCache) -> Quantity:
 
 
 def _class_names(texts: Sequence[str]) -> Any:
-    """Return the labels of classes: integers or numbers if all texts are numbers, otherwise texts."""
+    """Return the labels of classes: integers if all texts are whole numbers, otherwise texts."""
     try:
         numbers = np.array([float(text.replace(",", ".")) for text in texts])
     except ValueError:
         return np.array(texts, dtype=object)
-    if len({*numbers.tolist()}) < len(texts) or not np.isfinite(numbers).all():
-        return np.array(texts, dtype=object)
     whole = (numbers == np.round(numbers)).all() and (np.abs(numbers) < 2**53).all()
-    return numbers.astype(np.int64) if whole else numbers
+    return (
+        numbers.astype(np.int64) if whole and len({*numbers.tolist()}) == len(texts) else np.array(texts, dtype=object)
+    )
 
 
 def _described(encoding: BlockEncoding) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,9 @@ def _class_weight(asked: str | None, truth: Any) -> Any:
         return asked if asked == BALANCED else None
     weights = class_weights(asked, truth.names, truth.counts)
     try:
-        labels: list[Any] = [int(name) for name in truth.names]
+        numbers = [float(name.replace(",", ".")) for name in truth.names]
     except ValueError:
-        labels = truth.names
+        numbers = [math.nan]
+    are_whole = all(number.is_integer() for number in numbers)
+    labels = [int(number) for number in numbers] if are_whole else truth.names
     return dict(zip(labels, weights.tolist(), strict=True))
