@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -321,7 +322,7 @@ def test_an_optimiser_names_those_that_solve_the_problem(optimiser, problem, mes
         (lambda: coefficient_machine(X, Y, penalty=np.nan), "penalty must be a number > 0, got nan"),
         (lambda: CoefficientMachine(np.ones(120), PROBLEMS["kernel, bias"].gram, 1.0), "-1 and .1 with both present"),
         (lambda: Separation(np.array([-1.0, 1.0]), PROBLEMS["kernel, bias"].gram), "a vector of 120 labels"),
-        (lambda: linear_svm(1e200 * X, Y), "whose squares have a finite sum"),
+        (lambda: linear_svm(X * np.array([1.0, 1.0, 1e200, 1.0]), Y), "but column 2 .* reaches"),
         (lambda: LinearMachine(LinearProblem(TableRows(X, Y, np.zeros(Y.size)), Hinge())), "must be > 0 in every row"),
         (lambda: KernelGradientDescent(0.1, accelerated=True), "learning_rate must be None if accelerated is True"),
         (lambda: Perceptron("both"), "form must be one of 'dual', 'primal', got 'both'"),
@@ -437,6 +438,19 @@ def test_bad_limits_are_refused_by_all(problem, optimiser):
             if name != "callback":
                 with pytest.raises(ValueError, match=f"^{name} must be"):
                     compare(problem, [optimiser], **{name: value})
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_rows_of_other_layouts_and_types_make_the_same_problem(make):
+    rounded = np.round(4.0 * X)
+    plain = make(rounded, Y)
+    optimiser = next(
+        optimiser for problem, optimiser in ALL if type(problem) is type(plain) and optimiser.solves(plain)
+    )
+    wanted = optimiser.minimise(plain, max_steps=5).certificate.objective
+    for kind in (np.asfortranarray, np.float32, np.int8, pd.DataFrame, sp.csc_array, np.ndarray.tolist):
+        found = optimiser.minimise(make(kind(rounded), Y), max_steps=5).certificate.objective
+        assert found == pytest.approx(wanted, rel=1e-6), kind
 
 
 def test_what_is_no_optimiser_is_refused():

@@ -15,7 +15,6 @@ from mercer.estimators._validation import check_sample_weight, refuse_gaps
 from mercer.gram import Gram
 from mercer.kernels import Kernel, as_rows
 from mercer.kernels.parsing import as_kernel
-from mercer.linear.sweeps import column_squares
 
 
 def checked_rows(kernel: Kernel, X: Any) -> Data:
@@ -119,22 +118,23 @@ def require_charges(found: FloatArray) -> None:
 
 
 def require_finite(table: Any) -> None:
-    """Refuse rows of a linear machine, an ndarray or CSR, that are not finite, or whose squared lengths overflow.
+    """Refuse rows of a linear machine, an ndarray or CSR, that are not finite, or so large that their squares overflow.
 
     Raises
     ------
     ValueError
-        If an entry is not finite, which the message names, or the sum of squares overflows.
+        If an entry is not finite, which the message names, or a bound on the sum of all squares overflows.
     """
     data = as_data(table)
     problem = data.finite_problem()
     if problem is not None:
         raise ValueError(f"X must hold finite numbers: {problem}")
-    squares = column_squares(table, 0.0)
+    columns, scales = data.column_scales()
     with np.errstate(over="ignore"):
-        total = float(squares.sum())
-    if not np.isfinite(total):
+        bound = float(np.square(scales.astype(np.float64)).sum()) * data.n
+    if not np.isfinite(bound):
+        worst = scales.argmax()
         raise ValueError(
-            f"X must hold numbers whose squares have a finite sum, but it overflows, in column {squares.argmax()} "
-            "(counted from 0) at the latest. Scale the columns, for example to mean 0 and variance 1."
+            f"X must hold numbers whose squares have a finite sum, but column {columns[worst]} (counted from 0) "
+            f"reaches {scales[worst]:.3g}. Scale the columns, for example to mean 0 and variance 1."
         )
