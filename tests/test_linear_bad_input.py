@@ -193,7 +193,7 @@ def test_entries_behind_two_to_the_31_are_read(many_entries):
     assert beta[0] == 0.01
     np.testing.assert_allclose(w, [*(0.01 * row[0]), 0.01])
 
-    stored = SimpleNamespace(data=data, indices=indices, indptr=indptr)
+    stored = SimpleNamespace(data=data, indices=indices, indptr=indptr, shape=(1, 8))
     learner = Pegasos(8, 2, averages=False)
     visits = Visits(np.array([1]), np.ones(1), np.ones(2), np.array([0]))
     learner.learn(stored, visits, Steps(0.5, 1.0, 1, False, False), losses=False)

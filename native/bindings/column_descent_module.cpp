@@ -32,7 +32,7 @@ std::tuple<int64_t, double> column_descent(const LinearTableOfArrays& columns, C
         const ReleasedGil released;
         report = descend_columns(model, target, most);
     }
-    require(report.in_range, "a sparse table has a column index or a row pointer out of range; rebuild it");
+    check_range(report.in_range);
     return {report.n_passes, report.violation};
 }
 

@@ -51,7 +51,7 @@ class DescentOfArrays {
             const ReleasedGil released;
             descent_ = make();
         }
-        require(descent_ != nullptr, "a sparse table has a column index or a row pointer out of range; rebuild it");
+        check_range(descent_ != nullptr);
     }
 
     LinearTable table_;

@@ -27,10 +27,6 @@ bool fits(const auto& matrix, int64_t rows, int64_t columns) {
 
 bool fits_vector(const auto& vector, int64_t size) { return static_cast<int64_t>(vector.shape(0)) == size; }
 
-void check_range(bool in_range) {
-    require(in_range, "a sparse table has a column index or a row pointer out of range; rebuild it");
-}
-
 void row_products(const std::string& isa, const LinearTableOfArrays& table, ConstDoubleRows vectors, DoubleRows out,
                   int n_threads) {
     const LinearTable& view = table.view;

@@ -17,6 +17,10 @@ inline LinearTable::Value value_of(nb::dlpack::dtype type) {
     throw nb::type_error("the rows must be float32, float64, int8 or uint8; convert the table");
 }
 
+inline void check_range(bool in_range) {
+    require(in_range, "a sparse table has a column index or a row pointer out of range; rebuild it");
+}
+
 // A table with the arrays that it views.
 class LinearTableOfArrays {
   public:

@@ -1,4 +1,4 @@
-// Binding of the steps of Pegasos on dense and sparse rows.
+// Binding of the steps of Pegasos.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -6,13 +6,11 @@
 #include <optional>
 
 #include "bindings/binding.hpp"
-#include "kernels/tile_request.hpp"
+#include "bindings/linear_table.hpp"
 #include "linear/pegasos.hpp"
 
 namespace mercer {
 namespace {
-
-using ContiguousMatrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 constexpr std::size_t kTotals = 3;  // the numbers of a learner that all its machines share
 
@@ -66,101 +64,31 @@ struct Visits {
     }
 };
 
-PegasosRule rule_of(double alpha, double constant, int64_t batch_size, bool projects) {
-    require(alpha > 0.0 && batch_size > 0, "alpha and the size of a batch must be positive");
-    return {alpha, constant, batch_size, projects};
-}
-
-template <class Rows>
-void run(const Rows& rows, const PegasosState& state, const PegasosRule& rule, const PegasosVisits& visits) {
-    const ReleasedGil released;
-    Pegasos<Rows>(rows, state, rule).run(visits);
-}
-
-// Checks the entries of the rows that will be visited.
-template <class Index, class Pointer>
-void check_entries(const Index* indices, int64_t n_entries, const Pointer* indptr, int64_t n_columns,
-                   const PegasosVisits& visits) {
-    for (int64_t i = 0; i < visits.count; ++i) {
-        const auto first = static_cast<int64_t>(indptr[visits.order[i]]);
-        const auto last = static_cast<int64_t>(indptr[visits.order[i] + 1]);
-        require(0 <= first && first <= last && last <= n_entries,
-                "indptr must not decrease nor pass the number of entries");
-        for (int64_t e = first; e < last; ++e)
-            require(0 <= static_cast<int64_t>(indices[e]) && static_cast<int64_t>(indices[e]) < n_columns,
-                    "column indices must lie between 0 and the number of columns");
-    }
-}
-
-void dense_steps(ContiguousMatrix table, ConstIndices order, ConstIndices codes, ConstDoubles weights,
-                 ConstDoubles factors, std::optional<Doubles> hinge, std::optional<Doubles> wrong, DoubleRows v,
-                 std::optional<DoubleRows> lag, Doubles scale, Doubles sq_norm, Doubles mass, Doubles charged,
-                 Doubles totals, double alpha, double constant, int64_t batch_size, bool projects) {
-    const auto p = static_cast<int64_t>(table.shape(1));
-    const PegasosState state = Learner{v, lag, scale, sq_norm, mass, charged, totals}.state(p);
-    const PegasosVisits visits = Visits{order, codes, weights, factors, hinge, wrong}.over(table.shape(0), v.shape(1));
-    const PegasosRule rule = rule_of(alpha, constant, batch_size, projects);
-    const auto on = [&]<class Real>() {
-        const DenseRows<Real> rows{static_cast<const Real*>(table.data()), p};
-        run(rows, state, rule, visits);
-    };
-    if (scalar_of(table.dtype()) == Scalar::f32)
-        on.template operator()<float>();
-    else
-        on.template operator()<double>();
-}
-
-void sparse_steps(AnyVector data, AnyVector indices, AnyVector indptr, ConstIndices order, ConstIndices codes,
-                  ConstDoubles weights, ConstDoubles factors, std::optional<Doubles> hinge,
-                  std::optional<Doubles> wrong, DoubleRows v, std::optional<DoubleRows> lag, Doubles scale,
-                  Doubles sq_norm, Doubles mass, Doubles charged, Doubles totals, double alpha, double constant,
-                  int64_t batch_size, bool projects) {
-    require(indptr.shape(0) > 0 && data.shape(0) == indices.shape(0), "there must be a column index for each entry");
-    const int64_t p = static_cast<int64_t>(v.shape(0)) - 1;
-    const PegasosState state = Learner{v, lag, scale, sq_norm, mass, charged, totals}.state(p);
+void pegasos_steps_on(const LinearTableOfArrays& table, ConstIndices order, ConstIndices codes, ConstDoubles weights,
+                      ConstDoubles factors, std::optional<Doubles> hinge, std::optional<Doubles> wrong, DoubleRows v,
+                      std::optional<DoubleRows> lag, Doubles scale, Doubles sq_norm, Doubles mass, Doubles charged,
+                      Doubles totals, double alpha, int64_t batch_size, bool projects) {
+    const LinearTable& view = table.view;
+    const PegasosState state = Learner{v, lag, scale, sq_norm, mass, charged, totals}.state(view.n_columns);
     const PegasosVisits visits =
-        Visits{order, codes, weights, factors, hinge, wrong}.over(indptr.shape(0) - 1, v.shape(1));
-    const PegasosRule rule = rule_of(alpha, constant, batch_size, projects);
-    const auto on = [&]<class Real, class Index, class Pointer>() {
-        const SparseRows<Real, Index, Pointer> rows{static_cast<const Real*>(data.data()),
-                                                    static_cast<const Index*>(indices.data()),
-                                                    static_cast<const Pointer*>(indptr.data())};
-        check_entries(rows.indices, static_cast<int64_t>(indices.shape(0)), rows.indptr, p, visits);
-        run(rows, state, rule, visits);
-    };
-    const auto with_pointers = [&]<class Real, class Index>() {
-        if (is_wide(indptr.dtype()))
-            on.template operator()<Real, Index, int64_t>();
-        else
-            on.template operator()<Real, Index, int32_t>();
-    };
-    const auto with_indices = [&]<class Real>() {
-        if (is_wide(indices.dtype()))
-            with_pointers.template operator()<Real, int64_t>();
-        else
-            with_pointers.template operator()<Real, int32_t>();
-    };
-    if (scalar_of(data.dtype()) == Scalar::f32)
-        with_indices.template operator()<float>();
-    else
-        with_indices.template operator()<double>();
+        Visits{order, codes, weights, factors, hinge, wrong}.over(static_cast<std::size_t>(view.n_rows), v.shape(1));
+    require(alpha > 0.0 && batch_size > 0, "alpha and the size of a batch must be positive");
+    bool in_range = true;
+    {
+        const ReleasedGil released;
+        in_range = pegasos_steps(view, state, {alpha, batch_size, projects}, visits);
+    }
+    check_range(in_range);
 }
 
 }  // namespace
 
 void bind_pegasos(nb::module_& m) {
-    m.def("pegasos_dense_steps", &dense_steps, nb::arg("table").noconvert(), nb::arg("order").noconvert(),
+    m.def("pegasos_steps", &pegasos_steps_on, nb::arg("table"), nb::kw_only(), nb::arg("order").noconvert(),
           nb::arg("codes").noconvert(), nb::arg("weights").noconvert(), nb::arg("factors").noconvert(),
           nb::arg("hinge").noconvert().none(), nb::arg("wrong").noconvert().none(), nb::arg("v").noconvert(),
           nb::arg("lag").noconvert().none(), nb::arg("scale").noconvert(), nb::arg("sq_norm").noconvert(),
           nb::arg("mass").noconvert(), nb::arg("charged").noconvert(), nb::arg("totals").noconvert(), nb::arg("alpha"),
-          nb::arg("constant"), nb::arg("batch_size"), nb::arg("projects"));
-    m.def("pegasos_sparse_steps", &sparse_steps, nb::arg("data").noconvert(), nb::arg("indices").noconvert(),
-          nb::arg("indptr").noconvert(), nb::arg("order").noconvert(), nb::arg("codes").noconvert(),
-          nb::arg("weights").noconvert(), nb::arg("factors").noconvert(), nb::arg("hinge").noconvert().none(),
-          nb::arg("wrong").noconvert().none(), nb::arg("v").noconvert(), nb::arg("lag").noconvert().none(),
-          nb::arg("scale").noconvert(), nb::arg("sq_norm").noconvert(), nb::arg("mass").noconvert(),
-          nb::arg("charged").noconvert(), nb::arg("totals").noconvert(), nb::arg("alpha"), nb::arg("constant"),
           nb::arg("batch_size"), nb::arg("projects"));
 }
 

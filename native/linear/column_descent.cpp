@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "linear/random_order.hpp"
-#include "linear/row_access.hpp"
+#include "linear/row_readers.hpp"
 
 namespace mercer {
 namespace {
@@ -46,8 +46,8 @@ class Columns {
   private:
     template <class See>
     void each(int64_t j, See see) const {
-        if (j < rows_.n) return rows_.each(j, see);
-        for (int64_t i = 0; i < rows_.p; ++i) see(i, model_.columns.constant);
+        if (j < rows_.table.n_rows) return rows_.each(j, see);
+        for (int64_t i = 0; i < rows_.table.n_columns; ++i) see(i, model_.columns.constant);
     }
 
     // Optimises over each of these columns, in random order; returns the sum of their violations before their steps.
@@ -88,7 +88,9 @@ ColumnReport descend_columns(const ColumnModel& model, double target, int64_t mo
     ColumnReport report{0, 0.0, false};
     LinearTable columns = model.columns;
     columns.constant = 0.0;
-    with_rows(columns, [&]<class Rows>(const Rows& rows) { report = Columns<Rows>(rows, model).run(target, most); });
+    with_row_reader(columns, [&]<class Rows>(const Rows& rows) {
+        if (all_in_range(rows)) report = Columns<Rows>(rows, model).run(target, most);
+    });
     return report;
 }
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "linear/row_access.hpp"
+#include "linear/row_readers.hpp"
 #include "linear/row_visits.hpp"
 
 namespace mercer {
@@ -164,7 +164,7 @@ class Coordinate {
 
 template <class Loss, class Rows>
 std::unique_ptr<DualDescent> descent(const Rows& rows, const DescentProblem& problem) {
-    return std::make_unique<RowVisits<Coordinate<Rows, Loss>>>(Coordinate<Rows, Loss>(rows, problem), rows.n,
+    return std::make_unique<RowVisits<Coordinate<Rows, Loss>>>(Coordinate<Rows, Loss>(rows, problem), rows.table.n_rows,
                                                                problem.charges, problem.seed, problem.stop,
                                                                problem.stop_context);
 }
@@ -190,7 +190,9 @@ std::unique_ptr<DualDescent> of_loss(const Rows& rows, const DescentProblem& pro
 
 std::unique_ptr<DualDescent> make_dual_descent(const LinearTable& table, const DescentProblem& problem) {
     std::unique_ptr<DualDescent> made;
-    with_rows(table, [&](const auto& rows) { made = of_loss(rows, problem); });
+    with_row_reader(table, [&](const auto& rows) {
+        if (all_in_range(rows)) made = of_loss(rows, problem);
+    });
     return made;
 }
 

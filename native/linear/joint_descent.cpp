@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "linear/row_access.hpp"
+#include "linear/row_readers.hpp"
 #include "linear/row_visits.hpp"
 #include "qp/simplex.hpp"
 
@@ -111,9 +111,11 @@ class JointRow {
 
 std::unique_ptr<DualDescent> make_joint_descent(const LinearTable& table, const JointDescentProblem& problem) {
     std::unique_ptr<DualDescent> made;
-    with_rows(table, [&]<class Rows>(const Rows& rows) {
-        made = std::make_unique<RowVisits<JointRow<Rows>>>(JointRow<Rows>(rows, problem), rows.n, problem.charges,
-                                                           problem.seed, problem.stop, problem.stop_context);
+    with_row_reader(table, [&]<class Rows>(const Rows& rows) {
+        if (!all_in_range(rows)) return;
+        made = std::make_unique<RowVisits<JointRow<Rows>>>(JointRow<Rows>(rows, problem), rows.table.n_rows,
+                                                           problem.charges, problem.seed, problem.stop,
+                                                           problem.stop_context);
     });
     return made;
 }

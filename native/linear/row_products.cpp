@@ -1,5 +1,6 @@
 // Products of rows with vectors, compiled once per instruction set (see simd.hpp). The value of a row depends only on
 // the row and the vectors, so that rows in several blocks have the same values as in one.
+#include "linear/chained_sum.hpp"
 #include "linear/dense_products.hpp"
 #include "linear/sparse_rows.hpp"
 #include "linear/sweeps.hpp"
@@ -149,18 +150,6 @@ bool visit_sparse(const Rows& rows, int64_t n_vectors, int n_threads, const Visi
     return job.in_range;
 }
 
-// sum_e value(e) over the entries of a row, in four independent sums.
-template <class Value>
-MERCER_INLINE double sum_entries(int64_t count, Value value) {
-    double sums[4] = {};
-    int64_t e = 0;
-    for (; e + 4 <= count; e += 4)
-#pragma GCC unroll 4
-        for (int c = 0; c < 4; ++c) sums[c] += value(e + c);
-    for (; e < count; ++e) sums[0] += value(e);
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
-
 }  // namespace
 
 bool row_products(const RowProducts& request, int n_threads) {
@@ -174,7 +163,7 @@ bool row_products(const RowProducts& request, int n_threads) {
     return with_sparse_rows(table, [&](const auto& rows) {
         if (K == 1)
             return visit_sparse(rows, 1, n_threads, [&](int64_t i, const auto& row) MERCER_LAMBDA_INLINE {
-                const double sum = sum_entries(row.count, [&](int64_t e) MERCER_LAMBDA_INLINE {
+                const double sum = chained_sum<4>(row.count, [&](int64_t e) MERCER_LAMBDA_INLINE {
                     return static_cast<double>(row.values[e]) * vectors[row.columns[e]];
                 });
                 request.out[i] = last ? sum + table.constant * last[0] : sum;
@@ -199,7 +188,7 @@ bool row_squares(const LinearTable& table, double* out, int n_threads) {
                             [&]<class Number>(const Number*) { return square_dense<Number>(table, out, n_threads); });
     return with_sparse_rows(table, [&](const auto& rows) {
         return visit_sparse(rows, 1, n_threads, [&](int64_t i, const auto& row) MERCER_LAMBDA_INLINE {
-            const double sum = sum_entries(row.count, [&](int64_t e) MERCER_LAMBDA_INLINE {
+            const double sum = chained_sum<4>(row.count, [&](int64_t e) MERCER_LAMBDA_INLINE {
                 const auto x = static_cast<double>(row.values[e]);
                 return x * x;
             });

@@ -97,12 +97,8 @@ class RowVisits final : public DualDescent {
 // ||x||^2 of every row, with the constant.
 template <class Rows>
 std::vector<double> squares_of(const Rows& rows) {
-    std::vector<double> squares(static_cast<std::size_t>(rows.n));
-    for (int64_t i = 0; i < rows.n; ++i) {
-        double sum = 0.0;
-        rows.each(i, [&](int64_t, double x) { sum += x * x; });
-        squares[static_cast<std::size_t>(i)] = sum;
-    }
+    std::vector<double> squares(static_cast<std::size_t>(rows.table.n_rows));
+    for (int64_t i = 0; i < rows.table.n_rows; ++i) squares[static_cast<std::size_t>(i)] = rows.square(i);
     return squares;
 }
 

@@ -45,6 +45,12 @@ class SparseRows {
         return {values_ + first, columns, last - first, true};
     }
 
+    // For rows that are known to be within the table.
+    MERCER_INLINE SparseRow<Number, Index> unchecked(int64_t i) const {
+        const int64_t first = start(i);
+        return {values_ + first, columns_ + first, start(i + 1) - first, true};
+    }
+
     void prefetch(int64_t i) const {
         constexpr int64_t kLine = 64;  // bytes of a cache line
         const int64_t first = start(i), last = start(i + 1);

@@ -446,8 +446,9 @@ def leave_out(
 class Strings:
     def __init__(self, letters: npt.NDArray[np.int32], starts: _Index, n_letters: int) -> None: ...
 
-def pegasos_dense_steps(
-    table: npt.NDArray[np.floating],
+def pegasos_steps(
+    table: LinearTable,
+    *,
     order: _Index,
     codes: _Index,
     weights: _Float,
@@ -462,29 +463,6 @@ def pegasos_dense_steps(
     charged: _Float,
     totals: _Float,
     alpha: float,
-    constant: float,
-    batch_size: int,
-    projects: bool,
-) -> None: ...
-def pegasos_sparse_steps(
-    data: npt.NDArray[np.floating],
-    indices: npt.NDArray[np.integer],
-    indptr: npt.NDArray[np.integer],
-    order: _Index,
-    codes: _Index,
-    weights: _Float,
-    factors: _Float,
-    hinge: _Float | None,
-    wrong: _Float | None,
-    v: _Float,
-    lag: _Float | None,
-    scale: _Float,
-    sq_norm: _Float,
-    mass: _Float,
-    charged: _Float,
-    totals: _Float,
-    alpha: float,
-    constant: float,
     batch_size: int,
     projects: bool,
 ) -> None: ...

@@ -213,8 +213,7 @@ def test_every_native_function_has_its_twin():
         "newton_pass": (linear.newton_pass,),
         "class_epoch": (linear.class_epoch,),
         "column_descent": (linear.column_descent,),
-        "pegasos_dense_steps": (pegasos.run,),
-        "pegasos_sparse_steps": (pegasos.run,),
+        "pegasos_steps": (pegasos.run,),
     }
     about_the_machine = {
         "best_isa",

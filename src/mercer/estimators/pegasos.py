@@ -116,7 +116,7 @@ class PegasosSVC(ByScores, LinearMachine):
     -----
     Sparse rows cost as many operations as they have entries, whatever the number of columns: hashed features work as
     they are. The state is three numbers in float64 for each column and machine. Tables of
-    float32 or float64 in C order, and CSR matrices, are read in place; others are copied.
+    float32, float64, bool or int8 in C order, and CSR matrices, are read in place; others are copied.
 
     Steps are long for columns of large values, and short for those of small ones: scale the columns first, for
     instance by StandardScaler or MaxAbsScaler.
@@ -242,7 +242,7 @@ class PegasosSVC(ByScores, LinearMachine):
         as much as ten epochs.
         """
         steps, limits = self._asked()
-        table = _of_floats(read_linear_table(self, X, reset=True, y=y).values)
+        table = read_linear_table(self, X, reset=True, y=y).values
         labels = read_labels(y, sample_weight, self.class_weight, table.shape[0])
         check_range(table, labels.sample_weight[labels.rows], labels.class_weight, steps.alpha)
         spec = _spec(labels, steps)
@@ -327,7 +327,7 @@ class PegasosSVC(ByScores, LinearMachine):
                 f"average must stay {self._learner.averages} from the first call of partial_fit on, got "
                 f"{steps.averages}: the sum of the earlier vectors is either kept or lost. Fit the machine again."
             )
-        table = _of_floats(read_linear_table(self, X, reset=is_first, y=y).values)
+        table = read_linear_table(self, X, reset=is_first, y=y).values
         is_balanced = isinstance(self.class_weight, str) and self.class_weight == "balanced"
         labels = read_labels(y, sample_weight, None if is_balanced else self.class_weight, table.shape[0], named)
         before = np.zeros(named.size) if is_first else self._totals
@@ -437,11 +437,6 @@ def _problems(spec: ForLinearSVC, table: Any, labels: Labels, factors: FloatArra
         return [spec.problem(rows, 1, factors)]
     own = np.where(np.eye(n_classes, dtype=bool), factors, 1.0)
     return [spec.problem(rows, number, own[number]) for number in range(n_classes)]
-
-
-def _of_floats(table: Any) -> Any:
-    """Return the table in float32 or float64; integers of a byte become float32, which holds them exactly."""
-    return table.astype(np.float32) if table.dtype == np.int8 else table
 
 
 def _scales_of(table: Any) -> str:

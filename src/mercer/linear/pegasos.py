@@ -41,8 +41,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core import pegasos_dense_steps, pegasos_sparse_steps
+from mercer import _core
 from mercer._typing import FloatArray, IndexArray
+from mercer.linear.sweeps import native_table
 
 _RECENT = 1000  # rows; the length of the window of the recent losses
 _LARGEST = 1e150  # squares of larger numbers overflow
@@ -192,7 +193,7 @@ class Pegasos:
         Parameters
         ----------
         table : ndarray or csr_array of shape (m, p)
-            Float32 or float64, dense ones in C order. :func:`check_range` must have accepted it.
+            As in :class:`mercer.linear.Block`. :func:`check_range` must have accepted it.
         visits : Visits
         steps : Steps
             With the same `averages` as the state.
@@ -203,13 +204,25 @@ class Pegasos:
         count = visits.order.size
         found = (np.empty(count), np.empty(count)) if losses else None
         hinge, wrong = found if found is not None else (None, None)
-        rows = visits.order, visits.codes, visits.weights, visits.factors, hinge, wrong
-        numbers = self.scale, self.sq_norm, self.mass, self.charged, self.totals
-        rule = steps.alpha, steps.constant, steps.batch_size, steps.projects
-        if isinstance(table, np.ndarray):
-            pegasos_dense_steps(table, *rows, self.v, self.lag, *numbers, *rule)
-        else:
-            pegasos_sparse_steps(table.data, table.indices, table.indptr, *rows, self.v, self.lag, *numbers, *rule)
+        _core.pegasos_steps(
+            native_table(table, steps.constant),
+            order=visits.order,
+            codes=visits.codes,
+            weights=visits.weights,
+            factors=visits.factors,
+            hinge=hinge,
+            wrong=wrong,
+            v=self.v,
+            lag=self.lag,
+            scale=self.scale,
+            sq_norm=self.sq_norm,
+            mass=self.mass,
+            charged=self.charged,
+            totals=self.totals,
+            alpha=steps.alpha,
+            batch_size=steps.batch_size,
+            projects=steps.projects,
+        )
         return found
 
 
@@ -241,7 +254,7 @@ def check_range(table: Any, weights: FloatArray, factors: FloatArray, alpha: flo
     largest = max(float(values.max()), -float(values.min()))
     if largest * table.shape[1] ** 0.5 < _LARGEST * min(1.0, alpha / max(1.0, float(factors.max()))):
         return
-    place = int(np.abs(values).argmax())
+    place = int(np.abs(values, dtype=np.float64).argmax())
     column = place % table.shape[1] if isinstance(table, np.ndarray) else int(table.indices[place])
     raise ValueError(
         f"X reaches {largest:.3g} in column {column}: with alpha={alpha:g}, sums of squares overflow. Scale the "
