@@ -293,7 +293,7 @@ WRONG = {
 def test_options_are_checked_before_any_work_and_before_notes_of_looks(mercer, table, monkeypatch, option):
     monkeypatch.setattr("mercer.study.ledger.Looks.earlier", ("a look",))
     monkeypatch.setattr("mercer.study.report.prose.before_the_look", lambda earlier: "earlier looks")
-    monkeypatch.setattr("mercer.study.protocol.seal_rows", lambda *arguments, **options: 1 / 0)
+    monkeypatch.setattr("mercer.study.preparation.seal_rows", lambda *arguments, **options: 1 / 0)
     status, _, err = mercer("study", table, "--target", "outcome", *WRONG[option])
     assert status == 1
     assert "internal error" not in err
