@@ -690,6 +690,8 @@ def test_a_row_group_larger_than_the_memory_is_read_in_sets_of_columns(tmp_path,
         found = pa.concat_tables(part for _, part in parts)
         assert found.equals(expected.select(["y", "c1", "text", "c0", "gaps", "c0.part"]).slice(1_000, 4_555))
     assert [one.name for one in tmp_path.iterdir()] == ["wide.parquet"]
+    pq.write_table(expected, path, row_group_size=100)
+    assert RowGroups(path, 500_000, tmp_path).head(250).equals(expected.slice(0, 250))
 
 
 def test_blocks_do_not_depend_on_the_sets_of_columns(tmp_path):

@@ -20,6 +20,7 @@ from mercer.tables.table import Table, TableError
 
 _HEAD_CELL = 64  # bytes of the memory for each cell of the first rows, which takes about 8 to 40 as a number or text
 _LEAST_HEAD = 100  # rows that decide what columns hold, whatever the memory
+_HEAD_GROUPS = 64  # row groups that decide what columns hold
 _BUFFER = 1 << 16  # bytes of each column; by default pyarrow holds all compressed bytes of a row group
 
 
@@ -55,19 +56,22 @@ class RowGroups:
         self.n_rows = self._starts[-1]
 
     def head(self, n_rows: int) -> pa.Table:
-        """Return the first rows of the file, at most `n_rows` and at most one row group, with all columns."""
+        """Return the first rows of the file, at most `n_rows` of at most 64 row groups, with all columns."""
         if self._memory is not None:
             n_rows = min(n_rows, max(_LEAST_HEAD, self._memory // (_HEAD_CELL * len(self._names))))
+        found = list[pa.Table]()
         with self._opened() as file:
-            for group in range(file.num_row_groups):
-                last = min(n_rows, self._starts[group + 1] - self._starts[group])
-                if last:
+            for group in range(min(file.num_row_groups, _HEAD_GROUPS)):
+                last = min(n_rows, self._starts[group + 1]) - self._starts[group]
+                if last > 0:
                     parts = list[pa.Table]()
                     for columns in self._sets_of(file, group, None):
                         parts.extend(table for _, table in self._part(file, group, columns, last, (0, last)))
                         _release()
-                    return _joined(parts).select(self._names)
-        raise TableError(f"{self.path} has column names only, and no rows")
+                    found.append(_joined(parts).select(self._names))
+        if not found:
+            raise TableError(f"{self.path} has column names only, and no rows")
+        return pa.concat_tables(found)
 
     def check(self, columns: Sequence[str]) -> None:
         """Raise a TableError if some column of a row group cannot be read within the memory."""

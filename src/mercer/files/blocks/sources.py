@@ -137,8 +137,16 @@ def read_tables(
         raise TableError(f"{path} has no rows")
 
 
-def table_head(path: str | Path, reading: ReadingOptions) -> Table:
-    """Return the first rows of a file, up to a mebibyte of text or 10,000 rows, as they decide what columns hold."""
+def table_head(path: str | Path, reading: ReadingOptions, memory: str | int = "500MB") -> Table:
+    """Return the first rows of a file, up to a mebibyte of text or 10,000 rows, as they decide what columns hold.
+
+    Reading a Parquet file takes at most half of the memory, text such as "500MB" or a number of bytes.
+
+    Raises
+    ------
+    TableError
+        If the file cannot be read, or not within the memory.
+    """
     path = Path(path)
     format = _checked_format(path, reading)
     if format == "svmlight":
@@ -146,7 +154,7 @@ def table_head(path: str | Path, reading: ReadingOptions) -> Table:
         if table is None:
             raise TableError(f"{path} has comments only, and no rows")
         return table
-    return _of_columns(path, format, reading).table_head
+    return _of_columns(path, format, reading, memory=Budget.of("memory", memory).reading).table_head
 
 
 def _checked_format(path: Path, reading: ReadingOptions) -> str:

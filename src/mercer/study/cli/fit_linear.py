@@ -53,7 +53,7 @@ def fit_linear(
     path = Path(out)
     check_output(path, inputs=(table,), mode="wb")
     reading = {name: value for name, value in reading.items() if name != "sheet"}
-    head = table_head(table, ReadingOptions(**reading, text=as_text(columns)))
+    head = table_head(table, ReadingOptions(**reading, text=as_text(columns)), memory)
     for note in head.reading.notes:
         say("note", str(note))
     target = target_of(head, target)
