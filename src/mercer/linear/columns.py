@@ -92,7 +92,7 @@ class ColumnCurvature(Curvature):
         u = self._descend(w, pull, anchor, chosen, _FORCING * float(left))
         if is_settled:
             u[chosen] = self._exact(w, gradient, anchor, chosen, u[chosen])
-        self._aim = w + (u - w)  # as the caller rounds it, who may shorten the step
+        self._aim = w + (u - w)  # rounded as by the caller, which may shorten the step
         return u - w
 
     def _descend(
