@@ -9,7 +9,8 @@
 namespace mercer {
 namespace {
 
-constexpr double kSmallestScale = 1e-3;  // of w = scale v; below it v takes the scale on: a sweep over all columns
+// Least scale of w = scale v. If the scale falls below it, v is multiplied by it, which is a sweep over all columns.
+constexpr double kSmallestScale = 1e-3;
 
 template <class Rows>
 class Pegasos {
@@ -77,7 +78,7 @@ class Pegasos {
         });
     }
 
-    // Notes the losses of the machine that would have predicted this row: the average, or the last vector.
+    // Writes the losses of the machine that predicts this row before the step: the average, or the last vector.
     void record(const PegasosVisits& visits, int64_t i, int64_t row, int64_t code) {
         const int64_t n_machines = s_.n_machines;
         const bool averages = s_.lag != nullptr && s_.total > 0.0;
@@ -96,8 +97,8 @@ class Pegasos {
         visits.wrong[i] = winner != code;
     }
 
-    // Multiplies w_k by a factor. If its scale has become small, v takes it on, and lag takes on the sum of all w_k:
-    // otherwise that sum would be the difference of two numbers that are far larger. Returns whether v has changed.
+    // Multiplies w_k by a factor. If its scale becomes small, v is multiplied by it, and mass_k v_k is moved into lag:
+    // otherwise the sum of all w_k would be the difference of two far larger numbers. Returns whether v has changed.
     bool shrink(int64_t k, double factor) {
         s_.scale[k] *= factor;
         if (s_.scale[k] >= kSmallestScale) return false;

@@ -59,9 +59,9 @@ class RowVisits final : public DualDescent {
 
   private:
     static constexpr int64_t kAhead = 4;           // rows; how far ahead rows are prefetched
-    static constexpr int64_t kBetweenStops = 256;  // rows between two questions whether to stop
+    static constexpr int64_t kBetweenStops = 256;  // rows between two checks whether to stop
 
-    // Visits the active rows once, in random order; returns whether it came to the end.
+    // Visits the active rows once, in random order; returns false if it was stopped.
     bool epoch(DescentReport& report) {
         order_.shuffle(active_.data(), n_active_);
         Thresholds found{0.0, 0.0};

@@ -76,9 +76,9 @@ class LinearSVC(ByScores, FitsFiles):
     max_seconds : float, optional
         Time limit of the training, in seconds. The certificate takes additional time.
     memory_limit : int, optional
-        Largest memory of the fit in bytes, in addition to the input. If it is less than some numbers for each row and
-        column, or than a copy of `X` where `fit` makes one, it raises MemoryError; a warning says if
-        the fit needed more otherwise.
+        Largest memory of the fit in bytes, in addition to the input. `fit` raises MemoryError if the limit is too small
+        for its arrays: some numbers for each row and column, and a copy of `X` if it makes one. It warns if it needed
+        more than the limit in another way.
     n_jobs : int, optional
         Number of threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
     callback : callable, optional
