@@ -549,6 +549,15 @@ def test_classes_that_are_fractions_are_names(tmp_path, capsys):
     assert {*one.predict(read_table(path))} == {"0.5", "1.5", "2.0"}
 
 
+def test_the_command_line_says_that_the_first_rows_have_one_class(tmp_path, capsys):
+    path = tmp_path / "sorted.csv"
+    path.write_text("a,y\n" + "3,p\n4,p\n" * 150_000 + "5,q\n" * 9)
+    status, _, err = commanded(capsys, "fit", "--linear", path, "--target", "y", "--out", tmp_path / "m.mercer")
+    assert status == 1
+    assert "in the first 262,143 rows of" in err
+    assert "is 'p' in every row; if the file has more rows, of more classes, shuffle" in err
+
+
 def test_the_command_line_names_line_and_byte(tmp_path, capsys):
     path = with_towns(tmp_path)
     lines = path.read_text().splitlines(keepends=True)

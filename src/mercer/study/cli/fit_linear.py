@@ -47,7 +47,7 @@ def fit_linear(
         from mercer.study.cli.output import print_fit
         from mercer.study.cli.progress import ConsoleProgress
         from mercer.study.report.prose import why_left_out
-        from mercer.tables import ColumnOptions, ReadingOptions, look_like_identifiers
+        from mercer.tables import ColumnOptions, ReadingOptions, TableError, look_like_identifiers
 
     _refuse_other_options(machine)
     path = Path(out)
@@ -58,7 +58,11 @@ def fit_linear(
         say("note", str(note))
     target = target_of(head, target)
     rows = head if weights is None else head.without([weights])
-    truth = read_truth(rows, target, machine, task)
+    try:
+        truth = read_truth(rows, target, machine, task)
+    except TableError as error:
+        hint = "if the file has more rows, of more classes, shuffle its rows, or call fit_file in Python"
+        raise TableError(f"in the first {rows.n_rows:,} rows of {table}, {error}", error.hint or hint) from error
     name = machine or USUAL_STREAMED[truth.task]
     check_options(name, named=machine is not None)
     say_reading(truth)
