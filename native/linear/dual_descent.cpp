@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "linear/row_readers.hpp"
-#include "linear/row_visits.hpp"
+#include "linear/shrinking_epochs.hpp"
 
 namespace mercer {
 namespace {
@@ -164,9 +164,9 @@ class Coordinate {
 
 template <class Loss, class Rows>
 std::unique_ptr<DualDescent> descent(const Rows& rows, const DescentProblem& problem) {
-    return std::make_unique<RowVisits<Coordinate<Rows, Loss>>>(Coordinate<Rows, Loss>(rows, problem), rows.table.n_rows,
-                                                               problem.charges, problem.seed, problem.stop,
-                                                               problem.stop_context);
+    return std::make_unique<ShrinkingEpochs<Coordinate<Rows, Loss>>>(Coordinate<Rows, Loss>(rows, problem),
+                                                                     rows.table.n_rows, problem.charges, problem.seed,
+                                                                     problem.stop, problem.stop_context);
 }
 
 template <class Rows>

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "linear/row_readers.hpp"
-#include "linear/row_visits.hpp"
+#include "linear/shrinking_epochs.hpp"
 #include "qp/simplex.hpp"
 
 namespace mercer {
@@ -113,9 +113,9 @@ std::unique_ptr<DualDescent> make_joint_descent(const LinearTable& table, const 
     std::unique_ptr<DualDescent> made;
     with_row_reader(table, [&]<class Rows>(const Rows& rows) {
         if (!all_in_range(rows)) return;
-        made = std::make_unique<RowVisits<JointRow<Rows>>>(JointRow<Rows>(rows, problem), rows.table.n_rows,
-                                                           problem.charges, problem.seed, problem.stop,
-                                                           problem.stop_context);
+        made = std::make_unique<ShrinkingEpochs<JointRow<Rows>>>(JointRow<Rows>(rows, problem), rows.table.n_rows,
+                                                                 problem.charges, problem.seed, problem.stop,
+                                                                 problem.stop_context);
     });
     return made;
 }

@@ -4,7 +4,7 @@
 #include "linear/group_sums.hpp"
 #include "linear/mirror.hpp"
 #include "linear/row_groups.hpp"
-#include "linear/visited_rows.hpp"
+#include "linear/weighted_rows.hpp"
 #include "linear/wide_gram.hpp"
 
 namespace mercer::MERCER_ISA {
@@ -31,7 +31,7 @@ void group_task(void* context, int64_t group) {
     bool in_range = true;
     SumsOf<Rows> of_rows(job.rows, request, job.layout, sums);
     auto visit = [&](auto... gram) MERCER_LAMBDA_INLINE {
-        VisitedRows visited(request, job.groups.first(group), job.groups.last(group));
+        RowsWithWeight visited(request, job.groups.first(group), job.groups.last(group));
         int64_t list[kMostTileRows];
         const int64_t height = SumsOf<Rows>::height(job.rows);
         while (const int64_t count = visited.list(list, height)) {

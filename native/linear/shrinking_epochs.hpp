@@ -28,10 +28,10 @@ struct Visit {
 
 // `Row` has prefetch(i), and visit(i, thresholds), which makes the step of row i and returns a Visit.
 template <class Row>
-class RowVisits final : public DualDescent {
+class ShrinkingEpochs final : public DualDescent {
   public:
     // `charges` has n elements; rows of charge 0 are not visited.
-    RowVisits(Row row, int64_t n, const double* charges, uint64_t seed, bool (*stop)(void*), void* stop_context)
+    ShrinkingEpochs(Row row, int64_t n, const double* charges, uint64_t seed, bool (*stop)(void*), void* stop_context)
         : row_(std::move(row)), order_(seed), stop_(stop), stop_context_(stop_context) {
         active_.reserve(static_cast<std::size_t>(n));
         for (int64_t i = 0; i < n; ++i)

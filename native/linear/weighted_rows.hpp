@@ -1,4 +1,4 @@
-// The rows that weighted sums visit: those with a weight that is not 0.
+// The rows that weighted sums visit: the rows with a weight that is not 0.
 #pragma once
 
 #include "kernels/simd.hpp"
@@ -6,10 +6,10 @@
 
 namespace mercer::MERCER_ISA {
 
-// The rows that a group visits, up to a number of them at a time.
-class VisitedRows {
+// The rows of a group that have a weight, listed in parts.
+class RowsWithWeight {
   public:
-    VisitedRows(const WeightedSums& request, int64_t first, int64_t last)
+    RowsWithWeight(const WeightedSums& request, int64_t first, int64_t last)
         : request_(request), next_(first), last_(last) {}
 
     // Lists the next rows, at most `most`, and returns their number; 0 at the end.
