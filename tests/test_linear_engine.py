@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mercer.certificates.solution import Limits
+from linear_cases import control
 from mercer.linear import (
     Bias,
     Block,
@@ -32,14 +32,9 @@ from mercer.linear import (
 from mercer.linear.certificate import LinearEvidence, _steepest
 from mercer.linear.interior import InteriorPoint
 from mercer.linear.rows import RowNumbers
-from mercer.solvers.control import Control
 
 LOSSES = [SquaredHinge(), Logistic(), SquaredEpsilonInsensitive(0.1), Hinge(), EpsilonInsensitive(0.1)]
 PENALTIES = list(Penalty)
-
-
-def control(tol_gap: float = 1e-8, **limits: Any) -> Control:
-    return Control(Limits(tol_gap=tol_gap, **limits))
 
 
 def problem_of(

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from linear_cases import control
 from mercer._typing import FloatArray
-from mercer.certificates.solution import Limits
 from mercer.linear import (
     Bias,
     EpsilonInsensitive,
@@ -27,11 +27,6 @@ from mercer.linear import (
 from mercer.linear.certificate import LinearEvidence
 from mercer.linear.exact_sums import exact_products
 from mercer.linear.refinement import refined
-from mercer.solvers.control import Control
-
-
-def control(tol_gap: float) -> Control:
-    return Control(Limits(tol_gap=tol_gap, max_iter=2_000))
 
 
 def exact(numbers: FloatArray) -> list[Fraction]:
@@ -169,7 +164,7 @@ def test_a_fallback_is_announced() -> None:
 def test_a_fallback_counts_its_steps() -> None:
     problem = hostile(Hinge(), Bias.FREE, Penalty.L1, "huge", 0.0, 1e4)
     whole = solve(problem, control(1e-6)).n_iter
-    solution = solve(problem, Control(Limits(tol_gap=1e-6, max_iter=whole - 12)))
+    solution = solve(problem, control(1e-6, max_iter=whole - 12))
     assert solution.certificate.status == "max_iter"
     assert solution.n_iter == whole - 12
 

@@ -25,7 +25,7 @@ from mercer.linear.certificate import (
 from mercer.linear.dual_descent import EPOCHS, Epochs, descend, refuse_overflow, relative, unit_of
 from mercer.linear.dual_point import rounding_of_sums
 from mercer.linear.finish import MOST_ROWS, VIOLATION
-from mercer.linear.joint_newton import MOST_COLUMNS, JointProximalPoint, newton_bytes
+from mercer.linear.joint_newton import MOST_COLUMNS, JointProximalPoint, newton_bytes, newton_multiplications
 from mercer.linear.joint_problem import JointLinearProblem, JointPart, JointPoint, near
 from mercer.linear.rows import TableRows
 from mercer.linear.select import TOL_GAP
@@ -222,11 +222,15 @@ def solve_joint(
     -----
     Where descent is slow, as with columns of very different sizes or a large C, another solver goes on from its point:
     Newton's method for up to 2,000 columns, otherwise the solver of the joint kernel machine if the rows are few.
+
+    With q columns and K classes, a Newton step costs about n q² K² / 2 + (q K)³ / 3 multiplications, and about 100
+    steps are made. 400 columns in very different units and 6 classes take minutes; on scaled columns, descent ends
+    after few epochs.
     """
     began, limits = time.perf_counter(), control.limits
     tol = TOL_GAP if limits.tol_gap is None else limits.tol_gap
     control = control.with_limits(replace(limits, tol=tol))
-    multiplications = problem.rows.n * problem.n_columns**2 if problem.n_columns <= MOST_COLUMNS else 0.0
+    multiplications = newton_multiplications(problem) if problem.n_columns <= MOST_COLUMNS else 0.0
     with blas_threads(multiplications), control.interruption:
         work = _JointWork(problem, control, began, start, memory_limit, n_jobs)
         ended = iterate(work.steps(0.9 * tol), control, stage=work.name, began=began)

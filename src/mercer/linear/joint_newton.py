@@ -10,6 +10,7 @@ import numpy as np
 from mercer._typing import FloatArray
 from mercer.linear.column_lengths import column_lengths, scales_of
 from mercer.linear.joint_problem import JointLinearProblem, JointPoint
+from mercer.linear.newton import Progress
 from mercer.linear.sweeps import add_gram, times, transposed_times
 from mercer.linear.systems import conjugate_gradients, factor_positive, solve_positive
 from mercer.losses.iteration import Step
@@ -33,21 +34,13 @@ class _Look(NamedTuple):
     """What a sweep over the rows knows at a point.
 
     `shares` (n, K) are the maximisers of the smoothed losses, `beta` (n, K) and `v` (q, K) the dual coefficients and
-    the weights that belong to them; `distance` is the gap of the smoothed problem, `gap` that of the problem.
+    the weights that belong to them.
     """
 
     shares: FloatArray
     beta: FloatArray
     v: FloatArray
-    primal: float
-    distance: float
-    gap: float
-
-    @property
-    def relative_gap(self) -> float:
-        """The gap relative to the larger of the objectives."""
-        largest = max(abs(self.primal), abs(self.primal - self.gap))
-        return self.gap / largest if largest > 0.0 else 0.0
+    progress: Progress
 
 
 class JointProximalPoint:
@@ -96,15 +89,16 @@ class JointProximalPoint:
             while True:
                 look = self._look()
                 self.point.beta[:] = look.beta
-                yield Step(self.n_iter, look.relative_gap, look.primal - look.gap)
-                if look.relative_gap <= tol:
+                gap = look.progress.relative_gap
+                yield Step(self.n_iter, gap, look.progress.objective)
+                if gap <= tol:
                     return
-                is_close = look.distance <= _INNER * look.gap
+                is_close = look.progress.distance <= _INNER * look.progress.gap
                 if (is_close and self.n_iter > began) or self.n_iter - began >= _MOST_INNER or not self._move(look):
                     break
                 self.n_iter += 1
-            idle = 0 if look.relative_gap < 0.5 * least else idle + 1
-            least = min(least, look.relative_gap)
+            idle = 0 if gap < 0.5 * least else idle + 1
+            least = min(least, gap)
             if not is_close and self.n_iter == began:
                 self.factor /= _GROWTH**2  # rounding errors, which the factor multiplies, prevent steps
                 continue
@@ -130,7 +124,8 @@ class JointProximalPoint:
         loss = inner(self.part.charges, largest - z[self.own])
         excess = inner(self.part.charges, np.einsum("ik,ik->i", shares, largest[:, None] - z))
         distance = 0.5 * inner((w - v).ravel(), (w - v).ravel())
-        return _Look(shares, beta, v, 0.5 * inner(w.ravel(), w.ravel()) + loss, distance, distance + excess)
+        primal, gap = 0.5 * inner(w.ravel(), w.ravel()) + loss, distance + excess
+        return _Look(shares, beta, v, Progress(primal - gap, distance, primal, gap))
 
     def _move(self, look: _Look) -> bool:
         """Make a Newton step with an exact line search; return whether the point has moved."""
@@ -226,6 +221,14 @@ def newton_bytes(problem: JointLinearProblem) -> int:
     q, n_classes = problem.n_columns, problem.n_classes
     matrices = 4 * (q * n_classes) ** 2 if q * n_classes <= _MOST_UNKNOWNS else (n_classes + 2) * q**2
     return 8 * (matrices + 8 * problem.rows.n * n_classes + 8 * q * n_classes)
+
+
+def newton_multiplications(problem: JointLinearProblem) -> float:
+    """Return about how many multiplications a step of :class:`JointProximalPoint` makes."""
+    n, q, n_classes = float(problem.rows.n), problem.n_columns, problem.n_classes
+    if q * n_classes <= _MOST_UNKNOWNS:
+        return n * q**2 * n_classes**2 / 2.0 + (q * n_classes) ** 3 / 3.0
+    return n_classes * (n * q**2 + q**3 / 3.0)
 
 
 def project_rows(points: FloatArray) -> FloatArray:
