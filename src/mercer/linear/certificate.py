@@ -348,8 +348,9 @@ class LinearCertificate(LossCertificate):
                 "divide large columns, lower C, or set a larger tol_gap."
             )
         return (
-            "Rounding errors, or columns that nearly depend on each other, prevented further progress; the gap is a "
-            "true bound. Scale the columns (StandardScaler), lower C, or set a larger tol_gap."
+            "Rounding errors of the steps or of the weights in float64, or columns that nearly depend on each other, "
+            "prevented further progress; the gap is a true bound. Subtract a constant from columns or targets that "
+            "are far from 0, scale the columns (StandardScaler), lower C, or set a larger tol_gap."
         )
 
     def proved_signs(self) -> FloatArray:

@@ -53,7 +53,7 @@ def exact_products(
 
     Notes
     -----
-    The cost is about 20 times that of the products in float64.
+    The cost is about 0.2 microseconds for each value of a dense table.
     """
     m = table.shape[0]
     vectors = w.reshape(len(w), -1)
