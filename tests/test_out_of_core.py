@@ -502,6 +502,10 @@ def test_the_command_line_fits_and_predicts_in_parts(tmp_path, capsys):
         ),
         (("--linear", "--cost", "0:1=2"), "--cost means nothing with --linear"),
         (("--linear", "--memory", "9 rabbits"), "memory must be a number of bytes"),
+        (("--linear", "--memory", ""), "memory must be a number of bytes"),
+        (("--linear", "--cache", ""), "--cache names no folder"),
+        (("--linear", "--tol", "0.1", "--tol-gap", "0.1"), "--tol and --tol-gap are the same with --linear"),
+        (("--machine", "linear-svc", "--tol", "0.1", "--tol-gap", "0.1"), "--tol and --tol-gap do not go together"),
         (("--linear", "--drop", "z"), "there is no column 'z'"),
     ],
 )
@@ -534,6 +538,19 @@ def test_the_options_of_a_linear_machine_on_the_command_line(tmp_path, capsys, o
     )
 
 
+@pytest.mark.parametrize("machine", ["linear-svc", "linear-logistic"])
+def test_tol_is_the_certified_gap_of_a_file(tmp_path, capsys, machine):
+    path, gaps = with_towns(tmp_path), []
+    for tol in ("0.3", "1e-9"):
+        given = ("--target", "y", "--drop", "t", "--machine", machine, "--tol", tol, "--out", tmp_path / "m")
+        assert commanded(capsys, "fit", "--linear", path, *given)[0] == 0
+        certificate = load_model(tmp_path / "m").certificate
+        assert certificate.tol == float(tol)
+        gaps.append(certificate.relative_gap)
+    assert 1e-9 < gaps[0] <= 0.3
+    assert gaps[1] <= 1e-9
+
+
 def test_classes_that_are_fractions_are_names(tmp_path, capsys):
     x = np.arange(60.0)
     path = written(
@@ -549,13 +566,44 @@ def test_classes_that_are_fractions_are_names(tmp_path, capsys):
     assert {*one.predict(read_table(path))} == {"0.5", "1.5", "2.0"}
 
 
-def test_the_command_line_says_that_the_first_rows_have_one_class(tmp_path, capsys):
-    path = tmp_path / "sorted.csv"
-    path.write_text("a,y\n" + "3,p\n4,p\n" * 150_000 + "5,q\n" * 9)
-    status, _, err = commanded(capsys, "fit", "--linear", path, "--target", "y", "--out", tmp_path / "m.mercer")
+@pytest.mark.parametrize("ending", ["csv", "parquet", "svm"])
+def test_the_command_line_takes_classes_from_the_whole_file(tmp_path, capsys, ending):
+    path, n = tmp_path / f"t.{ending}", 9_000  # all first rows are of one class
+    x, y = np.arange(n + 900) % 7 + np.repeat([0, 5], [n, 900]), np.repeat([0, 1], [n, 900])
+    if ending == "svm":
+        path.write_text("".join(f"{label} 1:{value}\n" for label, value in zip(y, x, strict=True)))
+    else:
+        written(pd.DataFrame({"x": x, "y": y}), path)
+    given = ["fit", "--linear", path, "--memory", "1MB", "--out", tmp_path / "m.mercer"]
+    given += [] if ending == "svm" else ["--target", "y", "--keep", "x"]
+    status, out, err = commanded(capsys, *given, "--class-weight", "1=3")
+    assert status == 0, err
+    assert "LinearSVC" in out
+    model = load_model(tmp_path / "m.mercer")
+    assert model.prediction_kind.names == ["0", "1"]
+    assert model.training.class_weight.tolist() == [1.0, 3.0]
+    status, _, err = commanded(capsys, *given, "--class-weight", "2=3")
     assert status == 1
-    assert "in the first 262,143 rows of" in err
-    assert "is 'p' in every row; if the file has more rows, of more classes, shuffle" in err
+    assert "the classes are '0' and '1'" in err
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "machine", "said"),
+    [
+        (np.repeat(np.arange(40), [9000, *[1] * 39]), "", "LinearSVR", "as far as it was read, the target 'y' holds"),
+        (np.repeat([0.0, 1.5], [9000, 39]), "--machine linear-svr", "LinearSVR", ""),
+        (np.repeat(["p", "q"], [9000, 39]), "", "LinearSVC", ""),
+        (np.repeat(["p"], 9000), "", "", "t.csv, the target 'y' must have at least two classes, but is 'p' in every"),
+        (np.repeat(["p", "q"], [9000, 39]), "--task regression", "", "the target 'y' must hold numbers for regression"),
+    ],
+)
+def test_the_task_of_a_sorted_file_comes_from_all_rows(tmp_path, capsys, target, options, machine, said):
+    path = written(pd.DataFrame({"x": np.arange(len(target)) % 7, "y": target}), tmp_path / "t.csv")
+    given = ("fit", "--linear", path, "--target", "y", "--memory", "1MB", "--out", tmp_path / "m", *options.split())
+    status, out, err = commanded(capsys, *given)
+    assert (status == 0) == bool(machine), err
+    assert machine in out
+    assert said in err
 
 
 def test_the_command_line_names_line_and_byte(tmp_path, capsys):

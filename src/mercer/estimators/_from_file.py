@@ -266,12 +266,14 @@ class FitsFiles(TrainedLinearMachine):
 
     def _labels_of(self, blocks: BlockCache) -> tuple[Labels, FloatArray]:
         """Return the classes, and the number of the class for each place in the order of the file."""
+        from mercer.files.blocks.target_levels import labels_of_texts
+
         texts = [*blocks.levels.of.get(blocks.layout.target, ())]
         sums = np.zeros(len(texts))
         for number in range(blocks.n_blocks):
             codes, own = blocks.read_numbers(number)
             sums += np.bincount(codes.astype(np.intp), own, minlength=len(texts))
-        names, size = _class_names(texts), len(texts)
+        names, size = labels_of_texts(texts), len(texts)
         # Each class is named three times, so that the number of classes is small beside that of the rows.
         labels_read = read_labels(
             np.concatenate([names, names, names]),
@@ -318,18 +320,6 @@ def _quantity_of(blocks: BlockCache) -> Quantity:
     for number in range(blocks.n_blocks):
         squares += float(np.square(blocks.read_numbers(number)[0] - centre).sum())
     return Quantity(blocks.layout.target, centre, math.sqrt(squares / counts))
-
-
-def _class_names(texts: Sequence[str]) -> Any:
-    """Return the labels of classes: integers if all texts are whole numbers, otherwise texts."""
-    try:
-        numbers = np.array([float(text.replace(",", ".")) for text in texts])
-    except ValueError:
-        return np.array(texts, dtype=object)
-    whole = (numbers == np.round(numbers)).all() and (np.abs(numbers) < 2**53).all()
-    return (
-        numbers.astype(np.int64) if whole and len({*numbers.tolist()}) == len(texts) else np.array(texts, dtype=object)
-    )
 
 
 def _described(encoding: BlockEncoding) -> Any:

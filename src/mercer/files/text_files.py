@@ -42,6 +42,8 @@ class DelimitedText:
         What was guessed about the encoding and the separator.
     by_blanks : bool
         Whether cells are separated by blanks in the file; here a tab is between them.
+    encoding : str
+        Encoding of the file, as Python calls it.
     """
 
     raw: bytes
@@ -49,6 +51,7 @@ class DelimitedText:
     n_skipped: int
     notes: tuple[Note, ...] = ()
     by_blanks: bool = False
+    encoding: str = "utf-8"
 
     @classmethod
     def of(cls, path: Path, raw: bytes, options: ReadingOptions, usual: str) -> DelimitedText:
@@ -57,7 +60,7 @@ class DelimitedText:
         found = other_format(body.lstrip(b"\r\n"))
         if found is not None:
             raise TableError(f"{path} is no delimited text: it is {found[0]}", found[1])
-        body, encoding_note = _in_utf_8(path, body, options.encoding)
+        body, encoding, encoding_note = _in_utf_8(path, body, options.encoding)
         whole, body = body, body.lstrip(b"\r\n")
         named = _SEPARATOR_LINE.match(body)  # spreadsheets name the separator in a line of its own
         body = body if named is None else body[named.end() :]
@@ -76,7 +79,7 @@ class DelimitedText:
         if by_blanks:
             body, separator = with_tabs(body), "\t"
         notes = (encoding_note, comment_note, sep_note)
-        return cls(body, separator, n_skipped, tuple(note for note in notes if note is not None), by_blanks)
+        return cls(body, separator, n_skipped, tuple(note for note in notes if note is not None), by_blanks, encoding)
 
     def rows(self) -> Iterator[list[str]]:
         """Yield the rows; all kinds of line ends are accepted."""
@@ -146,11 +149,12 @@ def is_delimited(head: bytes) -> bool:
     return any(len(one) > 1 and one[0] > 1 and set(one) == {one[0]} for one in counts)
 
 
-def _in_utf_8(path: Path, raw: bytes, encoding: str | None) -> tuple[bytes, Note | None]:
-    """Return the text in UTF-8, and a note if its encoding was guessed."""
+def _in_utf_8(path: Path, raw: bytes, encoding: str | None) -> tuple[bytes, str, Note | None]:
+    """Return the text in UTF-8, its encoding in the file, and a note if that was guessed."""
     if encoding is not None:
         try:
-            return raw.decode(codecs.lookup(encoding).name).removeprefix("\ufeff").encode(), None
+            name = codecs.lookup(encoding).name
+            return raw.decode(name).removeprefix("\ufeff").encode(), name, None
         except LookupError as error:
             raise TableError(
                 f"encoding={encoding!r} is unknown", "encodings are such as utf-8, cp1252 or utf-16"
@@ -162,13 +166,14 @@ def _in_utf_8(path: Path, raw: bytes, encoding: str | None) -> tuple[bytes, Note
             ) from error
     wide = looks_like_utf_16(raw)
     if wide is not None:
-        text, _ = _in_utf_8(path, raw, wide)
-        return text, Note(f"The file is text in {wide.upper()}", "encoding= names another encoding")
+        text, *_ = _in_utf_8(path, raw, wide)
+        return text, wide, Note(f"The file is text in {wide.upper()}", "encoding= names another encoding")
     try:
         raw.decode()
     except UnicodeDecodeError as error:
-        return _from_windows(path, raw, error)
-    return raw, None
+        text, note = _from_windows(path, raw, error)
+        return text, "cp1252", note
+    return raw, "utf-8", None
 
 
 def _from_windows(path: Path, raw: bytes, error: UnicodeDecodeError) -> tuple[bytes, Note]:

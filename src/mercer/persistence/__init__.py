@@ -30,11 +30,17 @@ from mercer.persistence.verification import verify as verify
 if TYPE_CHECKING:
     from mercer.files.blocks.sources import read_tables as read_tables
     from mercer.files.blocks.sources import table_head as table_head
+    from mercer.files.blocks.target_levels import labels_of_texts as labels_of_texts
+    from mercer.files.blocks.target_levels import table_of_levels as table_of_levels
+    from mercer.files.blocks.target_levels import target_levels as target_levels
     from mercer.files.table_files import read_table as read_table
     from mercer.persistence.libsvm_model import class_labels as class_labels
 else:
     _LATER = {"class_labels": "mercer.persistence.libsvm_model", "read_table": "mercer.files.table_files"}
     _LATER |= dict.fromkeys(("read_tables", "table_head"), "mercer.files.blocks.sources")
+    _LATER |= dict.fromkeys(
+        ("labels_of_texts", "table_of_levels", "target_levels"), "mercer.files.blocks.target_levels"
+    )
 
     def __getattr__(name: str) -> object:
         if name not in _LATER:

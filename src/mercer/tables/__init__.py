@@ -39,6 +39,7 @@ from mercer.tables.table import Table as Table
 from mercer.tables.table import TableError as TableError
 from mercer.tables.table import as_table as as_table
 from mercer.tables.table import cell_text as cell_text
+from mercer.tables.target import MAX_CLASSES as MAX_CLASSES
 from mercer.tables.target import Labels as Labels
 from mercer.tables.target import Quantities as Quantities
 from mercer.tables.target import Task as Task

@@ -71,7 +71,7 @@ class DelimitedSource(TextSource):
         text = DelimitedText.of(path, head, options, usual)
         self._separator, self._by_blanks = text.separator, text.by_blanks
         self.separator = b" \t" if text.by_blanks else text.separator.encode()
-        self._encoding = options.encoding or ("cp1252" if not _is_utf_8(head) else "utf-8")
+        self._encoding = text.encoding
         self.begin, head = self._whole_rows(head, text.n_skipped)
         try:
             self.names = column_names(path, next(text.rows()))
@@ -281,11 +281,3 @@ def _numbers_with_mistakes(column: np.ndarray, decimal: str) -> np.ndarray:
         return column
     found = [values.get(cell) for cell in column.tolist()]
     return np.array([np.nan if value is None else value for value in found])
-
-
-def _is_utf_8(raw: bytes) -> bool:
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -81,6 +81,17 @@ def open_source(
     return source
 
 
+def source_of_target(path: Path, target: str, reading: ReadingOptions, budget: Budget) -> BlockSource:
+    """Return the source of blocks that have the labels of a file, and none of its other columns."""
+    format = _checked_format(path, reading)
+    if format == "svmlight":
+        return SvmlightSource(path, "classification", zero_based=True)
+    source = _of_columns(path, format, reading, budget.head, budget.reading)
+    source.table_head[target]  # raises a TableError that suggests similar names
+    source.lay_out(Layout(target, "classification", ()))
+    return source
+
+
 def read_tables(
     path: str | Path,
     *,
@@ -96,7 +107,8 @@ def read_tables(
 ) -> Iterator[Table]:
     """Read a file as tables of consecutive rows, so that it need not fit into memory.
 
-    The first mebibyte of a text file decides its separator, its decimal mark and which columns hold numbers.
+    The first bytes of a text file (1/64 of the memory, a mebibyte at most) decide its separator, its decimal mark, its
+    encoding and which columns hold numbers, as in `fit_file`.
 
     Parameters
     ----------
@@ -127,7 +139,7 @@ def read_tables(
     if kind == "svmlight":
         source: Any = SvmlightSource(path, "regression", zero_based=True)
     else:
-        source = _of_columns(path, kind, reading, memory=budget.reading)
+        source = _of_columns(path, kind, reading, budget.head, budget.reading)
     first = 0
     for table in source.tables(budget.piece):
         origin = np.arange(first, first + table.n_rows)
@@ -138,23 +150,24 @@ def read_tables(
 
 
 def table_head(path: str | Path, reading: ReadingOptions, memory: str | int = "500MB") -> Table:
-    """Return the first rows of a file, up to a mebibyte of text or 10,000 rows, as they decide what columns hold.
+    """Return the first rows of a file that decide what columns hold in `fit_file` with the same memory.
 
-    Reading a Parquet file takes at most half of the memory, text such as "500MB" or a number of bytes.
+    They are 1/64 of the memory in bytes of text, a mebibyte at most, or a hundredth of this number of rows. Reading a
+    Parquet file takes at most half of the memory, text such as "500MB" or a number of bytes.
 
     Raises
     ------
     TableError
         If the file cannot be read, or not within the memory.
     """
-    path = Path(path)
+    path, budget = Path(path), Budget.of("memory", memory)
     format = _checked_format(path, reading)
     if format == "svmlight":
-        table = next(SvmlightSource(path, "regression", zero_based=True).tables(file_formats.HEAD_BYTES), None)
+        table = next(SvmlightSource(path, "regression", zero_based=True).tables(budget.head), None)
         if table is None:
             raise TableError(f"{path} has comments only, and no rows")
         return table
-    return _of_columns(path, format, reading, memory=Budget.of("memory", memory).reading).table_head
+    return _of_columns(path, format, reading, budget.head, budget.reading).table_head
 
 
 def _checked_format(path: Path, reading: ReadingOptions) -> str:

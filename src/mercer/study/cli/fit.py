@@ -85,7 +85,7 @@ def fit_command(
             task=task,
             reading=reading,
             columns=columns,
-            memory=memory or "500MB",
+            memory="500MB" if memory is None else memory,
             cache=cache,
             scale=scale,
             options=options,

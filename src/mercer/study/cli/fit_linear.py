@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import click
 
+from mercer.study.cli.file_target import FileTarget
 from mercer.study.cli.files import check_output, say_written
 from mercer.study.cli.imports import INTERRUPTED, ended_by_ctrl_c
 from mercer.study.cli.machines import MACHINES, STREAMED, USUAL_STREAMED, check_options, is_given
 from mercer.study.cli.messages import Failure, say
-from mercer.study.cli.options import as_text, say_reading, target_of
-from mercer.study.cli.targets import read_truth
+from mercer.study.cli.options import as_text, target_of
 
 _OPTIONS = (
     *("table", "target", "out", "machine", "linear", "memory", "cache", "scale", "weights", "task"),
@@ -21,9 +20,6 @@ _OPTIONS = (
     *("format", "sep", "decimal", "encoding", "na"),
 )
 """Options of `mercer fit` that have a meaning with --linear, besides those of its machines."""
-
-_NOT_STREAMED = ("cost", "tol")
-"""Options of its machines that have no meaning with --linear."""
 
 
 def fit_linear(
@@ -45,61 +41,40 @@ def fit_linear(
     with ended_by_ctrl_c():
         from mercer.persistence import model_of_file, save_model, table_head
         from mercer.study.cli.output import print_fit
-        from mercer.study.cli.progress import ConsoleProgress
-        from mercer.study.report.prose import why_left_out
-        from mercer.tables import ColumnOptions, ReadingOptions, TableError, look_like_identifiers
+        from mercer.tables import ReadingOptions
 
-    _refuse_other_options(machine)
+    _refuse_other_options(machine, cache)
     path = Path(out)
     check_output(path, inputs=(table,), mode="wb")
     reading = {name: value for name, value in reading.items() if name != "sheet"}
-    head = table_head(table, ReadingOptions(**reading, text=as_text(columns)), memory)
+    how = ReadingOptions(**reading, text=as_text(columns))
+    head = table_head(table, how, memory)
     for note in head.reading.notes:
         say("note", str(note))
     target = target_of(head, target)
-    rows = head if weights is None else head.without([weights])
-    try:
-        truth = read_truth(rows, target, machine, task)
-    except TableError as error:
-        hint = "if the file has more rows, of more classes, shuffle its rows, or call fit_file in Python"
-        raise TableError(f"in the first {rows.n_rows:,} rows of {table}, {error}", error.hint or hint) from error
-    name = machine or USUAL_STREAMED[truth.task]
+    of_file = FileTarget(table, target, head if weights is None else head.without([weights]), how, memory)
+    found = of_file.task(machine, task)
+    name = machine or USUAL_STREAMED[found]
     check_options(name, named=machine is not None)
-    say_reading(truth)
-    dropped: list[str] = [*columns["drop"]]
-    if head.sparse is None:
-        asked = ColumnOptions(**columns)
-        asked.check(rows, target)
-        identifiers = look_like_identifiers(rows, target, asked)
-        for column, reason in identifiers.items():
-            say("note", why_left_out(reason, [column]))
-        dropped += identifiers
-    if scale and head.sparse is not None:
+    in_columns = head.sparse is None
+    if scale and not in_columns:
         raise click.UsageError("--scale is for tables, and svmlight is never scaled", click.get_current_context())
-    own: dict[str, Any] = {"multi_class": "ovr", "class_weight": _class_weight(options["class_weight"], truth)}
-    estimator = MACHINES[name].made(options | own, None)
-    try:
-        with ConsoleProgress() as progress:
-            estimator.fit_file(
-                table,
-                target=target if head.sparse is None else None,
-                memory=memory,
-                cache=cache,
-                sample_weight=weights,
-                drop=dropped,
-                categorical=columns["categorical"],
-                scale=head.sparse is None and scale is not False,
-                scale_target=truth.task != "classification",
-                missing=columns["missing"],
-                max_levels=columns["max_levels"],
-                zero_based=head.sparse is not None,
-                progress=progress,
-                **reading,
-            )
-    except KeyboardInterrupt:
-        kept = f"{table}.blocks" if cache is None else cache
-        hint = f"the finished blocks are kept in {kept}: the same command goes on from them"
-        raise Failure("interrupted", hint, INTERRUPTED) from None
+    about_file = {
+        "target": target if in_columns else None,
+        "memory": memory,
+        "cache": cache,
+        "sample_weight": weights,
+        "drop": _dropped(of_file, columns) if in_columns else columns["drop"],
+        "categorical": columns["categorical"],
+        "scale": in_columns and scale is not False,
+        "scale_target": found != "classification",
+        "missing": columns["missing"],
+        "max_levels": columns["max_levels"],
+        "zero_based": not in_columns,
+        **reading,
+    }
+    estimator = _machine(name, options | {"class_weight": of_file.class_weight(options["class_weight"])})
+    _fit(estimator, table, about_file)
     status = estimator.certificate_.status
     if status == "interrupted" and path.exists():
         raise Failure(
@@ -114,14 +89,47 @@ def fit_linear(
     return INTERRUPTED if status == "interrupted" else 0
 
 
-def _refuse_other_options(machine: str | None) -> None:
+def _dropped(of_file: FileTarget, columns: dict[str, Any]) -> list[str]:
+    """Return the columns that are not used: those that the command line names, and those that number the rows."""
+    from mercer.study.report.prose import why_left_out
+    from mercer.tables import ColumnOptions, look_like_identifiers
+
+    asked = ColumnOptions(**columns)
+    asked.check(of_file.head, of_file.name)
+    identifiers = look_like_identifiers(of_file.head, of_file.name, asked)
+    for column, reason in identifiers.items():
+        say("note", why_left_out(reason, [column]))
+    return [*columns["drop"], *identifiers]
+
+
+def _machine(name: str, options: dict[str, Any]) -> Any:
+    """Return the estimator; --tol and --tol-gap are two names of its certified relative gap."""
+    gap = options["tol"] if options["tol_gap"] is None else options["tol_gap"]
+    return MACHINES[name].made(options | {"multi_class": "ovr", "tol": None, "tol_gap": gap}, None)
+
+
+def _fit(estimator: Any, table: str, about_file: dict[str, Any]) -> None:
+    """Train the machine, and show the progress."""
+    from mercer.study.cli.progress import ConsoleProgress
+
+    try:
+        with ConsoleProgress() as progress:
+            estimator.fit_file(table, progress=progress, **about_file)
+    except KeyboardInterrupt:
+        cache = about_file["cache"]
+        kept = f"{table}.blocks" if cache is None else cache
+        hint = f"the finished blocks are kept in {kept}: the same command goes on from them"
+        raise Failure("interrupted", hint, INTERRUPTED) from None
+
+
+def _refuse_other_options(machine: str | None, cache: str | None) -> None:
     """Raise UsageError for a machine or an option that means nothing with --linear."""
     context = click.get_current_context()
     if machine is not None and machine not in STREAMED:
         raise click.UsageError(
             f"--machine {machine} needs its rows in memory: leave --linear out, or train {', '.join(STREAMED)}", context
         )
-    known = {*_OPTIONS, *(option for name in STREAMED for option in MACHINES[name].options)} - {*_NOT_STREAMED}
+    known = {*_OPTIONS, *(option for name in STREAMED for option in MACHINES[name].options)} - {"cost"}
     for parameter in context.command.params:
         if parameter.name not in known and is_given(context, parameter.name or ""):
             raise click.UsageError(f"{parameter.opts[-1]} means nothing with --linear", context)
@@ -129,19 +137,7 @@ def _refuse_other_options(machine: str | None) -> None:
         raise click.UsageError("--linear trains several classes by --multi-class ovr: each against the rest", context)
     if context.params["missing"] == "drop":
         raise click.UsageError("--missing drop means nothing with --linear: rows are not left out", context)
-
-
-def _class_weight(asked: str | None, truth: Any) -> Any:
-    """Return the class weights as estimators take them: "balanced", or the weight of each label."""
-    from mercer.study.costs import BALANCED, NONE, class_weights
-
-    if asked in (None, BALANCED, NONE):
-        return asked if asked == BALANCED else None
-    weights = class_weights(asked, truth.names, truth.counts)
-    try:
-        numbers = [float(name.replace(",", ".")) for name in truth.names]
-    except ValueError:
-        numbers = [math.nan]
-    are_whole = all(number.is_integer() for number in numbers)
-    labels = [int(number) for number in numbers] if are_whole else truth.names
-    return dict(zip(labels, weights.tolist(), strict=True))
+    if is_given(context, "tol") and is_given(context, "tol_gap"):
+        raise click.UsageError("--tol and --tol-gap are the same with --linear: give one of them", context)
+    if cache == "":
+        raise click.UsageError("--cache names no folder", context)

@@ -132,7 +132,10 @@ _OPTIONS = (
     click.option("--probability", is_flag=True, help="Classification: know the probability of each class, too."),
     click.option("--weights", metavar="COLUMN", help="Column that says how often each row counts; 0 leaves a row out."),
     click.option(
-        "--tol", type=positive, help="Largest KKT violation  [default: 0.001, less for the logistic machines]"
+        "--tol",
+        type=positive,
+        help="Largest KKT violation  [default: 0.001, less for the logistic machines]. Of linear-svc, linear-svr and "
+        "with --linear another name of --tol-gap.",
     ),
     click.option(
         "--tol-gap",

@@ -10,7 +10,7 @@ import click
 
 _KERNEL = ("kernel", "gamma", "degree", "coef0")
 _SOLVED = (*_KERNEL, "tol", "tol_gap", "max_seconds")
-_LINEAR = ("C", "loss", "penalty", "bias", "intercept_scaling", "tol_gap", "max_seconds", "weights")
+_LINEAR = ("C", "loss", "penalty", "bias", "intercept_scaling", "tol", "tol_gap", "max_seconds", "weights")
 _CLASSES, _NUMBERS, _NOVELTY = "classification", "regression", "novelty detection"
 
 Setting: TypeAlias = tuple[str, str | None]
@@ -27,6 +27,7 @@ _NORMS = _named("penalty", "l1", "l2")
 _BIAS: dict[str, dict[str, dict[str, Any]]] = {
     "bias": {"penalised": {}, "free": {"bias": "free"}, "none": {"fit_intercept": False}}
 }
+_SAME_GAP = (("tol", None), ("tol_gap", None))
 _SCALED_BIAS = tuple((("intercept_scaling", None), ("bias", value)) for value in ("free", "none"))
 
 
@@ -47,6 +48,8 @@ class Machine:
         Settings that do not go together.
     is_streamed : bool
         Whether `mercer fit --linear` can train it.
+    renamed : mapping of str to str
+        Parameters of the estimator that have other names than their options.
     """
 
     estimator: str
@@ -55,6 +58,7 @@ class Machine:
     choices: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     clashes: tuple[tuple[Setting, Setting], ...] = ()
     is_streamed: bool = False
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def needs_target(self) -> bool:
@@ -75,10 +79,11 @@ class Machine:
 
         kind = getattr(mercer, self.estimator)
         own: dict[str, Any] = {}
+        names = _PARAMETERS | dict(self.renamed)
         for name in self.options:
             value = options.get(name)
             if value is not None and name not in ("cost", "weights"):
-                own |= self.choices[name][value] if name in self.choices else {_PARAMETERS.get(name, name): value}
+                own |= self.choices[name][value] if name in self.choices else {names.get(name, name): value}
         if options.get("cost") is not None and "probability" in self.options:
             own |= {"probability": True, "calibration": "free"}  # expected costs need the shares of the classes
         return kind(**own, **({"callback": callback} if "callback" in kind().get_params() else {}))
@@ -136,10 +141,12 @@ MACHINES = {
             "multi_class": {"ovr": {}, "joint": {"multi_class": "crammer_singer"}},
         },
         (
+            _SAME_GAP,
             *_SCALED_BIAS,
             *((("multi_class", "joint"), other) for other in (("loss", None), ("penalty", None), ("bias", "free"))),
         ),
         is_streamed=True,
+        renamed={"tol": "tol_gap"},
     ),
     "least-squares": Machine("LeastSquaresClassifier", _CLASSES, ("alpha", "class_weight", "weights")),
     "gradient-svc": Machine(
@@ -163,8 +170,9 @@ MACHINES = {
         _NUMBERS,
         ("epsilon", *_LINEAR),
         {**_NORMS, **_BIAS, **_named("loss", "epsilon_insensitive", "squared_epsilon_insensitive")},
-        _SCALED_BIAS,
+        (_SAME_GAP, *_SCALED_BIAS),
         is_streamed=True,
+        renamed={"tol": "tol_gap"},
     ),
     "nu-svr": Machine("NuSVR", _NUMBERS, ("C", "nu", *_SOLVED, "weights")),
     "quantile": Machine("QuantileSVR", _NUMBERS, ("C", "quantile", *_SOLVED, "weights")),

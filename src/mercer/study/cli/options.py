@@ -211,8 +211,9 @@ def target_of(table: Table, name: str | None) -> str:
     raise click.UsageError("--target COLUMN is missing, the column to predict", click.get_current_context())
 
 
-def say_reading(truth: Truth) -> None:
+def say_reading(truth: Truth, *, as_far_as_read: bool = False) -> None:
     """Print how the target was read, if another reading is possible, and the option that changes it."""
     if truth.reading:
         other = "classification" if truth.task == "regression" else "regression"
-        say("note", f"{truth.reading.removesuffix('.')} with --task {other}.")
+        said = f"as far as it was read, {truth.reading}" if as_far_as_read else truth.reading
+        say("note", f"{said.removesuffix('.')} with --task {other}.")

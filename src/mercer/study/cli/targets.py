@@ -13,16 +13,25 @@ if TYPE_CHECKING:
     from mercer.tables import Table, Truth
 
 
+def wanted_task(machine: str | None, task: Any) -> Any:
+    """Return the task that the command line asks for, or None; UsageError if it asks for two."""
+    named = None if task == "auto" else task
+    if machine is None:
+        return named
+    wanted = MACHINES[machine].task
+    if named not in (None, wanted):
+        context = click.get_current_context()
+        raise click.UsageError(f"--machine {machine} is for {wanted}, but --task is {task}", context)
+    return wanted
+
+
 def read_truth(table: Table, target: str, machine: str | None, task: Any) -> Truth:
     """Return the target as the machine takes it; an error for a target or a task that it does not take."""
     from mercer.tables import TableError, read_target
 
+    wanted = wanted_task(machine, task)
     if machine is None:
         return read_target(table, target, task)
-    wanted: Any = MACHINES[machine].task
-    if task not in ("auto", wanted):
-        context = click.get_current_context()
-        raise click.UsageError(f"--machine {machine} is for {wanted}, but --task is {task}", context)
     others = ", ".join(name for name, one in MACHINES.items() if one.needs_target and one.task != wanted)
     try:
         truth = read_target(table, target, wanted if wanted == "regression" else task)
