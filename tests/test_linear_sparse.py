@@ -1,6 +1,7 @@
 """Linear machines by dual coordinate descent, on sparse and dense rows, in one block and in several."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -564,6 +565,17 @@ def test_the_l1_penalty_on_many_columns(loss, bias):
     dense = replace(problem, rows=TableRows(problem.rows.table.toarray(), problem.rows.labels, problem.rows.weights))
     again = solve(dense, Control(Limits(tol_gap=1e-6)))
     assert again.certificate.primal == pytest.approx(solution.certificate.primal, rel=2e-6)
+
+
+@pytest.mark.parametrize(("loss", "most"), [(Hinge(), 100), (SquaredHinge(), 400)], ids=["hinge", "squared hinge"])
+def test_steps_between_epochs_of_descent_make_them_few_with_a_large_C(loss, most):
+    problem = wide_problem(loss, n=400, C=100.0)
+    point = dual_point(problem)
+    steps = list(dual_descent(problem, point, 1e-6))
+    assert steps[-1].n_iter < most  # 216 and 2,895 without the steps
+    primal, dual = objectives(problem, point.w, np.asarray(point.beta))
+    assert primal - dual <= 1e-6 * primal
+    assert all(later.objective >= sooner.objective - 1e-9 * primal for sooner, later in pairwise(steps))
 
 
 def test_the_l1_penalty_on_many_columns_of_unequal_scales_is_solved_to_rounding():

@@ -6,6 +6,7 @@
 
 #include "linear/row_readers.hpp"
 #include "linear/shrinking_epochs.hpp"
+#include "linear/subspace_step.hpp"
 
 namespace mercer {
 namespace {
@@ -24,6 +25,8 @@ struct Step : Visit {
 // In the losses that classify, alpha = y beta >= 0, and the gradient is that of the minimised dual with respect to
 // alpha.
 struct Hinge {
+    static constexpr bool kIsQuadratic = true, kIsSquared = false;
+
     explicit Hinge(double) {}
 
     Step operator()(const Row& row, const Thresholds& last) const {
@@ -45,6 +48,8 @@ struct Hinge {
 };
 
 struct SquaredHinge {
+    static constexpr bool kIsQuadratic = true, kIsSquared = true;
+
     explicit SquaredHinge(double) {}
 
     Step operator()(const Row& row, const Thresholds& last) const {
@@ -66,6 +71,8 @@ struct SquaredHinge {
 // The optimum solves  square (C s(u) - alpha) + y z + u = 0  with s(u) = 1 / (1 + exp(-u)) and the new alpha C s(u).
 // The left side rises in u with a slope of at least 1, so Newton steps within a bracket find the only root.
 struct Logistic {
+    static constexpr bool kIsQuadratic = false, kIsSquared = false;
+
     explicit Logistic(double) {}
 
     static constexpr int kMost = 60;  // Newton steps; the bracket is halved where they leave it
@@ -99,6 +106,8 @@ double shrunk(double t, double by) { return t > by ? t - by : t < -by ? t + by :
 // Both losses of regression; the gradients are those of the minimised dual with respect to beta.
 template <bool squared>
 struct Insensitive {
+    static constexpr bool kIsQuadratic = true, kIsSquared = squared;
+
     explicit Insensitive(double epsilon) : epsilon(epsilon) {}
 
     Step operator()(const Row& row, const Thresholds& last) const {
@@ -138,10 +147,19 @@ template <class Rows, class Loss>
 class Coordinate {
   public:
     Coordinate(const Rows& rows, const DescentProblem& problem)
-        : rows_(rows), problem_(problem), loss_(problem.epsilon), squares_(squares_of(rows)) {}
+        : rows_(rows),
+          problem_(problem),
+          loss_(problem.epsilon),
+          squares_(squares_of(rows)),
+          steps_(rows, problem, Loss::kIsSquared) {}
 
     double largest_square() const { return largest_of(squares_); }
     void prefetch(int64_t i) const { rows_.prefetch(i); }
+
+    void between_epochs() {
+        if constexpr (Loss::kIsQuadratic)
+            if (++n_epochs_ > kAlone) steps_.step();
+    }
 
     Visit visit(int64_t i, const Thresholds& last) {
         const double beta = problem_.beta[i], z = rows_.dot(i, problem_.w);
@@ -156,10 +174,14 @@ class Coordinate {
     }
 
   private:
+    static constexpr int64_t kAlone = 8;  // epochs without steps: until then, many coefficients move to bounds
+
     Rows rows_;
     DescentProblem problem_;
     Loss loss_;
     std::vector<double> squares_;
+    SubspaceSteps<Rows> steps_;
+    int64_t n_epochs_ = 0;
 };
 
 template <class Loss, class Rows>

@@ -26,7 +26,8 @@ struct Visit {
     bool shrinks = false;
 };
 
-// `Row` has prefetch(i), and visit(i, thresholds), which makes the step of row i and returns a Visit.
+// `Row` has prefetch(i), and visit(i, thresholds), which makes the step of row i and returns a Visit. It may have
+// between_epochs(), which is called before each epoch.
 template <class Row>
 class ShrinkingEpochs final : public DualDescent {
   public:
@@ -63,6 +64,7 @@ class ShrinkingEpochs final : public DualDescent {
 
     // Visits the active rows once, in random order; returns false if it was stopped.
     bool epoch(DescentReport& report) {
+        if constexpr (requires { row_.between_epochs(); }) row_.between_epochs();
         order_.shuffle(active_.data(), n_active_);
         Thresholds found{0.0, 0.0};
         report.gap = 0.0;

@@ -144,8 +144,9 @@ def dual_descent(
     Notes
     -----
     An epoch costs two passes over the entries of the rows that are not shrunken. The gap of a row, before its step, is
-    known without further cost; their sum estimates the gap. Rows in several blocks are visited block after block, with
-    a few epochs on each.
+    known without further cost; their sum estimates the gap. After some epochs, the changes of the last two epochs are
+    combined to the best step, except for logistic loss. Rows in several blocks are visited block after block, with a
+    few epochs on each.
 
     References
     ----------

@@ -38,6 +38,7 @@ _LARGE_NOT_SQUARED = 5.0  # the same for losses with kinks
 
 _LEAST_EPOCHS = 30  # epochs that are worth less than starting the engine
 _ARRAYS = 6  # arrays of an element for each row: coefficients, their copy, targets, charges, squares, order
+_STEP_ARRAYS = 3, 4  # more arrays of rows and of columns for the steps between epochs on a table in memory
 
 
 def can_descend(problem: LinearProblem) -> bool:
@@ -103,7 +104,8 @@ class DualSolver:
     def bytes_held(self) -> int:
         """Bytes of the numbers of the rows, of the weights, and of the kernel engine."""
         problem = self.problems[0]
-        each = 8 * (_ARRAYS * problem.rows.n + problem.n_columns)
+        of_rows, of_columns = _STEP_ARRAYS if isinstance(problem.rows, TableRows) else (0, 0)
+        each = 8 * ((_ARRAYS + of_rows) * problem.rows.n + (1 + of_columns) * problem.n_columns)
         return len(self.problems) * each + self._engine_bytes
 
     def steps(self, tol: float) -> Iterator[Step]:
