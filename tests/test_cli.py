@@ -568,7 +568,8 @@ ERRORS = {
     "drop": ((*STUDY, "outcome", "--drop", "dos"), "there is no column 'dos'", "did you mean 'dose'?"),
     "test size": ((*STUDY, "outcome", "--test-size", "2"), "'--test-size': 2.0 is not in the range", "study --help"),
     "folds": ((*STUDY, "outcome", "--folds", "90"), "every class needs 122 rows", "change --folds or --test-size"),
-    "time": ((*STUDY, "outcome", "--max-seconds", "1e-9"), "the search ended (time limit)", "--max-seconds"),
+    "time": ((*STUDY, "outcome", "--kernel", "rbf", "--max-seconds", "1e-9"), "the search ended (time limit)",
+             "or allow --kernel linear"),
     "folder": ((*STUDY, "outcome", "--out", "patients.csv/x"), "output folder patients.csv/x cannot be written", None),
     "seed": ((*STUDY, "outcome", "--seed", "abc"), "'--seed': 'abc' is not a valid integer.", "mercer study --help"),
     "only identifiers": (

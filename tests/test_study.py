@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, make_circles
 
-from generated import mixed_frame, three_classes, with_missing
+from generated import mixed_frame, quantities, three_classes, with_missing
 from mercer import load_libsvm_model, save_libsvm_model
 from mercer.files.table_files import read_table
 from mercer.kernels import Linear
@@ -30,7 +30,7 @@ from mercer.study.protocol import study
 from mercer.study.regression import ToEstimate
 from mercer.study.report import prose, weights
 from mercer.study.report.page import render
-from mercer.study.search import SearchStopped
+from mercer.study.search import NO_TIME, SearchStopped
 from mercer.study.time_budget import SEARCH, TimeBudget
 from mercer.tables.table import Table, TableError, as_table
 
@@ -327,9 +327,20 @@ def test_two_ctrl_c_in_the_search_end_the_study():
         study(three_classes(), "kind", n_folds=3, progress=progress)
 
 
-def test_a_time_limit_that_is_too_short_is_an_error():
+@pytest.mark.parametrize(("table", "target"), [(three_classes(), "kind"), (quantities(), "pay")])
+def test_without_time_for_a_search_a_linear_machine_is_the_last_resort(table, target):
+    found = study(table, target, n_folds=3, max_seconds=1e-6)
+    assert found.search.stopped == NO_TIME
+    assert [(cell.choice.family, cell.C) for cell in found.search.cells] == [("linear", 1.0)]
+    assert found.certificate.status == "optimal"
+    said = " ".join([*prose.summary(found), *prose.cautions(found)])
+    assert "There was no time for a search: the machine is the last resort" in said
+    assert "was the only candidate, with this cross-validated" in said
+
+
+def test_a_time_limit_that_is_too_short_is_an_error_without_linear_machines():
     with pytest.raises(SearchStopped, match="time limit"):
-        study(three_classes(), "kind", n_folds=3, max_seconds=1e-6)
+        study(three_classes(), "kind", n_folds=3, kernel="rbf", max_seconds=1e-6)
 
 
 def test_what_there_is_no_time_for_is_left_out_and_said(monkeypatch):

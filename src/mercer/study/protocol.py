@@ -40,8 +40,8 @@ from mercer.study.plan import PLAN, plan_search
 from mercer.study.preparation import SplitOptions, prepare
 from mercer.study.regression import ToEstimate
 from mercer.study.rivals import choose_rivals
-from mercer.study.search import SearchResult, search
-from mercer.study.time_budget import CALIBRATION, CURVE, FINAL_FIT, RIVALS, SEARCH, Deadline, TimeBudget
+from mercer.study.search import NO_TIME, SearchResult, SearchStopped, last_resort, search
+from mercer.study.time_budget import CALIBRATION, CURVE, FINAL_FIT, LAST_FIT, RIVALS, SEARCH, Deadline, TimeBudget
 from mercer.tables import (
     MAX_LEVELS,
     ColumnChoice,
@@ -258,8 +258,10 @@ def study(
         KKT violation to which the final machine is solved.
     max_seconds : float, optional
         Time limit of the study. Its stages get shares of the time that is left: they are then cut short or left out,
-        and `cuts` of the result says so. The split, the encoding, the final fits of the machines to compare with
-        and the predictions of the sealed rows are complete in any case.
+        and `cuts` of the result says so. If not even one candidate can be judged in time, a linear machine with C = 1
+        is trained, unless `kernel` excludes it; that may take some seconds more than the limit. The split, the
+        encoding, the final fits of the machines to compare with and the predictions of the sealed rows are complete in
+        any case.
     looks : Looks, optional
         Earlier looks at these rows, and the ledger to which this one is added before the seal is opened.
     progress : callable, optional
@@ -274,7 +276,8 @@ def study(
     TableError
         For a table or target that cannot be studied; the messages say why and what to do.
     SearchStopped
-        If the search ended before one cell was finished.
+        If the search was interrupted before one cell was finished, or had no time for one and `kernel` excludes
+        linear machines.
     KeyboardInterrupt
         On Ctrl-C outside the search. In the search the first one ends the search alone; a second one raises.
     """
@@ -376,7 +379,31 @@ def _searched(
 
     A first Ctrl-C ends the search, and the cells that are finished count. A second Ctrl-C ends the study.
     """
-    deadline = Deadline(budget.share(SEARCH))
+    deadline, interruption = Deadline(budget.share(SEARCH)), solvers.Interruption()
+    try:
+        found = _search_in_time(folds, goal, kernels, n_rows, budget, deadline, interruption, progress)
+    except SearchStopped:
+        if interruption.requested or not any(one.is_linear for one in kernels):
+            raise
+        found = last_resort(folds, goal, tol=SEARCH_TOL, interruption=interruption, progress=progress)
+    if interruption.insisted:
+        raise KeyboardInterrupt
+    return found
+
+
+def _search_in_time(
+    folds: list[Fold],
+    goal: Goal,
+    kernels: Sequence[KernelChoice],
+    n_rows: int,
+    budget: TimeBudget,
+    deadline: Deadline,
+    interruption: solvers.Interruption,
+    progress: Callable[[StageProgress], None] | None,
+) -> SearchResult:
+    """Plan the search, and search up to the deadline; SearchStopped if no candidate is finished then."""
+    if deadline.has_come:
+        raise SearchStopped("time limit")
     plan = plan_search(
         folds,
         goal,
@@ -386,11 +413,8 @@ def _searched(
         n_rows=n_rows,
         fit_seconds=budget.share((1.0 - SEARCH) * (1.0 - RIVALS) * FINAL_FIT),
     )
-    if plan.why_linear:
-        budget.cuts.append(plan.why_linear)
     if progress is not None:
         progress(StageProgress(PLAN, note=str(plan)))
-    interruption = solvers.Interruption()
     found = search(
         folds,
         goal,
@@ -401,8 +425,8 @@ def _searched(
         interruption=interruption,
         progress=progress,
     )
-    if interruption.insisted:
-        raise KeyboardInterrupt
+    if plan.why_linear:
+        budget.cuts.append(plan.why_linear)
     return found
 
 
@@ -444,7 +468,10 @@ def _refit(
     tell(StageProgress("final fit"))
     best, keep = found.best, CachePolicy.NON_NATIVE if training.prediction_kind.n_parts > 1 else CachePolicy.NONE
     kernel = best.choice.kernel(training.X)
-    limits = solvers.Limits(tol=tol, max_seconds=budget.share(FINAL_FIT))
+    seconds = budget.share(FINAL_FIT)
+    if seconds is not None and found.stopped == NO_TIME:
+        seconds = max(seconds, LAST_FIT)
+    limits = solvers.Limits(tol=tol, max_seconds=seconds)
     control = solvers.Control(limits, lambda progress: tell(fit_progress("final fit", progress)))
     with control.interruption as interruption:
         gram = Gram(kernel, as_data(training.X), keep=keep)

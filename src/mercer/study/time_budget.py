@@ -7,6 +7,9 @@ import time
 EXAMINATION, SEARCH, RIVALS, FINAL_FIT, CALIBRATION, CURVE, COLUMNS = 0.1, 0.45, 0.25, 0.6, 0.4, 0.4, 0.5
 """Share of the time left at the start of each stage that the stage may take. They leave some of it to the last look."""
 
+LAST_FIT = 10.0
+"""Seconds that the final fit of a machine may take at least if there was no time for a search."""
+
 
 class TimeBudget:
     """The time limit of a study.

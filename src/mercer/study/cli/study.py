@@ -36,6 +36,9 @@ from mercer.study.cli.options import (
 _CLASS_SCORES = ("accuracy", "balanced_accuracy", "roc_auc", "f1", "log_loss")
 _NUMBER_SCORES = ("r2", "mae", "rmse")
 
+_MORE_TIME = "give it more time with --max-seconds, or allow --kernel linear, too"
+"""What to do if there was no time for one candidate, and linear machines were excluded."""
+
 _PAGE = 0.1
 """Share of the time limit that is kept for the page and the model file."""
 
@@ -152,7 +155,7 @@ def study_command(
         except SearchStopped as stopped:
             raise Failure(
                 f"the search ended ({stopped}) before one candidate was finished; nothing was written",
-                *((None, INTERRUPTED) if str(stopped) == "interrupted" else ("give it more time with --max-seconds",)),
+                *((None, INTERRUPTED) if str(stopped) == "interrupted" else (_MORE_TIME,)),
             ) from stopped
         say_reading(found.column_choice.truth)
         if not force and holds_study(folder):  # another study has written there in the meantime

@@ -88,11 +88,13 @@ def choice(study: Study) -> str:
     setting = [f"C = {best.C:g}"]
     setting += [] if value is None else [f"gamma = {value:.3g}"]
     setting += [] if best.epsilon is None else [f"epsilon = {best.epsilon:g}"]
+    rank = "lowest" if study.goal.is_loss else "highest"
+    judged = f"had the {rank} cross-validated {study.goal.figure_name} of {count(len(found.cells), 'candidate')}"
+    if len(found.cells) == 1:
+        judged = f"was the only candidate, with this cross-validated {study.goal.figure_name}"
     sentence = (
-        f"The {best.choice.name} with {listed(setting)} had the {'lowest' if study.goal.is_loss else 'highest'} "
-        f"cross-validated {study.goal.figure_name} of "
-        f"{count(len(found.cells), 'candidate')}: {shown(best.figure)} over {study.n_folds} folds of the "
-        f"{count(len(study.model.training.rows), 'row')} that were not sealed"
+        f"The {best.choice.name} with {listed(setting)} {judged}: {shown(best.figure)} over {study.n_folds} folds of "
+        f"the {count(len(study.model.training.rows), 'row')} that were not sealed"
     )
     sentence += f" ({', '.join(others)})." if others else "."
     if ties == 1:

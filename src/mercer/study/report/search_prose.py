@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mercer.certificates import Status
 from mercer.study.candidates import Cell
 from mercer.study.report.numbers import count
-from mercer.study.search import SearchResult
+from mercer.study.search import NO_TIME, SearchResult
 
 MAX_UNFINISHED = 6
 """Candidates not trained to the end that are named."""
@@ -24,7 +24,7 @@ def candidates(found: SearchResult) -> str:
 
 def rounds(found: SearchResult) -> str:
     """On how many rows the candidates were judged, as a sentence; "" if all of them were judged on all rows."""
-    if len(found.rounds) == 1 and found.rounds[0].n_rows == found.n_rows:
+    if found.stopped == NO_TIME or (len(found.rounds) == 1 and found.rounds[0].n_rows == found.n_rows):
         return ""
     parts = [
         f"{'all ' if not place and one.n_judged == one.n_planned else ''}{_judged(one.n_judged, one.n_planned)} with "
@@ -52,6 +52,12 @@ def ended_early(found: SearchResult) -> str:
     """Why a search was stopped, and how far it was; "" if it was not."""
     if not found.stopped:
         return ""
+    if found.stopped == NO_TIME:
+        return (
+            "There was no time for a search: the machine is the last resort, a linear machine with C = 1, judged with "
+            f"{found.best.n_rows:,} of {found.n_rows:,} training rows a fold. Its final fit may take longer than the "
+            "time limit. A longer limit, or fewer rows, tries other machines."
+        )
     why = {"interrupted": "interrupted", "time limit": "ended by its time limit"}[found.stopped]
     after, last = f"after {candidates(found)}", found.rounds[-1]
     if len(found.cells) == found.n_planned and len(found.rounds) > 1:
