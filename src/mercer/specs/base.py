@@ -98,6 +98,11 @@ class MachineSpec(ABC):
                 raise ValueError(f"{field.name} of a {self.machine} cannot be {value!r}")
 
     @property
+    def estimator(self) -> str:
+        """Name of the estimator that trains this machine."""
+        return self.machine
+
+    @property
     def is_two_sided(self) -> bool:
         """Whether a row has two dual variables, one of each sign."""
         return False

@@ -141,6 +141,11 @@ class ForJointLinearSVC(LossSpec):
     scaling: float = 1.0
 
     @property
+    def estimator(self) -> str:
+        """Name of the estimator that trains this machine."""
+        return "LinearSVC"
+
+    @property
     def own_vectors(self) -> type[Kernel]:
         """The linear kernel; the vectors are the normal vectors of the parts."""
         return Linear
@@ -189,6 +194,11 @@ class ForLogisticByRest(LinearSpec):
     """Logistic loss of two classes, or of each class against the rest."""
 
     machine = "LogisticByRest"
+
+    @property
+    def estimator(self) -> str:
+        """Name of the estimator that trains this machine."""
+        return "LogisticRegression"
 
     @property
     def loss(self) -> LinearLoss:

@@ -63,6 +63,11 @@ class ForJointSVC(QuadraticSpec):
     schemes = JOINTLY
     is_whole = True
 
+    @property
+    def estimator(self) -> str:
+        """Name of the estimator that trains this machine."""
+        return "SVC"
+
     def problem(self, targets: FloatArray, penalties: FloatArray, gram: Gram) -> Problem:
         """Return the dual problem; see :class:`QuadraticSpec`."""
         return problems.joint(targets.argmax(axis=1), targets.shape[1], penalties)

@@ -43,10 +43,11 @@ def _kept(model: Model) -> str:
 
 
 def parameters(machine_spec: MachineSpec) -> dict[str, float]:
-    """The numbers that a machine was trained with, by their names."""
+    """The numbers that a machine was trained with, by the names that the estimators give them."""
     found = machine_spec.to_dict().items()
     numbers = {name: one for name, one in found if isinstance(one, (int, float)) and not isinstance(one, bool)}
-    return {name: one for name, one in numbers.items() if name not in machine_spec.unused}
+    named = {"scaling": "intercept_scaling"}
+    return {named.get(name, name): one for name, one in numbers.items() if name not in machine_spec.unused}
 
 
 def fixed(model: Model) -> str:
@@ -68,7 +69,7 @@ def certainty(model: Model) -> str:
             f"{small(certificate.kkt_violation)}, and {small(certificate.tol)} was allowed. That its training "
             f"objective is the lowest is not certified: the relative duality gap is {small(gap)}, so another "
             f"machine with {fixed(model)} may have one that is lower by up to {small(100 * gap)} percent. {smaller} "
-            f"tolerance for the gap (tol_gap of mercer.{machine_spec.machine}, --tol-gap of mercer fit), makes it "
+            f"tolerance for the gap (tol_gap of mercer.{machine_spec.estimator}, --tol-gap of mercer fit), makes it "
             "small, too."
         )
     if certificate.status is Status.OPTIMAL:

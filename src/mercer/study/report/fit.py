@@ -19,7 +19,7 @@ def setting(model: Model) -> str:
     """The kernel, the parameters and the number of training rows, in a line."""
     values = [f"{name} = {value:g}" for name, value in parameters(model.machine_spec).items()]
     kernel = [] if model.machine_spec.is_linear else [repr(model.kernel)]
-    return ", ".join([model.machine_spec.machine, *kernel, *values, count(model.training.n_rows, "row")])
+    return ", ".join([model.machine_spec.estimator, *kernel, *values, count(model.training.n_rows, "row")])
 
 
 def paragraphs(model: Model, table: Table | None) -> list[str]:
