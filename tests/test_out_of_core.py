@@ -492,6 +492,10 @@ def test_the_command_line_fits_and_predicts_in_parts(tmp_path, capsys):
     ("arguments", "fault"),
     [
         (("--linear", "--kernel", "rbf"), "--kernel means nothing with --linear"),
+        (
+            ("--linear", "--probability"),
+            "--probability means nothing with --linear: the models of --machine linear-logistic",
+        ),
         (("--linear", "--missing", "drop"), "--missing drop means nothing with --linear"),
         (("--memory", "9MB"), "--memory, --cache and --scale are for --linear"),
         (("--linear", "--machine", "svc"), "--machine svc needs its rows in memory: leave --linear out, or train"),

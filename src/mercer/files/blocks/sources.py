@@ -253,7 +253,7 @@ def _layout(
         held = [name for name in texts if kinds.get(name) == kind]
         if held:
             raise TableError(
-                f"{listing(held)} hold{'' if len(held) > 1 else 's'} {what}, which cannot be encoded out of core",
+                f"{listing(held)} hold{'' if len(held) > 1 else 's'} {what}, which fit_file does not encode",
                 f"say drop={held!r}, or categorical={held!r} if the values are categories",
             )
     return Layout(target, task, names, frozenset(texts) | categorical & {*names}, weights)

@@ -21,6 +21,13 @@ _OPTIONS = (
 )
 """Options of `mercer fit` that have a meaning with --linear, besides those of its machines."""
 
+_INSTEAD = {
+    "probability": "the models of --machine linear-logistic always have probabilities",
+    "text": "free text needs its rows in memory, so leave --linear out, or --drop the column",
+    "dates": "dates need their rows in memory, so leave --linear out, or --drop the column",
+}
+"""What to do instead of an option that has no meaning with --linear."""
+
 
 def fit_linear(
     table: str,
@@ -132,11 +139,14 @@ def _refuse_other_options(machine: str | None, cache: str | None) -> None:
     known = {*_OPTIONS, *(option for name in STREAMED for option in MACHINES[name].options)} - {"cost"}
     for parameter in context.command.params:
         if parameter.name not in known and is_given(context, parameter.name or ""):
-            raise click.UsageError(f"{parameter.opts[-1]} means nothing with --linear", context)
+            advice = _INSTEAD.get(parameter.name or "", "leave one of the two out")
+            raise click.UsageError(f"{parameter.opts[-1]} means nothing with --linear: {advice}", context)
     if is_given(context, "multi_class") and context.params["multi_class"] != "ovr":
         raise click.UsageError("--linear trains several classes by --multi-class ovr: each against the rest", context)
     if context.params["missing"] == "drop":
-        raise click.UsageError("--missing drop means nothing with --linear: rows are not left out", context)
+        raise click.UsageError(
+            "--missing drop means nothing with --linear: impute fills the cells in, error refuses the file", context
+        )
     if is_given(context, "tol") and is_given(context, "tol_gap"):
         raise click.UsageError("--tol and --tol-gap are the same with --linear: give one of them", context)
     if cache == "":
