@@ -555,6 +555,12 @@ def test_tol_is_the_certified_gap_of_a_file(tmp_path, capsys, machine):
     assert gaps[1] <= 1e-9
 
 
+def test_many_fractions_are_no_classes(tmp_path):
+    pd.DataFrame({"x": np.arange(99), "cost": np.arange(99) / 4}).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(TableError, match=r"the target 'cost' holds 99 different numbers .* a machine of its own"):
+        LinearSVC().fit_file(tmp_path / "t.csv", target="cost")
+
+
 def test_classes_that_are_fractions_are_names(tmp_path, capsys):
     x = np.arange(60.0)
     path = written(

@@ -14,7 +14,8 @@ from mercer.files.blocks.layout import Levels
 from mercer.files.blocks.sources import source_of_target
 from mercer.files.text_columns import table_of_text
 from mercer.tables.reading import ReadingOptions
-from mercer.tables.table import Table
+from mercer.tables.table import Table, TableError
+from mercer.tables.target import MAX_CLASSES
 
 
 def target_levels(
@@ -76,3 +77,18 @@ def labels_of_texts(texts: Sequence[str]) -> Any:
     return (
         numbers.astype(np.int64) if whole and len({*numbers.tolist()}) == len(texts) else np.array(texts, dtype=object)
     )
+
+
+def refuse_many_fractions(target: str, texts: Sequence[str]) -> None:
+    """Raise TableError if the classes are many and some are fractions: a machine for each would take hours."""
+    try:
+        numbers = np.array([float(text.replace(",", ".")) for text in texts])
+    except ValueError:
+        return
+    if len(texts) > MAX_CLASSES and not (numbers == np.round(numbers)).all():
+        raise TableError(
+            f"the target {target!r} holds {len(texts):,} different numbers such as {texts[0]!r}, and every one of them "
+            "would be a class with a machine of its own",
+            "train LinearSVR (--task regression), which predicts numbers; if they are names of classes, write them as "
+            "text or whole numbers",
+        )
