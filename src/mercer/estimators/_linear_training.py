@@ -89,6 +89,8 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
 
         Raises
         ------
+        TypeError
+            If `grid` is a single number.
         ValueError
             As :meth:`fit`, or if `grid` is empty.
 
@@ -98,6 +100,8 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
             As :meth:`fit`. `max_seconds` is for the whole path: after it, or after Ctrl-C, the machines for larger C
             are those of the last solution, and their certificates say how far they are from the optimum.
         """
+        if not isinstance(grid, Iterable):
+            raise TypeError(f"grid must hold values of C, such as [0.1, 1.0, 10.0], got {grid!r}.")
         values = list(grid)
         if not values:
             raise ValueError("grid must hold at least one value of C, got none.")
