@@ -145,6 +145,8 @@ class LinearSVC(ByScores, FitsFiles):
     rows 2 to 30, because it starts at the solution for a sample.
     docs/concepts/linear_machines.md says which solver is used when.
 
+    :meth:`fit_file` trains on a file that may be larger than memory, and :meth:`C_path` trains a machine for each C.
+
     References
     ----------
     Fan, Chang, Hsieh, Wang & Lin (2008), LIBLINEAR, for the problems; Keerthi & DeCoste (2005) for Newton's method;
