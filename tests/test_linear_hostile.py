@@ -59,6 +59,17 @@ def test_the_gap_includes_what_rounding_hides_at_kinks(C: float) -> None:
         assert gap <= Fraction(certificate.verify().gap)
 
 
+def test_the_gap_includes_the_rounding_error_of_residuals_at_kinks() -> None:
+    for seed in range(30):
+        y = 0.1 + 1e-3 * np.random.default_rng(seed).random(1)
+        w = y - 0.1 - 3e-18  # y - w is rounded to 0.1, but exceeds it
+        problem = LinearProblem(TableRows(np.ones((1, 1)), y), EpsilonInsensitive(0.1), 1.0, bias=Bias.NONE)
+        (target,), (weight,), epsilon = exact(y), exact(w), Fraction(0.1)
+        gap = weight**2 + max(Fraction(0), abs(target - weight) - epsilon) - (target - epsilon) * weight
+        for independent in (False, True):
+            assert gap <= Fraction(LinearEvidence(problem, w, w).evaluate(independent=independent).gap)
+
+
 def hostile(
     loss: LinearLoss, bias: Bias, penalty: Penalty, column: str, shift: float, C: float, n: int = 8
 ) -> LinearProblem:

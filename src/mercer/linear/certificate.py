@@ -234,10 +234,9 @@ def _sums(evidence: LinearEvidence, products: Products | None, *, independent: b
         v[1] += 0.0 if error is None else sums[1]
         if not loss.classifies:  # the loss depends on z - y only
             z, y = (z - y) + low, np.zeros(y.shape)
+        deviation = _EPS * float(np.sqrt(z @ z))
         if error is None:
-            deviation = rounding_of_sums(w.size) * float(np.abs(w[w != 0.0]) @ np.sqrt(own_squares[w != 0.0]))
-        else:
-            deviation = _EPS * float(np.sqrt(z @ z))
+            deviation += rounding_of_sums(w.size) * float(np.abs(w[w != 0.0]) @ np.sqrt(own_squares[w != 0.0]))
         steepness = 0.0
         for rows in _tiles(own.size):
             numbers += _row_sums(loss, z[rows], near[rows], y[rows], charge[rows])
