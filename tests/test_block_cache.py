@@ -737,7 +737,25 @@ def test_pages_that_cannot_be_understood_count_as_the_whole_column(tmp_path):
         for _ in range(3):
             damaged[begin + rng.randrange(40)] = rng.randrange(256)
         assert 0 <= bytes_to_read(io.BytesIO(damaged), chunk) <= whole
-    assert bytes_to_read(io.BytesIO(raw[:begin] + b"\xff" * 100), chunk) == whole
+    truth_values, structs = b"\x19\xf1" + b"\xff" * 8 + b"\x7f", b"\x1c" * 5_000  # 2**63 of them; one in the other
+    for header in (b"\xff" * 100, truth_values, structs):
+        assert bytes_to_read(io.BytesIO(raw[:begin] + header), chunk) == whole
+
+
+def test_row_groups_may_be_empty_and_their_metadata_damaged(tmp_path):
+    path, table = tmp_path / "t.parquet", pa.table({"a": [1.0, 2.0, 3.0], "text": ["x", "y", "x"]})
+    with pq.ParquetWriter(path, table.schema, use_dictionary=["text"], compression="none") as writer:
+        for part in (table.slice(0, 0), table, table.slice(0, 0)):
+            writer.write_table(part)
+    raw = path.read_bytes()
+    groups = RowGroups(path, 70_000, tmp_path)  # a set of columns has one, as the buffer of each is 65,536 bytes
+    assert pa.concat_tables(part for _, part in groups.batches(0, 3, 2, ["a", "text"])).equals(table)
+    codec = b"\x18\x04text\x15"  # the path of the column, and the head of the field of its codec
+    assert codec + b"\x00" in raw
+    for damaged in (raw.replace(codec + b"\x00", codec + b"\x77"), raw.replace(b"text", b"\xffext")):
+        path.write_bytes(damaged)
+        with pytest.raises(TableError, match="cannot be read as Parquet"):
+            list(RowGroups(path, 70_000, tmp_path).batches(0, 3, 2, ["a", "text"]))
 
 
 def twice_a(path):

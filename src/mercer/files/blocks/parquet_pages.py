@@ -10,6 +10,7 @@ from typing import IO, Any
 
 _MOST_HEADER = 1 << 16  # bytes; a header with longer statistics counts as unreadable
 _DICTIONARY = 2  # the type of a page that holds the different values of a column
+_MOST_DEPTH = 16  # structs within structs; headers have 3
 _TEXT_ENTRY = 16  # bytes; what pyarrow holds for each text of a dictionary, beside the text and its length of 4 bytes
 
 
@@ -24,9 +25,10 @@ def bytes_to_read(file: IO[bytes], chunk: Any) -> int:
     """
     held, largest = 0, 0
     whole = most_bytes_to_read(chunk)
-    at = min(one for one in (chunk.dictionary_page_offset, chunk.data_page_offset) if one)
+    # a column without values may have no pages, and offsets of 0
+    at = min((one for one in (chunk.dictionary_page_offset, chunk.data_page_offset) if one), default=0)
     end = at + chunk.total_compressed_size
-    while at < end:
+    while 0 < at < end:
         file.seek(at)
         try:
             header, page = _page_header(file.read(min(_MOST_HEADER, end - at)))
@@ -37,15 +39,24 @@ def bytes_to_read(file: IO[bytes], chunk: Any) -> int:
         if page[1] == _DICTIONARY:
             held = plain + _decoded_bytes(chunk, plain, page[7][1])
         else:
-            largest = max(largest, plain + (0 if chunk.compression == "UNCOMPRESSED" else packed))
-    return min(whole, held + largest) if at == end else whole
+            largest = max(largest, _unpacked_bytes(plain, packed))
+    return min(whole, held + largest) if at == end > 0 else whole
 
 
 def most_bytes_to_read(chunk: Any) -> int:
     """Return what `bytes_to_read` returns at most, as if the column were one page; the file is not read."""
-    packed = 0 if chunk.compression == "UNCOMPRESSED" else chunk.total_compressed_size
     plain = chunk.total_uncompressed_size
-    return plain + packed + (_decoded_bytes(chunk, plain, plain // 4) if chunk.has_dictionary_page else 0)
+    pages = _unpacked_bytes(plain, chunk.total_compressed_size)
+    return pages + (_decoded_bytes(chunk, plain, plain // 4) if chunk.has_dictionary_page else 0)
+
+
+def _unpacked_bytes(plain: int, packed: int) -> int:
+    """Return the bytes of pages of `plain` bytes with their compressed bytes, if they are compressed.
+
+    The lengths tell whether they are. `chunk.compression` would end the process if the file is damaged: pyarrow does
+    not catch the exception of a codec that does not exist.
+    """
+    return plain if plain == packed else plain + packed
 
 
 def _decoded_bytes(chunk: Any, plain: int, n_values: int) -> int:
@@ -75,16 +86,20 @@ class _Compact:
     """Reads values of Thrift's compact protocol; only integers and structs are kept."""
 
     def __init__(self, raw: bytes) -> None:
-        self._raw, self.at = raw, 0
+        self._raw, self.at, self._depth = raw, 0, 0
 
     def struct(self) -> dict[int, Any]:
         """Return the integers and structs of a struct by the numbers of their fields."""
         found, field = dict[int, Any](), 0
+        self._depth += 1
+        if self._depth > _MOST_DEPTH:
+            raise ValueError("structs are nested too deeply")
         while (head := self._byte()) != 0:
             field = field + (head >> 4) if head >> 4 else self._integer()
             value = self._value(head & 15, is_field=True)
             if value is not None:
                 found[field] = value
+        self._depth -= 1
         return found
 
     def _value(self, kind: int, *, is_field: bool) -> Any:
@@ -103,6 +118,8 @@ class _Compact:
             head = self._byte()
             for _ in range(head >> 4 if head >> 4 < 15 else self._number()):
                 self._value(head & 15, is_field=False)
+                if self.at > len(self._raw):
+                    raise ValueError("a list is longer than the header")
         elif kind == 12:
             return self.struct()
         else:

@@ -86,7 +86,7 @@ class RowGroups:
         with self._opened() as file:
             for group in range(file.num_row_groups):
                 start, stop = self._starts[group], self._starts[group + 1]
-                if stop <= first or start >= last:
+                if max(first, start) >= min(last, stop):
                     continue
                 sets = self._sets_of(file, group, columns)
                 rows = max(first - start, 0), min(last, stop) - start
@@ -117,19 +117,22 @@ class RowGroups:
         with ExitStack() as stack:
             streams = []
             for columns in sets:
-                spill = self._spilled(self._part(file, group, columns, n_rows, rows))
+                spill = stack.enter_context(self._temporary_file())
+                self._spill(spill, self._part(file, group, columns, n_rows, rows))
                 _release()
-                streams.append(pa.ipc.open_stream(stack.enter_context(spill)))
+                streams.append(pa.ipc.open_stream(spill))
             at = rows[0]
             for batches in zip(*streams, strict=True):
                 table = _joined([pa.Table.from_batches([batch]) for batch in batches])
                 yield at, table
                 at += table.num_rows
 
-    def _spilled(self, parts: Iterator[tuple[int, pa.Table]]) -> IO[bytes]:
-        """Return a temporary file of the parts, as a stream of Arrow."""
+    def _temporary_file(self) -> IO[bytes]:
         with self._writing(0):  # its name is that of the temporary files of a block cache
-            spill = tempfile.TemporaryFile(dir=self.scratch, prefix="numbers-", suffix=".tmp")  # noqa: SIM115
+            return tempfile.TemporaryFile(dir=self.scratch, prefix="numbers-", suffix=".tmp")
+
+    def _spill(self, spill: IO[bytes], parts: Iterator[tuple[int, pa.Table]]) -> None:
+        """Write the parts to a temporary file, as a stream of Arrow, and go back to its beginning."""
         writer, needed = None, 0
         for _, table in parts:
             needed += table.nbytes
@@ -140,7 +143,6 @@ class RowGroups:
             if writer is not None:
                 writer.close()
             spill.seek(0)
-        return spill
 
     @contextmanager
     def _writing(self, needed: int) -> Iterator[None]:
@@ -198,7 +200,7 @@ class RowGroups:
                 yield file
         except _SpillError as error:
             raise error.reason from error
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise TableError(f"{self.path} cannot be read as Parquet: {str(error).splitlines()[0]}") from error
         finally:
             _release()
