@@ -616,6 +616,32 @@ def test_the_task_of_a_sorted_file_comes_from_all_rows(tmp_path, capsys, target,
     assert said in err
 
 
+@pytest.mark.parametrize("linear", [[], ["--linear"]], ids=["in memory", "from the file"])
+def test_a_column_of_lists_can_be_dropped_and_is_named_once(tmp_path, capsys, linear):
+    x = np.arange(40.0)
+    frame = pd.DataFrame({"x": x % 7, "held": [[1, 2]] * 40, "y": np.where(x % 7 > 3, "p", "q")})
+    path = written(frame, tmp_path / "t.parquet", rows=10)
+    given = ["fit", *linear, path, "--target", "y", "--drop", "held", "--out", tmp_path / "m"]
+    status, _, err = commanded(capsys, *given)
+    assert status == 0, err
+    assert err.count("column 'held' holds") == 1
+
+
+def test_an_error_of_the_operating_system_is_a_plain_sentence(tmp_path, capsys, monkeypatch):
+    path = with_towns(tmp_path)
+
+    def refused(*args, **options):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("mercer.files.table_source.opened", refused)
+    for command in (("fit",), ("fit", "--linear")):
+        status, _, err = commanded(capsys, *command, path, "--target", "y", "--out", tmp_path / "m")
+        assert status == 1
+        assert "t.csv cannot be read" in err
+        assert "permission denied" in err
+        assert "Errno" not in err
+
+
 def test_the_command_line_names_line_and_byte(tmp_path, capsys):
     path = with_towns(tmp_path)
     lines = path.read_text().splitlines(keepends=True)

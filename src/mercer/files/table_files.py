@@ -107,7 +107,8 @@ def read_table(
     try:
         return _read(path, options)
     except (OSError, *file_formats.DAMAGED) as error:
-        raise TableError(f"{path} cannot be read: {error}") from error
+        why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else error
+        raise TableError(f"{path} cannot be read: {why}") from error
 
 
 def _read(path: Path, options: ReadingOptions) -> Table:

@@ -172,7 +172,8 @@ def choose(
         if memory_limit and 8 * _DESCENT_ARRAYS * q > memory_limit:
             raise MemoryError(
                 f"the solver needs {8 * _DESCENT_ARRAYS * q:,} bytes for the numbers of {q:,} columns, but the limit "
-                f"is {memory_limit:,}. Raise the limit, or number the columns from 1 without gaps."
+                f"is {memory_limit:,}. Raise memory_limit= (memory= of a fit on a file), or number the columns from 1 "
+                "without gaps."
             )
         about = {"memory_limit": memory_limit, "n_jobs": n_jobs}
         return DescentSolver(problem, check, start, control, began, **about), descent_reason(problem)

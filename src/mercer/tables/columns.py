@@ -67,7 +67,7 @@ class ColumnOptions:
 
     def check(self, table: Table, target: str | None) -> None:
         """Raise a TableError if a column does not exist, or what is asked for contradicts itself."""
-        for name in (*self.drop, *self.keep, *self.as_text):
+        for name in (*(set(self.drop) - {*table.unread}), *self.keep, *self.as_text):
             table[name]
         if target in self.drop:
             raise TableError(f"the target {target!r} cannot be dropped")

@@ -84,6 +84,8 @@ class Table:
         numbers: "01", "1.10". Names of classes are taken from here.
     reading : Reading, optional
         How the cells were read from a file, and what was guessed about it.
+    unread : tuple of str, optional
+        Columns of lists, structs or bytes of the original table, which are not among the columns.
     """
 
     names: tuple[str, ...]
@@ -92,6 +94,7 @@ class Table:
     origin: np.ndarray | None = None
     written: Mapping[str, np.ndarray] = field(default_factory=dict)
     reading: Reading = field(default_factory=Reading)
+    unread: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(set(self.names)) < len(self.names):
@@ -174,8 +177,8 @@ class Table:
         return replace(self, names=tuple(names), columns=tuple(self[name] for name in names))
 
     def without(self, names: Iterable[str]) -> Table:
-        """Return all columns except the given ones, which must exist."""
-        gone = {name for name in names if self[name] is not None}
+        """Return all columns except the given ones, which must exist or be among those that are not read."""
+        gone = {name for name in names if name in self.unread or self[name] is not None}
         return self.select([name for name in self.names if name not in gone])
 
     def densified(self, n_columns: int | None = None) -> Table:
@@ -255,8 +258,8 @@ def as_table(frame: Any) -> Table:
     try:
         native = nw.from_native(frame, eager_only=True)
         every = list(native.iter_columns())
-        read = [series for series in every if not _is_nested(series)]
-        _say_unread([series for series in every if _is_nested(series)], are_all=bool(every) and not read)
+        read, nested = ([one for one in every if _is_nested(one) is kind] for kind in (False, True))
+        _say_unread(nested, are_all=bool(every) and not read)
         names = [str(series.name) for series in read]  # names may be numbers
         columns = tuple(_column(series) for series in read)
     except nw.exceptions.DuplicateError as error:
@@ -270,7 +273,7 @@ def as_table(frame: Any) -> Table:
         ) from error
     if not columns or not len(columns[0]):
         raise TableError("the table has no rows")
-    return Table(tuple(names), columns)
+    return Table(tuple(names), columns, unread=tuple(str(series.name) for series in nested))
 
 
 def _is_nested(series: Any) -> bool:

@@ -235,7 +235,12 @@ def _layout(
     table: Table, task: Task, target: str, weights: str | None, drop: set[str], categorical: set[str]
 ) -> Layout:
     """Return the layout of a table whose first rows are given."""
-    for name in (target, *([] if weights is None else [weights]), *sorted(drop), *sorted(categorical)):
+    for name in (
+        target,
+        *([] if weights is None else [weights]),
+        *sorted(drop - {*table.unread}),
+        *sorted(categorical),
+    ):
         table[name]  # raises a TableError that suggests similar names
     if target in drop or target == weights:
         raise TableError(f"the target {target!r} cannot be {'dropped' if target in drop else 'the weights as well'}")

@@ -50,12 +50,19 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
         return INTERRUPTED
+    said: set[str] = set()
+
+    def say_once(message: Warning | str, *_: object, **__: object) -> None:
+        if str(message) not in said:  # the same file may be read more than once
+            said.add(str(message))
+            say("warning", str(message))
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)  # what is meant for users; deprecations are not
             warnings.filterwarnings("ignore", r"\w+ (ended as|has no probabilities)")  # told in words of the options
-            warnings.showwarning = lambda message, *_, **__: say("warning", str(message))
+            warnings.showwarning = say_once
             result = cli.main(arguments or ["--help"], prog_name="mercer", standalone_mode=False, obj=arguments)
             sys.stdout.flush()
         return result if isinstance(result, int) else 0
@@ -69,7 +76,7 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (click.ClickException, ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-        say_error(str(error) or type(error).__name__, getattr(error, "hint", None))
+        say_error(_text_of(error), getattr(error, "hint", None))
         return error.status if isinstance(error, Failure) else 1
     except Exception as error:
         if os.environ.get("MERCER_DEBUG"):
@@ -79,3 +86,10 @@ def run(arguments: list[str]) -> int:
             "this is a mistake in mercer; with MERCER_DEBUG=1 in the environment it shows where",
         )
         return 1
+
+
+def _text_of(error: Exception) -> str:
+    """Return the message of an error; one of the operating system is a sentence without its number."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{os.fsdecode(error.filename)} cannot be read or written: {error.strerror.lower()}"
+    return str(error) or type(error).__name__

@@ -63,7 +63,8 @@ class PartWarnings:
             if about not in self._said:
                 self._said.add(about)
                 first = table.row_numbers([0])[0]
-                say("warning", f"in {table.n_rows:,} rows from row {first:,} on, {one.message}")
+                rows = f"{table.n_rows:,} rows from row {first:,} on" if table.n_rows > 1 else f"row {first:,}"
+                say("warning", f"in {rows}, {one.message}")
 
 
 class Agreement:
