@@ -680,6 +680,8 @@ def test_data_frames_are_encoded_as_the_file_was(tmp_path, machine):
         machine.predict(frame.drop(columns="town"))
     with pytest.raises(TypeError, match="path must name a file, got DataFrame"):
         machine.fit_file(frame, target=target)
+    with pytest.raises(TypeError, match="sample_weight must be the name of a column of the file, got ndarray"):
+        LinearSVC().fit_file("t.csv", target="y", sample_weight=np.ones(3))
 
 
 @pytest.mark.parametrize("memory", ["1MB", "500MB"])

@@ -179,7 +179,7 @@ class FitsFiles(TrainedLinearMachine):
         ValueError
             For an invalid parameter.
         TypeError
-            If `path` is no path.
+            If `path` is no path, or `target` or `sample_weight` is not the name of a column.
         OSError
             If the file cannot be read, or the disk is full. The last complete checkpoint is kept.
         KeyboardInterrupt
@@ -208,6 +208,9 @@ class FitsFiles(TrainedLinearMachine):
         check_count("max_levels", max_levels)
         if not isinstance(path, (str, Path)):
             raise TypeError(f"path must name a file, got {type(path).__name__}: `fit` takes rows in memory.")
+        for name, column in (("target", target), ("sample_weight", sample_weight)):
+            if column is not None and not isinstance(column, str):
+                raise TypeError(f"{name} must be the name of a column of the file, got {type(column).__name__}.")
         path = Path(path)
         folder = Path(f"{path}.blocks") if cache is None else Path(cache)
         words, dropped, categories = ((one,) if isinstance(one, str) else tuple(one) for one in (na, drop, categorical))
