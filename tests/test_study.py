@@ -336,6 +336,7 @@ def test_without_time_for_a_search_a_linear_machine_is_the_last_resort(table, ta
     said = " ".join([*prose.summary(found), *prose.cautions(found)])
     assert "There was no time for a search: the machine is the last resort" in said
     assert "was the only candidate, with this cross-validated" in said
+    assert "(tolerance 1e-08). A study trains its final linear machine" in prose.numbers(found.model)
 
 
 def test_a_time_limit_that_is_too_short_is_an_error_without_linear_machines():
