@@ -561,6 +561,14 @@ def test_many_fractions_are_no_classes(tmp_path):
         LinearSVC().fit_file(tmp_path / "t.csv", target="cost")
 
 
+def test_a_word_for_missing_among_numbers_is_no_class(tmp_path):
+    (path := tmp_path / "rows.csv").write_text("a,y\n" + "0.5,0\n-1,1\n" * 20 + "2,NA\n" + "1,0\n")
+    with pytest.raises(TableError, match="the target 'y' is missing in some lines: it holds 'NA' among numbers"):
+        LinearSVC().fit_file(path, target="y")
+    path.write_text("a,y\n" + "0.5,Zn\n-1,Na\n" * 20)
+    assert LinearSVC().fit_file(path, target="y").classes_.tolist() == ["Na", "Zn"]
+
+
 def test_classes_that_are_fractions_are_names(tmp_path, capsys):
     x = np.arange(60.0)
     path = written(

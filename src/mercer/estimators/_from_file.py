@@ -269,9 +269,10 @@ class FitsFiles(TrainedLinearMachine):
 
     def _labels_of(self, blocks: BlockCache) -> tuple[Labels, FloatArray]:
         """Return the classes, and the number of the class for each place in the order of the file."""
-        from mercer.files.blocks.target_levels import labels_of_texts, refuse_many_fractions
+        from mercer.files.blocks.target_levels import labels_of_texts, refuse_many_fractions, refuse_missing_words
 
         texts = [*blocks.levels.of.get(blocks.layout.target, ())]
+        refuse_missing_words(blocks.layout.target, texts)
         refuse_many_fractions(blocks.layout.target, texts)
         sums = np.zeros(len(texts))
         for number in range(blocks.n_blocks):

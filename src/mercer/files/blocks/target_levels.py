@@ -13,6 +13,8 @@ from mercer.files.blocks.budget import Budget
 from mercer.files.blocks.layout import Levels
 from mercer.files.blocks.sources import source_of_target
 from mercer.files.text_columns import table_of_text
+from mercer.tables.missing_words import AMONG_NUMBERS
+from mercer.tables.number_text import NUMBER
 from mercer.tables.reading import ReadingOptions
 from mercer.tables.table import Table, TableError
 from mercer.tables.target import MAX_CLASSES
@@ -77,6 +79,17 @@ def labels_of_texts(texts: Sequence[str]) -> Any:
     return (
         numbers.astype(np.int64) if whole and len({*numbers.tolist()}) == len(texts) else np.array(texts, dtype=object)
     )
+
+
+def refuse_missing_words(target: str, texts: Sequence[str]) -> None:
+    """Raise TableError if some classes are words such as "NA" and all others are numbers: the words mean "missing"."""
+    words = [text for text in texts if text.lower() in AMONG_NUMBERS]
+    others = [text for text in texts if text.lower() not in AMONG_NUMBERS]
+    if words and others and all(NUMBER.fullmatch(text.replace(",", ".")) for text in others):
+        raise TableError(
+            f"the target {target!r} is missing in some lines: it holds {words[0]!r} among numbers",
+            "fill it in, or leave these lines out; if it is a class, write the others as words, too",
+        )
 
 
 def refuse_many_fractions(target: str, texts: Sequence[str]) -> None:
