@@ -270,7 +270,7 @@ def test_a_study_with_costs_by_command(mercer):
             "error: --cost is for --machine svc, nu-svc, logistic and linear-",
         ),
         (("--cost", "1:0=5", "--target", "a"), "error: --cost is for classification, and this is regression"),
-        (("--cost", "1:0=5", "--multi-class", "joint"), "error: --cost is for --multi-class ovo and ovr"),
+        (("--cost", "1:0=5", "--multi-class", "joint"), "error: --multi-class joint and --cost do not go together"),
     ],
 )
 def test_costs_that_cannot_be_used_by_command(mercer, arguments, message):

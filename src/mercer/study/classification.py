@@ -259,7 +259,9 @@ class ToClassify(Goal):
                 data = gram.data
                 assert isinstance(data, Vectors)
                 classes, weigh = (self.n_classes, "ovo"), self._weigh(truth)
-                raw = linear_values_by_folds(spec, data, truth, *classes, weigh, control, check)
+                reached = max(part.certificate.tol for part in model.parts)  # to which `verify` trains them again
+                own = control.with_limits(replace(control.limits, tol=reached))
+                raw = linear_values_by_folds(spec, data, truth, *classes, weigh, own, check)
             else:
                 penalties = self._penalties(spec.C, truth)  # type: ignore[attr-defined]
                 raw = multiclass.cross_fitted(
