@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 import sklearn.linear_model
 import sklearn.svm
-from scipy.optimize import linprog
+from scipy.optimize import linprog, minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -609,6 +609,11 @@ def test_leave_one_out_of_logistic_regression_needs_two_classes_each_and_knows_a
     np.testing.assert_allclose(leave_one_out(by_rest, X3[:18], Y3[:18]).decision[4], alone[0], atol=1e-3)
     found = leave_one_out(LogisticRegression(), X[:20], np.arange(20) == 5)
     assert (found.decision[5], found.rule[5, 0], found.wrong[5]) == (-1.0, "closed form", True)
+    found = leave_one_out(LogisticRegression(fit_intercept=False), X[:20], np.arange(20) == 5)
+    assert found.rule[5, 0] == "refitted"  # without a bias, a problem of one class has an optimum
+    others = np.delete(X[:20], 5, axis=0)
+    optimum = minimize(lambda w: 0.5 * w @ w + np.logaddexp(0.0, others @ w).sum(), np.zeros(X.shape[1]), tol=1e-10)
+    assert found.decision[5] == pytest.approx(X[5] @ optimum.x, abs=1e-3)
 
 
 def test_leave_one_out_of_a_linear_machine_can_be_stopped():

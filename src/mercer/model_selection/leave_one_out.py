@@ -198,7 +198,8 @@ def leave_one_out(
     solution's violation is measured. If rounding errors could matter, the row is refitted, and counted as "refitted".
 
     A machine for two classes of which one has a single row has no other class left without it: it then decides for
-    the class that is there, with decision value +1 or -1, and the row is an error.
+    the class that is there, with decision value +1 or -1, and the row is an error. LogisticRegression without a bias is
+    refitted there, too.
 
     Linear machines with squared losses have a closed form for each row, as long as no other row enters or leaves the
     active rows; all other rows with a coefficient are refitted, from the full solution. LogisticRegression is refitted

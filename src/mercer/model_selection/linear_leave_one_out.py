@@ -11,7 +11,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer._typing import FloatArray, IndexArray, TextArray
 from mercer.certificates.status import Status
-from mercer.linear import LinearProblem, LinearSolution, Logistic, Penalty, TableRows, solve
+from mercer.linear import Bias, LinearProblem, LinearSolution, Logistic, Penalty, TableRows, solve
 from mercer.linear.sweeps import add_gram, times
 from mercer.loo.monitor import Ended, ProgressMonitor
 from mercer.solvers import Control, Limits
@@ -94,7 +94,7 @@ class _Rows:
         same = beta == 0.0
         self._raw[same] = self._z[same]
         self._rule[same] = np.where(charges[same] > 0.0, "not a support vector", "not trained on")
-        if isinstance(loss, Logistic):
+        if isinstance(loss, Logistic) and problem.bias is Bias.FREE:
             self._decide_without_a_class(y, charges)
         left = np.flatnonzero(np.isnan(self._raw))
         if (
