@@ -307,7 +307,7 @@ def test_two_concurrent_fits_agree_with_one(name):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("backend", ["loky", "threading"])
+@pytest.mark.parametrize("backend", [pytest.param("loky", marks=pytest.mark.slow), "threading"])
 def test_backends_of_joblib(backend):
     alone = [cross_val_predict(made(name), X, target(name), cv=FOLDS) for name in PREDICTORS]
     work = [delayed(cross_val_predict)(made(name), X, target(name), cv=FOLDS) for name in PREDICTORS]

@@ -341,7 +341,7 @@ def test_rounding_covers_the_digits_that_distances_lose(gamma):
     assert error <= evaluation.rounding <= 1e4 * error
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @given(
     name=st.sampled_from(["gaussian", "linear", "cubic"]),
     log_C=st.floats(-3.0, 3.0),
@@ -380,7 +380,7 @@ def test_single_precision_changes_nothing_that_is_certified(
     assert mixed.dual == pytest.approx(double.dual, rel=0, abs=objective)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @given(
     name=st.sampled_from(list(FORMULAS)),
     n_changed=st.integers(0, 120),
@@ -411,7 +411,7 @@ def test_values_of_another_point_change_no_result(name, n_changed, size, few, se
     assert found.dual == pytest.approx(fresh.dual, rel=0, abs=objective)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @given(
     log_C=st.floats(-3.0, 2.0),
     tol=st.sampled_from([1.0, 1e-3]),

@@ -36,6 +36,7 @@ def test_intervals_are_near_those_of_another_bca_bootstrap(seed):
     np.testing.assert_allclose([ours.low, ours.high], [other.low, other.high], atol=0.1 * width)
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_as_often_as_they_say():
     exact = np.sqrt(2.0 / np.pi)
     found = [noisy(n=80, seed=seed).intervals[1] for seed in range(200)]

@@ -478,7 +478,7 @@ sys.exit(status or os.waitpid(child, 0)[1] or (within, blas()) != ({1}, found))
 """
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are POSIX's")
 def test_a_process_that_is_forked_during_a_fit_has_its_threads():
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}

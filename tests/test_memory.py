@@ -78,8 +78,6 @@ FITS = {
 QUICK = {
     ("many free, kept rows", 40),
     ("factors, kept rows", 1000),
-    ("pairs", 40),
-    ("sets of 7,680", 1000),
 }
 CASES = [
     pytest.param(name, limit, marks=() if (name, limit) in QUICK else pytest.mark.slow)
@@ -105,6 +103,7 @@ def test_probabilities_keep_to_the_limit(limit):
     assert peak_of("SVC", 6000, 10, 0.3, **settings)[0] <= limit * MEGABYTE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", ["leave_one_out", "folds"])
 def test_the_account_includes_calibration(values):
     peak, told, _ = peak_of("SVC", 1900, 20, 0.3, C=1.0, probability=True, calibration_values=values)

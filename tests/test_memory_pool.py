@@ -177,6 +177,7 @@ print(status, held.min(), held.max(), ours.min(), ours.max())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="forks are POSIX's")
 def test_a_forked_process_has_copies():
     assert outcome_of(FORK) == ["0", "1", "1", "4", "4"]
@@ -202,6 +203,7 @@ print(SVC(C=100.0).fit(X, X[:, 0] * X[:, 1] > 0.0).certificate_.status)
 """
 
 
+@pytest.mark.slow
 def test_less_memory_stays_idle_if_the_system_cannot_reclaim_it():
     assert outcome_of(WITHOUT) == ["30", "0", "optimal"]
 
@@ -227,6 +229,7 @@ print(second.nbytes >> 20)
 """
 
 
+@pytest.mark.slow
 @mapped
 @pytest.mark.skipif(
     not Path("/proc/self/statm").exists(), reason="the system does not tell how many addresses are used"
@@ -252,6 +255,7 @@ assert np.empty(500 << 20, dtype=np.uint8).size
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
 def test_other_allocations_succeed_if_address_space_is_limited():
     subprocess.run([sys.executable, "-c", LIMITED], check=True)

@@ -49,6 +49,7 @@ def run(script):
     return subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True, timeout=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("last", "code"),
     [
@@ -64,7 +65,7 @@ def test_a_process_ends_while_daemon_threads_are_at_work(last, code):
     assert "terminate" not in found.stderr
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_process_that_is_forked_while_others_are_at_work_fits_and_ends():
     """A lock that another thread held during the fork must not block the child."""

@@ -418,6 +418,7 @@ def test_equal_machines_are_rarely_told_apart_and_different_ones_often(test):
     assert rejected(TESTS[test], 30, apart=1.5) >= 0.5
 
 
+@pytest.mark.slow
 def test_the_usual_t_test_tells_equal_machines_apart_too_often():
     def repeated(correct):
         def p_value(a, b, X, y, seed):
@@ -672,7 +673,11 @@ FORMS = [np.asarray, sparse.csr_array, pd.DataFrame, np.ndarray.tolist]
 
 
 @pytest.mark.parametrize(
-    ("name", "form"), [*((name, np.asarray) for name in PAIRWISE), *(("GridSearchCV", form) for form in FORMS[1:])]
+    ("name", "form"),
+    [
+        *((name, np.asarray) for name in PAIRWISE),
+        *(pytest.param("GridSearchCV", form, marks=pytest.mark.slow) for form in FORMS[1:]),
+    ],
 )
 def test_kernel_values_are_cut_on_both_sides(name, form):
     X, y, K = _kernel_values(form)

@@ -300,7 +300,7 @@ def test_edit_distances_of_many_different_tokens(isa, monkeypatch):
     assert np.array_equal(D[[0, 4], :8], distances_of_the_twin())
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_edit_distances_need_no_more_memory_than_the_rows_have_letters():
     program = """
         import resource

@@ -40,7 +40,7 @@ if child:
 """
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="forks are POSIX's")
 def test_a_forked_process_has_helpers_of_its_own():
     done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=120, check=False)
