@@ -315,7 +315,7 @@ def race(
     def run(name: str, tol: float) -> None:
         result, limit = results[name], min(LIMIT, ends_at - clock())
         own = results["mercer"].seconds
-        if name != "mercer" and own is not None:
+        if name != "mercer" and own is not None and not CONTENDERS[name].compiles:
             limit = min(limit, max(SHORT, PATIENCE * goal_of(workload)[1] * own))
         if limit <= 0.0:
             raise Absent("cut: no time was left")
@@ -377,6 +377,8 @@ def race(
 
 def _reference(seat: Any, workload: Workload, X: Any, y: Any, limit: float) -> dict[str, float] | None:
     """Return the objective and the certified relative gap of a very tight solution; None if there was no time."""
+    if limit <= 0.0:
+        raise Absent("cut: no time was left")
     try:
         _, w, _, claims = seat.fit(1e-8, limit)
     except Absent as absent:

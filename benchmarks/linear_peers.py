@@ -24,9 +24,12 @@ class LinearContender(ABC):
     ----------
     ladder : tuple of float
         Tolerances to ask for, the loosest first, until the result is good enough.
+    compiles : bool
+        Whether its first runs compile code, so that only the time limit ends them.
     """
 
     ladder: tuple[float, ...] = (1e-2, 1e-4, 1e-6, 1e-8)
+    compiles = False
 
     def __init__(self, workload: Workload, X: Any, y: npt.NDArray[Any], threads: int) -> None:
         self.workload, self.y, self.threads = workload, y, threads
@@ -185,6 +188,8 @@ class SnapML(LinearContender):
 class Skglm(LinearContender):
     """skglm's logistic regression with the l1 penalty."""
 
+    compiles = True
+
     @classmethod
     def takes(cls, workload: Workload) -> bool:
         return (workload.loss, workload.penalty) == ("logistic", "l1")
@@ -205,6 +210,8 @@ class Skglm(LinearContender):
 
 class Celer(Skglm):
     """celer's logistic regression with the l1 penalty."""
+
+    compiles = False
 
     def fit(self, tol: float) -> FloatArray:
         from celer import LogisticRegression
