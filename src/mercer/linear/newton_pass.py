@@ -11,7 +11,7 @@ from mercer._typing import FloatArray
 from mercer.gram import n_threads
 from mercer.kernels.instruction_set import select_isa
 from mercer.linear.row_terms import TermKind
-from mercer.linear.sweeps import native_table
+from mercer.linear.sweeps import contiguous, native_table
 
 _MOST_COLUMNS = 256  # including that of the constant
 
@@ -89,10 +89,10 @@ def newton_pass(
             select_isa(),
             native_table(table, constant),
             **kind._asdict(),
-            targets=_numbers(targets),
-            charges=_numbers(charges),
-            shares=None if shares is None else _numbers(shares),
-            w=None if w is None else _numbers(w),
+            targets=contiguous(targets),
+            charges=contiguous(charges),
+            shares=None if shares is None else contiguous(shares),
+            w=None if w is None else contiguous(w),
             z=z,
             curvature=curvature,
             is_update=is_update,
@@ -102,7 +102,3 @@ def newton_pass(
             n_threads=n_threads(n_jobs),
         )
     )
-
-
-def _numbers(values: FloatArray) -> FloatArray:
-    return np.ascontiguousarray(values, dtype=np.float64)

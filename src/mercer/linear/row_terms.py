@@ -19,6 +19,7 @@ from mercer import _core
 from mercer._typing import FloatArray
 from mercer.gram import n_threads
 from mercer.kernels.instruction_set import select_isa
+from mercer.linear.sweeps import contiguous
 
 
 class TermKind(NamedTuple):
@@ -86,10 +87,10 @@ def row_terms(
     sums = _core.row_terms(
         select_isa(),
         **kind._asdict(),
-        targets=_numbers(targets),
-        charges=_numbers(charges),
-        shares=None if shares is None else _numbers(shares),
-        z=_numbers(z),
+        targets=contiguous(targets),
+        charges=contiguous(charges),
+        shares=None if shares is None else contiguous(shares),
+        z=contiguous(z),
         beta=beta,
         curvature=curvature,
         n_threads=n_threads(n_jobs),
@@ -115,18 +116,14 @@ def term_line(
     _core.term_line(
         select_isa(),
         **kind._asdict(),
-        targets=_numbers(targets),
-        charges=_numbers(charges),
-        shares=None if shares is None else _numbers(shares),
-        z=_numbers(z),
-        change=_numbers(change),
-        lengths=_numbers(lengths),
+        targets=contiguous(targets),
+        charges=contiguous(charges),
+        shares=None if shares is None else contiguous(shares),
+        z=contiguous(z),
+        change=contiguous(change),
+        lengths=contiguous(lengths),
         slopes=slopes,
         bends=bends,
         n_threads=n_threads(n_jobs),
     )
     return slopes, bends
-
-
-def _numbers(values: FloatArray) -> FloatArray:
-    return np.ascontiguousarray(values, dtype=np.float64)

@@ -60,7 +60,7 @@ def add_gram(
     `weights` has shape (m,) and `scales` (q,). `into` must be symmetric and in C order. It costs q² / 2 multiplications
     for each row that is visited.
     """
-    _sum(table, constant, n_jobs, gram_weights=_vector(weights), scales=_vector(scales), gram=into)
+    _sum(table, constant, n_jobs, gram_weights=contiguous(weights), scales=contiguous(scales), gram=into)
 
 
 def collect(
@@ -79,7 +79,7 @@ def collect(
     """
     weights = _matrix(a)
     sums = np.empty((_width(table, constant), weights.shape[1]))
-    gram_numbers = {"gram_weights": _vector(gram_weights), "scales": _vector(scales), "gram": gram}
+    gram_numbers = {"gram_weights": contiguous(gram_weights), "scales": contiguous(scales), "gram": gram}
     _sum(table, constant, n_jobs, weights=weights, sums=sums, **gram_numbers)
     return sums if np.ndim(a) == 2 else sums[:, 0]
 
@@ -110,13 +110,14 @@ def _width(table: Any, constant: float) -> int:
     return int(table.shape[1]) + (constant != 0.0)
 
 
-def _vector(numbers: FloatArray) -> FloatArray:
+def contiguous(numbers: FloatArray) -> FloatArray:
+    """Return numbers in float64 that native code can read, copied only if need be."""
     return np.ascontiguousarray(numbers, dtype=np.float64)
 
 
 def _matrix(numbers: FloatArray) -> FloatArray:
     """One vector as a matrix of one column; several unchanged."""
-    matrix = _vector(numbers)
+    matrix = contiguous(numbers)
     return matrix[:, None] if matrix.ndim == 1 else matrix
 
 

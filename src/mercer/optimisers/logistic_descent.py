@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 
 import numpy as np
@@ -38,8 +39,9 @@ class _LogisticOptimiser(Optimiser):
         for step in self._algorithm(objective, rows, point):
             yield Step(step.n_iter, LinearPoint(_joined(point, is_free)))
 
+    @abstractmethod
     def _algorithm(self, objective: Objective, rows: object, point: logistic.Point) -> Iterator[losses.Step]:
-        raise NotImplementedError
+        """Make the steps, which move the point."""
 
 
 def _joined(point: logistic.Point, is_free: bool) -> FloatArray:
