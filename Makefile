@@ -126,7 +126,7 @@ clean:
 # Building the wheel does not touch the packages of the environment: others can be installed at the same time.
 IS_DEV = ls $*/lib/python*/site-packages/mercer-dev.pth >/dev/null 2>&1
 %/.wheel: $(SOURCES) | %/.pip
-	@$(IS_DEV) || { echo "Building mercer for $* (two to three minutes)"; rm -rf $*/wheel; \
+	@$(IS_DEV) || { echo "Building mercer for $* (about five minutes on two cores)"; rm -rf $*/wheel; \
 	    $*/bin/$(PIP) wheel -qq --no-deps --wheel-dir $*/wheel $(BUILD_OPTIONS) .; }
 	@touch $@
 
