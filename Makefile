@@ -11,7 +11,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
 NATIVE := $(shell find native -name '*.cpp' -o -name '*.hpp')
 DEMO = build/demo
 
-.PHONY: demo test-fast test test-lowest check test-slow bench bench-search bench-loo bench-linear bench-full docs asan tsan generic wheel dev format clean
+.PHONY: demo test-fast test test-lowest check test-slow bench bench-search bench-loo bench-linear bench-shapes bench-full docs asan tsan generic wheel dev format clean
 .SECONDARY: # keeps the stamps that only other stamps ask for
 
 demo: $(VENV)/.mercer
@@ -70,6 +70,10 @@ bench-loo: .venv-bench/.mercer .venv-bench/.peers
 # Below 20 minutes; for an idle machine.
 bench-linear: .venv-bench/.mercer .venv-bench/.peers
 	.venv-bench/bin/python -m benchmarks.linear
+
+# Below 15 minutes; for an idle machine. Needs no data sets.
+bench-shapes: .venv-bench/.mercer .venv-bench/.peers
+	.venv-bench/bin/python -m benchmarks.shapes
 
 # Hours; goes on where it was interrupted.
 bench-full: .venv-bench/.mercer .venv-bench/.peers

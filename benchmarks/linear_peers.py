@@ -16,6 +16,9 @@ FloatArray = npt.NDArray[np.float64]
 
 CLASSES = ("squared_hinge", "hinge", "logistic")
 
+MOST_UNKNOWNS = 4_000
+"""Largest number of unknowns for which scikit-learn gets its solver that forms the matrix of second derivatives."""
+
 
 class LinearContender(ABC):
     """A library with its input prepared; only `fit` is timed.
@@ -31,8 +34,8 @@ class LinearContender(ABC):
     ladder: tuple[float, ...] = (1e-2, 1e-4, 1e-6, 1e-8)
     compiles = False
 
-    def __init__(self, workload: Workload, X: Any, y: npt.NDArray[Any], threads: int) -> None:
-        self.workload, self.y, self.threads = workload, y, threads
+    def __init__(self, workload: Workload, X: Any, y: npt.NDArray[Any], threads: int, limit: float = 60.0) -> None:
+        self.workload, self.y, self.threads, self.limit = workload, y, threads, limit
         self.X = self.prepare(X)
 
     @classmethod
@@ -70,10 +73,11 @@ class Mercer(LinearContender):
         import mercer
 
         one = self.workload
-        own: dict[str, Any] = {"fit_intercept": False, "penalty": one.penalty, "tol_gap": tol, "max_seconds": 60.0}
-        own |= {"n_jobs": self.threads}
-        if one.loss == "logistic":
-            machine = mercer.LogisticRegression(prior_variance=one.C, tol=tol, **own)
+        own: dict[str, Any] = {"fit_intercept": False, "penalty": one.penalty, "tol_gap": tol, "n_jobs": self.threads}
+        own |= {"max_seconds": self.limit}
+        if one.loss in ("logistic", "softmax"):
+            how = "softmax" if one.loss == "softmax" else "ovr"
+            machine = mercer.LogisticRegression(prior_variance=one.C, tol=tol, multi_class=how, **own)
         elif one.is_regression:
             machine = mercer.LinearSVR(loss=one.loss, C=one.C, epsilon=EPSILON, **own)
         else:
@@ -138,9 +142,11 @@ class ScikitLearn(LinearContender):
 
         one, shared = self.workload, {"fit_intercept": False, "tol": tol, "max_iter": 1_000_000}
         dual = one.loss in ("hinge", "epsilon_insensitive") or bool(self.variant)
-        if one.loss == "logistic":
-            machine: Any = LogisticRegression(C=one.C, solver=("newton-cholesky", "lbfgs")[self.variant], **shared)
-            if self.y.max() > 1:
+        if one.loss in ("logistic", "softmax"):
+            q = self.X.shape[1] * (self.y.max() + 1 if one.loss == "softmax" else 1)
+            newton = "newton-cholesky" if q <= MOST_UNKNOWNS else "newton-cg"
+            machine: Any = LogisticRegression(C=one.C, solver=(newton, "lbfgs")[self.variant], **shared)
+            if one.loss == "logistic" and self.y.max() > 1:
                 machine = OneVsRestClassifier(machine)
         elif one.is_regression:
             machine = LinearSVR(C=one.C, loss=one.loss, epsilon=EPSILON, dual=dual, random_state=0, **shared)

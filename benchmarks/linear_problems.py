@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.special import logsumexp
 
-from . import datasets
+from . import datasets, shape_tables
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -29,7 +30,8 @@ class Workload:
     section : str
         The line of the goals that it belongs to.
     table : str
-    loss : {"squared_hinge", "hinge", "logistic", "epsilon_insensitive", "squared_epsilon_insensitive"}
+    loss : {"squared_hinge", "hinge", "logistic", "softmax", "epsilon_insensitive", "squared_epsilon_insensitive"}
+        Of several classes, all but "softmax" have a machine for each class against the rest.
     C : float
     penalty : {"l2", "l1"}
     """
@@ -68,8 +70,14 @@ def objective(workload: Workload, X: Any, y: npt.NDArray[Any], w: FloatArray) ->
     for begin in range(0, X.shape[0], ROWS_AT_ONCE):
         rows = slice(begin, begin + ROWS_AT_ONCE)
         values = np.asarray(X[rows].astype(np.float64) @ w.T)
-        total += workload.C * float(np.sum(_losses(workload.loss, values, _targets(workload, y[rows], len(w)))))
+        total += workload.C * _loss_of_rows(workload, values, y[rows])
     return total
+
+
+def _loss_of_rows(workload: Workload, values: FloatArray, y: npt.NDArray[Any]) -> float:
+    if workload.loss == "softmax":
+        return float(np.sum(logsumexp(values, axis=1) - values[np.arange(len(y)), y]))
+    return float(np.sum(_losses(workload.loss, values, _targets(workload, y, values.shape[1]))))
 
 
 def _targets(workload: Workload, y: npt.NDArray[Any], n_machines: int) -> FloatArray:
@@ -119,6 +127,7 @@ TABLES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "small": (partial(susy_like, 2_000), ()),
     "20 newsgroups": (partial(datasets.load, "20 newsgroups"), ("20newsgroups.jsonl.gz",)),
     "reuters acq": (partial(datasets.load, "reuters acq"), ("reuters21578.jsonl.gz",)),
+    **{name: (make, ()) for name, make in shape_tables.TABLES.items()},
 }
 """How each table is made, and the files of the data folder that it needs."""
 
@@ -127,9 +136,11 @@ def rows_of(workload: Workload) -> tuple[Any, npt.NDArray[Any]]:
     """Return the rows in float32 with a last column of ones, and classes, or targets of mean 0 and deviation 1."""
     made = TABLES[workload.table][0]()
     X, y = (made.X, made.y) if isinstance(made, datasets.Table) else made
+    if workload.is_regression and y.dtype.kind == "f":
+        y = (y - y.mean()) / y.std()
     if not sp.issparse(X):
         X = _standardised(X)
-    if workload.is_regression and not sp.issparse(X):  # the first column with more than two values is predicted
+    if workload.is_regression and y.dtype.kind != "f":  # the first column with more than two values is predicted
         target = next(j for j in range(X.shape[1]) if np.unique(X[:, j]).size > 2)
         X, y = np.delete(X, target, axis=1), np.asarray(X[:, target], dtype=np.float64)
     if workload.table == "skin" and not workload.is_regression:

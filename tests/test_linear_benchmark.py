@@ -1,5 +1,6 @@
-"""The judges of `make bench-linear`, tested without its data sets and peers."""
+"""The judges of `make bench-linear` and `make bench-shapes`, tested without their data sets and peers."""
 
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import scipy.sparse as sp
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(Path(__file__).parents[1])
-    from benchmarks import linear, linear_problems
+    from benchmarks import linear, linear_problems, shape_tables, shapes
     from benchmarks.linear import BOX, SMOOTH, SPARSE, TEXT, Absent, Result, Run
     from benchmarks.linear_peers import CONTENDERS, contenders_of
     from benchmarks.linear_problems import Workload, objective, rows_of
@@ -33,6 +34,13 @@ def test_the_objective_is_the_sum_over_rows_and_machines(monkeypatch, loss, of_m
     expected = 0.5 * (W**2).sum() if penalty == "l2" else abs(W).sum()
     expected += 0.7 * sum(of_margin((1 if Y[i] == k else -1) * X[i] @ W[k]) for i in range(3) for k in range(3))
     assert objective(Workload(TEXT, "small", loss, 0.7, penalty), form(X), Y, W) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_the_objective_of_softmax_is_that_of_one_machine(form):
+    W = np.random.default_rng(0).normal(size=(3, 3))
+    expected = 0.5 * (W**2).sum() - 0.7 * sum(np.log(np.exp(W[Y[i]] @ X[i]) / np.exp(W @ X[i]).sum()) for i in range(3))
+    assert objective(Workload(SMOOTH, "small", "softmax", 0.7), form(X), Y, W) == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_objective_of_two_classes_and_of_numbers():
@@ -153,9 +161,10 @@ def test_every_goal_of_the_table_has_workloads_and_peers():
     assert linear.goal_of(Workload(TEXT, "small", "hinge", 1.0)) == (2.5, 4.0)
 
 
-@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic", "epsilon_insensitive"])
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic", "epsilon_insensitive", "softmax"])
 def test_the_contenders_solve_the_problem_that_is_judged(loss):
-    workload = Workload(SMOOTH, "small", loss, 0.1)
+    table = shape_tables.table_name("dense", 200, 45, 3) if loss == "softmax" else "small"
+    workload = Workload(SMOOTH, table, loss, 0.1)
     rows, y = rows_of(workload)
     assert (rows[:, -1] == 1.0).all()
     best = None
@@ -164,3 +173,56 @@ def test_the_contenders_solve_the_problem_that_is_judged(loss):
         primal = objective(workload, rows, y, contender.fit(1e-8 if name == "mercer" else 1e-4))
         best = primal if best is None else best
         assert primal == pytest.approx(best, rel=1e-3)
+
+
+def test_the_cells_of_the_grid_cover_every_pair_and_have_mercer():
+    def pairs(rows):
+        return {(j, row[j], k, row[k]) for row in rows for j, k in combinations(range(len(row)), 2)}
+
+    every = shapes.cells()
+    chosen = shapes.covering(every)
+    assert pairs(chosen) == pairs(every)
+    assert len(chosen) < 90
+    found = shapes.workloads()
+    assert len({one.name for one in found}) == len(found) > len(chosen)
+    assert all(contenders_of(one)[0] == "mercer" and one.table in linear_problems.TABLES for one in found)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 0])
+@pytest.mark.parametrize("kind", list(shape_tables.KINDS))
+def test_tables_of_the_grid_have_their_shape_and_classes(kind, n_classes):
+    name = shape_tables.table_name(kind, 200, 300, n_classes)
+    rows, y = rows_of(Workload(linear.SHAPES, name, "hinge" if n_classes else "epsilon_insensitive", 1.0))
+    assert rows.shape == (200, 301)
+    assert rows.dtype == np.float32
+    assert sp.issparse(rows) == (kind != "dense")
+    assert np.unique(y).size == (n_classes or 200)
+    ones = rows[:, [300]] if kind == "dense" else rows[:, [300]].toarray()
+    assert (ones == 1.0).all()
+    if kind == "one-hot":
+        assert np.unique(rows.sum(axis=1)).size == 1  # a category of each group, and the bias
+
+
+def _record(status, seconds, peer, primal=100.0):
+    own = Result([Run(1e-4, seconds, primal)], claims={"status": status, "relative_gap": 1e-5})
+    best = Result([Run(1e-2, peer, 100.0)])
+    for one in (own, best):
+        one.judge(100.0)
+    workload = Workload(linear.SHAPES, f"{status} {seconds:g} {primal:g}", "hinge", 1.0)
+    return {"workload": workload, "results": {"mercer": own, "liblinear -s 3": best}}
+
+
+def test_the_page_of_the_grid_says_what_is_wrong():
+    records = [
+        _record("optimal", 0.2, 0.01),
+        _record("optimal", 0.4, 0.2),
+        _record("stalled", 0.4, 0.2),
+        _record("optimal", 0.5, 1.0, 101.0),
+        _record("optimal", 0.5, 1.0),
+    ]
+    assert [shapes.finding_of(one) for one in records] == ["", "slow", "stalled", "wrong", ""]
+    text = shapes.page(records, ["a cell: no time was left"], "facts")
+    assert all(f"- {line}\n" in text for line in ("cells: 5", "slow: 1", "stalled: 1", "wrong: 1"))
+    assert "worst above 0.3 s: 2.00 times" in text
+    assert "| 0.5 s | optimal, 1e-05 | liblinear -s 3 1 s | 0.50 | - |" in text
+    assert "- a cell: no time was left" in text
