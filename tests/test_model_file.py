@@ -141,6 +141,11 @@ KINDS = {
     "SVC joint": (three_classes(60), "kind", SVC(multi_class="joint", C=3.0)),
     "SVC joint of two": (mixed_frame(80), "outcome", SVC(multi_class="joint", class_weight="balanced")),
     "SVC sigmoids": (mixed_frame(80), "outcome", SVC(probability=True, class_weight="balanced")),
+    "SVC weighted": (
+        mixed_frame(80),
+        "outcome",
+        SVC(probability=True, class_weight="balanced", calibration="weighted"),
+    ),
     "SVC isotonic": (three_classes(60), "kind", SVC(probability=True, calibration="isotonic")),
     "SVC free": (three_classes(60), "kind", SVC(probability=True, calibration="free", multi_class="ovr")),
     "SVC folds": (three_classes(60), "kind", SVC(probability=True, calibration_values="folds", loss="squared_hinge")),
@@ -362,6 +367,20 @@ def raised_in_the_widest_gap(one):
     widest = np.argmax(np.where(rises > 0.0, widths, 0.0))
     value = one.values[widest] + 0.01 * widths[widest]
     return with_knot(one, value, one.probabilities[widest + 1], at=widest + 1)
+
+
+def test_probabilities_by_groups_verify_by_the_folds_in_the_file(tmp_path):
+    X, y = make_blobs(60, 3, centers=3, cluster_std=4.0, random_state=0)
+    machine = SVC(probability=True).fit(X, y, groups=np.arange(60) // 7)
+    save_model(tmp_path / "m.mercer", as_model(machine, X, y))
+    loaded = load_model(tmp_path / "m.mercer")
+    np.testing.assert_array_equal(loaded.calibration.folds, machine.calibration_.folds)
+    table = as_table(pd.DataFrame(X, columns=["0", "1", "2"]).assign(y=y))
+    assert verify(loaded, table).findings == ()
+    other = replace(loaded.calibration, folds=(machine.calibration_.folds + np.arange(60)) % 5)
+    assert "probabilities in the file" in verify(replace(loaded, calibration=other), table).findings[0]
+    short = replace(loaded.calibration, folds=machine.calibration_.folds[1:])
+    assert "names folds of 59 rows" in verify(replace(loaded, calibration=short), table).findings[0]
 
 
 @pytest.mark.parametrize("case", FALSE_MAPS)
@@ -1136,6 +1155,7 @@ DAMAGED_KINDS = {
     "map": ("SVC sigmoids", deep(("calibration", "maps", 0, "slope"), -1.0), "ValueError: a slope is negative"),
     "no number": ("SVC sigmoids", deep(("calibration", "maps", 0, "slope"), "inf"), "Error: 'inf' is not a number"),
     "values": ("SVC folds", nested("calibration", "values", "those of x"), "ValueError: it was fitted to 'those of x'"),
+    "folds": ("SVC folds", nested("calibration", "folds", "0159"), "ValueError: its folds are not a text of one digit"),
     "method": ("SVC sigmoids", nested("calibration", "method", "os.system"), "ValueError: its method is 'os.system'"),
     "violation": ("SVC free", deep(("calibration", "maps", 0, "violation"), -1.0), "ValueError: a slope is negative"),
     "gone": ("SVC free", deep(("calibration", "maps", 0), {"slope": 1.0}), "KeyError: 'intercept'"),

@@ -4,6 +4,7 @@ import inspect
 import pickle
 import signal
 from functools import cache
+from itertools import product
 from threading import Timer
 
 import numpy as np
@@ -16,8 +17,9 @@ from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
-from sklearn.preprocessing import scale
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedShuffleSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, scale
 from sklearn.svm import LinearSVC
 
 from mercer import (
@@ -57,7 +59,8 @@ def table(name):
 MACHINES = {
     "default": {},
     "isotonic": {"calibration": "isotonic"},
-    "balanced": {"class_weight": "balanced"},
+    "balanced": {"class_weight": "balanced", "calibration": "weighted"},
+    "balanced, isotonic": {"class_weight": "balanced", "calibration": "weighted_isotonic"},
     "ovr": {"multi_class": "ovr"},
     "linear": {"kernel": "linear", "C": 0.1},
     "hard margin": {"C": np.inf},
@@ -101,9 +104,10 @@ def brute_force(machine, X, y, w):
     [
         (2, {}),
         (2, {"class_weight": "balanced", "calibration": "isotonic"}),
-        (2, {"class_weight": "balanced", "calibration": "free"}),
+        (2, {"class_weight": "balanced", "calibration": "weighted_isotonic"}),
         (2, {"calibration": "free_isotonic"}),
         (3, {}),
+        (3, {"multi_class": "ovr", "class_weight": "balanced", "calibration": "weighted"}),
         (3, {"multi_class": "ovr", "class_weight": "balanced"}),
     ],
 )
@@ -115,16 +119,16 @@ def test_leave_one_out_values_are_those_of_refits(n_classes, options):
     machine = SVC(probability=True, **options).fit(X, y, w)
     raw, codes = brute_force(machine, X, y, w)
     calibration = options.get("calibration", "sigmoid")
-    free = calibration.startswith("free")
+    weighted = calibration.startswith("weighted")
     expected = calibrate(
         raw,
         codes,
         n_classes,
         scheme=machine.multi_class,
         method="isotonic" if calibration.endswith("isotonic") else "sigmoid",
-        free=free,
+        free=calibration.startswith("free") or ("class_weight" in options and not weighted),
         weights=w,
-        class_weight=None if free else machine.class_weight_,
+        class_weight=machine.class_weight_ if weighted else None,
     )
     grid = np.linspace(-3, 3, 61)[:, None] * np.ones(raw.shape[1])
     np.testing.assert_allclose(machine.calibration_.probabilities(grid), expected.probabilities(grid), atol=1e-6)
@@ -145,7 +149,8 @@ def test_nu_svc_is_calibrated_as_the_machine_that_it_is():
 def test_nu_svc_with_a_shifted_bias_is_calibrated_as_it_predicts():
     X, y = table("two")
     heavy = {"c": 1.0, "a": 4.0}
-    machine = NuSVC(nu=0.7, class_weight=heavy, probability=True, tol=1e-8).fit(X[:200], y[:200])
+    machine = NuSVC(nu=0.7, class_weight=heavy, probability=True, calibration="weighted", tol=1e-8)
+    machine.fit(X[:200], y[:200])
     (t,), (rho,) = machine.machines_.leanings, machine.machines_.margins
     assert t != 0.0
     same = leave_one_out(SVC(C=1.0 / rho, class_weight=heavy, kernel=machine.kernel_, tol=1e-8), X[:200], y[:200])
@@ -185,19 +190,95 @@ def test_calibration_is_deterministic():
     np.testing.assert_array_equal(again.predict_proba(X), first.predict_proba(X))
 
 
-@pytest.mark.parametrize("calibration", CALIBRATIONS)
-def test_balanced_weights_shift_bound_probabilities_but_not_free_ones(calibration):
-    """Two normal distributions, one a tenth as frequent: bound probabilities are 1/2 at a decision value of 0."""
-    rng = np.random.default_rng(0)
-    y = np.arange(1100) < 100
-    X = rng.standard_normal((1100, 2)) + 1.2 * y[:, None]
-    machine = SVC(C=0.1, class_weight="balanced", probability=True, calibration=calibration).fit(X, y)
-    found = machine.predict_proba(X)[:, 1].mean()
-    if calibration.startswith("free"):
-        assert found == pytest.approx(1 / 11, abs=0.01)  # the true share
-    else:
+CLASSIFIERS = {
+    "svc": SVC(C=0.1),
+    "nu": NuSVC(nu=0.1),
+    "joint": SVC(C=0.1, multi_class="joint"),
+    "least squares": LeastSquaresSVC(),
+    "linear least squares": LeastSquaresClassifier(1.0),
+    "density": ParzenClassifier(),
+    "network": RBFNetworkClassifier(8, machine=LeastSquaresClassifier(1.0)),
+}
+
+
+def _rare(n, seed):
+    """Two normal distributions, one a tenth as frequent."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) < n // 11
+    return rng.standard_normal((n, 2)) + 1.2 * y[:, None], y
+
+
+@pytest.mark.filterwarnings("ignore:nu=")
+@pytest.mark.parametrize(
+    ("name", "calibration"),
+    [*product(["svc"], CALIBRATIONS), *product(list(CLASSIFIERS)[1:], ["sigmoid", "weighted_isotonic"])],
+)
+def test_class_weights_shift_weighted_probabilities_only(name, calibration):
+    """Probabilities are those of the rows as they are; "weighted" ones are those of classes of equal frequency."""
+    X, y = _rare(220 if name == "joint" else 660, 0)
+    machine = clone(CLASSIFIERS[name]).set_params(class_weight="balanced")
+    own = {"probability": True, "calibration": calibration}
+    machine.set_params(**({f"machine__{key}": value for key, value in own.items()} if name == "network" else own))
+    found = machine.fit(X, y).predict_proba(_rare(1100, 1)[0])[:, 1].mean()
+    if calibration.startswith("weighted"):
         assert found > 0.2
-    assert machine.calibration_.free == calibration.startswith("free")
+    else:
+        assert found == pytest.approx(1 / 11, abs=0.02)  # the true share
+    calibration_ = machine.machine_.calibration_ if name == "network" else machine.calibration_
+    assert calibration_.free == (not calibration.startswith("weighted"))
+
+
+def test_equal_class_weights_change_no_probability():
+    X, y = table("two")
+    plain, even = (SVC(class_weight=weight, probability=True).fit(X, y) for weight in (None, {"a": 1.0, "c": 1.0}))
+    assert plain.calibration_ == even.calibration_
+    assert not even.calibration_.free
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_probabilities_by_groups_are_those_of_folds_that_keep_groups_together(name):
+    """Labels are coins, and each row has five copies: only a group's other rows say what its label is."""
+    rng = np.random.default_rng(0)
+    one, y = rng.standard_normal((60, 3)), np.arange(60) % 2
+    X, y, groups = np.repeat(one, 5, axis=0), np.repeat(y, 5), np.repeat(rng.permutation(60).astype(str), 5)
+    machine = clone(CLASSIFIERS[name])
+    if name == "network":
+        return  # its centres are those of all rows
+    machine.set_params(probability=True, **({"C": 100.0} if "C" in machine.get_params() else {}))
+    p = machine.fit(X, y, groups=groups).predict_proba(X)
+    assert machine.calibration_values_ == "folds"
+    assert "groups" in machine.calibration_reason_
+    assert "each group of rows in one fold" in str(machine.calibration_)
+    folds = machine.calibration_.folds
+    assert all(np.ptp(folds[groups == group]) == 0 for group in set(groups))
+    assert set(folds) == set(range(5))
+    if name != "nu":  # its margin is held
+        np.testing.assert_allclose(machine.cross_fitted_decision_, values_of_folds(machine, X, y, folds), atol=2e-3)
+    assert log_loss(y, p) > 0.5  # near log 2, as for coins; by single rows, probabilities would be near 0 and 1
+    with pytest.raises(ValueError, match=r"leave_one_out.* leaves out single rows"):
+        machine.set_params(calibration_values="leave_one_out").fit(X, y, groups=groups)
+
+
+def test_groups_of_probabilities_in_searches_and_pipelines_and_bad_ones():
+    X, y = table("three")
+    groups = np.arange(y.size) // 4
+    machine = SVC(probability=True).fit(X, y, groups=groups)
+    found = KernelSearchCV(machine, C=[1.0], cv=GroupKFold(3)).fit(X, y, groups=groups)
+    assert found.best_estimator_.calibration_ == machine.calibration_
+    np.testing.assert_array_equal(found.best_estimator_.calibration_.folds, machine.calibration_.folds)
+    within = KernelSearchCV(make_pipeline(StandardScaler(), SVC(probability=True)), C=[1.0], cv=GroupKFold(3))
+    within.fit(X, y, groups=groups)
+    np.testing.assert_array_equal(within.best_estimator_[-1].calibration_.folds, machine.calibration_.folds)
+    assert machine.forget([]) is machine
+    with pytest.raises(ValueError, match="calibrated on folds of groups"):
+        machine.forget([0])
+    with pytest.raises(ValueError, match="groups must hold one group for each of the 178 rows"):
+        machine.fit(X, y, groups=groups[1:])
+    with pytest.raises(ValueError, match="groups must name at least two groups"):
+        machine.fit(X, y, groups=np.zeros(y.size))
+    # Each class is in one group: the machines without it have never seen the class.
+    alone = SVC(probability=True).fit(X, y, groups=y)
+    assert np.isfinite(alone.predict_proba(X)).all()
 
 
 def _calibration_error(probabilities, right, n_groups=10):
@@ -313,11 +394,13 @@ def test_bad_parameters(machine):
 ALL = {
     "joint": SVC(multi_class="joint"),
     "least squares": LeastSquaresSVC(),
-    "least squares, balanced": LeastSquaresSVC(class_weight="balanced", calibration="isotonic"),
+    "least squares, balanced": LeastSquaresSVC(class_weight="balanced", calibration="weighted_isotonic"),
     "linear least squares": LeastSquaresClassifier(0.1),
     "perceptron": KernelPerceptron(kernel=RBF(0.05)),
     "perceptron, ovr": KernelPerceptron(50, form="primal", multi_class="ovr"),
-    "perceptron, weighted": KernelPerceptron(50, kernel=RBF(0.05), multi_class="ovr", class_weight="balanced"),
+    "perceptron, weighted": KernelPerceptron(
+        50, kernel=RBF(0.05), multi_class="ovr", class_weight="balanced", calibration="weighted"
+    ),
     "descent": GradientKernelSVC(),
     "descent, ovr": GradientKernelSVC(multi_class="ovr", class_weight="balanced", calibration="free"),
     "density": ParzenClassifier(),
@@ -498,9 +581,8 @@ def test_calibration_reports_progress(machine, capsys):
         assert ("s  leave-one-out pass for the probabilities" in capsys.readouterr().err) == told
 
 
-def values_of_folds(machine, X, y, codes):
+def values_of_folds(machine, X, y, folds):
     """Decision values of machines fitted without each fold, with the same kernel and class weights."""
-    folds = fold_numbers(codes, machine.classes_.size)
     held = {"kernel": machine.kernel_} if hasattr(machine, "kernel_") else {}
     if hasattr(machine, "class_weight_"):
         held["class_weight"] = dict(zip(machine.classes_, machine.class_weight_, strict=True))
@@ -526,7 +608,7 @@ def test_values_by_folds_are_those_of_refits_without_them(machine):
         machine.set_params(tol=1e-7)
     machine.fit(X, y)
     codes = np.searchsorted(machine.classes_, y)
-    expected = values_of_folds(machine, X, y, codes)
+    expected = values_of_folds(machine, X, y, fold_numbers(codes, machine.classes_.size))
     np.testing.assert_allclose(
         machine.cross_fitted_decision_, expected, atol=2e-3 if "tol" not in vars(machine) else 1e-4
     )

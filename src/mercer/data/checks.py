@@ -129,3 +129,24 @@ def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     is_new[1:] = ordered[1:] != ordered[:-1]
     found: npt.NDArray[Any] = ordered[is_new]
     return found
+
+
+def checked_length(name: str, values: Any, n: int, unit: str) -> Any:
+    """Return one value a row, as an array.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer than `n`, or some are missing.
+    """
+    found = np.asarray(values)
+    if found.ndim != 1 or len(found) != n:
+        raise ValueError(f"{name} must hold one {unit} for each of the {n} rows of X, got shape {found.shape}.")
+    missing = [row for row, value in enumerate(found.tolist()) if value is None or value != value]
+    if missing:
+        more = f", and {len(missing) - 1} more hold none" if missing[1:] else ""
+        raise ValueError(
+            f"{name} must hold one {unit} for each row, but row {missing[0]} (counted from 0) holds "
+            f"{found[missing[0]]}{more}. Leave such rows out."
+        )
+    return found

@@ -208,10 +208,12 @@ class KernelMachine(HoldsKernel, BaseEstimator):
             data = _symmetric(data)
         return spec, data
 
-    def _rows_of_classes(self, X: Any, y: Any, sample_weight: Any, class_weight: Any) -> tuple[Kernel, Data, Labels]:
+    def _rows_of_classes(
+        self, X: Any, y: Any, sample_weight: Any, class_weight: Any, groups: Any = None
+    ) -> tuple[Kernel, Data, Labels]:
         """Return the kernel with numbers for its parameters, the rows, and their labels and weights."""
         spec, data = self._training_rows(X, y)
-        labels = read_labels(y, sample_weight, class_weight, data.n)
+        labels = read_labels(y, sample_weight, class_weight, data.n, groups=groups)
         return spec.resolve(data, labels.uneven_weights), data, labels
 
     def _gram(

@@ -15,7 +15,7 @@ from mercer.estimators._probabilities import Check, HasProbabilities
 from mercer.estimators._scores import ByScores
 from mercer.gram import Gram
 from mercer.multiclass.calibration import FOLDS
-from mercer.multiclass.cross_fitting import by_folds, fold_numbers
+from mercer.multiclass.cross_fitting import by_folds
 from mercer.multiclass.training import Task, Tasks, class_scores, make_tasks
 
 
@@ -43,7 +43,7 @@ class ByPairs(ByScores, HasProbabilities, EveryRowMachine):
         trains a machine on a task and its Gram matrix, and returns coefficients and a bias. `refits` says whether
         leave-one-out needs a refit for almost every row.
         """
-        self._choose_values(sizes=tasks.sizes, refits=refits)
+        self._choose_values(labels, sizes=tasks.sizes, refits=refits)
         codes, n_classes = labels.codes[labels.rows], labels.classes.size
 
         def without_rows(check: Check) -> FloatArray:
@@ -63,7 +63,7 @@ class ByPairs(ByScores, HasProbabilities, EveryRowMachine):
                     found[rows, number], biases[number] = learnt(replace(task, rows=rows), gram.restrict(rows), check)
                 return gram.matvec(found, out, check) + biases
 
-            return by_folds(fold_numbers(codes, n_classes), len(tasks), fit, check)
+            return by_folds(labels.folds, len(tasks), fit, check)
 
         left_out_rows = without_folds if self.calibration_values_ == FOLDS else without_rows
         raw = self._left_out_in_time(left_out_rows, max_seconds, began, depth=3)

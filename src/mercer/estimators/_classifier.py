@@ -49,6 +49,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
         duals: Callable[[Labels], training.Duals],
         margin: training.Margin | None = None,
         classes: Any = None,
+        groups: Any = None,
     ) -> None:
         """Train the machines whose problems `duals` makes; the penalty of a row is C times its weights.
 
@@ -60,7 +61,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
         check_choice("multi_class", self.multi_class, self._schemes)
         self._check_shape(self.multi_class)
         spec, data = self._training_rows(X, y)
-        labels = read_labels(y, sample_weight, self.class_weight, data.n, classes)
+        labels = read_labels(y, sample_weight, self.class_weight, data.n, classes, groups)
         classes, codes, rows = labels.classes, labels.codes, labels.rows
         penalties = labels.penalties(C)
 
@@ -140,7 +141,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
             return  # leave-one-out values need the optimum
         joint = self.multi_class == training.JOINT
         sizes = np.array([labels.rows.size]) if joint else self.machines_.tasks.sizes
-        self._choose_values(sizes=sizes, refits=joint, convex=gram.is_convex)
+        self._choose_values(labels, sizes=sizes, refits=joint, convex=gram.is_convex)
 
         held = 0
 
@@ -167,6 +168,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
                 scheme=self.multi_class,
                 duals=self._fold_duals(),
                 control=control.after(time.perf_counter() - began, 0),
+                folds=labels.folds,
                 check=check,
             )
             held = found.peak_memory_bytes

@@ -14,8 +14,9 @@ from sklearn.utils.validation import column_or_1d
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import check_number
-from mercer.data.checks import fits_float64
+from mercer.data.checks import checked_length, fits_float64
 from mercer.estimators._validation import check_sample_weight, has_plain_labels
+from mercer.multiclass.cross_fitting import fold_numbers
 
 _LARGEST_INTEGER = np.iinfo(np.int64).max
 
@@ -37,6 +38,8 @@ class Labels(NamedTuple):
     rows : ndarray
         Indices of the rows of positive weight.
     class_weight : ndarray of shape (n_classes,)
+    groups : ndarray of int64 of shape (n,) or None
+        Number of each row's group. Probabilities are then calibrated on folds that keep each group together.
     """
 
     classes: npt.NDArray[Any]
@@ -44,6 +47,7 @@ class Labels(NamedTuple):
     sample_weight: FloatArray
     rows: IndexArray
     class_weight: FloatArray
+    groups: IndexArray | None = None
 
     @property
     def weights(self) -> FloatArray:
@@ -54,6 +58,24 @@ class Labels(NamedTuple):
     def uneven_weights(self) -> FloatArray | None:
         """The sample weights, or None if all are 1."""
         return None if (self.sample_weight == 1.0).all() else self.sample_weight
+
+    @property
+    def has_class_weights(self) -> bool:
+        """Whether rows of one class count more than rows of another one."""
+        return bool((self.class_weight != self.class_weight[0]).any())
+
+    @property
+    def group_folds(self) -> IndexArray | None:
+        """Fold of each of `rows`, with each group in one fold; None if there are no groups."""
+        if self.groups is None:
+            return None
+        return fold_numbers(self.codes[self.rows], self.classes.size, self.groups[self.rows])
+
+    @property
+    def folds(self) -> IndexArray:
+        """Fold of each of `rows`."""
+        found = self.group_folds
+        return fold_numbers(self.codes[self.rows], self.classes.size) if found is None else found
 
     def penalties(self, C: float) -> FloatArray:
         """C times the weights of `rows`; infinity stays infinity."""
@@ -70,7 +92,7 @@ class Labels(NamedTuple):
         return np.where(self.codes[:, None] == np.arange(self.classes.size), 1.0, -1.0)
 
 
-def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int, named: Any = None) -> Labels:
+def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int, named: Any = None, groups: Any = None) -> Labels:
     """Return the classes, their numbers, and the weight of each row.
 
     A class whose rows all have weight 0, or whose class weight is 0, is absent: the labels are those of the other
@@ -79,8 +101,8 @@ def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int, named: An
     Raises
     ------
     ValueError
-        If `y` holds one class only or a class that is not `named`, if a weight is negative, or if fewer than two
-        classes have a row of positive weight.
+        If `y` holds one class only or a class that is not `named`, if a weight is negative, if fewer than two classes
+        have a row of positive weight, or if `groups` do not name two groups of such rows.
     """
     if isinstance(y, Labels):
         return y
@@ -102,7 +124,16 @@ def read_labels(y: Any, sample_weight: Any, class_weight: Any, n: int, named: An
         raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
     if isinstance(class_weight, str):
         by_class = _balanced(classes, codes[rows], weights[rows])
-    return Labels(classes, codes, weights, rows, by_class)
+    return Labels(classes, codes, weights, rows, by_class, _group_numbers(groups, n, rows))
+
+
+def _group_numbers(groups: Any, n: int, rows: IndexArray) -> IndexArray | None:
+    if groups is None:
+        return None
+    found = np.unique(checked_length("groups", groups, n, "group"), return_inverse=True)[1].astype(np.int64)
+    if (found[rows] == found[rows[0]]).all():
+        raise ValueError("groups must name at least two groups of rows of positive weight, but all are in one.")
+    return found
 
 
 def _refuse_less_than_two(present: npt.NDArray[Any]) -> None:

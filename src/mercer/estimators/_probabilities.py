@@ -19,7 +19,15 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import check_choice, check_flag
 from mercer.estimators._labels import Labels
-from mercer.multiclass.calibration import CALIBRATIONS, FITTED_ON, FOLDS, LEAVE_ONE_OUT, Calibration, calibrate
+from mercer.multiclass.calibration import (
+    CALIBRATIONS,
+    FITTED_ON,
+    FOLDS,
+    LEAVE_ONE_OUT,
+    Calibration,
+    calibrate,
+    map_of,
+)
 from mercer.multiclass.training import class_scores
 from mercer.solvers.interruption import in_time
 
@@ -68,8 +76,15 @@ def _probability_is_set(machine: HasProbabilities) -> bool:
     return True
 
 
-def _chosen(asked: str, sizes: IndexArray | None, refits: bool, convex: bool) -> tuple[str, str]:
-    """Return the values that the map is fitted to, and why these, of sizes and the kernel alone."""
+def _chosen(asked: str, sizes: IndexArray | None, refits: bool, convex: bool, grouped: bool) -> tuple[str, str]:
+    """Return the values that the map is fitted to, and why these, of groups, sizes and the kernel alone."""
+    if grouped and asked == LEAVE_ONE_OUT:
+        raise ValueError(
+            'calibration_values="leave_one_out" leaves out single rows, and other rows of the group stay in training. '
+            'Set calibration_values="auto" or "folds" with groups.'
+        )
+    if grouped:
+        return FOLDS, "groups keep their rows in one fold"
     if asked != AUTO:
         return asked, f"calibration_values={asked!r} asks for them"
     if sizes is None:
@@ -90,6 +105,7 @@ class HasProbabilities(ClassifierMixin):
     """A classifier with decision values, and with probabilities if `probability=True`."""
 
     probability: bool | str
+    class_weight: Any
     calibration: str
     calibration_values: str
     verbose: int = 0
@@ -112,11 +128,14 @@ class HasProbabilities(ClassifierMixin):
         for name in _FITTED:
             self.__dict__.pop(name, None)
 
-    def _choose_values(self, *, sizes: IndexArray | None = None, refits: bool = False, convex: bool = True) -> None:
+    def _choose_values(
+        self, labels: Labels, *, sizes: IndexArray | None = None, refits: bool = False, convex: bool = True
+    ) -> None:
         """Decide which decision values the map is fitted to, and say why.
 
         Parameters
         ----------
+        labels : Labels
         sizes : ndarray of int64 of shape (n_machines,), optional
             Rows of each machine; None if leave-one-out values have a closed form.
         refits : bool
@@ -124,7 +143,9 @@ class HasProbabilities(ClassifierMixin):
         convex : bool
             Whether a machine without a row is known to be the optimum.
         """
-        self.calibration_values_, self.calibration_reason_ = _chosen(self.calibration_values, sizes, refits, convex)
+        self.calibration_values_, self.calibration_reason_ = _chosen(
+            self.calibration_values, sizes, refits, convex, labels.groups is not None
+        )
         if self.verbose:
             how = FITTED_ON[self.calibration_values_]
             print(f"probabilities by {how}: {self.calibration_reason_}", file=sys.stderr)
@@ -154,17 +175,19 @@ class HasProbabilities(ClassifierMixin):
 
     def _calibrate(self, raw: FloatArray, labels: Labels, scheme: str) -> None:
         """Fit the map to the decision values of the rows that took part, (n, n_machines), by machines without them."""
-        free, rows = self.calibration.startswith("free"), labels.rows
+        rows = labels.rows
+        method, free, weighted = map_of(self.calibration, has_class_weights=labels.has_class_weights)
         self.calibration_ = calibrate(
             raw,
             labels.codes[rows],
             labels.classes.size,
             scheme=scheme,
-            method="isotonic" if self.calibration.endswith("isotonic") else "sigmoid",
+            method=method,
             free=free,
             weights=labels.sample_weight[rows],
-            class_weight=None if free else labels.class_weight,
+            class_weight=labels.class_weight if weighted else None,
             fitted_on=FITTED_ON[self.calibration_values_],
+            folds=labels.group_folds,
         )
         name = "loo_decision_" if self.calibration_values_ == LEAVE_ONE_OUT else "cross_fitted_decision_"
         if not hasattr(type(self), name):  # a method that exists without probabilities
@@ -190,7 +213,7 @@ class HasProbabilities(ClassifierMixin):
         Returns
         -------
         ndarray of shape (m, n_classes)
-            In the order of ``classes_``. Unless ``calibration`` begins with "free", the predicted class has the largest
+            In the order of ``classes_``. Unless ``calibration_.free`` is true, the predicted class has the largest
             probability, ties included: ``classes_[predict_proba(X).argmax(axis=1)]`` is ``predict(X)``.
 
         Raises

@@ -72,7 +72,7 @@ class GradientKernelSVC(Iterated, ByPairs):
     probability : bool, default=False
         Whether `fit` prepares `predict_proba`: it calibrates on decision values of rows by machines that were not
         trained on them, see `calibration_values`. A leave-one-out value needs a refit for almost every row.
-    calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
+    calibration : {"sigmoid", "isotonic", "free", "free_isotonic", "weighted", "weighted_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
     calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
         The decision values that the map is fitted to; see :class:`mercer.SVC`.
@@ -177,7 +177,7 @@ class GradientKernelSVC(Iterated, ByPairs):
         self.calibration = calibration
         self.calibration_values = calibration_values
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GradientKernelSVC:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> GradientKernelSVC:
         """Train the machine.
 
         Parameters
@@ -188,6 +188,9 @@ class GradientKernelSVC(Iterated, ByPairs):
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
             Weights >= 0. A row of weight k counts as k copies, each with its own alpha; a row of weight 0 is ignored.
+        groups : array-like of shape (n,), optional
+            Group of each row, such as the patient. With ``probability=True``, probabilities are calibrated on folds
+            that keep each group together. Groups change nothing else.
 
         Returns
         -------
@@ -207,7 +210,7 @@ class GradientKernelSVC(Iterated, ByPairs):
         check_choice("multi_class", self.multi_class, training.SCHEMES)
         self._begin_probabilities()
         check_choice("solver", self.solver, descent.SOLVERS)
-        kernel, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight)
+        kernel, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight, groups)
         gram = self._gram(kernel, data, labels.rows)
         if kernel.calls_function:
             gram.diag()  # refuses a function that is not symmetric: training and prediction would use different ones

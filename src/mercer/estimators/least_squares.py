@@ -19,7 +19,7 @@ from mercer.estimators._scores import ByScores, known_accuracy
 from mercer.estimators._validation import check_table
 from mercer.losses import least_squares
 from mercer.multiclass.calibration import FOLDS
-from mercer.multiclass.cross_fitting import by_folds, fold_numbers
+from mercer.multiclass.cross_fitting import by_folds
 from mercer.specs import ForLeastSquaresClassifier
 
 
@@ -40,7 +40,7 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
     probability : bool, default=False
         Whether `fit` prepares `predict_proba`: it calibrates on decision values of rows by machines that were not
         trained on them, see `calibration_values`. Leave-one-out values have a closed form.
-    calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
+    calibration : {"sigmoid", "isotonic", "free", "free_isotonic", "weighted", "weighted_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
     calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
         The decision values that the map is fitted to; see :class:`mercer.SVC`.
@@ -113,7 +113,7 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
         self.calibration = calibration
         self.calibration_values = calibration_values
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LeastSquaresClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> LeastSquaresClassifier:
         """Solve the least-squares problem.
 
         Parameters
@@ -122,6 +122,9 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
             Weights >= 0; a row of weight 0 is ignored.
+        groups : array-like of shape (n,), optional
+            Group of each row, such as the patient. With ``probability=True``, probabilities are calibrated on folds
+            that keep each group together. Groups change nothing else.
 
         Returns
         -------
@@ -137,7 +140,7 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
         alpha = check_number("alpha", self.alpha, at_least=0.0, finite=True)
         self._begin_probabilities()
         table = check_table(self, X, reset=True, y=y).dense()
-        labels = read_labels(y, sample_weight, self.class_weight, table.shape[0])
+        labels = read_labels(y, sample_weight, self.class_weight, table.shape[0], groups=groups)
         rows = labels.rows
         fitted = least_squares.solve(table[rows], labels.signs[rows], alpha, labels.weights[rows])
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
@@ -155,7 +158,7 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
                 stacklevel=2,
             )
         if self._has_probabilities():
-            self._choose_values()
+            self._choose_values(labels)
 
             def without(kept: IndexArray, out: IndexArray) -> FloatArray:
                 there = rows[kept]
@@ -163,8 +166,7 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
                 return table[rows[out]] @ found.w + found.bias
 
             if self.calibration_values_ == FOLDS:
-                folds = fold_numbers(labels.codes[rows], labels.classes.size)
-                self._calibrate(by_folds(folds, fitted.bias.size, without), labels, "ovr")
+                self._calibrate(by_folds(labels.folds, fitted.bias.size, without), labels, "ovr")
             else:
                 self._calibrate(decision[rows], labels, "ovr")
         return self

@@ -22,7 +22,7 @@ from mercer.kernels import Gamma, Kernel
 from mercer.losses import ridge
 from mercer.losses.certificate import LossCertificate
 from mercer.multiclass.calibration import FOLDS
-from mercer.multiclass.cross_fitting import by_folds, fold_numbers
+from mercer.multiclass.cross_fitting import by_folds
 from mercer.specs import ForLeastSquaresSVC
 
 
@@ -59,7 +59,7 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
     probability : bool, default=False
         Whether `fit` prepares `predict_proba`: it calibrates on decision values of rows by machines that were not
         trained on them, see `calibration_values`. Leave-one-out values have a closed form.
-    calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
+    calibration : {"sigmoid", "isotonic", "free", "free_isotonic", "weighted", "weighted_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
     calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
         The decision values that the map is fitted to; see :class:`mercer.SVC`.
@@ -146,7 +146,7 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         self.max_seconds = max_seconds
         self.memory_limit = memory_limit
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LeastSquaresSVC:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> LeastSquaresSVC:
         """Solve the linear system.
 
         Parameters
@@ -157,6 +157,9 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
             Factors of C by row, >= 0; a row of weight 0 is ignored.
+        groups : array-like of shape (n,), optional
+            Group of each row, such as the patient. With ``probability=True``, probabilities are calibrated on folds
+            that keep each group together. Groups change nothing else.
 
         Returns
         -------
@@ -179,7 +182,7 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         began = time.perf_counter()
         check = self._raise_when_stopped(self.max_seconds, began)
         self._begin_probabilities()
-        kernel, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight)
+        kernel, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight, groups)
         gram = self._gram(kernel, data, labels.rows)
         targets = labels.signs
         penalty = np.full(targets.shape[1], 1.0 / C)
@@ -199,7 +202,7 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         self.__dict__.pop("_loo", None)
         self._warn(gram, solved.certificate)
         if self._has_probabilities():
-            self._choose_values()
+            self._choose_values(labels)
 
             def without_folds(check: Check) -> FloatArray:
                 weights, signs = labels.weights[labels.rows], targets[labels.rows]
@@ -219,8 +222,7 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
                     beta[kept] = own.beta
                     return gram.matvec(beta, out, check) + own.bias
 
-                folds = fold_numbers(labels.codes[labels.rows], labels.classes.size)
-                return by_folds(folds, penalty.size, fit, check)
+                return by_folds(labels.folds, penalty.size, fit, check)
 
             by_rows = partial(self._known_without_rows, gram)
             left_out = without_folds if self.calibration_values_ == FOLDS else by_rows

@@ -173,7 +173,7 @@ class NuSVC(MarginClassifier):
         self.calibration = calibration
         self.calibration_values = calibration_values
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NuSVC:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> NuSVC:
         """Train the machine.
 
         Parameters
@@ -184,6 +184,9 @@ class NuSVC(MarginClassifier):
             Class labels of any type that can be sorted.
         sample_weight : array-like of shape (n,), optional
             How often each row counts, >= 0; a row of weight 0 is ignored.
+        groups : array-like of shape (n,), optional
+            Group of each row, such as the patient. With ``probability=True``, probabilities are calibrated on folds
+            that keep each group together. Groups change nothing else.
 
         Returns
         -------
@@ -201,7 +204,7 @@ class NuSVC(MarginClassifier):
             def duals(labels: Labels) -> Duals:
                 return partial(problems.nu_svc_each, nu=nu, lower_nu=self._may_be_lowered(nu, labels))
 
-            self._train(X, y, sample_weight, 1.0, duals, problems.half_width)
+            self._train(X, y, sample_weight, 1.0, duals, problems.half_width, groups=groups)
             self.spec_ = specs.ForNuSVC(nu=nu)
             margins, rhos = self.machines_.margins, [problems.half_width(one.multipliers) for one in self._solutions]
             assert margins is not None

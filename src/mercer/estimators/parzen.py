@@ -15,7 +15,7 @@ from mercer.estimators._scores import ByScores
 from mercer.kernels import Gamma, Kernel
 from mercer.kernels.base import finite
 from mercer.multiclass.calibration import FOLDS
-from mercer.multiclass.cross_fitting import by_folds, fold_numbers
+from mercer.multiclass.cross_fitting import by_folds
 from mercer.multiclass.training import JOINT
 from mercer.specs import ForParzenClassifier
 
@@ -43,7 +43,7 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
         Whether `fit` prepares `predict_proba`: it calibrates on decision values of rows by machines that were not
         trained on them, see `calibration_values`. The leave-one-out value of a row is its score without its own kernel
         value; all of them cost n² kernel values.
-    calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
+    calibration : {"sigmoid", "isotonic", "free", "free_isotonic", "weighted", "weighted_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
     calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
         The decision values that the map is fitted to; see :class:`mercer.SVC`.
@@ -116,7 +116,7 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
         self.calibration = calibration
         self.calibration_values = calibration_values
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ParzenClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> ParzenClassifier:
         """Store the training rows.
 
         Parameters
@@ -127,6 +127,9 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
             Weights >= 0; a row of weight 0 is ignored.
+        groups : array-like of shape (n,), optional
+            Group of each row, such as the patient. With ``probability=True``, probabilities are calibrated on folds
+            that keep each group together. Groups change nothing else.
 
         Returns
         -------
@@ -141,7 +144,7 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
         """
         check_whole("n_jobs", self.n_jobs)
         self._begin_probabilities()
-        self.kernel_, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight)
+        self.kernel_, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight, groups)
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         self.spec_ = ForParzenClassifier()
         alpha = labels.signs if labels.classes.size == 2 else np.maximum(0.0, labels.signs)
@@ -149,7 +152,7 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
         self._keep(data, labels.rows, coefficients, np.zeros(alpha.shape[1]))
         if self._has_probabilities():
             gram = self._gram_of_fit()
-            self._choose_values()
+            self._choose_values(labels)
 
             def without(kept: IndexArray, out: IndexArray) -> FloatArray:
                 others = np.zeros_like(coefficients)
@@ -157,8 +160,7 @@ class ParzenClassifier(ByScores, HasProbabilities, EveryRowMachine):
                 return gram.matvec(others, out)
 
             if self.calibration_values_ == FOLDS:
-                folds = fold_numbers(labels.codes[labels.rows], labels.classes.size)
-                raw = by_folds(folds, alpha.shape[1], without)
+                raw = by_folds(labels.folds, alpha.shape[1], without)
             else:
                 raw = gram.matvec(coefficients) - coefficients * gram.diag()[:, None]
             raw = finite(self.kernel_, raw)

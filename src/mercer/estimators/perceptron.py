@@ -62,7 +62,7 @@ class KernelPerceptron(ByPairs):
     probability : bool, default=False
         Whether `fit` prepares `predict_proba`: it calibrates on decision values of rows by machines that were not
         trained on them, see `calibration_values`. A leave-one-out value needs a refit if the row was ever a mistake.
-    calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
+    calibration : {"sigmoid", "isotonic", "free", "free_isotonic", "weighted", "weighted_isotonic"}, default="sigmoid"
         The map from decision values to probabilities; see :class:`mercer.SVC`.
     calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
         The decision values that the map is fitted to; see :class:`mercer.SVC`.
@@ -180,7 +180,7 @@ class KernelPerceptron(ByPairs):
         tags.classifier_tags.poor_score = True
         return tags
 
-    def fit(self, X: Any, y: Any) -> KernelPerceptron:
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> KernelPerceptron:
         """Make passes over the rows until one has no mistakes.
 
         Parameters
@@ -189,6 +189,9 @@ class KernelPerceptron(ByPairs):
             The training rows. With ``kernel="precomputed"``, the Gram matrix (n, n); for kernels of strings or sets, a
             sequence of these.
         y : array-like of shape (n,)
+        groups : array-like of shape (n,), optional
+            Group of each row, such as the patient. With ``probability=True``, probabilities are calibrated on folds
+            that keep each group together. Groups change nothing else.
 
         Returns
         -------
@@ -207,7 +210,7 @@ class KernelPerceptron(ByPairs):
         check_choice("multi_class", self.multi_class, training.SCHEMES)
         self._begin_probabilities()
         check_choice("form", self.form, FORMS)
-        kernel, data, labels = self._rows_of_classes(X, y, None, self.class_weight)
+        kernel, data, labels = self._rows_of_classes(X, y, None, self.class_weight, groups)
         primal = self.form == "primal"
         if primal and not isinstance(kernel, Linear):
             raise ValueError(f'form="primal" keeps the normal vector, which takes kernel="linear", got {kernel!r}.')

@@ -17,6 +17,7 @@ from mercer._typing import FloatArray
 from mercer.data import Vectors, as_data
 from mercer.data.arguments import check_count, check_whole
 from mercer.estimators._labels import read_labels
+from mercer.estimators._probabilities import HasProbabilities
 from mercer.estimators._validation import check_table
 from mercer.estimators.logistic import LogisticRegression
 from mercer.geometry import gram_matrix
@@ -62,7 +63,7 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
         decision values, with the centres of all rows.
     class_weight : {"balanced"} or dict, optional
         Factors of the row weights by class, as for :class:`mercer.SVC`. The linear machine gets them as sample weights,
-        in addition to its own class weights.
+        in addition to its own class weights; with ``probability=True`` and no class weights, as its class weights.
     random_state : int, RandomState instance or None, default=0
         Seed of the choice of centres.
     n_jobs : int, optional
@@ -158,10 +159,15 @@ class RBFNetworkClassifier(ClassifierMixin, BaseEstimator):
         machine = LogisticRegression() if self.machine is None else clone(self.machine)
         targets = labels.classes[labels.codes[labels.rows]]
         columns = self._columns(data.rows(labels.rows))
+        weights = labels.weights
+        if isinstance(machine, HasProbabilities) and machine._has_probabilities() and machine.class_weight is None:
+            # Its probabilities are those of the rows as they are, so it must tell class weights from row weights.
+            machine.set_params(class_weight=dict(zip(labels.classes.tolist(), labels.class_weight, strict=True)))
+            weights = labels.sample_weight
         if sample_weight is None and self.class_weight is None:
             self.machine_ = machine.fit(columns, targets)
         else:
-            self.machine_ = machine.fit(columns, targets, sample_weight=labels.weights[labels.rows])
+            self.machine_ = machine.fit(columns, targets, sample_weight=weights[labels.rows])
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         return self
 

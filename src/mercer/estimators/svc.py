@@ -101,10 +101,12 @@ class SVC(ChangesRows, MarginClassifier):
     callback : callable, optional
         Function that is called about every 50 ms with a :class:`mercer.solvers.Progress`. If it returns True, the fit
         stops.
-    calibration : {"sigmoid", "isotonic", "free", "free_isotonic"}, default="sigmoid"
-        The map from decision values to probabilities. The first two have P(f = 0) = 1/2 and count rows by their class
-        weights too, so that the predicted class has the largest probability; the others, a sigmoid and isotonic
-        regression, estimate the classes' shares among rows as they are. docs/concepts/probabilities.md compares them.
+    calibration : {"sigmoid", "isotonic", "free", "free_isotonic", "weighted", "weighted_isotonic"}, default="sigmoid"
+        The map from decision values to probabilities, which are those of the rows as they are, whatever the class
+        weights. Without class weights, "sigmoid" and "isotonic" have P(f = 0) = 1/2, so that the predicted class has
+        the largest probability; with class weights, and as "free" and "free_isotonic", their P(0) is estimated.
+        "weighted" and "weighted_isotonic" give the probabilities of a population in which rows count by their class
+        weights too; the predicted class then leads. docs/concepts/probabilities.md compares them.
     calibration_values : {"auto", "leave_one_out", "folds"}, default="auto"
         The decision values that the map is fitted to. "leave_one_out" takes values by machines without the row: they
         are exact, but expensive with many machines. "folds" takes values by machines without the row's fold; there are
@@ -279,7 +281,7 @@ class SVC(ChangesRows, MarginClassifier):
         self.calibration = calibration
         self.calibration_values = calibration_values
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SVC:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> SVC:
         """Train the machine.
 
         Parameters
@@ -293,6 +295,9 @@ class SVC(ChangesRows, MarginClassifier):
         sample_weight : array-like of shape (n,), optional
             Factors of C by row, >= 0; a row of weight 0 is ignored. If all rows of a class have weight 0, or its class
             weight is 0, `classes_` does not contain the class.
+        groups : array-like of shape (n,), optional
+            Group of each row, such as the patient. With ``probability=True``, probabilities are calibrated on folds
+            that keep each group together. Groups change nothing else.
 
         Returns
         -------
@@ -319,7 +324,7 @@ class SVC(ChangesRows, MarginClassifier):
             C, machine_spec = self._asked()
             duals = partial(problems.c_svc_each, squared=machine_spec.squared, bias=machine_spec.bias)
             self._begin(C, machine_spec)
-            self._train(X, y, sample_weight, C, lambda _: duals)
+            self._train(X, y, sample_weight, C, lambda _: duals, groups=groups)
             return self
 
     def _asked(self) -> tuple[float, specs.ForSVC]:
@@ -438,6 +443,7 @@ class SVC(ChangesRows, MarginClassifier):
     def _solve_change(self, change: Change) -> list[Evaluation | None]:
         control = self._control()
         held = change.held
+        self._refuse_groups()
         self._check_probabilities(change.gram, self._labels(held))
         tasks, now = self._problems(held)
         solutions, evaluations = self._solve_incremental(change, self._problems(change.last)[1], now, control)
@@ -446,6 +452,14 @@ class SVC(ChangesRows, MarginClassifier):
         self._weights = held.weights
         self._take(machines, held.data, held.rows, held.targets)
         return evaluations
+
+    def _refuse_groups(self) -> None:
+        """Refuse to change the rows if probabilities were calibrated by groups: the groups are not kept."""
+        if self._has_probabilities() and hasattr(self, "calibration_") and self.calibration_.folds is not None:
+            raise ValueError(
+                "the probabilities of this SVC were calibrated on folds of groups, which forget and partial_fit do not "
+                "know: fit it again with all rows and their groups, or set probability=False."
+            )
 
     def _finish_change(self, change: Change) -> None:
         if self._has_probabilities():

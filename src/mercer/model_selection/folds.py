@@ -16,6 +16,7 @@ from sklearn.utils.validation import _num_samples
 
 from mercer._typing import IndexArray
 from mercer.certificates.status import StoppedError
+from mercer.data.checks import checked_length
 from mercer.estimators._validation import check_square
 from mercer.solvers import Interruption
 
@@ -91,27 +92,6 @@ def require_splits(splits: Sequence[Any], cv: Any) -> None:
     """Refuse a `cv` without a split."""
     if not splits:
         raise ValueError(f"cv must give one pair of training and test rows at least, but {cv!r} gives none.")
-
-
-def checked_length(name: str, values: Any, n: int, unit: str) -> Any:
-    """Return one value a row, as an array.
-
-    Raises
-    ------
-    ValueError
-        If there are more or fewer than `n`, or some are missing.
-    """
-    found = np.asarray(values)
-    if found.ndim != 1 or len(found) != n:
-        raise ValueError(f"{name} must hold one {unit} for each of the {n} rows of X, got shape {found.shape}.")
-    missing = [row for row, value in enumerate(found.tolist()) if value is None or value != value]
-    if missing:
-        more = f", and {len(missing) - 1} more hold none" if missing[1:] else ""
-        raise ValueError(
-            f"{name} must hold one {unit} for each row, but row {missing[0]} (counted from 0) holds "
-            f"{found[missing[0]]}{more}. Leave such rows out."
-        )
-    return found
 
 
 def _splitter(k: int, n: int, y: Any, groups: Any, classifier: bool) -> Any:

@@ -13,8 +13,9 @@ from sklearn.utils import indexable
 
 from mercer._typing import FloatArray
 from mercer.data.arguments import check_level
+from mercer.data.checks import checked_length
 from mercer.model_selection.comparison import corrected_t_test
-from mercer.model_selection.folds import checked_length, folds, on_each_split, rows_for
+from mercer.model_selection.folds import folds, on_each_split, rows_for
 from mercer.model_selection.metrics import Interval, share_interval
 from mercer.model_selection.search.racing import is_share
 

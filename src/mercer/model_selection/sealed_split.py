@@ -19,10 +19,11 @@ from mercer._typing import FloatArray
 from mercer.data import Precomputed as GivenValues
 from mercer.data import is_table
 from mercer.data.arguments import check_choice, check_flag, check_level
+from mercer.data.checks import checked_length
 from mercer.estimators._validation import check_square
 from mercer.model_selection.arrangement import InTime, Split, Together
 from mercer.model_selection.copies import content_ranks, equal_rows
-from mercer.model_selection.folds import checked_length, cut
+from mercer.model_selection.folds import cut
 from mercer.model_selection.metrics import Interval, grouped_share, mean_interval, wilson_interval
 from mercer.model_selection.seal import Opening, Seal, SealedTest
 from mercer.model_selection.splits import grouped_holdout

@@ -4,6 +4,7 @@ from mercer.multiclass.calibration import FITTED_ON, FOLDS
 from mercer.multiclass.calibration import Calibration as Calibration
 from mercer.multiclass.calibration import calibrate as calibrate
 from mercer.multiclass.cross_fitting import cross_fitted as cross_fitted
+from mercer.multiclass.cross_fitting import fold_numbers as fold_numbers
 from mercer.multiclass.expected_cost import least_expected_cost as least_expected_cost
 from mercer.multiclass.thresholds import Threshold as Threshold
 from mercer.multiclass.thresholds import ThresholdCurve as ThresholdCurve

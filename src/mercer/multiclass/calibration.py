@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,19 @@ LEAVE_ONE_OUT, FOLDS = "leave_one_out", "folds"
 FITTED_ON = {LEAVE_ONE_OUT: "leave-one-out decision values", FOLDS: "cross-fitted decision values"}
 """These, in words."""
 
-CALIBRATIONS = ("sigmoid", "isotonic", "free", "free_isotonic")
-"""As estimators name them: a method, bound by what is predicted or free; "free" is the free sigmoid."""
+CALIBRATIONS = ("sigmoid", "isotonic", "free", "free_isotonic", "weighted", "weighted_isotonic")
+"""Names of the maps in estimators. "free" and "weighted" are sigmoids."""
+
+
+def map_of(calibration: str, *, has_class_weights: bool) -> tuple[str, bool, bool]:
+    """Return the method of a name in CALIBRATIONS, whether its map is free, and whether class weights count.
+
+    Machines with class weights predict the more probable class of a population in which rows count by these weights.
+    Unless the name begins with "weighted", probabilities are those of the rows as they are, and the map is then free.
+    """
+    weighted = calibration.startswith("weighted")
+    free = calibration.startswith("free") or (has_class_weights and not weighted)
+    return "isotonic" if calibration.endswith("isotonic") else "sigmoid", free, weighted
 
 
 _ARRAYS, _ARRAYS_OF_PAIRS = 6, 5  # of the size of decision values, and of matrices of pairs
@@ -48,6 +59,8 @@ class Calibration:
         What their values are.
     n_moved : int
         Of the rows that it was fitted on, those whose probabilities had to be moved for the predicted class to lead.
+    folds : ndarray of int64 of shape (n,) or None
+        Fold of each row that it was fitted on, if groups of rows were kept in one fold.
     """
 
     method: str
@@ -58,6 +71,7 @@ class Calibration:
     n_rows: tuple[int, ...]
     fitted_on: str
     n_moved: int = 0
+    folds: IndexArray | None = field(default=None, repr=False, compare=False)
 
     @property
     def violation(self) -> float:
@@ -70,7 +84,8 @@ class Calibration:
         rows = (
             f"{self.n_rows[0]} rows" if len(self.n_rows) == 1 else f"{min(self.n_rows)} to {max(self.n_rows)} rows each"
         )
-        return f"{self.method} of {self.fitted_on} of {rows}, {how}{certified}"
+        by_groups = "" if self.folds is None else ", each group of rows in one fold"
+        return f"{self.method} of {self.fitted_on} of {rows}{by_groups}, {how}{certified}"
 
     def probabilities(self, raw: FloatArray) -> FloatArray:
         """Return the probabilities of the classes, (m, n_classes), of decision values (m, n_machines)."""
@@ -148,6 +163,7 @@ def calibrate(
     weights: npt.ArrayLike | None = None,
     class_weight: npt.ArrayLike | None = None,
     fitted_on: str = FITTED_ON[LEAVE_ONE_OUT],
+    folds: IndexArray | None = None,
 ) -> Calibration:
     """Fit a map to the decision values of each machine for two classes.
 
@@ -171,6 +187,8 @@ def calibrate(
         How often rows of a class count against those of another, for each machine; in all they count as without.
     fitted_on : str
         What the values are, for the record.
+    folds : ndarray of int64 of shape (n,), optional
+        Fold of each row, for the record: the folds of groups, which the classes do not determine.
 
     Returns
     -------
@@ -207,7 +225,7 @@ def calibrate(
     else:
         each = zip(*(np.split(of_all, starts[1:]) for of_all in (f, is_positive, own)), strict=True)
         maps = [fit_isotonic(*sample, free=free) for sample in each]
-    found = Calibration(method, free, scheme, n_classes, tuple(maps), n_rows, fitted_on)
+    found = Calibration(method, free, scheme, n_classes, tuple(maps), n_rows, fitted_on, folds=folds)
     if free:
         return found
     _, moved = found.read(raw[counts > 0.0])

@@ -24,18 +24,23 @@ _TIGHTER = 1e-2  # than the fit, so that values are those of the problem, and no
 _MULTIPLIER = 2654435769  # 2^32 over the golden ratio: multiples of it are spread evenly, in step with no period
 
 
-def fold_numbers(codes: IndexArray, n_classes: int) -> IndexArray:
+def fold_numbers(codes: IndexArray, n_classes: int, groups: IndexArray | None = None) -> IndexArray:
     """Return the fold of each row: five folds of every class, or as many as the class has rows.
 
     Nothing is drawn: the rows of a class are spread over its folds by their order, so that the same rows in the same
     order have the same folds. Sizes of folds differ by one row a class at most. The only row of a class is left out
     like others, so that there is a fold without that class.
 
+    With groups, all rows of a group are in one fold. A group counts as a row of its rarest class, and groups of similar
+    size are spread over the folds.
+
     Parameters
     ----------
     codes : ndarray of int64 of shape (n,)
         Class of each row, 0 .. n_classes - 1.
     n_classes : int
+    groups : ndarray of int64 of shape (n,), optional
+        Number of each row's group, >= 0.
 
     Returns
     -------
@@ -45,7 +50,12 @@ def fold_numbers(codes: IndexArray, n_classes: int) -> IndexArray:
     --------
     >>> fold_numbers(np.array([0] * 10 + [1] * 2), 2).tolist()
     [0, 3, 1, 4, 2, 0, 3, 1, 4, 2, 1, 2]
+    >>> fold_numbers(np.array([0, 0, 0, 1, 1, 1]), 2, np.array([0, 0, 1, 2, 2, 3])).tolist()
+    [0, 0, 1, 1, 1, 2]
     """
+    if groups is not None:
+        found, group = _rarest_classes(codes, n_classes, groups)
+        return fold_numbers(found, n_classes)[group]
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes, minlength=n_classes)
     folds = np.empty(codes.size, dtype=np.int64)
@@ -55,6 +65,21 @@ def fold_numbers(codes: IndexArray, n_classes: int) -> IndexArray:
         # Classes begin with different folds: small ones would all have their larger folds, or their only ones, first.
         folds[own[spread]] = (np.arange(own.size) * n_folds // max(1, own.size) + number) % N_FOLDS
     return folds
+
+
+def _rarest_classes(codes: IndexArray, n_classes: int, groups: IndexArray) -> tuple[IndexArray, IndexArray]:
+    """Return the class that each group counts as, and the group of each row. Larger groups have smaller numbers."""
+    _, first, group, sizes = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
+    rank = np.empty(sizes.size, dtype=np.int64)
+    rank[np.lexsort((first, -sizes))] = np.arange(sizes.size)
+    group = rank[group]
+    of_group, of_class = np.divmod(np.unique(group * n_classes + codes), n_classes)
+    by_rarity = np.argsort(np.bincount(of_class, minlength=n_classes), kind="stable")
+    place = np.empty(n_classes, dtype=np.int64)
+    place[by_rarity] = np.arange(n_classes)
+    rarest = np.full(sizes.size, n_classes)
+    np.minimum.at(rarest, of_group, place[of_class])
+    return by_rarity[rarest], group
 
 
 def by_folds(
@@ -94,6 +119,7 @@ def cross_fitted(
     scheme: str,
     duals: Duals,
     control: Control,
+    folds: IndexArray | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> CrossFitted:
     """Train the machines without each fold, on views of one Gram matrix, and return their values of the fold.
@@ -110,6 +136,8 @@ def cross_fitted(
         Makes the problems of machines for two classes, of which one may have no row; the joint machine has its own.
     control : Control
         `max_seconds` is for all folds together; each fold is solved to a hundredth of `tol`.
+    folds : ndarray of int64 of shape (n,), optional
+        Fold of each row; by default, those of :func:`fold_numbers` without groups.
     check : callable, optional
         Called between pieces of work; what it raises ends the work.
 
@@ -121,7 +149,8 @@ def cross_fitted(
     -----
     Costs five fits of four fifths of the rows, and kernel values between each row and the support vectors of others.
     """
-    folds, peak, began = fold_numbers(codes, n_classes), 0, time.perf_counter()
+    folds = fold_numbers(codes, n_classes) if folds is None else folds
+    peak, began = 0, time.perf_counter()
     tighter = control.with_limits(replace(control.limits, tol=_TIGHTER * control.limits.tol))
 
     def fit(kept: IndexArray, out: IndexArray) -> FloatArray:

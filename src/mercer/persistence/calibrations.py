@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from mercer._typing import IndexArray
 from mercer.multiclass.calibration import FITTED_ON, LEAVE_ONE_OUT, METHODS, Calibration
+from mercer.multiclass.cross_fitting import N_FOLDS
 from mercer.multiclass.probability_maps import Isotonic, Map, Sigmoid
+
+_FOLD_DIGITS = frozenset(map(str, range(N_FOLDS)))
 
 
 def calibration_dict(found: Calibration) -> dict[str, Any]:
@@ -20,6 +24,7 @@ def calibration_dict(found: Calibration) -> dict[str, Any]:
         "n_rows": list(found.n_rows),
         "n_moved": found.n_moved,
         "maps": [_map_dict(one) for one in found.maps],
+        **({} if found.folds is None else {"folds": "".join(map(str, found.folds.tolist()))}),
     }
 
 
@@ -39,9 +44,20 @@ def read_calibration(entry: Any, scheme: str, n_classes: int, n_parts: int) -> C
         raise ValueError(f"it was fitted to {values!r}, not to decision values of {' or '.join(FITTED_ON)}")
     if len(maps) != n_parts or len(n_rows) != n_parts or not all(_is_count(n) for n in (*n_rows, entry["n_moved"])):
         raise ValueError(f"it should have {n_parts} maps, and their numbers of rows")
+    folds = _folds(entry.get("folds"))
     read = _isotonic if method == "isotonic" else _sigmoid
     found = tuple(read(one, free) for one in maps)
-    return Calibration(method, free, scheme, n_classes, found, tuple(n_rows), FITTED_ON[values], entry["n_moved"])
+    words, n_moved = FITTED_ON[values], entry["n_moved"]
+    return Calibration(method, free, scheme, n_classes, found, tuple(n_rows), words, n_moved, folds)
+
+
+def _folds(digits: Any) -> IndexArray | None:
+    """Return the fold of each training row from a text with one digit for each; None if there is none."""
+    if digits is None:
+        return None
+    if not isinstance(digits, str) or not digits or not set(digits) <= _FOLD_DIGITS:
+        raise ValueError("its folds are not a text of one digit from 0 to 4 for each training row")
+    return np.frombuffer(digits.encode(), dtype=np.uint8).astype(np.int64) - ord("0")
 
 
 def _is_count(value: Any) -> bool:

@@ -177,6 +177,8 @@ def _check_calibration(model: Model, truth: npt.NDArray[Any], engine: Gram) -> l
         return []
     assert isinstance(prediction_kind, Classes)
     by_folds = claimed.fitted_on == FITTED_ON[FOLDS]
+    if claimed.folds is not None and claimed.folds.size != truth.size:
+        return [f"its calibration names folds of {claimed.folds.size} rows, but there are {truth.size} training rows"]
     raw = in_time(partial(_without_folds if by_folds else _without_rows, model, truth, engine), None)
     if raw is None or np.isnan(raw).any():
         return ["the probabilities could not be recomputed, for Ctrl-C ended the pass over rows that were left out"]
@@ -232,12 +234,14 @@ def _without_folds(model: Model, truth: npt.NDArray[Any], engine: Gram, check: C
     """Return the decision values of each row by machines trained without its fold."""
     machine_spec, divisors = model.machine_spec, np.ones(len(model.parts))
     assert isinstance(model.prediction_kind, Classes)
+    assert model.calibration is not None
+    folds = model.calibration.folds
     control = Control(Limits(tol=max(part.certificate.tol for part in model.parts)))
     if isinstance(machine_spec, LinearSpec):
         assert isinstance(engine.data, Vectors)
         classes = len(model.prediction_kind.labels), model.prediction_kind.scheme
         weigh = partial(_weights_of_task, model, truth)
-        return linear_values_by_folds(machine_spec, engine.data, truth, *classes, weigh, control, check)
+        return linear_values_by_folds(machine_spec, engine.data, truth, *classes, weigh, control, folds, check)
     assert isinstance(machine_spec, QuadraticSpec)
     of_two = machine_spec if isinstance(machine_spec, ForSVC) else ForSVC()
     if machine_spec.is_scaled:
@@ -255,6 +259,7 @@ def _without_folds(model: Model, truth: npt.NDArray[Any], engine: Gram, check: C
         scheme=model.prediction_kind.scheme,
         duals=duals,
         control=control,
+        folds=folds,
         check=check,
     ).raw
 

@@ -120,6 +120,7 @@ def linear_values_by_folds(
     scheme: str,
     weigh: Weigh,
     control: Control,
+    folds: IndexArray | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> FloatArray:
     """Return the values of all rows by machines that were trained without their fold, (n, n_machines).
@@ -135,4 +136,5 @@ def linear_values_by_folds(
         check()  # a machine that was ended by time or Ctrl-C does not count
         return machines.values(data.rows(out).stored)
 
-    return by_folds(fold_numbers(codes, n_classes), len(make_tasks(codes, n_classes, scheme)), fit, check)
+    folds = fold_numbers(codes, n_classes) if folds is None else folds
+    return by_folds(folds, len(make_tasks(codes, n_classes, scheme)), fit, check)

@@ -261,7 +261,7 @@ class ToClassify(Goal):
                 classes, weigh = (self.n_classes, "ovo"), self._weigh(truth)
                 reached = max(part.certificate.tol for part in model.parts)  # to which `verify` trains them again
                 own = control.with_limits(replace(control.limits, tol=reached))
-                raw = linear_values_by_folds(spec, data, truth, *classes, weigh, own, check)
+                raw = linear_values_by_folds(spec, data, truth, *classes, weigh, own, check=check)
             else:
                 penalties = self._penalties(spec.C, truth)  # type: ignore[attr-defined]
                 raw = multiclass.cross_fitted(

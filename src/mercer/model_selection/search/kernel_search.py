@@ -22,11 +22,13 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import _num_samples
 
 from mercer.data.arguments import check_callback, check_number, check_seconds, check_whole
+from mercer.data.checks import checked_length
+from mercer.estimators._probabilities import HasProbabilities
 from mercer.estimators._validation import check_square, check_verbose, refuse_targets
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.kernels import Kernel, as_kernel
 from mercer.model_selection.copies import warn_of_copies
-from mercer.model_selection.folds import checked_length, lacking_class, require_splits
+from mercer.model_selection.folds import lacking_class, require_splits
 from mercer.model_selection.search.base import Allowance
 from mercer.model_selection.search.loo_scores import LEAVE_ONE_OUT, WithoutRows, refuse_besides
 from mercer.model_selection.search.pipelines import machine_of, path_of
@@ -318,7 +320,8 @@ class KernelSearchCV(BaseSearchCV):
         if self.refit:
             began = time.perf_counter()
             best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
-            self.best_estimator_ = best.fit(X, *(() if y is None else (y,)), **routed.estimator.fit)
+            own = routed.estimator.fit | _groups_of_probabilities(best, params.get("groups"))
+            self.best_estimator_ = best.fit(X, *(() if y is None else (y,)), **own)
             self.refit_time_ = time.perf_counter() - began
             if hasattr(best, "feature_names_in_"):
                 self.feature_names_in_ = best.feature_names_in_
@@ -457,3 +460,11 @@ def _require_gamma(own: Any, kernels: list[Any] | None, value: Any) -> None:
     raise ValueError(
         f"gamma was given, but none of the kernels {kernels!r} has one: leave it out, or add 'rbf' to them."
     )
+
+
+def _groups_of_probabilities(best: Any, groups: Any) -> dict[str, Any]:
+    """Return the argument of `fit` by which probabilities of the best machine are calibrated by groups, if any."""
+    machine = machine_of(best)
+    if groups is None or not isinstance(machine, HasProbabilities) or not machine._has_probabilities():
+        return {}
+    return {f"{path_of(best)}groups": groups}
