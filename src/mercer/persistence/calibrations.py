@@ -52,7 +52,7 @@ def read_calibration(entry: Any, scheme: str, n_classes: int, n_parts: int) -> C
 
 
 def _folds(digits: Any) -> IndexArray | None:
-    """Return the fold of each training row from a text with one digit for each; None if there is none."""
+    """Return the fold of each training row from a text with one digit for each; None without a text."""
     if digits is None:
         return None
     if not isinstance(digits, str) or not digits or not set(digits) <= _FOLD_DIGITS:
