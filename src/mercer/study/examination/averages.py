@@ -1,13 +1,11 @@
-"""Columns of shares of a class, computed from the target: target encoding with the rows that are judged by, too.
+"""Columns of averages of the target, computed from it: target encoding with the rows that are judged by, too.
 
-The share of a class among few rows is known by its value: 2/3 is of three rows or six. If such a column was computed
-from the whole table, it holds a part of each row's own target, and noise seems to predict.
+Rows with the same value of such a column have a mean target (for classes: a share of a class) that is this value. An
+honest forecast is right on average, too, but only to within chance: its rows scatter around its values. A column that
+was computed from these very rows hits them far too well.
 """
 
 from __future__ import annotations
-
-from fractions import Fraction
-from math import lcm
 
 import numpy as np
 import numpy.typing as npt
@@ -19,80 +17,164 @@ from mercer.study.examination.rows import Sample
 from mercer.tables import Labels, Truth
 
 MIN_VALUES = 4
-"""Fewest different shares."""
+"""Fewest different averages."""
 
-ROUNDING = 6e-4
-"""Largest error of a share that was written with three decimals or more."""
+MAX_CHANCE = 1e-4
+"""Largest probability, over all columns and classes, that a column that only forecasts the target looks like this."""
 
-FINER = 3
-"""Smallest common denominator of the shares, as a multiple of their number; scores on a grid have a smaller one."""
+MIN_ROWS = 5
+"""Fewest rows with a value whose mean target, a number, is compared with it."""
+
+EXACT = 1e-3
+"""Squared standard errors a value up to which the column holds the means of these very rows, but for rounding."""
+
+DECIMALS = 9
+"""Most decimals of a value that are told from rounding in float64."""
 
 ODD_ONES = 0.1
-"""Largest part of the rows whose value is no share of about as many rows as have it."""
+"""Largest part of the rows whose value is no mean of about as many rows as have it."""
 
-DIFFERENT = 0.01
-"""Probability below which the shares in the rows differ from the values of the column."""
+MORE = 2
+"""Rows that a value may be the mean of, as a multiple of the examined ones: others are sealed, or equal."""
 
 RELATED = 2.0
-"""Fewest standard errors by which rows of the class have larger values than others."""
+"""Otherwise the fewest standard errors by which the target rises with the column."""
+
+WHOLE_PERCENT = 0.0051
+"""Largest error of a share that was rounded to a whole number of per cent."""
+
+FINER = 1e-9
+"""Smallest difference between values of a column, as a share of their size, that is not rounding."""
 
 
 def averages(sample: Sample, truth: Truth) -> list[Finding]:
-    """Return what there is to say about columns that seem to be shares of a class, computed from the target."""
-    if not isinstance(truth, Labels):
-        return []
-    found = []
+    """Return what there is to say about columns that seem to be averages of the target, computed from it."""
+    found, max_chance = [], MAX_CHANCE / max(1, sample.n_columns)
     for column in sample.used:
-        shares = _shares(column)
-        if shares is None:
+        if column.numbers is None or not MIN_VALUES <= column.n_levels <= np.count_nonzero(~column.missing) / 2:
             continue
-        for code in np.unique(sample.target):
-            is_class = sample.target == code
-            if _is_share_of(column.codes, shares, is_class):
-                found.append(_finding(column, truth, truth.names[int(code)]))
-                break
+        if isinstance(truth, Labels):
+            name = _class_of(column, sample.target, truth, max_chance)
+            if name is not None:
+                found.append(_finding(column, f"shares of {name!r} in {truth.target!r}"))
+        elif _is_mean_of(column, sample.target.astype(np.float64), max_chance):
+            found.append(_finding(column, f"means of {truth.target!r}"))
     return found
 
 
-def _shares(column: Column) -> npt.NDArray[np.float64] | None:
-    """Return the values of a column if they are shares of about as many rows as have each; otherwise None."""
-    n = len(column.codes)
-    if column.numbers is None or column.missing.any() or not MIN_VALUES <= column.n_levels <= n / 2:
+def _class_of(column: Column, target: npt.NDArray[np.int64], truth: Labels, max_chance: float) -> str | None:
+    """Return the class whose shares a column holds, as shares or in per cent; None if there is none."""
+    low, high = float(column.known.min()), float(column.known.max())
+    if low < 0.0 or high > 100.0:
         return None
-    values, counts = np.unique(column.numbers, return_counts=True)
-    if values[0] < 0.0 or values[-1] > 100.0:
-        return None
-    values = values / 100.0 if values[-1] > 1.0 else values
-    fractions = [Fraction(value).limit_denominator(2 * int(m)) for value, m in zip(values, counts, strict=True)]
-    fit = np.array([abs(float(one) - value) <= ROUNDING for one, value in zip(fractions, values, strict=True)])
-    if counts[~fit].sum() > ODD_ONES * n:
-        return None
-    common = lcm(*(one.denominator for one, fits in zip(fractions, fit, strict=True) if fits))
-    return values if common > FINER * len(values) else None
+    own = column.known if high <= 1.0 else column.known / 100.0
+    are_whole = high > 1.0 and bool((column.known == np.round(column.known)).all())
+    known = ~column.missing
+    present = np.unique(target)
+    for code in present:
+        is_class = (target == code)[known].astype(np.float64)
+        chance = max_chance / len(present)
+        if _are_means(column.codes[known], own, is_class, chance, are_shares=True, are_whole=are_whole):
+            return truth.names[int(code)]
+    return None
 
 
-def _is_share_of(
-    codes: npt.NDArray[np.int64], shares: npt.NDArray[np.float64], is_class: npt.NDArray[np.bool_]
+def _is_mean_of(column: Column, target: npt.NDArray[np.float64], max_chance: float) -> bool:
+    known = ~column.missing
+    return _are_means(column.codes[known], column.known, target[known], max_chance)
+
+
+def _are_means(
+    codes: npt.NDArray[np.int64],
+    own: npt.NDArray[np.float64],
+    target: npt.NDArray[np.float64],
+    max_chance: float,
+    *,
+    are_shares: bool = False,
+    are_whole: bool = False,
 ) -> bool:
-    """Return whether the share of the class among rows with each value is this value, as far as can be told."""
-    own = shares[codes]
-    related = np.corrcoef(own, is_class)[0, 1] * np.sqrt(len(codes))
-    if related < RELATED or is_class[own == 0.0].any() or not is_class[own == 1.0].all():
+    """Return whether the mean target of the rows with each value is this value, closer than chance would have it.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        The level of each row.
+    own : ndarray of shape (n,)
+        The value of the column in each row.
+    target : ndarray of shape (n,)
+        The number, or whether the row is of the class.
+    max_chance : float
+        Largest probability that this is by chance.
+    are_shares : bool
+        Whether the values are shares, and `target` is whether a row is of the class.
+    are_whole : bool
+        Whether these are whole numbers of per cent. Counts and ratings are whole numbers, too, so the shares
+        then have to be these numbers for all values, but for rounding.
+    """
+    size = float(np.abs(target).max())
+    own, target = own / size, target / size
+    if np.ptp(own) <= FINER or np.ptp(target) == 0.0:
         return False
-    counts, inner = np.bincount(codes), (shares > 0.0) & (shares < 1.0)
-    off = np.bincount(codes, weights=is_class - own)[inner]
-    squares = off**2 / (counts * shares * (1.0 - shares))[inner]
-    return float(squares.sum()) <= float(chi2.ppf(1.0 - DIFFERENT, np.count_nonzero(inner)))
+    counts = np.bincount(codes)
+    means = np.bincount(codes, target) / counts
+    values = np.bincount(codes, own) / counts
+    if are_whole:
+        return bool((np.abs(means - values) <= WHOLE_PERCENT).all())
+    off = np.bincount(codes, (target - means[codes]) ** 2)
+    if off.sum() <= FINER**2 * len(codes):  # rows with the same value have the same target: the column tells it alone
+        return False
+    # Of numbers, the rows of each value have a variance of their own, which few rows do not show.
+    judged = (values > 0.0) & (values < 1.0) & (counts > 1) if are_shares else (counts >= MIN_ROWS) & (off > 0.0)
+    n_judged = int(np.count_nonzero(judged))
+    if n_judged < MIN_VALUES:
+        return False
+    variance = values * (1.0 - values) if are_shares else off / np.maximum(counts - 1, 1)
+    squares = float((counts[judged] * (means - values)[judged] ** 2 / variance[judged]).sum())
+    if squares <= EXACT * n_judged:
+        return True
+    if np.corrcoef(own, target)[0, 1] * np.sqrt(len(codes)) < RELATED or squares > n_judged:
+        return False
+    chance = _chance_of_means(size * values, counts, size * target)
+    return chance * float(chi2.cdf(squares, n_judged)) <= max_chance
 
 
-def _finding(column: Column, truth: Labels, name: str) -> Finding:
+def _chance_of_means(
+    values: npt.NDArray[np.float64], counts: npt.NDArray[np.int64], target: npt.NDArray[np.float64]
+) -> float:
+    """Return how probable it is that other numbers could be means of about as many targets as these values can.
+
+    A mean of m targets, each a multiple of a step, is a multiple of step / m: 2/3 is of three rows or six, and no
+    share of four. Infinite if too many of the values are no such mean.
+    """
+    step, exact = 10.0 ** -_decimals(target), 0.5 * 10.0 ** -_decimals(values)
+    chance, odd = 1.0, 0
+    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+        sizes = np.arange(count, MORE * count + 1)
+        allowed = exact * sizes / step + 10.0**-DECIMALS
+        parts = value * sizes / step
+        if (np.abs(parts - np.round(parts)) <= allowed).any():
+            chance *= min(1.0, float(2.0 * allowed.sum()))
+        else:
+            odd += count
+    return chance if odd <= ODD_ONES * counts.sum() else np.inf
+
+
+def _decimals(numbers: npt.NDArray[np.float64]) -> int:
+    """Return how many decimals all numbers have, `DECIMALS` if they have more."""
+    for found in range(DECIMALS):
+        if np.allclose(numbers, np.round(numbers, found), rtol=0.0, atol=10.0 ** -(DECIMALS + 1)):
+            return found
+    return DECIMALS
+
+
+def _finding(column: Column, what: str) -> Finding:
     return Finding(
         Kind.ENCODED,
         Weight.DOUBT,
         (column.name,),
-        f"Column {column.name!r} looks like shares of {name!r} in {truth.target!r} among rows that have something in "
-        "common. If it was computed from this table, it holds a part of each row's own target, and a test score with "
-        "it is worthless.",
+        f"Column {column.name!r} looks like {what} among rows that have something in common: rows with the same value "
+        "have this mean, more exactly than a forecast could. If it was computed from this table, it holds a part of "
+        "each row's own target, and a test score with it is worthless.",
         f"Use the column that it was computed from, whose values mercer encodes inside the folds, and "
         f"{column.way_out}.",
         {"values": column.n_levels},

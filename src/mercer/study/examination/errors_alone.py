@@ -25,7 +25,10 @@ MAX_CHANCE = 1e-3
 """Largest bound of the probability that a rule is as good by chance, over all columns of the table."""
 
 
-Basis: TypeAlias = Literal["levels", "intervals", "missing", "missing of one", "rising", "falling", "near"]
+OUTERMOST = 0.05
+"""Share of the rows at each end of the target without which a line must fit, too."""
+
+Basis: TypeAlias = Literal["levels", "intervals", "missing", "missing of one", "rising", "falling", "line", "near"]
 """What a rule is made of: see the module. "missing of one" tells one of several classes from all others."""
 
 
@@ -35,10 +38,10 @@ class Rule:
 
     Attributes
     ----------
-    how : {"levels", "intervals", "missing", "missing of one", "rising", "falling", "near"}
+    how : {"levels", "intervals", "missing", "missing of one", "rising", "falling", "line", "near"}
     error : float
         Its error divided by the error of the best constant prediction: wrong rows for classes, squared deviations of
-        ranks for numbers. 0 is perfect, 1 is useless.
+        ranks ("line": of the numbers themselves) for numbers. 0 is perfect, 1 is useless.
     right : float
         Share of rows predicted correctly (classes), or 1 - `error` (numbers).
     """
@@ -177,7 +180,25 @@ def number_rules(column: Column, target: npt.NDArray[np.float64]) -> list[Rule]:
         Rule("rising" if correlation > 0 else "falling", ordered / total, 1 - ordered / total),
         Rule("levels" if column.n_levels <= n // 2 else "near", local / total, 1 - local / total),
     ]
+    line = _off_a_line(column, target)
+    if line < min(rule.error for rule in found):
+        found.append(Rule("line", line, 1 - line))
     return sorted(found, key=lambda rule: rule.error)
+
+
+def _off_a_line(column: Column, target: npt.NDArray[np.float64]) -> float:
+    """Return the share of the target's variance that a straight line leaves, with and without the outermost rows.
+
+    Ranks of a crowd change with little noise, so a copy with noise of a skewed target is nearer by its numbers. A few
+    rows far outside may be on a line by chance, so the line must fit without them, too.
+    """
+    if column.numbers is None or column.missing.any():
+        return 1.0
+    low, high = np.quantile(target, [OUTERMOST, 1 - OUTERMOST])
+    inner = (target >= low) & (target <= high)
+    sizes = [max(float(np.abs(one).max()), np.finfo(float).tiny) for one in (column.numbers, target)]
+    a, b = column.numbers / sizes[0], target / sizes[1]
+    return 1 - min(_correlation(a, b) ** 2, _correlation(a[inner], b[inner]) ** 2)
 
 
 def _correlation(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float:

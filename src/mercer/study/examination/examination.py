@@ -133,8 +133,8 @@ def _about_order(sample: Sample, truth: Truth | None) -> list[Finding]:
 def _alone(sample: Sample, truth: Truth, group_column: str) -> list[Finding]:
     alone = [finding for finding in leaks(sample, truth) if finding.columns != (group_column,)]
     alone += [one for one in averages(sample, truth) if one.columns not in {finding.columns for finding in alone}]
-    if not isinstance(truth, Labels) and Weight.DOUBT not in {finding.weight for finding in alone}:
-        alone += formulas(sample)
+    if Weight.DOUBT not in {finding.weight for finding in alone}:
+        alone += formulas(sample, truth)
     return alone
 
 

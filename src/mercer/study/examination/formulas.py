@@ -8,6 +8,7 @@ from mercer.data import listing
 from mercer.study.examination.columns import Column
 from mercer.study.examination.finding import Finding, Kind, Weight
 from mercer.study.examination.rows import Sample
+from mercer.tables import Labels, Truth
 
 EXACT = 1e-4
 """Largest unexplained share of the target's variance; what remains is rounding of the cells."""
@@ -25,13 +26,19 @@ NEGLIGIBLE = 0.01
 """A term counts if its standard deviation is at least this share of the target's."""
 
 
-def formulas(sample: Sample) -> list[Finding]:
-    """Return what there is to say about a target of numbers that is a linear formula of several used columns."""
+def formulas(sample: Sample, truth: Truth) -> list[Finding]:
+    """Return what there is to say about a target of numbers that is a linear formula of several used columns.
+
+    Classes whose names are numbers, such as the points of a test, may be a sum, too.
+    """
+    target = _numbers(sample, truth)
+    if target is None:
+        return []
     columns = [one for one in sample.used if one.numbers is not None and one.n_levels > 1 and not one.missing.any()]
     if not 2 <= len(columns) <= min(MAX_COLUMNS, sample.n_rows // ROWS_A_COLUMN):
         return []
     X, spreads = _standardised(columns)
-    y = sample.target - sample.target.mean()
+    y = target - target.mean()
     size = float(np.linalg.norm(y)) / np.sqrt(len(y))
     if size == 0.0:
         return []
@@ -54,6 +61,18 @@ def formulas(sample: Sample) -> list[Finding]:
             {"unexplained": unexplained, "columns": len(names)},
         )
     ]
+
+
+def _numbers(sample: Sample, truth: Truth) -> np.ndarray | None:
+    """Return the target as numbers; None for two classes, and for classes whose names are no numbers."""
+    if not isinstance(truth, Labels):
+        return sample.target
+    if len(truth.names) < 3:
+        return None
+    try:
+        return np.array([float(name) for name in truth.names])[sample.target]
+    except ValueError:
+        return None
 
 
 def _standardised(columns: list[Column]) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ ALONE = 0.02
 MOSTLY = 0.1
 """The same for a remark. One column of iris has 0.06 and odor has 0.03 in the mushroom table, where nothing leaks."""
 
-MISSING_ALONE = 0.1
+MISSING_ALONE = 0.25
 """The same for the pattern of missing cells, which hardly ever predicts a target unless it was made by it."""
 
 BY_MISSING = ("missing", "missing of one")
@@ -44,8 +44,9 @@ def leaks(sample: Sample, truth: Truth) -> list[Finding]:
     mostly: list[tuple[Column, Rule]] = []
     for column in (*sample.columns, *sample.words):
         best = _best(_rules(column, sample, truth))
-        if best is not None and best.error <= MOSTLY:
-            (alone if best.how in BY_MISSING or best.error <= ALONE else mostly).append((column, best))
+        if best is None or best.error > (MISSING_ALONE if best.how in BY_MISSING else MOSTLY):
+            continue
+        (alone if best.how in BY_MISSING or best.error <= ALONE else mostly).append((column, best))
     alone.sort(key=lambda one: one[1].error)
     used = [one for one in alone if one[0].source in sample.features]
     unused = [one for one in alone if one[0].source not in sample.features]
@@ -82,6 +83,7 @@ _HOW = {
     "missing of one": "its cells are missing in rows of this class and present in the others, or the other way round",
     "rising": "it rises with the target from row to row",
     "falling": "it falls from row to row as the target rises",
+    "line": "the target is nearly a linear function of it",
     "near": "rows with close values have close targets",
 }
 
@@ -100,7 +102,9 @@ def _how(column: Column, rule: Rule, truth: Truth) -> str:
 def _rate(rule: Rule, truth: Truth) -> str:
     """How good a rule is, in words; percentages are rounded down, so that 100% is perfect."""
     share = f"{np.floor(1000 * rule.right) / 10:.1f}%".replace(".0%", "%")
-    return f"in {share} of the rows" if isinstance(truth, Labels) else f"({share} of the variance of its ranks)"
+    if isinstance(truth, Labels):
+        return f"in {share} of the rows"
+    return f"({share} of its variance)" if rule.how == "line" else f"({share} of the variance of its ranks)"
 
 
 def _alone(column: Column, rule: Rule, sample: Sample, truth: Truth) -> Finding:

@@ -1,0 +1,74 @@
+"""Doubts of a leak: none on tables without one, and one on tables with a planted leak."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mercer.tables import as_table
+
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(Path(__file__).parents[1])
+    from benchmarks.doubts import (
+        N_MADE,
+        PLANTED,
+        SEEDS,
+        TARGET,
+        data_folder,
+        doubts,
+        is_found,
+        made,
+        of_leaks,
+        real_tables,
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_counts_and_ratings_are_no_shares(seed):
+    rng = np.random.default_rng(seed)
+    days = 1 + rng.poisson(4, 400)
+    yes = rng.random(400) < 1.0 / (1.0 + np.exp(4 - 0.15 * days))
+    assert of_leaks(as_table(pd.DataFrame({"days": days, TARGET: np.where(yes, "yes", "no")}))) == []
+
+
+@pytest.mark.parametrize("seed", [0, 5, 10, 15])
+def test_tables_without_a_leak_raise_no_doubt(seed):
+    assert doubts(as_table(made(seed))) == []
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_a_planted_leak_is_found(kind):
+    assert is_found(PLANTED[kind](3))
+
+
+def test_shares_rounded_to_whole_percent_are_found_if_they_are_the_shares():
+    rng = np.random.default_rng(0)
+    yes, group = rng.random(300) < 0.4, rng.integers(0, 12, 300)
+    share = (100 * pd.Series(yes.astype(float)).groupby(group).transform("mean")).round()
+    frame = pd.DataFrame({"share": share, "noise": rng.normal(size=300), TARGET: np.where(yes, "yes", "no")})
+    assert [one.columns for one in of_leaks(as_table(frame))] == [("share",)]
+    assert of_leaks(as_table(frame.assign(share=share + 1))) == []
+
+
+def test_points_that_are_a_sum_of_columns_are_found_though_they_look_like_classes():
+    rng = np.random.default_rng(1)
+    items = pd.DataFrame(rng.integers(0, 2, (200, 3)), columns=["one", "two", "three"])
+    frame = items.assign(noise=rng.normal(size=200), **{TARGET: items.sum(axis=1)})
+    assert [set(one.columns) for one in of_leaks(as_table(frame))] == [{"one", "two", "three"}]
+
+
+@pytest.mark.slow
+def test_no_doubt_is_false_and_hardly_a_leak_is_missed():
+    assert [seed for seed in range(N_MADE) if doubts(as_table(made(seed)))] == []
+    for kind, plant in PLANTED.items():
+        assert sum(not is_found(plant(seed)) for seed in range(SEEDS)) <= SEEDS // 20, kind
+
+
+@pytest.mark.slow
+def test_real_tables_raise_no_doubt_of_a_leak():
+    folder = data_folder()
+    if folder is None:
+        pytest.skip("needs data sets in MERCER_DATA")
+    for name, table, target, task in real_tables(folder):
+        assert of_leaks(table, target, task) == [], name
