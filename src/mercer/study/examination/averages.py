@@ -63,7 +63,7 @@ def averages(sample: Sample, truth: Truth) -> list[Finding]:
 
 
 def _class_of(column: Column, target: npt.NDArray[np.int64], truth: Labels, max_chance: float) -> str | None:
-    """Return the class whose shares a column holds, as shares or in per cent; None if there is none."""
+    """Return the class whose shares a column holds, as shares or in per cent; None if it holds no shares."""
     low, high = float(column.known.min()), float(column.known.max())
     if low < 0.0 or high > 100.0:
         return None
