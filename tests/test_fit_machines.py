@@ -88,7 +88,7 @@ OPTIONS = {
     "linear": (CLASSES, "linear-svc", "--C 0.3", {"C": 0.3}),
     "linear, numbers": (NUMBERS, "linear-svr", "--C 0.3 --epsilon 0.2", {"C": 0.3, "epsilon": 0.2}),
     "linear, hinge": (CLASSES, "linear-svc", "--loss hinge --bias free", {"squared": False, "free": True}),
-    "linear, l1": (CLASSES, "linear-svc", "--penalty l1 --intercept-scaling 9", {"absolute": True, "scaling": 9.0}),
+    "linear, l1": (CLASSES, "linear-svc", "--penalty l1 --intercept-scaling 9", {"l1_ratio": 1.0, "scaling": 9.0}),
     "linear, squared": (
         NUMBERS,
         "linear-svr",
@@ -100,7 +100,7 @@ OPTIONS = {
         CLASSES,
         "linear-logistic",
         "--penalty l1 --multi-class ovr --C 3",
-        {"machine": "LogisticByRest", "absolute": True, "C": 3.0},
+        {"machine": "LogisticByRest", "l1_ratio": 1.0, "C": 3.0},
     ),
     "logistic, softmax": (CLASSES, "linear-logistic", "--bias none --prior-variance 3", {"prior_variance": 3.0}),
     "gradient": (CLASSES, "gradient-svc", "--penalty 0.5 --multi-class ovr", {"penalty": 0.5}),

@@ -22,7 +22,6 @@ from mercer.linear import (
     LinearProblem,
     LinearRows,
     Logistic,
-    Penalty,
     SquaredEpsilonInsensitive,
     SquaredHinge,
     TableRows,
@@ -276,7 +275,7 @@ def test_what_descent_refuses():
     with pytest.raises(ValueError, match="l2 penalty"):
         next(
             dual_descent(
-                LinearProblem(rows, SquaredHinge(), penalty=Penalty.L1, positive=1),
+                LinearProblem(rows, SquaredHinge(), l1_ratio=1.0, positive=1),
                 DualPoint(np.zeros(rows.n), np.zeros(rows.p + 1)),
                 1e-4,
             )
@@ -553,7 +552,7 @@ def test_limits_and_a_warm_start_of_the_joint_machine():
 @pytest.mark.parametrize("bias", [Bias.PENALISED, Bias.FREE], ids=str)
 @pytest.mark.parametrize("loss", [SquaredHinge(), Logistic()], ids=lambda loss: type(loss).__name__)
 def test_the_l1_penalty_on_many_columns(loss, bias):
-    problem = replace(wide_problem(loss, n=100, C=1.5, bias=bias), penalty=Penalty.L1)
+    problem = replace(wide_problem(loss, n=100, C=1.5, bias=bias), l1_ratio=1.0)
     solution = solve(problem, Control(Limits(tol_gap=1e-6)))
     assert solution.certificate.status == "optimal"
     assert 5 < np.count_nonzero(solution.w) < 100
@@ -579,7 +578,7 @@ def test_steps_between_epochs_of_descent_make_them_few_with_a_large_C(loss, most
 
 
 def test_the_l1_penalty_on_many_columns_of_unequal_scales_is_solved_to_rounding():
-    problem = replace(wide_problem(SquaredHinge(), n=150, C=10.0), penalty=Penalty.L1)
+    problem = replace(wide_problem(SquaredHinge(), n=150, C=10.0), l1_ratio=1.0)
     table = problem.rows.table @ sp.diags_array(np.geomspace(1e2, 1e-2, problem.rows.p))
     problem = replace(problem, rows=TableRows(sp.csr_array(table), problem.rows.labels, problem.rows.weights))
     exact = solve(problem, Control(Limits(tol_gap=1e-10)))
@@ -588,7 +587,7 @@ def test_the_l1_penalty_on_many_columns_of_unequal_scales_is_solved_to_rounding(
 
 
 def test_the_l1_penalty_on_many_columns_does_without_matrices_in_little_memory():
-    problem = replace(wide_problem(SquaredHinge(), n=100, C=1.5), penalty=Penalty.L1)
+    problem = replace(wide_problem(SquaredHinge(), n=100, C=1.5), l1_ratio=1.0)
     exact = solve(problem, Control(Limits(tol_gap=1e-6)))
     limit = exact.peak_memory_bytes - 1
     rough = solve(problem, Control(Limits(tol_gap=1e-6)), memory_limit=limit)
@@ -598,7 +597,7 @@ def test_the_l1_penalty_on_many_columns_does_without_matrices_in_little_memory()
 
 
 def test_the_l1_penalty_on_many_columns_counts_its_copy_and_stops_in_time():
-    problem = replace(wide_problem(SquaredHinge(), C=30.0), penalty=Penalty.L1)
+    problem = replace(wide_problem(SquaredHinge(), C=30.0), l1_ratio=1.0)
     with pytest.raises(MemoryError, match="copy of the table"):
         solve(problem, Control(), memory_limit=1000)
     stopped = solve(problem, Control(Limits(max_iter=2)))

@@ -8,6 +8,7 @@ import pickle
 import re
 import tracemalloc
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -134,6 +135,26 @@ def test_the_sum_of_absolute_weights_with_a_piecewise_linear_loss_is_a_linear_pr
     assert machine.certificate_.status is Status.OPTIMAL
     assert best * (1.0 - 1e-9) <= objective(machine, X, y) <= best * (1.0 + 1e-4)
     assert machine.certificate_.dual <= best * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    "machine", [LinearSVC(), LinearSVC(loss="hinge"), LinearSVR(), LinearSVR(bias="free")], ids=str
+)
+def test_an_elastic_net_lies_between_the_penalties(machine):
+    X, y = (X3, Y3 == 1) if isinstance(machine, LinearSVC) else (X3, X3 @ np.arange(X3.shape[1]) + 5.0)
+    fits = [clone(machine).set_params(l1_ratio=ratio, C=0.1, tol_gap=1e-8).fit(X, y) for ratio in (0.0, 0.3, 1.0)]
+    for fitted, penalty in zip(fits[::2], ("l2", "l1"), strict=True):
+        same = clone(machine).set_params(penalty=penalty, C=0.1, tol_gap=1e-8).fit(X, y)
+        assert np.array_equal(same.coef_, fitted.coef_)
+    named = clone(machine).set_params(l1_ratio=0.3, penalty="elasticnet", C=0.1, tol_gap=1e-8).fit(X, y)
+    assert np.array_equal(named.coef_, fits[1].coef_)
+    for fitted, ratio in zip(fits, (0.0, 0.3, 1.0), strict=True):  # no other one is better for its own penalty
+        problem = replace(fits[0].certificate_.evidence.problem, l1_ratio=ratio)
+        losses = [one.certificate_.primal - one.certificate_.evidence.problem.penalty(one.solution_.w) for one in fits]
+        values = [loss + problem.penalty(one.solution_.w) for loss, one in zip(losses, fits, strict=True)]
+        assert fitted.certificate_.status == "optimal"
+        assert fitted.certificate_.primal == pytest.approx(min(values), rel=1e-12)
+        assert fitted.certificate_.verify().status == "optimal"
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced", {0: 3.0, 1: 0.5, 2: 1.0}], ids=str)
@@ -461,7 +482,11 @@ def test_attributes_are_those_of_scikit_learn(name, given):
 
 
 WRONG = [
-    ({"penalty": "l3"}, "penalty must be one of 'l2', 'l1', got 'l3'"),
+    ({"penalty": "l3"}, "penalty must be one of 'l2', 'l1', 'elasticnet', got 'l3'"),
+    ({"penalty": "elasticnet"}, 'penalty="elasticnet" needs l1_ratio'),
+    ({"penalty": "l1", "l1_ratio": 0.5}, 'penalty="l1" means l1_ratio=1, got l1_ratio=0.5'),
+    ({"l1_ratio": -0.1}, "l1_ratio must be a number >= 0"),
+    ({"l1_ratio": 1.5}, "l1_ratio must be at most 1"),
     ({"loss": "logistic"}, "loss must be one of 'hinge', 'squared_hinge'"),
     ({"dual": "maybe"}, "dual must be True or False, got 'maybe'"),
     ({"tol": 0.0}, "tol must be a number > 0"),

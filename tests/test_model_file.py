@@ -1004,7 +1004,7 @@ def test_the_checksums_are_those_of_sha256sum(saved, tmp_path):
 
 
 DAMAGED = {
-    "version": (setting(version=5), "it is of version 5, this program reads versions 1 to 4"),
+    "version": (setting(version=6), "it is of version 6, this program reads versions 1 to 5"),
     "format": (setting(format="a pickle"), "does not say that it is a 'mercer model' file"),
     "compressed": (dict(compression=zipfile.ZIP_DEFLATED), "its members are compressed"),
     "stranger": (dict(change_members=lambda m: m.__setitem__("evil.py", b"")), "its members are not those of a model"),

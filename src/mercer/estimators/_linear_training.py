@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray
@@ -21,12 +22,13 @@ from mercer.estimators._base import GO_ON, Iterated, say
 from mercer.estimators._linear import WithSparseCoefficients
 from mercer.estimators._linear_rows import LinearTable
 from mercer.estimators._validation import check_verbose, check_without_effect
-from mercer.linear import Bias, LinearProblem, LinearRows, LinearSolution, Penalty, solve_each
+from mercer.linear import Bias, LinearProblem, LinearRows, LinearSolution, solve_each
 from mercer.linear.joint_problem import JointLinearProblem
 from mercer.losses.certificate import combine
 from mercer.solvers import Control, Limits
 
-PENALTIES = tuple(one.value for one in Penalty)
+_RATIOS = {"l2": 0.0, "l1": 1.0}  # of the l1 norm, by `penalty`
+PENALTIES = (*_RATIOS, "elasticnet")
 BIASES = (Bias.PENALISED.value, Bias.FREE.value)
 _DEFAULT_TOL = 1e-4  # default of `tol`, here and in scikit-learn
 _LEAST_GAP = 1e-10  # relative; the smallest gap that `tol` asks for, because rounding hides smaller ones
@@ -56,6 +58,8 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
     """A linear machine that is trained to a certified duality gap."""
 
     tol_gap: float
+    penalty: str
+    l1_ratio: float | None
     fit_intercept: bool
     intercept_scaling: float
     bias: str
@@ -150,6 +154,20 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
         wanted = check_choice("bias", self.bias, BIASES)
         scaling = check_number("intercept_scaling", self.intercept_scaling, above=0.0, finite=True)
         return (Bias(wanted) if check_flag("fit_intercept", self.fit_intercept) else Bias.NONE), scaling
+
+    def _l1_ratio(self) -> float:
+        """Check the parameters of the penalty; return the share of the l1 norm."""
+        penalty, ratio = check_choice("penalty", self.penalty, PENALTIES), self.l1_ratio
+        if ratio is None:
+            if penalty not in _RATIOS:
+                raise InvalidParameterError('penalty="elasticnet" needs l1_ratio, the share of the l1 norm, got None.')
+            return _RATIOS[penalty]
+        number = check_number("l1_ratio", ratio, at_least=0.0, finite=True)
+        if number > 1.0:
+            raise InvalidParameterError(f"l1_ratio must be at most 1, got {ratio!r}.")
+        if penalty == "l1" and number != 1.0:
+            raise InvalidParameterError(f'penalty="l1" means l1_ratio=1, got l1_ratio={ratio!r}. Set one of them.')
+        return number
 
     def _check_dual(self) -> None:
         if not (isinstance(self.dual, str) and self.dual == "auto"):

@@ -12,10 +12,10 @@ from mercer.data.arguments import check_choice
 from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._linear_rows import LinearTable, read_linear_table
-from mercer.estimators._linear_training import PENALTIES, LinearSolutions
+from mercer.estimators._linear_training import LinearSolutions
 from mercer.estimators._scores import ByScores
 from mercer.estimators._validation import check_finite_penalty
-from mercer.linear import Bias, LinearProblem, LinearRows, Penalty, TableRows
+from mercer.linear import Bias, LinearProblem, LinearRows, TableRows
 from mercer.linear.crammer_singer import solve_joint
 from mercer.linear.joint_problem import JointLinearProblem
 from mercer.solvers import Control, Progress
@@ -33,14 +33,15 @@ class LinearSVC(ByScores, FitsFiles):
         min  1/2 ||w||^2 + 1/2 u^2 + sum_i C_i max(0, 1 - y_i f(x_i))^2,    b = intercept_scaling * u,
 
     where C_i is C times the weight of the row times the weight of its class. With ``loss="hinge"`` the losses are not
-    squared; with ``penalty="l1"`` the penalty is the sum of |w_j| and |u|; with ``bias="free"`` the penalty leaves b
-    out. More classes have a machine each, for the class against the rest, or with ``multi_class="crammer_singer"`` one
+    squared; with ``penalty="l1"`` the penalty is the sum of |w_j| and |u|; with `l1_ratio` it is that sum times
+    l1_ratio, plus the squares times 1 - l1_ratio (an elastic net); with ``bias="free"`` the penalty leaves b out. More
+    classes have a machine each, for the class against the rest, or with ``multi_class="crammer_singer"`` one
     joint problem (see Notes).
 
     Parameters
     ----------
-    penalty : {"l2", "l1"}, default="l2"
-        With "l1" many coefficients are exactly 0. It goes with both losses.
+    penalty : {"l2", "l1", "elasticnet"}, default="l2"
+        With "l1" many coefficients are exactly 0. It goes with both losses. "elasticnet" needs `l1_ratio`.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
     dual
         This has no effect: the solver is chosen by the shape of the table, and every combination of `loss` and
@@ -86,6 +87,8 @@ class LinearSVC(ByScores, FitsFiles):
         relative gap. If it returns True, the fit stops.
     warm_start : bool, default=False
         Whether `fit` starts at the last solution, for instance for another C.
+    l1_ratio : float, optional
+        Share r of the l1 norm in the penalty, from 0 to 1. None: 0 for ``penalty="l2"`` and 1 for ``penalty="l1"``.
 
     Attributes
     ----------
@@ -187,6 +190,7 @@ class LinearSVC(ByScores, FitsFiles):
         n_jobs: int | None = None,
         callback: Callable[[Progress], object] | None = None,
         warm_start: bool = False,
+        l1_ratio: float | None = None,
     ) -> None:
         self.penalty = penalty
         self.loss = loss
@@ -207,6 +211,7 @@ class LinearSVC(ByScores, FitsFiles):
         self.n_jobs = n_jobs
         self.callback = callback
         self.warm_start = warm_start
+        self.l1_ratio = l1_ratio
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVC:
         """Train the machine.
@@ -270,7 +275,6 @@ class LinearSVC(ByScores, FitsFiles):
 
     def _asked(self) -> ForLinearSVC:
         """Check the parameters, and return the specification of the problem."""
-        penalty = check_choice("penalty", self.penalty, PENALTIES)
         loss = check_choice("loss", self.loss, _LOSSES)
         scheme = check_choice("multi_class", self.multi_class, _SCHEMES)
         self._check_dual()
@@ -280,7 +284,7 @@ class LinearSVC(ByScores, FitsFiles):
         return ForLinearSVC(
             C=check_finite_penalty(self.C),
             squared=loss == "squared_hinge",
-            absolute=penalty == Penalty.L1,
+            l1_ratio=self._l1_ratio(),
             bias=kind is not Bias.NONE,
             free=kind is Bias.FREE,
             scaling=scaling,

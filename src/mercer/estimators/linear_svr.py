@@ -13,9 +13,9 @@ from mercer.data.arguments import check_choice, check_number
 from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels
 from mercer.estimators._linear_rows import LinearTable, read_linear_table, refuse_large_targets
-from mercer.estimators._linear_training import PENALTIES, LinearSolutions
+from mercer.estimators._linear_training import LinearSolutions
 from mercer.estimators._validation import check_finite_penalty, check_sample_weight, check_targets
-from mercer.linear import Bias, LinearProblem, LinearRows, Penalty, TableRows
+from mercer.linear import Bias, LinearProblem, LinearRows, TableRows
 from mercer.solvers import Progress
 from mercer.specs import ForLinearSVR
 
@@ -30,7 +30,8 @@ class LinearSVR(RegressorMixin, FitsFiles):
         min  1/2 ||w||^2 + 1/2 u^2 + sum_i C_i max(0, |y_i - f(x_i)| - epsilon),    b = intercept_scaling * u,
 
     where C_i is C times the weight of the row. With ``loss="squared_epsilon_insensitive"`` the losses are squared; with
-    ``penalty="l1"`` the penalty is the sum of |w_j| and |u|; with ``bias="free"`` the penalty leaves b out.
+    ``penalty="l1"`` the penalty is the sum of |w_j| and |u|; with `l1_ratio` it is that sum times l1_ratio, plus the
+    squares times 1 - l1_ratio (an elastic net); with ``bias="free"`` the penalty leaves b out.
 
     Parameters
     ----------
@@ -56,12 +57,12 @@ class LinearSVR(RegressorMixin, FitsFiles):
         This has no effect on the optimum. It is accepted and checked as in scikit-learn.
     max_iter : int, default=1000
         Largest number of solver steps; -1 for no limit.
-    penalty : {"l2", "l1"}, default="l2"
-        With "l1" many coefficients are exactly 0. scikit-learn's LinearSVR has "l2" only.
+    penalty : {"l2", "l1", "elasticnet"}, default="l2"
+        With "l1" many coefficients are exactly 0; "elasticnet" needs `l1_ratio`. scikit-learn's LinearSVR has "l2" only.
     bias : {"penalised", "free"}, default="penalised"
         Whether the penalty counts the bias, as in scikit-learn's LinearSVR, or not, as in :class:`mercer.SVR`. Free is
         better if the targets are far from 0.
-    tol_gap, max_seconds, memory_limit, n_jobs, callback, warm_start
+    tol_gap, max_seconds, memory_limit, n_jobs, callback, warm_start, l1_ratio
         See :class:`mercer.LinearSVC`.
 
     Attributes
@@ -131,6 +132,7 @@ class LinearSVR(RegressorMixin, FitsFiles):
         n_jobs: int | None = None,
         callback: Callable[[Progress], object] | None = None,
         warm_start: bool = False,
+        l1_ratio: float | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.tol = tol
@@ -150,6 +152,7 @@ class LinearSVR(RegressorMixin, FitsFiles):
         self.n_jobs = n_jobs
         self.callback = callback
         self.warm_start = warm_start
+        self.l1_ratio = l1_ratio
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVR:
         """Train the machine.
@@ -192,7 +195,6 @@ class LinearSVR(RegressorMixin, FitsFiles):
 
     def _asked(self) -> ForLinearSVR:
         """Check the parameters, and return the specification of the problem."""
-        penalty = check_choice("penalty", self.penalty, PENALTIES)
         loss = check_choice("loss", self.loss, _LOSSES)
         self._check_dual()
         kind, scaling = self._bias()
@@ -200,7 +202,7 @@ class LinearSVR(RegressorMixin, FitsFiles):
             C=check_finite_penalty(self.C),
             epsilon=check_number("epsilon", self.epsilon, at_least=0.0, finite=True),
             squared=loss == "squared_epsilon_insensitive",
-            absolute=penalty == Penalty.L1,
+            l1_ratio=self._l1_ratio(),
             bias=kind is not Bias.NONE,
             free=kind is Bias.FREE,
             scaling=scaling,

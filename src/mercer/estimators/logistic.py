@@ -17,14 +17,15 @@ from mercer.data.arguments import check_choice, check_flag, check_learning_rate,
 from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._linear_rows import LinearTable, read_linear_table, refuse_overflow
-from mercer.estimators._linear_training import PENALTIES, LinearSolutions
+from mercer.estimators._linear_training import LinearSolutions
 from mercer.estimators._scores import ByLikelihood, log_likelihood
 from mercer.estimators._validation import check_verbose
-from mercer.linear import LinearProblem, LinearRows, Penalty, TableRows
+from mercer.linear import LinearProblem, LinearRows, TableRows
 from mercer.losses import logistic
 from mercer.solvers import Control, Limits, Progress
 from mercer.specs import ForLogisticByRest, ForLogisticRegression
 
+_PENALTIES = ("l2", "l1")
 _SCHEMES = ("softmax", "ovr")
 _MANY_COLUMNS = 2_000  # columns; above it the matrix of second derivatives takes more than 32 MB
 _MANY_VALUES = 500_000  # numbers of a table; above it sweeps over the rows as they are beat a copy in float64
@@ -212,12 +213,12 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         variance = self._variance()
         rate = check_learning_rate(self.learning_rate)
         check_choice("solver", self.solver, logistic.SOLVERS)
-        penalty = check_choice("penalty", self.penalty, PENALTIES)
+        penalty = check_choice("penalty", self.penalty, _PENALTIES)
         by_rest = check_choice("multi_class", self.multi_class, _SCHEMES) == "ovr"
         table = read_linear_table(self, X, reset=True, y=y, squares=False)
         labels = read_labels(y, sample_weight, self.class_weight, table.values.shape[0])
         several = labels.classes.size > 2
-        if (by_rest and several) or penalty == Penalty.L1 or (not several and self._is_large(table, variance)):
+        if (by_rest and several) or penalty == "l1" or (not several and self._is_large(table, variance)):
             refuse_overflow(self, table.values)
             self._check_swept(penalty, variance, refused=several and not by_rest)
             return self._sweep(self._by_rest(penalty, variance), table, labels, control)
@@ -265,13 +266,13 @@ class LogisticRegression(ByLikelihood, FitsFiles):
 
     def _by_rest(self, penalty: str, variance: float) -> ForLogisticByRest:
         has_bias = bool(self.fit_intercept)
-        return ForLogisticByRest(C=variance, absolute=penalty == Penalty.L1, bias=has_bias, free=has_bias)
+        return ForLogisticByRest(C=variance, l1_ratio=float(penalty == "l1"), bias=has_bias, free=has_bias)
 
     def _asked(self) -> ForLogisticByRest:
         """Check the parameters, and return the specification of the problem for rows of a file."""
         variance = self._variance()
         check_choice("solver", self.solver, logistic.SOLVERS)
-        penalty = check_choice("penalty", self.penalty, PENALTIES)
+        penalty = check_choice("penalty", self.penalty, _PENALTIES)
         check_choice("multi_class", self.multi_class, _SCHEMES)
         self._check_swept(penalty, variance, refused=False)
         return self._by_rest(penalty, variance)

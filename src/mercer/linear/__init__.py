@@ -17,7 +17,6 @@ from mercer.linear.losses import SquaredEpsilonInsensitive as SquaredEpsilonInse
 from mercer.linear.losses import SquaredHinge as SquaredHinge
 from mercer.linear.problem import Bias as Bias
 from mercer.linear.problem import LinearProblem as LinearProblem
-from mercer.linear.problem import Penalty as Penalty
 from mercer.linear.rows import Block as Block
 from mercer.linear.rows import LinearRows as LinearRows
 from mercer.linear.rows import RowNumbers as RowNumbers

@@ -15,7 +15,7 @@ from mercer.linear.column_lengths import lengths_of
 from mercer.linear.dual_point import rounding_of_sums
 from mercer.linear.exact_sums import exact_products
 from mercer.linear.losses import LinearLoss
-from mercer.linear.problem import Bias, LinearProblem, Penalty
+from mercer.linear.problem import Bias, LinearProblem
 from mercer.linear.rows import RowNumbers
 from mercer.linear.sweeps import column_squares, times, transposed_times
 from mercer.losses.certificate import Evaluation, Evidence, LossCertificate, certify
@@ -116,7 +116,7 @@ class LinearEvidence(WeightsEvidence):
     def signs_from(self) -> FloatArray:
         """The normal vector, (p,); zeros with the l1 penalty."""
         weights = self.w[: self.problem.rows.p]
-        return weights if self.problem.penalty is Penalty.L2 else np.zeros_like(weights)
+        return weights if self.problem.l1_ratio == 0.0 else np.zeros_like(weights)
 
     def evaluate(self, *, independent: bool = False, products: Products | None = None) -> Evaluation:
         """Evaluate the point in one sweep over the rows; with `independent`, by NumPy alone.
@@ -134,7 +134,9 @@ class LinearEvidence(WeightsEvidence):
 
             ||w - v||² / 2 + sum_i (C_i l(z_i) + C_i l*(-beta_i / C_i) + beta_i z_i),
 
-        or with the l1 penalty, sum_j (|w_j| - w_j v_j) instead of the first term. The solver's v and z are not used.
+        or with the l1 penalty, sum_j (|w_j| - w_j v_j) instead of the first term. With an elastic net, c_j is the
+        number of [-r, r] next to v_j, and the first term is sum_j (r |w_j| - w_j c_j + (1 - r)/2 (w_j - u_j)²), where
+        u_j = (v_j - c_j) / (1 - r) is the best weight for v. The solver's v and z are not used.
         Coefficients outside their bounds are moved to the bounds first. Rounding errors of the sums are estimated from
         the lengths of the columns and added to the gap, so that it stays an upper bound:
 
@@ -171,16 +173,25 @@ class LinearEvidence(WeightsEvidence):
 
     def _penalty(self, sums: _Sums, errors: FloatArray) -> tuple[float, float, float, float]:
         """Return the penalty, its part of the gap, the rounding error of that, and by how much |v_j| may exceed 1."""
-        counted, w = self.problem.counted, self.w
-        if self.problem.penalty is Penalty.L2:
-            away = np.abs((w - sums.v) - sums.v_low)
-            unsure = float((counted * (away + errors)) @ errors)
-            return 0.5 * float(counted @ np.square(w)), 0.5 * float(counted @ np.square(away)), unsure, 0.0
-        beyond = np.maximum(0.0, (np.abs(sums.v) - 1.0) + np.sign(sums.v) * sums.v_low + errors)
-        penalty = float(counted @ np.abs(w))
-        apart = float(counted @ (np.abs(w) - w * sums.v - w * sums.v_low))
-        unsure = float((counted * np.abs(w)) @ errors) + rounding_of_sums(w.size) * penalty
-        return penalty, apart, unsure, float(beyond[counted > 0.0].max(initial=0.0))
+        problem, counted, w, ratio = self.problem, self.problem.counted, self.w, self.problem.l1_ratio
+        penalty = problem.penalty(w)
+        if ratio == 1.0:
+            beyond = np.maximum(0.0, (np.abs(sums.v) - 1.0) + np.sign(sums.v) * sums.v_low + errors)
+            apart = float(counted @ (np.abs(w) - w * sums.v - w * sums.v_low))
+            unsure = float((counted * np.abs(w)) @ errors) + rounding_of_sums(w.size) * penalty
+            return penalty, apart, unsure, float(beyond[counted > 0.0].max(initial=0.0))
+        # v = inside + outside: the first belongs to the sum of |w_j|, and the second to the sum of squares.
+        is_outside = np.abs(sums.v) > ratio
+        inside = np.where(is_outside, np.copysign(ratio, sums.v), sums.v)
+        outside = np.where(is_outside, sums.v - inside, 0.0)
+        second = np.where(is_outside, sums.v_low, 0.0)
+        away = np.abs(((1.0 - ratio) * w - outside) - second)
+        unsure = float((counted * (away + errors)) @ errors) / (1.0 - ratio)
+        apart = 0.5 * float(counted @ np.square(away)) / (1.0 - ratio)
+        if ratio > 0.0:
+            apart += float(counted @ (ratio * np.abs(w) - w * inside - w * (sums.v_low - second)))
+            unsure += rounding_of_sums(w.size) * penalty
+        return penalty, apart, unsure, 0.0
 
 
 def evaluate_each(evidences: Sequence[LinearEvidence], n_jobs: int | None = None) -> list[Evaluation]:

@@ -1,4 +1,4 @@
-"""The second derivatives of a problem with many columns and the l1 penalty: steps on a working set of columns."""
+"""The second derivatives of a problem with many columns and an l1 norm in the penalty: steps on a working set of columns."""
 
 from __future__ import annotations
 
@@ -76,10 +76,9 @@ class ColumnCurvature(Curvature):
 
     def direction(self, w: FloatArray, pull: FloatArray, anchor: Anchor | None) -> FloatArray:
         """Minimise the model on some columns: roughly by coordinate descent, and then exactly if they hardly change."""
-        counted = self.problem.counted
-        anchor = Anchor(np.zeros(w.size), w) if anchor is None else anchor
+        l1, anchor = self.problem.l1_weights, self._with_squares(w, anchor)
         gradient = anchor.weight * (w - anchor.centre) - pull
-        violations = np.where(w == 0.0, np.maximum(0.0, np.abs(gradient) - counted), 0.0)
+        violations = np.where(w == 0.0, np.maximum(0.0, np.abs(gradient) - l1), 0.0)
         nonzero, entering = np.flatnonzero(w), np.flatnonzero(violations)
         is_settled = entering.size <= _SETTLED * nonzero.size and nonzero.size + entering.size <= self._most_exact
         most = max(_LEAST_ENTERING, nonzero.size)
@@ -87,13 +86,21 @@ class ColumnCurvature(Curvature):
             order = np.argpartition(-violations[entering] * self._scales[entering], most)
             entering = entering[order[:most]]
         chosen = np.union1d(nonzero, entering)
-        left = violations[entering].sum() + np.abs(gradient + np.sign(w) * counted)[nonzero].sum()
+        left = violations[entering].sum() + np.abs(gradient + np.sign(w) * l1)[nonzero].sum()
         self._memory = _FADING * self._memory if np.array_equal(w, self._aim) else _MEMORY
         u = self._descend(w, pull, anchor, chosen, _FORCING * float(left))
-        if is_settled:
+        if is_settled and chosen.size:
             u[chosen] = self._exact(w, gradient, anchor, chosen, u[chosen])
         self._aim = w + (u - w)  # rounded as by the caller, which may shorten the step
         return u - w
+
+    def _with_squares(self, w: FloatArray, anchor: Anchor | None) -> Anchor:
+        """Return the squares of the penalty and the anchor as one term."""
+        l2 = self.problem.l2_weights
+        if anchor is None:
+            return Anchor(l2, np.zeros(w.size) if self.problem.l1_ratio < 1.0 else w)
+        weight = anchor.weight + l2
+        return Anchor(weight, anchor.centre * (anchor.weight / weight))
 
     def _descend(
         self, w: FloatArray, pull: FloatArray, anchor: Anchor, chosen: IndexArray, target: float
@@ -107,7 +114,7 @@ class ColumnCurvature(Curvature):
                 native_table(self._columns, self.problem.constant),
                 curvature=curvature,
                 pull=pull,
-                penalty=self.problem.counted,
+                penalty=self.problem.l1_weights,
                 weight=anchor.weight,
                 centre=anchor.centre,
                 u=u,
@@ -134,7 +141,7 @@ class ColumnCurvature(Curvature):
         diagonal += anchor.weight[chosen] * np.square(scales)
         linear, penalty = (
             gradient[chosen] * scales - matrix @ (w[chosen] / scales),
-            self.problem.counted[chosen] * scales,
+            self.problem.l1_weights[chosen] * scales,
         )
         return minimise_lasso(matrix, linear, penalty, start / scales, most_steps=_EXACT_STEPS) * scales
 
@@ -142,6 +149,8 @@ class ColumnCurvature(Curvature):
         """Return the table of chosen columns by rows, and the constant if its column is chosen."""
         p = self.problem.rows.p
         has_constant = bool(chosen.size and chosen[-1] == p)
+        if has_constant and chosen.size == 1:
+            return np.full((self.problem.rows.n, 1), self.problem.constant), 0.0
         rows = sp.csr_array(self._columns[chosen[: chosen.size - has_constant]].T.tocsr())
         return rows, self.problem.constant if has_constant else 0.0
 

@@ -12,7 +12,7 @@ import numpy as np
 from mercer._typing import FloatArray
 from mercer.linear.lasso import minimise_lasso
 from mercer.linear.newton_pass import can_pass, newton_pass
-from mercer.linear.problem import LinearProblem, Part, Penalty
+from mercer.linear.problem import LinearProblem, Part
 from mercer.linear.row_terms import TermValues
 from mercer.linear.rows import RowNumbers
 from mercer.linear.smooth_terms import SmoothTerms
@@ -27,7 +27,7 @@ _LEVENBERG = 1e-10  # ridge of the l1 problem, relative to the diagonal
 
 @dataclass(eq=False)
 class Anchor:
-    """A term that is added to the l1 penalty: sum_j weight_j (w_j - centre_j)² / 2, with weights > 0."""
+    """A term that is added to a penalty with the l1 norm: sum_j weight_j (w_j - centre_j)² / 2, with weights > 0."""
 
     weight: FloatArray
     centre: FloatArray
@@ -36,11 +36,14 @@ class Anchor:
         """Return the value at w."""
         return 0.5 * float(self.weight @ np.square(w - self.centre))
 
-    def distance(self, w: FloatArray, pull: FloatArray, counted: FloatArray) -> float:
+    def distance(self, w: FloatArray, pull: FloatArray, problem: LinearProblem) -> float:
         """Return by how much the penalty with this term, less <pull, w>, exceeds its minimum."""
-        moved = self.centre + pull / self.weight
-        best = np.sign(moved) * np.maximum(0.0, np.abs(moved) - counted / self.weight)
-        change = counted @ (np.abs(w) - np.abs(best)) - pull @ (w - best)
+        l1, l2 = problem.l1_weights, problem.l2_weights
+        share = self.weight / (self.weight + l2)
+        moved = share * (self.centre + pull / self.weight)
+        best = np.sign(moved) * np.maximum(0.0, np.abs(moved) - share * (l1 / self.weight))
+        change = l1 @ (np.abs(w) - np.abs(best)) - pull @ (w - best)
+        change += 0.5 * (l2 @ (np.square(w) - np.square(best)))
         return float(change) + self.value(w) - self.value(best)
 
 
@@ -190,29 +193,31 @@ class GramCurvature(Curvature):
 
     def direction(self, w: FloatArray, pull: FloatArray, anchor: Anchor | None) -> FloatArray:
         """Solve by Cholesky factorisation, or with the l1 penalty by the feature-sign method."""
-        counted, scales = self.problem.counted, self.scales
+        l1, l2, scales = self.problem.l1_weights, self.problem.l2_weights, self.scales
         matrix = self.terms.factor * self.gram
         diagonal = np.einsum("jj->j", matrix)
-        if self.problem.penalty is Penalty.L2:
-            diagonal += counted * np.square(scales)
-            return solve_positive(matrix, (pull - counted * w) * scales) * scales
+        diagonal += l2 * np.square(scales)
+        pull = pull - l2 * w
+        if self.problem.l1_ratio == 0.0:
+            return solve_positive(matrix, pull * scales) * scales
         if anchor is None:  # keep the step short in directions without curvature, where it is not unique
             diagonal += np.where(diagonal > 0.0, _LEVENBERG * diagonal, 1.0)
         else:
             diagonal += anchor.weight * np.square(scales)
             pull = pull - anchor.weight * (w - anchor.centre)
         u = w / scales
-        return (minimise_lasso(matrix, -pull * scales - matrix @ u, counted * scales, u) - u) * scales
+        return (minimise_lasso(matrix, -pull * scales - matrix @ u, l1 * scales, u) - u) * scales
 
     def correction(self, w: FloatArray, pull: FloatArray) -> FloatArray:
         """Solve the system of the columns whose weight is not 0, or of all with the l2 penalty."""
-        if self.problem.penalty is Penalty.L2:
+        problem, change = self.problem, np.zeros(w.size)
+        if problem.l1_ratio == 0.0:
             return self.direction(w, pull, None)
-        counted, change = self.problem.counted, np.zeros(w.size)
-        moving = np.flatnonzero((w != 0.0) | (counted == 0.0))
+        moving = np.flatnonzero((w != 0.0) | (problem.counted == 0.0))
         if moving.size:
-            aim = (pull - counted * np.sign(w))[moving] * self.scales[moving]
+            aim = (pull - problem.l1_weights * np.sign(w) - problem.l2_weights * w)[moving] * self.scales[moving]
             matrix = self.terms.factor * self.gram[np.ix_(moving, moving)]
+            matrix.flat[:: moving.size + 1] += problem.l2_weights[moving] * np.square(self.scales[moving])
             change[moving] = solve_positive(matrix, aim) * self.scales[moving]
         return change
 

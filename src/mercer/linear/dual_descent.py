@@ -19,7 +19,7 @@ from mercer.linear.losses import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
-from mercer.linear.problem import Bias, LinearProblem, Part, Penalty
+from mercer.linear.problem import Bias, LinearProblem, Part
 from mercer.linear.rows import RowNumbers, TableRows
 from mercer.linear.sweeps import native_table, times, transposed_times
 from mercer.losses.iteration import Step
@@ -62,7 +62,7 @@ def require_descent(problem: LinearProblem) -> None:
             "dual coordinate descent cannot keep the sum of the dual coefficients at 0, which a free bias demands. "
             "Use bias='penalised' with a larger intercept_scaling, or a solver for free biases."
         )
-    if problem.penalty is not Penalty.L2:
+    if problem.l1_ratio > 0.0:
         raise ValueError("dual coordinate descent needs the l2 penalty, because w is not unique with the l1 penalty.")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.linear.problem import Bias, LinearProblem, Penalty
+from mercer.linear.problem import Bias, LinearProblem
 from mercer.linear.rows import RowNumbers
 from mercer.linear.smooth_terms import SmoothTerms
 from mercer.linear.sweeps import transposed_times
@@ -49,7 +49,7 @@ def make_feasible(
             min(1.0, positive / negative if negative else 1.0),
         )
         _scale(problem, beta, above, below)
-    if problem.penalty is Penalty.L1:
+    if problem.l1_ratio == 1.0:
         squares = 0.0
         pull = np.zeros(problem.n_columns)
         for part in problem.parts():
@@ -75,12 +75,15 @@ def pull_errors(n: int, length: float, column_lengths: FloatArray) -> FloatArray
 def without_rounding(problem: LinearProblem, w: FloatArray, pull: FloatArray, errors: FloatArray) -> FloatArray:
     """Return sum_i beta_i x_i, which is `pull`, with elements replaced that are optimal but for their rounding errors.
 
-    They become w_j with the l2 penalty, and the nearest number of [-1, 1] with the l1 penalty. For a column of huge
+    They become w_j with the l2 penalty, the nearest number of [-1, 1] with the l1 penalty, and the slope of the penalty
+    with an elastic net. For a column of huge
     values, float64 has no coefficients with a smaller difference: a change of the column by a unit roundoff removes it.
     """
-    if problem.penalty is Penalty.L2:
-        return np.where(np.abs(pull - w) <= errors, w, pull)
-    return np.where(np.abs(pull) <= 1.0 + errors, np.clip(pull, -1.0, 1.0), pull)
+    if problem.l1_ratio == 1.0:
+        return np.where(np.abs(pull) <= 1.0 + errors, np.clip(pull, -1.0, 1.0), pull)
+    l1, l2 = problem.l1_weights, problem.l2_weights
+    best = l2 * w + np.where(w != 0.0, l1 * np.sign(w), np.clip(pull, -l1, l1))
+    return np.where(np.abs(pull - best) <= errors, best, pull)
 
 
 def scale_inside(problem: LinearProblem, pull: FloatArray) -> float:

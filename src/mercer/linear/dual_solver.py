@@ -16,7 +16,7 @@ from mercer.linear.class_descent import MOST_CLASSES, ClassDescent, descends_tog
 from mercer.linear.dual_descent import DualPoint, dual_descent, dual_objective, dual_point
 from mercer.linear.finish import engine_solves, finish, linear_gram
 from mercer.linear.losses import EpsilonInsensitive, Hinge
-from mercer.linear.problem import Bias, LinearProblem, Penalty
+from mercer.linear.problem import Bias, LinearProblem
 from mercer.linear.products import RowProducts, products_fit
 from mercer.linear.rows import RowNumbers, TableRows
 from mercer.linear.solution import WarmStart
@@ -43,7 +43,7 @@ _STEP_ARRAYS = 3, 4  # more arrays of rows and of columns for the steps between 
 
 def can_descend(problem: LinearProblem) -> bool:
     """Whether :class:`DualSolver` applies: the l2 penalty; with a free bias, only to what the kernel engine solves."""
-    return problem.penalty is Penalty.L2 and (problem.bias is not Bias.FREE or engine_solves(problem))
+    return problem.l1_ratio == 0.0 and (problem.bias is not Bias.FREE or engine_solves(problem))
 
 
 def descent_reason(problem: LinearProblem) -> str:

@@ -16,7 +16,7 @@ from mercer.gram import CachePolicy, Gram
 from mercer.kernels import Kernel, Linear
 from mercer.linear.dual_descent import DualPoint, recompute
 from mercer.linear.losses import EpsilonInsensitive, Logistic, SquaredEpsilonInsensitive, SquaredHinge
-from mercer.linear.problem import Bias, LinearProblem, Penalty
+from mercer.linear.problem import Bias, LinearProblem
 from mercer.linear.rows import TableRows
 from mercer.problems import Problem, Problems, c_svc_each, epsilon_svr
 from mercer.solvers import Control, solve, solve_each
@@ -33,7 +33,7 @@ def engine_solves(problem: LinearProblem) -> bool:
     """Whether the kernel engine can solve the problem: few rows in memory, the l2 penalty, and not logistic loss."""
     rows = problem.rows
     few = isinstance(rows, TableRows) and rows.n <= MOST_ROWS
-    return few and problem.penalty is Penalty.L2 and not isinstance(problem.loss, Logistic)
+    return few and problem.l1_ratio == 0.0 and not isinstance(problem.loss, Logistic)
 
 
 def linear_gram(

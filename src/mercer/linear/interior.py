@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from mercer._typing import FloatArray
 from mercer.linear.column_lengths import column_lengths
 from mercer.linear.dual_point import make_feasible
-from mercer.linear.problem import Bias, LinearProblem, Penalty
+from mercer.linear.problem import Bias, LinearProblem
 from mercer.linear.rows import RowNumbers, TableRows
 from mercer.linear.solver import LinearSolver
 from mercer.linear.systems import solve_graded, solve_positive
@@ -117,15 +117,15 @@ class InteriorPoint(LinearSolver):
         if problem.bias is Bias.FREE and n and not loss.classifies:
             self._level = share @ targets / share.sum()
             targets = targets - self._level
-        counted = np.asarray(problem.counted, dtype=real)
-        is_l1 = problem.penalty is Penalty.L1
+        l1, l2 = (np.asarray(own, dtype=real) for own in (problem.l1_weights, problem.l2_weights))
+        has_l1, is_l1 = problem.l1_ratio > 0.0, problem.l1_ratio == 1.0
         if loss.is_smooth:
             pull = 2.0 * np.sqrt(np.sum(share * np.square(targets)) * (share @ np.square(values)))
         else:
             pull = share @ np.abs(values)
-        # With the l1 penalty, a weight is 0 if the largest possible |sum_i beta_i x_ij| is below 1.
-        self._taken = np.flatnonzero(pull >= np.where(is_l1, counted, 0.0) if is_l1 else np.abs(values).any(axis=0))
-        values, counted = values[:, self._taken], counted[self._taken]
+        # A weight is 0 if the largest possible |sum_i beta_i x_ij| is below the factor of |w_j|.
+        self._taken = np.flatnonzero(pull >= l1 if has_l1 else np.abs(values).any(axis=0))
+        values, l1, l2 = values[:, self._taken], l1[self._taken], l2[self._taken]
         largest = np.abs(values).max(axis=0, initial=0.0)
         exponents = np.clip(np.frexp(np.where(largest > 0.0, largest, 1.0))[1], -500, 500)
         self._scales = np.ldexp(np.ones(exponents.size, dtype=real), -exponents)
@@ -141,9 +141,9 @@ class InteriorPoint(LinearSolver):
             ends = (self._signs * targets - epsilon) / self._unit
         power = 2 if loss.is_smooth else 1
         of_rows = np.broadcast_to(share * self._unit**power / self._kappa, ends.shape)
-        weights = counted * self._scales
-        self._bend = np.zeros_like(weights) if is_l1 else counted * np.square(self._scales)
-        self._columns = np.flatnonzero(weights > 0.0) if is_l1 else np.zeros(0, dtype=np.intp)
+        weights = l1 * self._scales * (self._unit / self._kappa)
+        self._bend = l2 * np.square(self._scales) * (self._unit**2 / self._kappa)
+        self._columns = np.flatnonzero(weights > 0.0)
         of_columns = np.tile(weights[self._columns], 2)
         self._ends = np.concatenate([ends.ravel(), np.zeros(of_columns.size, dtype=real)])
         self._charges = np.concatenate([of_rows.ravel(), of_columns])
@@ -220,7 +220,7 @@ class InteriorPoint(LinearSolver):
         flat = np.where(self._squared, np.square(at.a) / (4.0 * self._charges), 0.0)
         dual = self._ends @ at.a - flat.sum() - bent
         off = np.abs(at.u * (self._bend * at.u - self._pull(at.a))).sum()
-        if self._columns.size:  # coefficients outside the bounds of the l1 penalty are scaled down
+        if self.problem.l1_ratio == 1.0 and self._columns.size:  # coefficients outside the bounds are scaled down
             pull = np.abs(self._coefficients(at.a) @ self._table)[self._columns]
             largest = (pull / self._charges[-self._columns.size :]).max()
             off += max(0.0, 1.0 - 1.0 / largest) * abs(dual)
@@ -303,7 +303,8 @@ class InteriorPoint(LinearSolver):
         if not k:
             return at.u
         size = self._charges[-k:] * np.abs(at.u[self._columns])
-        distance = 1.0 - np.abs(self._coefficients(at.a) @ self._table)[self._columns] / self._charges[-k:]
+        pull = self._coefficients(at.a) @ self._table - self._bend * at.u
+        distance = 1.0 - np.abs(pull)[self._columns] / self._charges[-k:]
         for share in _ZERO_SHARES:
             u = at.u.copy()
             u[self._columns[size < share * distance * size.sum()]] = 0.0

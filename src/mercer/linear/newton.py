@@ -12,7 +12,7 @@ from mercer._typing import FloatArray
 from mercer.linear.column_lengths import column_lengths, scales_of
 from mercer.linear.curvature import Anchor, Curvature, CurvatureOf, Sweep
 from mercer.linear.dual_point import dual_point, make_feasible, pull_errors, scale_inside, without_rounding
-from mercer.linear.problem import Bias, LinearProblem, Penalty
+from mercer.linear.problem import Bias, LinearProblem
 from mercer.linear.rows import RowNumbers
 from mercer.linear.smooth_terms import LossTerms, SmoothTerms
 from mercer.linear.solution import WarmStart
@@ -142,24 +142,27 @@ def _progress(
     problem: LinearProblem, terms: SmoothTerms, point: Point, sweep: Sweep, anchor: Anchor | None
 ) -> Progress:
     """Return what a sweep knows at a point."""
-    counted, own, loss = problem.counted, sweep.pull, sweep.loss
+    own, loss = sweep.pull, sweep.loss
     imbalance = 0.0
     if problem.bias is Bias.FREE:  # the coefficients should have sum 0; the difference is worth about the bias
         imbalance = abs(float(own[-1])) * (1.0 + abs(float(point.w[-1])))
     errors = pull_errors(problem.rows.n, sweep.squares**0.5, point.column_lengths)
     pull = without_rounding(problem, point.w, own, errors)
-    if problem.penalty is Penalty.L2:
-        penalty = 0.5 * float(counted @ np.square(point.w))
-        distance = 0.5 * float(counted @ np.square(point.w - pull)) + imbalance
-        return Progress(penalty + sweep.total, distance, penalty + loss, distance + sweep.excess)
-    penalty, share = float(counted @ np.abs(point.w)), scale_inside(problem, pull)
-    gap = penalty + loss + imbalance
-    for part in problem.row_parts():
-        beta = share * terms.values(part, point.z[part.block.at], point.n_jobs).beta
-        gap -= problem.loss.dual(beta, part.targets, part.charges)
-    if anchor is None:
-        return Progress(penalty + sweep.total, gap, penalty + loss, gap)
-    distance = anchor.distance(point.w, own, counted)
+    penalty = problem.penalty(point.w)
+    if problem.l1_ratio < 1.0:
+        distance = problem.penalty_excess(point.w, pull) + imbalance
+        gap = distance + sweep.excess
+        if anchor is None:
+            return Progress(penalty + sweep.total, distance, penalty + loss, gap)
+    else:
+        share = scale_inside(problem, pull)
+        gap = penalty + loss + imbalance
+        for part in problem.row_parts():
+            beta = share * terms.values(part, point.z[part.block.at], point.n_jobs).beta
+            gap -= problem.loss.dual(beta, part.targets, part.charges)
+        if anchor is None:
+            return Progress(penalty + sweep.total, gap, penalty + loss, gap)
+    distance = anchor.distance(point.w, own, problem)
     return Progress(penalty + anchor.value(point.w) + sweep.total, distance, penalty + loss, gap)
 
 
@@ -263,16 +266,15 @@ class _Line:
 
     def _penalty(self, length: float) -> tuple[float, float, float]:
         """Return the slopes of the penalty to the left and the right, and its second derivative."""
-        counted, direction = self.problem.counted, self.direction
+        l1, l2, direction = self.problem.l1_weights, self.problem.l2_weights, self.direction
         w = self.point.w + length * direction
-        if self.problem.penalty is Penalty.L2:
-            slope = float(counted @ (w * direction))
-            return slope, slope, float(counted @ np.square(direction))
-        slope, jump = float(counted @ (np.sign(w) * direction)), float(counted @ (np.abs(direction) * (w == 0.0)))
-        bend = 0.0
+        slope, bend = float(l2 @ (w * direction)), float(l2 @ np.square(direction))
+        if self.problem.l1_ratio == 0.0:
+            return slope, slope, bend
+        slope, jump = slope + float(l1 @ (np.sign(w) * direction)), float(l1 @ (np.abs(direction) * (w == 0.0)))
         if self.anchor is not None:
             slope += float((self.anchor.weight * (w - self.anchor.centre)) @ direction)
-            bend = float(self.anchor.weight @ np.square(direction))
+            bend += float(self.anchor.weight @ np.square(direction))
         return slope - jump, slope + jump, bend
 
     def go(self, length: float) -> None:

@@ -15,13 +15,6 @@ from mercer.linear.losses import LinearLoss
 from mercer.linear.rows import Block, LinearRows
 
 
-class Penalty(StrEnum):
-    """What is added to the losses: ||w||^2 / 2, or the sum of |w_j|."""
-
-    L2 = "l2"
-    L1 = "l1"
-
-
 class Bias(StrEnum):
     """Whether f has a bias, and whether the penalty counts its weight like those of the columns."""
 
@@ -42,9 +35,9 @@ class Part(NamedTuple):
 class LinearProblem:
     """A linear machine f(x) = <w, x> + b.
 
-    **Solves**
+    **Solves**, with the share r of the l1 norm (`l1_ratio`),
 
-        min  penalty(w) + sum_i C_i l(f(x_i); y_i),   C_i = C * weight of the row * weight of its class
+        min  r ||w||_1 + (1 - r) / 2 ||w||^2 + sum_i C_i l(f(x_i); y_i),   C_i = C * weight of the row and of its class
 
     With a penalised bias, the table has one more column, whose values are `scaling`; its weight u is an element of w,
     and b = scaling * u. With a free bias, that column has values 1 and the penalty does not count its weight.
@@ -54,7 +47,8 @@ class LinearProblem:
     rows : LinearRows
     loss : LinearLoss
     C : float
-    penalty : Penalty
+    l1_ratio : float
+        r in [0, 1]: 0 is the l2 penalty, 1 the l1 penalty, and values between are elastic nets.
     bias : Bias
     scaling : float
         Value of the column of a penalised bias, > 0.
@@ -69,7 +63,7 @@ class LinearProblem:
     rows: LinearRows
     loss: LinearLoss
     C: float = 1.0
-    penalty: Penalty = Penalty.L2
+    l1_ratio: float = 0.0
     bias: Bias = Bias.PENALISED
     scaling: float = 1.0
     positive: int | None = None
@@ -93,6 +87,33 @@ class LinearProblem:
         if self.bias is Bias.FREE:
             counted[-1] = 0.0
         return counted
+
+    @property
+    def l1_weights(self) -> FloatArray:
+        """Factor of |w_j| in the penalty, (n_columns,)."""
+        return self.l1_ratio * self.counted
+
+    @property
+    def l2_weights(self) -> FloatArray:
+        """Factor of w_j^2 / 2 in the penalty, (n_columns,)."""
+        return (1.0 - self.l1_ratio) * self.counted
+
+    def penalty(self, w: FloatArray) -> float:
+        """Return the penalty of weights."""
+        l2 = 0.5 * float(self.l2_weights @ np.square(w)) if self.l1_ratio < 1.0 else 0.0
+        return l2 + (float(self.l1_weights @ np.abs(w)) if self.l1_ratio > 0.0 else 0.0)
+
+    def penalty_excess(self, w: FloatArray, pull: FloatArray) -> float:
+        """Return by how much penalty(w) - <pull, w> exceeds its minimum over w, as a sum of numbers >= 0.
+
+        With the l1 penalty alone, |pull_j| must be at most 1.
+        """
+        l1, l2 = self.l1_weights, self.l2_weights
+        inside = np.clip(pull, -l1, l1)
+        apart = float((self.counted * (l1 * np.abs(w) - inside * w)).sum())
+        if self.l1_ratio < 1.0:
+            apart += 0.5 * float(self.counted @ np.square(l2 * w - (pull - inside))) / (1.0 - self.l1_ratio)
+        return apart
 
     def parts(self) -> Iterator[Part]:
         """Return the blocks of rows with the targets and charges of this problem."""

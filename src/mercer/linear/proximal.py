@@ -11,7 +11,7 @@ from mercer.linear.column_lengths import column_lengths, scales_of
 from mercer.linear.curvature import Anchor, CurvatureOf
 from mercer.linear.losses import BoxLoss
 from mercer.linear.newton import Point, Progress, dual_point_of, newton
-from mercer.linear.problem import Bias, LinearProblem, Penalty
+from mercer.linear.problem import Bias, LinearProblem
 from mercer.linear.rows import RowNumbers
 from mercer.linear.smooth_terms import ProximalTerms
 from mercer.linear.solution import WarmStart
@@ -125,12 +125,12 @@ class ProximalPoint(LinearSolver):
         With the l1 penalty, the gap is proportional to the root of the distance, by which v exceeds its bounds. Each
         proximal step that does not halve the gap makes the next one more exact.
         """
-        share = 1.0 if self.problem.penalty is Penalty.L2 else min(1.0, progress.relative_gap) * 0.5**self.idle
+        share = 1.0 if self.problem.l1_ratio == 0.0 else min(1.0, progress.relative_gap) * 0.5**self.idle
         return progress.distance <= _INNER * share * progress.gap
 
     def _anchor(self) -> Anchor | None:
         """Return the term that keeps w near the last one, for the l1 penalty, which has no curvature itself."""
-        if self.problem.penalty is Penalty.L2:
+        if self.problem.l1_ratio == 0.0:
             return None
         weight = self.charge / (self.terms.factor * self.unit**2)
         with np.errstate(over="ignore"):

@@ -11,7 +11,6 @@ from mercer._typing import FloatArray, IndexArray
 from mercer.linear.certificate import LinearEvidence
 from mercer.linear.exact_sums import add, exact_products
 from mercer.linear.losses import BoxLoss, Logistic
-from mercer.linear.problem import Penalty
 from mercer.linear.rows import TableRows
 from mercer.linear.systems import solve_graded
 from mercer.losses.certificate import Evaluation
@@ -40,7 +39,7 @@ def refined(evidence: LinearEvidence) -> LinearEvidence:
     """Return the point with coefficients whose sum of beta_i x_i is nearer to its optimal value for the weights.
 
     That is w with the l2 penalty. With the l1 penalty, it is the sign of every weight that is not 0, and the bound of
-    elements beyond -1 or 1. Coefficients move least, relative to their distances to the bounds. Such steps are repeated
+    elements beyond -1 or 1; with an elastic net, a mixture of both. Coefficients move least, relative to their distances to the bounds. Such steps are repeated
     with the exact difference (iterative refinement).
     """
     problem, w = evidence.problem, evidence.w
@@ -77,9 +76,11 @@ def _aim(evidence: LinearEvidence, v: Any) -> tuple[Any, IndexArray]:
     """Return the optimal sum of beta_i x_i for the weights, and the columns in which it is known."""
     problem, w = evidence.problem, evidence.w
     is_free = problem.counted == 0.0
-    if problem.penalty is Penalty.L2:
+    if problem.l1_ratio == 0.0:
         return np.where(is_free, 0.0, w), np.arange(w.size)
-    aim = np.where(is_free, 0.0, np.where(w != 0.0, np.sign(w), np.clip(v, -1.0, 1.0)))
+    l1 = problem.l1_weights
+    aim = np.where(w != 0.0, l1 * np.sign(w) + problem.l2_weights * w, np.clip(v, -l1, l1))
+    aim = np.where(is_free, 0.0, aim)
     return aim, np.flatnonzero(is_free | (w != 0.0) | (aim != v))
 
 

@@ -12,7 +12,7 @@ from mercer.linear.column_lengths import column_lengths
 from mercer.linear.dual_point import make_feasible
 from mercer.linear.interior import copied, real_type, workspace_bytes
 from mercer.linear.lasso import minimise_lasso
-from mercer.linear.problem import Bias, LinearProblem, Penalty
+from mercer.linear.problem import Bias, LinearProblem
 from mercer.linear.rows import RowNumbers
 from mercer.linear.solver import LinearSolver
 from mercer.linear.systems import solve_graded, solve_positive
@@ -46,13 +46,14 @@ class ScaledNewton(LinearSolver):
         self._scales: Any = np.ldexp(np.ones_like(largest), -np.frexp(np.where(largest > 0.0, largest, 1.0))[1])
         self._table = np.ascontiguousarray(values * self._scales)
         counted = problem.counted * (largest > 0.0) + (largest == 0.0)
-        self._is_l1 = problem.penalty is Penalty.L1
-        self._penalty: Any = counted * self._scales if self._is_l1 else counted * np.square(self._scales)
+        self._has_l1 = problem.l1_ratio > 0.0
+        self._l1: Any = problem.l1_ratio * counted * self._scales
+        self._l2: Any = (1.0 - problem.l1_ratio) * counted * np.square(self._scales)
         self._u: Any = np.zeros(problem.n_columns, dtype=self._real)
 
     def _value(self, u: Any) -> Any:
         margins = self._y * (self._table @ u)
-        penalty = self._penalty @ np.abs(u) if self._is_l1 else 0.5 * (self._penalty @ np.square(u))
+        penalty = self._l1 @ np.abs(u) + 0.5 * (self._l2 @ np.square(u))
         return penalty + self._charges @ np.logaddexp(0.0, -margins)
 
     def _shares(self, u: Any) -> Any:
@@ -66,16 +67,16 @@ class ScaledNewton(LinearSolver):
         bends = self._charges * share * np.exp(-np.logaddexp(0.0, -self._y * (self._table @ u)))
         matrix = (self._table * bends[:, None]).T @ self._table
         diagonal = np.einsum("jj->j", matrix)
-        if not self._is_l1:
-            diagonal += self._penalty
-            gradient = self._penalty * u - pull
+        diagonal += self._l2
+        gradient = self._l2 * u - pull
+        if not self._has_l1:
             step = (solve_positive if self._real == np.float64 else solve_graded)(matrix, -gradient)
             return step, gradient @ step
         diagonal += np.where(diagonal > 0.0, _LEVENBERG * diagonal, 1.0)
-        linear = -pull - matrix @ u
-        model = (part.astype(np.float64) for part in (matrix, linear, self._penalty, u))
+        linear = gradient - matrix @ u
+        model = (part.astype(np.float64) for part in (matrix, linear, self._l1, u))
         found = minimise_lasso(*model)
-        return found - u, self._penalty @ (np.abs(found) - np.abs(u)) - pull @ (found - u)
+        return found - u, self._l1 @ (np.abs(found) - np.abs(u)) + gradient @ (found - u)
 
     def steps(self, tol: float) -> Iterator[Step]:
         """Make steps until half the slope along the next one is at most `tol`, or rounding prevents progress.

@@ -18,7 +18,7 @@ from mercer.linear.dual_solver import DescentSolver, can_descend, descent_reason
 from mercer.linear.interior import InteriorPoint, interior_fits
 from mercer.linear.losses import Logistic
 from mercer.linear.newton import SmoothNewton
-from mercer.linear.problem import LinearProblem, Penalty
+from mercer.linear.problem import LinearProblem
 from mercer.linear.proximal import ProximalPoint
 from mercer.linear.refinement import evaluated
 from mercer.linear.scaled_newton import ScaledNewton
@@ -182,7 +182,7 @@ def choose(
     if q > MOST_COLUMNS or (memory_limit is not None and gram_bytes(problem) + _needed(problem) > memory_limit):
         curvature = SweptCurvature
         columns = f"The matrix of second derivatives of {problem.rows.p:,} columns is large, so that it is not formed"
-        if problem.penalty is Penalty.L1:
+        if problem.l1_ratio > 0.0:
             needed = column_bytes(problem)
             if memory_limit is not None and needed > memory_limit:
                 raise MemoryError(

@@ -11,7 +11,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer._typing import FloatArray, IndexArray, TextArray
 from mercer.certificates.status import Status
-from mercer.linear import Bias, LinearProblem, LinearSolution, Logistic, Penalty, TableRows, solve
+from mercer.linear import Bias, LinearProblem, LinearSolution, Logistic, TableRows, solve
 from mercer.linear.sweeps import add_gram, times
 from mercer.loo.monitor import Ended, ProgressMonitor
 from mercer.solvers import Control, Limits
@@ -100,7 +100,7 @@ class _Rows:
         if (
             loss.is_smooth
             and not isinstance(loss, Logistic)
-            and problem.penalty is Penalty.L2
+            and problem.l1_ratio == 0.0
             and problem.n_columns <= _MOST_COLUMNS
         ):
             for rows in np.array_split(left, max(1, -(-left.size // _TOGETHER))):

@@ -13,7 +13,7 @@ from mercer._typing import FloatArray
 from mercer.data import Vectors, check_choice
 from mercer.data.lazy import lazy_property
 from mercer.kernels import Linear
-from mercer.linear import Bias, Hinge, LinearProblem, Logistic, Penalty, TableRows
+from mercer.linear import Bias, Hinge, LinearProblem, Logistic, TableRows
 from mercer.losses.objective import Logistic as LogisticLoss
 from mercer.losses.objective import Objective
 from mercer.optimisers.base import Measure, MeasuredProblem
@@ -54,10 +54,10 @@ class LinearMachine(MeasuredProblem):
         is_known = isinstance(problem.loss, Logistic) or (
             isinstance(problem.loss, Hinge) and problem.bias is not Bias.FREE
         )
-        if not is_known or problem.penalty is not Penalty.L2 or not isinstance(problem.rows, TableRows):
+        if not is_known or problem.l1_ratio > 0.0 or not isinstance(problem.rows, TableRows):
             raise ValueError(
                 "the problem must have hinge loss and no free bias, or logistic loss; an l2 penalty; and rows in "
-                f"memory, got {problem.loss!r}, bias {problem.bias.value!r}, penalty {problem.penalty.value!r} and "
+                f"memory, got {problem.loss!r}, bias {problem.bias.value!r}, l1_ratio {problem.l1_ratio:g} and "
                 f"{type(problem.rows).__name__}. The estimators of mercer solve the others."
             )
         require_finite(problem.rows.table)

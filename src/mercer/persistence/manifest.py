@@ -31,10 +31,11 @@ from mercer.tables.prediction_kind import MAX_TARGET, Classes, Membership, Predi
 from mercer.tables.reading import Reading
 
 FORMAT = "mercer model"
-VERSION = 4
+VERSION = 5
 """Version that is written.
 
-Also read: version 1 (only C-SVC), version 2 (only box-constrained problems) and version 3 (no dates and no free text).
+Also read: version 1 (only C-SVC), version 2 (only box-constrained problems), version 3 (no dates and no free text) and
+version 4 (no elastic net).
 """
 
 MAX_COEFFICIENTS = 1 << 31
@@ -129,6 +130,9 @@ def parsed(members: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, np.ndar
         manifest = manifest | {"calibration": None, "seal": None}
     if version < 4:
         manifest = manifest | {"encoder": _encoder_of_version_3(manifest["encoder"])}
+    if version < 5 and "absolute" in manifest["machine"]:
+        machine = dict(manifest["machine"])
+        manifest = manifest | {"machine": {"l1_ratio": float(machine.pop("absolute")), **machine}}
     manifest = {"reading": {"decimal": None, "na": []}} | manifest  # older files have no such entry
     names = [name for name in ARRAYS if f"{name}.npy" in members]
     return manifest, {name: read_array(name, members.pop(f"{name}.npy")) for name in names}

@@ -157,6 +157,7 @@ _RANGES = {
     "contamination": (0.0, 0.5),
     "quantile": (_TINY, math.nextafter(1.0, 0.0)),
     "scaling": (_TINY, math.inf),
+    "l1_ratio": (0.0, 1.0),
     "n_neighbors": (1, 2**63 - 1),
 }
 """Least and largest value of each numeric parameter."""

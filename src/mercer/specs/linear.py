@@ -21,7 +21,6 @@ from mercer.linear import (
     LinearProblem,
     LinearRows,
     Logistic,
-    Penalty,
     SquaredEpsilonInsensitive,
     SquaredHinge,
     TableRows,
@@ -44,8 +43,8 @@ class LinearSpec(LossSpec):
     Attributes
     ----------
     C : float
-    absolute : bool
-        Whether the penalty is the sum of |w_j| instead of ||w||^2 / 2.
+    l1_ratio : float
+        Share of the sum of |w_j| in the penalty; the rest is ||w||^2 / 2.
     bias, free : bool
         Whether there is a bias, and whether the penalty leaves it out.
     scaling : float
@@ -56,7 +55,7 @@ class LinearSpec(LossSpec):
     is_whole = False
     has_duals = True
     C: float
-    absolute: bool = False
+    l1_ratio: float = 0.0
     bias: bool = True
     free: bool = False
     scaling: float = 1.0
@@ -81,8 +80,7 @@ class LinearSpec(LossSpec):
     ) -> LinearProblem:
         """Return the problem of one machine on these rows; see :class:`mercer.linear.LinearProblem`."""
         kind = (Bias.FREE if self.free else Bias.PENALISED) if self.bias else Bias.NONE
-        penalty = Penalty.L1 if self.absolute else Penalty.L2
-        return LinearProblem(rows, self.loss, self.C, penalty, kind, self.scaling, positive, class_weights)
+        return LinearProblem(rows, self.loss, self.C, self.l1_ratio, kind, self.scaling, positive, class_weights)
 
     def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
         """Return the evidence for the certificate of a point; see :class:`LossSpec`."""
