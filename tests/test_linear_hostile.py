@@ -179,7 +179,7 @@ def test_a_fallback_counts_its_steps() -> None:
     assert solution.n_iter == whole - 12
 
 
-@pytest.mark.parametrize("l1_ratio", (0.0, 0.5, 1.0))
+@pytest.mark.parametrize("l1_ratio", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("bias", list(Bias))
 @pytest.mark.parametrize(("column", "C"), [("epoch", 1.0), ("huge", 1e8), ("twin", 1e8)])
 def test_logistic_loss_with_hard_columns(bias: Bias, l1_ratio: float, column: str, C: float) -> None:

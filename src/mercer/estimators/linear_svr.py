@@ -58,7 +58,8 @@ class LinearSVR(RegressorMixin, FitsFiles):
     max_iter : int, default=1000
         Largest number of solver steps; -1 for no limit.
     penalty : {"l2", "l1", "elasticnet"}, default="l2"
-        With "l1" many coefficients are exactly 0; "elasticnet" needs `l1_ratio`. scikit-learn's LinearSVR has "l2" only.
+        With "l1" many coefficients are exactly 0; "elasticnet" needs `l1_ratio`. scikit-learn's LinearSVR has only
+        "l2".
     bias : {"penalised", "free"}, default="penalised"
         Whether the penalty counts the bias, as in scikit-learn's LinearSVR, or not, as in :class:`mercer.SVR`. Free is
         better if the targets are far from 0.

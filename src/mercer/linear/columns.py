@@ -1,4 +1,4 @@
-"""The second derivatives of a problem with many columns and an l1 norm in the penalty: steps on a working set of columns."""
+"""The second derivatives of a problem with many columns and an l1 norm: steps on a working set of columns."""
 
 from __future__ import annotations
 

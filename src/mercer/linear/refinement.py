@@ -39,8 +39,8 @@ def refined(evidence: LinearEvidence) -> LinearEvidence:
     """Return the point with coefficients whose sum of beta_i x_i is nearer to its optimal value for the weights.
 
     That is w with the l2 penalty. With the l1 penalty, it is the sign of every weight that is not 0, and the bound of
-    elements beyond -1 or 1; with an elastic net, a mixture of both. Coefficients move least, relative to their distances to the bounds. Such steps are repeated
-    with the exact difference (iterative refinement).
+    elements beyond -1 or 1; with an elastic net, a mixture of both. Coefficients move least, relative to their
+    distances to the bounds. Such steps are repeated with the exact difference (iterative refinement).
     """
     problem, w = evidence.problem, evidence.w
     (part,) = problem.parts()
