@@ -841,12 +841,12 @@ def test_an_interrupted_fit_replaces_no_model(tmp_path, monkeypatch, capsys):
     assert "hint: run the command again and let it finish" in err
     assert path.exists()
     path.write_bytes(b"a good model")
-    assert cli.run(command) == 130
+    assert cli.run([*command, "--force"]) == 130
     out, err = capsys.readouterr()
     assert (out, err) == ("", f"error: interrupted; {path} is as it was\n")
     assert path.read_bytes() == b"a good model"
     monkeypatch.undo()
-    assert cli.run(command) == 0
+    assert cli.run([*command, "--force"]) == 0
     assert path.read_bytes() != b"a good model"
 
 
@@ -1031,7 +1031,7 @@ def test_a_fit_without_time_for_probabilities_is_an_error_and_replaces_no_model(
     assert f"hint: {hint}" in err
     assert "probability=" not in err
     (tmp_path / "m").write_bytes(b"a good model")
-    assert mercer(*command)[::2] == (status, f"error: {why}; m is as it was\n")
+    assert mercer(*command, "--force")[::2] == (status, f"error: {why}; m is as it was\n")
     assert (tmp_path / "m").read_bytes() == b"a good model"
 
 
@@ -1104,3 +1104,48 @@ def test_an_output_that_is_a_loop_of_links_is_refused_at_once(mercer, model, tmp
         1,
         "error: a cannot be written: it is a loop of symbolic links\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "own"),
+    [
+        (("fit", "patients.csv", "--target", "outcome", "--kernel", "linear", "--out", "f"), "m.mercer"),
+        (("predict", "m.mercer", "patients.csv", "--out", "f"), "p.csv"),
+        (("convert", "m.mercer", "f"), "libsvm"),
+        (("convert", "patients.csv", "f", "--model", "m.mercer"), "data"),
+    ],
+)
+def test_only_outputs_of_the_same_command_are_written_over(mercer, model, command, own):
+    assert mercer("predict", "m.mercer", "patients.csv", "--out", "p.csv")[0] == 0
+    assert mercer("convert", "m.mercer", "libsvm")[0] == 0
+    assert mercer("convert", "patients.csv", "data", "--model", "m.mercer")[0] == 0
+    outputs = {name: pathlib.Path(name).read_bytes() for name in ("m.mercer", "p.csv", "libsvm", "data")}
+    for foreign in (b"label,age\n1,2\n", b"PK\x03\x04 another archive", b"\xff\x00", *outputs.values()):
+        pathlib.Path("f").write_bytes(foreign)
+        status, _, err = mercer(*command)
+        if foreign == outputs[own]:
+            assert status == 0, err
+            continue
+        assert status == 1
+        assert err.splitlines()[-1] == (
+            "error: f exists and is not an output of this command, so it is left alone; name another file, or write "
+            "over it with --force"
+        )
+        assert pathlib.Path("f").read_bytes() == foreign
+    assert mercer(*command, "--force")[0] == 0
+    pathlib.Path("f").write_bytes(b"")
+    assert mercer(*command)[0] == 0
+
+
+def test_many_numbers_as_classes_and_cells_that_are_filled_in_are_told(mercer):
+    rng = np.random.default_rng(0)
+    rows = [f"{x:.3f},{k % 40}" if k % 10 else f",{k % 40}" for k, x in enumerate(rng.normal(size=200))]
+    pathlib.Path("t.csv").write_text("\n".join(["x,y", *rows]))
+    linear = ("fit", "t.csv", "--target", "y", "--linear", "--out", "m")
+    for options in ((*linear, "--task", "classification"), (*linear, "--machine", "linear-svc", "--task", "classification")):
+        status, _, err = mercer(*options)
+        assert status == 0
+        assert "warning: the target 'y' holds 40 different numbers, and each of them is a class" in err
+        assert "note: There are missing values in 'x' (20): they were filled in with the median" in err
+    assert mercer(*linear, "--missing", "error")[0] == 1
+    assert "and each of them is a class" not in mercer(*linear, "--task", "regression")[2]

@@ -474,3 +474,10 @@ def test_the_largest_nu_is_that_of_the_machine(nu):
     else:
         NuSVC(nu=nu, max_seconds=1).fit(X, y)
     assert bool(foreseen) == (nu > 2 * 20 / 180)
+
+
+@pytest.mark.parametrize("n_columns", [775, 2500])
+def test_many_more_columns_than_rows_are_examined(n_columns):
+    X = np.random.default_rng(0).normal(size=(60, n_columns))
+    frame = pd.DataFrame(X).rename(columns=str).assign(y=np.arange(60) % 2)
+    assert diagnose(as_table(frame), read_target(as_table(frame), "y")) == ()

@@ -17,6 +17,7 @@ from mercer.persistence.refusals import refuse
 MAX_MANIFEST_BYTES = 64 << 20  # largest manifest that is read, 64 MiB
 
 MANIFEST = "manifest.json"
+FORMAT = "mercer model"
 CHECKSUMS = "SHA256SUMS"
 DTYPES = {"<f8": np.dtype("<f8"), "<i8": np.dtype("<i8")}
 ARRAYS = {
@@ -37,6 +38,13 @@ SPARSE_ONLY = {"support_indices", "support_indptr"}
 _OPTIONAL = SPARSE_ONLY | {"class_weight", "sample_weight", "part_multipliers", "part_duals"}
 _ALLOWED = {CHECKSUMS, MANIFEST, *(f"{name}.npy" for name in ARRAYS)}
 _REQUIRED = _ALLOWED - {f"{name}.npy" for name in _OPTIONAL}
+
+
+def is_model_start(start: bytes) -> bool:
+    """Whether these first bytes of a file, at least a few hundred, are those of a model file."""
+    return start.startswith(b"PK\x03\x04") and start[30:].startswith(
+        f'{MANIFEST}{{\n "format": "{FORMAT}"'.encode()  # the name of the first member begins at byte 30
+    )
 
 
 def write_members(path: str | Path, members: dict[str, bytes]) -> None:

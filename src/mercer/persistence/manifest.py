@@ -17,7 +17,7 @@ from mercer.kernels import Kernel, from_dict
 from mercer.model_selection.seal import Seal
 from mercer.multiclass.calibration import FITTED_ON, Calibration
 from mercer.multiclass.training import JOINT, SCHEMES
-from mercer.persistence.archive import ARRAYS, DTYPES, MANIFEST, SPARSE_ONLY, read_array
+from mercer.persistence.archive import ARRAYS, DTYPES, FORMAT, MANIFEST, SPARSE_ONLY, read_array
 from mercer.persistence.calibrations import calibration_dict, read_calibration
 from mercer.persistence.claims import claim_dict, number_of, read_claim
 from mercer.persistence.model import Model, Part, Training
@@ -30,7 +30,6 @@ from mercer.tables.number_text import in_order
 from mercer.tables.prediction_kind import MAX_TARGET, Classes, Membership, PredictionKind, Quantity
 from mercer.tables.reading import Reading
 
-FORMAT = "mercer model"
 VERSION = 5
 """Version that is written.
 

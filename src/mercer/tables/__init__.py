@@ -9,6 +9,7 @@ from mercer.tables.cell_hashes import numbered_hashes as numbered_hashes
 from mercer.tables.cell_hashes import row_hashes as row_hashes
 from mercer.tables.cell_hashes import text_hash as text_hash
 from mercer.tables.column_checks import IDENTIFIER as IDENTIFIER
+from mercer.tables.columns import FILLED_IN as FILLED_IN
 from mercer.tables.columns import ColumnChoice as ColumnChoice
 from mercer.tables.columns import ColumnOptions as ColumnOptions
 from mercer.tables.columns import MissingPolicy as MissingPolicy
@@ -26,6 +27,7 @@ from mercer.tables.encoding import Missing as Missing
 from mercer.tables.encoding import TableEncoder as TableEncoder
 from mercer.tables.free_text import WORD as WORD
 from mercer.tables.free_text import TextRule as TextRule
+from mercer.tables.missing import name_missing as name_missing
 from mercer.tables.note import Note as Note
 from mercer.tables.prediction_kind import Classes as Classes
 from mercer.tables.prediction_kind import PredictionKind as PredictionKind

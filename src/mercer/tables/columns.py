@@ -142,7 +142,7 @@ class TableChoice:
         """What stands in for missing cells, in words."""
         kinds = {self.kinds.get(name, "") for name in self.missing_cells}
         usual = [
-            *([_FILLED] if kinds & {"", "categories"} else []),
+            *([FILLED_IN] if kinds & {"", "categories"} else []),
             *(["filled in with the mean of the dates"] if kinds & {"dmy", "mdy"} else []),
             *(["taken as texts without words"] if "text" in kinds else []),
         ]
@@ -159,7 +159,8 @@ class TableChoice:
         )
 
 
-_FILLED = "filled in with the median or most frequent value (categories of which many are missing: with none of them)"
+FILLED_IN = "filled in with the median or most frequent value (categories of which many are missing: with none of them)"
+"""What is done with missing cells by default, in words."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +11,26 @@ import click
 from mercer.study.cli.files import check_output, load, read, say_written
 from mercer.study.cli.imports import ended_by_ctrl_c
 from mercer.study.cli.messages import Failure, say
-from mercer.study.cli.options import OnceCommand, categorical_option, reading_options
+from mercer.study.cli.options import OnceCommand, categorical_option, force_option, reading_options
 
 
 @click.command("convert", cls=OnceCommand)
 @click.argument("source", metavar="SOURCE")
 @click.argument("out", metavar="OUT")
 @click.option("--model", metavar="MODEL", help="SOURCE is a table; write its rows as this model encodes them.")
+@force_option
 @reading_options
 @categorical_option
 def convert_command(
-    source: str, out: str, model: str | None, reading: dict[str, Any], categorical: tuple[str, ...]
+    source: str, out: str, model: str | None, force: bool, reading: dict[str, Any], categorical: tuple[str, ...]
 ) -> None:
     """Write a model as a LIBSVM model file, or with --model a table as the LIBSVM data file that goes with it.
 
     LIBSVM's svm-predict takes both and prints what `mercer predict` does, but for tied votes. Its labels are numbers:
     classes that are text become 0, 1, ... in their order, and a row without a label that the model knows gets the
     number after the last one. A linear machine becomes one with the linear kernel. A LIBSVM model file cannot become a
-    model file, which holds a certificate.
+    model file, which holds a certificate. An existing file is written over only if it is in the format of the output,
+    or with --force.
     """
     with ended_by_ctrl_c():
         import numpy as np
@@ -47,7 +50,7 @@ def convert_command(
             ) from error
         raise
     inputs = (source,) if model is None else (source, model)
-    check_output(Path(out), inputs=inputs)
+    check_output(Path(out), inputs, _begins_libsvm_model if model is None else _begins_libsvm_data, force=force)
     prediction_kind = loaded.prediction_kind
     labels = class_labels(prediction_kind) if isinstance(prediction_kind, Classes) else np.zeros(0, dtype=np.int64)
     if model is None:
@@ -77,4 +80,14 @@ def _is_libsvm_model(path: str) -> bool:
     if not Path(path).is_file():
         return False
     with open(path, "rb") as file:
-        return file.read(9) == b"svm_type "
+        return _begins_libsvm_model(file.read(9))
+
+
+def _begins_libsvm_model(start: bytes) -> bool:
+    return start.startswith(b"svm_type ")
+
+
+def _begins_libsvm_data(start: bytes) -> bool:
+    """Whether the first line is a number and pairs of a feature and its value."""
+    line = start.partition(b"\n")[0]
+    return re.fullmatch(rb"[-+.\deE]+( \d+:[-+.\deE]+)*\s*", line) is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from mercer.study.cli.imports import ended_by_ctrl_c
-from mercer.study.cli.messages import printable, say
+from mercer.study.cli.messages import Failure, printable, say
 
 if TYPE_CHECKING:
     from mercer.persistence import Model
     from mercer.tables import Table
+
+
+_START = 1 << 16  # bytes of an existing file that show whether it is an earlier output
 
 
 @contextmanager
@@ -37,8 +40,28 @@ def writable_folder(folder: Path) -> Iterator[Path]:
         raise
 
 
-def check_output(path: Path, inputs: tuple[str, ...], mode: Literal["w", "wb"] = "w") -> None:
-    """Raise OSError before the work starts if `path` cannot be written, or is also an input."""
+def check_output(
+    path: Path,
+    inputs: tuple[str, ...],
+    is_own: Callable[[bytes], bool],
+    *,
+    force: bool,
+    mode: Literal["w", "wb"] = "w",
+) -> None:
+    """Raise an error before the work starts if `path` cannot be written, is also an input, or is another file.
+
+    Parameters
+    ----------
+    path : Path
+    inputs : tuple of str
+        Files that the command reads; these are never overwritten.
+    is_own : callable
+        Takes the first bytes of an existing file; returns whether it is an earlier output of the same kind, which the
+        command may overwrite.
+    force : bool
+        Whether any other file may be overwritten, too.
+    mode : {"w", "wb"}
+    """
     from mercer.persistence import check_writable
 
     if check_writable(path, mode) is None:
@@ -46,7 +69,21 @@ def check_output(path: Path, inputs: tuple[str, ...], mode: Literal["w", "wb"] =
     elif path.is_file():
         if any(path.samefile(name) for name in inputs if Path(name).exists()):
             raise OSError(f"output {path} is also an input, which it would overwrite; name another file")
+        with open(path, "rb") as file:
+            start = file.read(_START)
+        if start and not force and not is_own(start):
+            raise Failure(
+                f"{path} exists and is not an output of this command, so it is left alone",
+                "name another file, or write over it with --force",
+            )
         _check_writable(path.resolve().parent)
+
+
+def is_model_file(start: bytes) -> bool:
+    """Whether these first bytes of a file are those of a model file."""
+    from mercer.persistence import is_model_start
+
+    return is_model_start(start)
 
 
 def _check_writable(folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mercer.study.cli.files import check_output, read, say_written
+from mercer.study.cli.files import check_output, is_model_file, read, say_written
 from mercer.study.cli.fit_linear import fit_linear
 from mercer.study.cli.imports import INTERRUPTED, ended_by_ctrl_c
 from mercer.study.cli.machine_options import machine_options
@@ -22,6 +22,7 @@ from mercer.study.cli.options import (
     as_text,
     column_options,
     cost_of,
+    force_option,
     reading_options,
     say_reading,
     seconds_option,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 @table_argument
 @target_option
 @click.option("--out", metavar="MODEL", required=True, help="Model file to write.")
+@force_option
 @machine_options
 @task_option
 @column_options
@@ -51,6 +53,7 @@ def fit_command(
     table: str,
     target: str | None,
     out: str,
+    force: bool,
     machine: str | None,
     weights: str | None,
     task: Any,
@@ -67,7 +70,8 @@ def fit_command(
     The machines one-class and svdd learn what the rows have in common; `mercer predict` then says for each row whether
     it is inside (1) or outside (-1).
 
-    Ctrl-C ends the training early: the machine so far is written, unless there is a file of that name already.
+    An existing file is written over only if it is a model file, or with --force. Ctrl-C ends the training early: the
+    machine so far is written, unless there is a file of that name already.
     """
     with ended_by_ctrl_c():
         from mercer.persistence import save_model
@@ -80,6 +84,7 @@ def fit_command(
             table,
             target,
             out,
+            force=force,
             machine=machine,
             weights=weights,
             task=task,
@@ -93,7 +98,7 @@ def fit_command(
     _refuse_options_of_files()
     rows = read(table, reading, text=as_text(columns))
     path = Path(out)
-    check_output(path, inputs=(table,), mode="wb")
+    check_output(path, (table,), is_model_file, force=force, mode="wb")
     asked = _asked(rows, target, machine, weights, task, columns, options)
     began = time.perf_counter()
     model = _trained(asked, options)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mercer.study.cli.file_target import FileTarget
-from mercer.study.cli.files import check_output, say_written
+from mercer.study.cli.files import check_output, is_model_file, say_written
 from mercer.study.cli.imports import INTERRUPTED, ended_by_ctrl_c
 from mercer.study.cli.machines import MACHINES, STREAMED, USUAL_STREAMED, check_options, is_given
 from mercer.study.cli.messages import Failure, say
 from mercer.study.cli.options import as_text, target_of
 
+if TYPE_CHECKING:
+    from mercer.tables import TableEncoder
+
 _OPTIONS = (
-    *("table", "target", "out", "machine", "linear", "memory", "cache", "scale", "weights", "task"),
+    *("table", "target", "out", "force", "machine", "linear", "memory", "cache", "scale", "weights", "task"),
     *("drop", "keep", "categorical", "max_levels", "missing"),
     *("format", "sep", "decimal", "encoding", "na"),
 )
@@ -34,6 +37,7 @@ def fit_linear(
     target: str | None,
     out: str,
     *,
+    force: bool,
     machine: str | None,
     weights: str | None,
     task: Any,
@@ -52,7 +56,7 @@ def fit_linear(
 
     _refuse_other_options(machine, cache)
     path = Path(out)
-    check_output(path, inputs=(table,), mode="wb")
+    check_output(path, (table,), is_model_file, force=force, mode="wb")
     reading = {name: value for name, value in reading.items() if name != "sheet"}
     how = ReadingOptions(**reading, text=as_text(columns))
     head = table_head(table, how, memory)
@@ -89,6 +93,8 @@ def fit_linear(
         )
     model = model_of_file(estimator)
     save_model(path, model)
+    if estimator.encoder_ is not None:
+        _say_filled(estimator.encoder_)
     print_fit(model, None)
     if status in ("interrupted", "time_limit"):
         say("hint", "the same command continues from its checkpoint")
@@ -107,6 +113,15 @@ def _dropped(of_file: FileTarget, columns: dict[str, Any]) -> list[str]:
     for column, reason in identifiers.items():
         say("note", why_left_out(reason, [column]))
     return [*columns["drop"], *identifiers]
+
+
+def _say_filled(encoder: TableEncoder) -> None:
+    """Print which missing cells were filled in."""
+    from mercer.tables import FILLED_IN, name_missing
+
+    counts = {rule.name: rule.n_missing for rule in encoder.rules_ if rule.n_missing}
+    if counts:
+        say("note", f"There are {name_missing(counts)}: they were {FILLED_IN}. --missing error refuses them.")
 
 
 def _machine(name: str, options: dict[str, Any]) -> Any:

@@ -180,6 +180,11 @@ def cost_of(text: str | None) -> Any:
 seconds_option = click.option("--max-seconds", type=positive, help="Time limit of the whole study, or of the fit.")
 
 
+force_option = click.option(
+    "--force", is_flag=True, help="Write over an existing file that is not an output of this command."
+)
+
+
 groups_option = click.option(
     "--groups",
     metavar="COLUMN",

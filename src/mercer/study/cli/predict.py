@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -16,7 +17,14 @@ import click
 from mercer.study.cli.files import check_output, load, read
 from mercer.study.cli.in_parts import Agreement, PartWarnings, is_large, read_in_parts
 from mercer.study.cli.messages import Failure, printable, say
-from mercer.study.cli.options import AnyNumber, OnceCommand, categorical_option, reading_options, table_argument
+from mercer.study.cli.options import (
+    AnyNumber,
+    OnceCommand,
+    categorical_option,
+    force_option,
+    reading_options,
+    table_argument,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +37,7 @@ if TYPE_CHECKING:
 @click.argument("model", metavar="MODEL")
 @table_argument
 @click.option("--out", metavar="FILE", help="CSV file to write  [default: stdout]")
+@force_option
 @click.option(
     "--threshold",
     type=AnyNumber(),
@@ -46,6 +55,7 @@ def predict_command(
     model: str,
     table: str,
     out: str | None,
+    force: bool,
     threshold: float | None,
     memory: str | None,
     reading: dict[str, Any],
@@ -56,10 +66,12 @@ def predict_command(
     For two classes there is one decision value, positive for the class that its column names; for more there is a
     score for each. Where the model knows the probability of each class, these follow. Labels are written as the
     training table had them, also those that a spreadsheet would take for a formula.
+
+    An existing file is written over only if it holds predictions with the same columns, or with --force.
     """
     loaded = load(model)
     if out is not None:
-        check_output(Path(out), inputs=(model, table))
+        check_output(Path(out), (model, table), partial(_holds_predictions, loaded), force=force)
     if memory is None and is_large(table):
         memory = "500MB"
     if memory is None:
@@ -78,6 +90,19 @@ def predict_command(
             _write(file, columns, with_names=number == 0)
             agreement.add(rows, answers)
     agreement.say()
+
+
+def _holds_predictions(model: Model, start: bytes) -> bool:
+    """Whether a file that begins like this has the columns of predictions of the model."""
+    import numpy as np
+
+    from mercer.tables import Classes
+
+    kind = model.prediction_kind
+    n_scores = len(kind.labels) if isinstance(kind, Classes) else 1
+    columns = kind.columns(np.zeros((1, n_scores) if n_scores > 2 else 1), np.zeros(1))
+    header = next(csv.reader(start.decode("utf-8", "replace").splitlines()[:1]), [])
+    return {*columns} <= {*header}
 
 
 def _predicted(model: Model, rows: Table, threshold: float | None) -> tuple[np.ndarray, dict[str, list[Any]]]:

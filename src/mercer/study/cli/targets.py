@@ -31,7 +31,9 @@ def read_truth(table: Table, target: str, machine: str | None, task: Any) -> Tru
 
     wanted = wanted_task(machine, task)
     if machine is None:
-        return read_target(table, target, task)
+        truth = read_target(table, target, task)
+        _warn_of_many_classes(table, truth)
+        return truth
     others = ", ".join(name for name, one in MACHINES.items() if one.needs_target and one.task != wanted)
     try:
         truth = read_target(table, target, wanted if wanted == "regression" else task)
@@ -44,7 +46,21 @@ def read_truth(table: Table, target: str, machine: str | None, task: Any) -> Tru
             f"--machine {machine} is for classes, but the target {target!r} holds many different numbers",
             f"for numbers there are --machine {others}; if these are names of classes, say --task {wanted}",
         )
+    _warn_of_many_classes(table, truth)
     return truth
+
+
+def _warn_of_many_classes(table: Table, truth: Truth) -> None:
+    """Warn if the classes are so many numbers that they look like a quantity."""
+    from mercer.tables import MAX_CLASSES, Labels
+
+    if isinstance(truth, Labels) and len(truth.names) > MAX_CLASSES and table.is_numeric(truth.target):
+        say(
+            "warning",
+            f"the target {truth.target!r} holds {len(truth.names):,} different numbers, and each of them is a class: "
+            "the machines are as many, or as many as pairs of classes. If the numbers are a quantity, "
+            "--task regression trains one machine.",
+        )
 
 
 def refuse_target(machine: str, target: str | None, task: str) -> None:

@@ -157,7 +157,8 @@ def _gaps(columns: Sequence[Column], rows: npt.NDArray[np.int64]) -> Gaps | None
         ratios[distances[:, :-1] == 0.0] = 1.0  # one number is often the same in several rows
     wide = ratios.max(axis=1) >= GAP
     share = float(wide.mean())
-    if share < MIN_SHARE + 1.0 / (GAP ** len(columns) - 1.0):
+    one_gap = GAP ** -len(columns)  # 0 for many hundreds of columns
+    if share < MIN_SHARE + one_gap / (1.0 - one_gap):
         return None
     place = ratios.argmax(axis=1)[wide]
     ends = np.maximum(np.take_along_axis(distances[wide], place[:, None] + [0, 1], axis=1), blurred[wide])
