@@ -1142,7 +1142,10 @@ def test_many_numbers_as_classes_and_cells_that_are_filled_in_are_told(mercer):
     rows = [f"{x:.3f},{k % 40}" if k % 10 else f",{k % 40}" for k, x in enumerate(rng.normal(size=200))]
     pathlib.Path("t.csv").write_text("\n".join(["x,y", *rows]))
     linear = ("fit", "t.csv", "--target", "y", "--linear", "--out", "m")
-    for options in ((*linear, "--task", "classification"), (*linear, "--machine", "linear-svc", "--task", "classification")):
+    for options in (
+        (*linear, "--task", "classification"),
+        (*linear, "--machine", "linear-svc", "--task", "classification"),
+    ):
         status, _, err = mercer(*options)
         assert status == 0
         assert "warning: the target 'y' holds 40 different numbers, and each of them is a class" in err
