@@ -18,9 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer import SVC, KernelLogisticRegression
+from mercer.files.blocks.sources import read_tables
 from mercer.files.table_files import read_table
 from mercer.persistence import as_model, fit_model, load_model, save_model, verify
 from mercer.tables import as_table, read_target
+from mercer.tables.number_text import number_of
 from mercer.tables.table import TableError, TableWarning
 
 
@@ -134,6 +136,23 @@ DECIMALS = {
     "euros": ("a;b\n2.330,00 €;x\n-1,50 €;y\n", {"a": [2330.0, -1.5]}),
     "currency codes": ("a,b\nUSD 5.5,x\n7 USD,y\n", {"a": [5.5, 7.0]}),
     "negative numbers in brackets": ('a,b\n"(1,234.5)",x\n7,y\n', {"a": [-1234.5, 7.0]}),
+    "signs after numbers": ("a,b\n94.08-,x\n7.5,y\n-3,z\n", {"a": [-94.08, 7.5, -3.0]}),
+    "marks of text": ('a,b\n\'-75.63,x\n"=""12.57""",y\n\'00123,z\n', {"a": [-75.63, 12.57, 123.0]}),
+    "dashes": ("a,b\n\u20135.5,x\n\u20147,y\n\u20101,z\n\uff0d2,z\n", {"a": [-5.5, -7.0, -1.0, -2.0]}),
+    "credits and debits": ("a,b\n12.57 CR,x\n3 DR,y\n1,z\n", {"a": [-12.57, 3.0, 1.0]}),
+    "debits beside numbers without a mark": ("a,b\n12.57 DB,x\n3,y\n", {"a": ["12.57 DB", "3"]}),
+    "exponents of Fortran": ("a,b\n8.35D+03,x\n-1.5d-01,y\n", {"a": [8350.0, -0.15]}),
+    "powers of ten": ("a,b\n1.5 x 10^3,x\n2·10^-1,y\n", {"a": [1500.0, 0.2]}),
+    "other digits": ("a,b\n\u0661\u0662\u066b\u0665,x\n\uff13,y\n", {"a": [12.5, 3.0]}),
+    "thousands and millions": ("a,b\n941K,x\n1.3M,y\n12,z\n", {"a": [941e3, 1.3e6, 12.0]}),
+    "one unit": ("a,b\n171 cm,x\n172cm,y\n", {"a": [171.0, 172.0]}),
+    "units of one quantity": ("a,b\n12 kB,x\n3 MB,y\n1.5GB,z\n", {"a": [12.0, 3000.0, 1.5e6]}),
+    "units of two quantities": ("a,b\n12 kg,x\n3 cm,y\n", {"a": ["12 kg", "3 cm"]}),
+    "limits in every cell": ("a,b\n<1.5,x\n<2,y\n", {"a": [1.5, 2.0]}),
+    "limits in some cells": ("a,b\n<1.5,x\n2,y\n", {"a": ["<1.5", "2"]}),
+    "at least": ('a,b\n"1,010,000+",x\n500+,y\n', {"a": [1010000.0, 500.0]}),
+    "ordinals": ("a,b\n1st,x\n22nd,y\n", {"a": ["1st", "22nd"]}),
+    "flats": ("a,b\n12A,x\n7B,y\n", {"a": ["12A", "7B"]}),
     "minus sign": ("a,b\n\u22125.5,x\n7,y\n", {"a": [-5.5, 7.0]}),
     "mixed units are text": ("a,b\n63%,$5\n5,€6\n", {"a": ["63%", "5"], "b": ["$5", "€6"]}),
     "versions, dates and phone numbers are text": (
@@ -215,6 +234,44 @@ def test_numbers_are_never_misread(numbers, decimal, thousands, separator, tmp_p
         # Only if all numbers are of the form 1.928, they may be taken for numbers below 1000.
         plain = separator == "\t" and not any("," in cell for cell in cells)
         assert found == expected or (plain and found == [float(cell) for cell in cells])
+
+
+def marked(number, mark, unit):
+    """Return a number as a file of another program holds it."""
+    plain, size = f"{number}", f"{abs(number)}"
+    minus = {"after": f"{size}-", "brackets": f"({size})", "credit": f"{size} CR", "dash": f"\u2013{size}"}
+    return {
+        "apostrophe": f"'{plain}{unit}",
+        "formula": f'="{plain}{unit}"',
+        "fortran": f"{plain}D+00",
+        "none": f"{plain}{unit}",
+    }.get(mark) or (minus[mark] if number < 0 else plain)
+
+
+UNITED = ["apostrophe", "formula", "none"]
+MARKS = ["after", "brackets", "credit", "dash", "apostrophe", "formula", "fortran", "none"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    numbers=st.lists(st.decimals(-(10**7), 10**7, places=2), min_size=2, max_size=8),
+    mark=st.sampled_from(MARKS),
+    unit=st.sampled_from(["", " %", " cm", "mg/dl", " km/h", "\u20ac", "\u00b0C"]),
+    decimal=st.sampled_from(".,"),
+)
+def test_marks_of_numbers_are_read_alike_in_files_targets_and_parts(numbers, mark, unit, decimal, tmp_path_factory):
+    cells = [marked(number, mark, unit).replace(".", decimal) for number in numbers]
+    expected = [float(number) for number in numbers]
+    assert [number_of(cell, decimal) for cell in cells] == (
+        [None] * len(cells) if unit and mark in UNITED else expected
+    )
+    lines = ["a;b", *('"' + cell.replace('"', '""') + '";x' for cell in cells)]
+    path = written(tmp_path_factory.mktemp("marks"), "\n".join(lines) + "\n")
+    whole = read_table(path, decimal=decimal)
+    assert whole["a"].tolist() == expected
+    parts = list(read_tables(path, decimal=decimal, memory="1MB"))
+    assert [number for part in parts for number in part["a"].tolist()] == expected
+    assert parts[0].reading.units == whole.reading.units
 
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zs", "Zl", "Zp")), min_size=1, max_size=5)

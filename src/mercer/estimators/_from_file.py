@@ -116,6 +116,8 @@ class FitsFiles(TrainedLinearMachine):
         decimal: Literal[".", ","] | None = None,
         encoding: str | None = None,
         na: Sequence[str] = (),
+        limits: Literal["value", "half"] | None = None,
+        merge: Names = (),
         zero_based: bool = False,
         progress: OnProgress | None = None,
     ) -> Self:
@@ -154,7 +156,7 @@ class FitsFiles(TrainedLinearMachine):
             one. If 5 % of the cells of a column are missing or more, a column of its own says which.
         max_levels : int, default=10000
             Largest number of categories of a column that get an indicator, the most frequent ones.
-        format, sep, decimal, encoding, na
+        format, sep, decimal, encoding, na, limits, merge
             How the file is read: see :func:`mercer.persistence.read_table`. By default its first rows tell.
         zero_based : bool, default=False
             Whether an svmlight file counts features from 0, as in :func:`mercer.load_libsvm_data`.
@@ -213,11 +215,14 @@ class FitsFiles(TrainedLinearMachine):
                 raise TypeError(f"{name} must be the name of a column of the file, got {type(column).__name__}.")
         path = Path(path)
         folder = Path(f"{path}.blocks") if cache is None else Path(cache)
-        words, dropped, categories = ((one,) if isinstance(one, str) else tuple(one) for one in (na, drop, categorical))
+        words, dropped, categories, merged = (
+            (one,) if isinstance(one, str) else tuple(one) for one in (na, drop, categorical, merge)
+        )
+        reading = ReadingOptions(format, sep, decimal, encoding, words, categories, limits=limits, merge=merged)
         source = open_source(
             path,
             self._task,
-            ReadingOptions(format=format, sep=sep, decimal=decimal, encoding=encoding, na=words, text=categories),
+            reading,
             target=target,
             weights=sample_weight,
             drop=dropped,
@@ -259,7 +264,7 @@ class FitsFiles(TrainedLinearMachine):
             blocks.layout.target,
             rows.n,
             blocks.identity["source"]["sha256"],
-            Reading(blocks.identity["options"].get("decimal"), words, frozenset(categories)),
+            reading.as_read(blocks.identity["options"]),
             zero_based or learnt.encoder is not None,
             quantity.centre,
             quantity.scale,

@@ -18,7 +18,8 @@ from mercer.files.table_source import TableSource
 from mercer.files.text_columns import emptied, table_of_text, without_numbers
 from mercer.files.text_files import DelimitedText, is_delimited
 from mercer.tables.note import Note
-from mercer.tables.reading import Reading, ReadingOptions
+from mercer.tables.reading import Limits, Reading, ReadingOptions
+from mercer.tables.spelling import in_one_spelling
 from mercer.tables.table import MAX_FEATURES, Table, TableError, as_table, text_cells, whole_numbers
 
 Format = Literal["csv", "tsv", "parquet", "svmlight", "excel"]
@@ -39,6 +40,8 @@ def read_table(
     encoding: str | None = None,
     sheet: str | int | None = None,
     na: Sequence[str] = (),
+    limits: Limits | None = None,
+    merge: Collection[str] = (),
     text_columns: Collection[str] = (),
     number_columns: Collection[str] = (),
     known: Reading | None = None,
@@ -66,6 +69,11 @@ def read_table(
         The sheet of an Excel workbook, by its name or by its number, from 1. By default the first one with cells.
     na : sequence of str, optional
         Cells that are missing, besides empty cells and the usual words.
+    limits : {"value", "half"}, optional
+        How cells such as <1.0 and >90 are read among numbers: as the number, or a number below a limit as half of it.
+        By default, a column of which only some cells are limits is text.
+    merge : collection of str, optional
+        Columns of categories whose spellings are merged: they are read in lower case and without further blanks.
     text_columns : collection of str, optional
         Columns that are read as text even if every cell is a number; unknown names are ignored.
     number_columns : collection of str, optional
@@ -77,7 +85,8 @@ def read_table(
     Returns
     -------
     Table
-        A column of a text file holds numbers if every cell that is not missing is a number. Words such as "NA", "null"
+        A column of a text file holds numbers if every cell that is not missing is a number, possibly with marks, and
+        with a unit if the units of all cells are one quantity (171 cm and 1.72 m). Words such as "NA", "null"
         and "-" are missing in such columns and in dates, and text elsewhere.
 
     Raises
@@ -92,6 +101,8 @@ def read_table(
         If whole numbers beyond 2**53 are read as text.
     """
     path = Path(path)
+    if limits not in (None, *get_args(Limits)):
+        raise TableError(f"limits={limits!r} must be 'value' or 'half'")
     if decimal not in (None, ".", ","):
         raise TableError(f"decimal={decimal!r} must be '.' or ','")
     if format is not None and format not in get_args(Format):
@@ -100,9 +111,9 @@ def read_table(
         raise TableError(f"file {path} does not exist", file_formats.nearby(path))
     if path.is_dir():
         raise TableError(f"{path} is a folder, not a table")
-    words, texts = ((one,) if isinstance(one, str) else one for one in (na, text_columns))
+    words, texts, merged = ((one,) if isinstance(one, str) else one for one in (na, text_columns, merge))
     options = ReadingOptions(
-        format, sep, decimal, encoding, (*words,), texts, number_columns, known or Reading(), sheet
+        format, sep, decimal, encoding, (*words,), texts, number_columns, known or Reading(), sheet, limits, merged
     )
     try:
         return _read(path, options)
@@ -135,7 +146,8 @@ def _refuse_options(path: Path, format: str, options: ReadingOptions) -> None:
     others: dict[str, object] = {} if is_text else {"sep": options.sep, "encoding": options.encoding}
     others |= {} if is_text or format == "excel" else {"decimal": options.decimal}
     others |= {} if format == "excel" else {"sheet": options.sheet}
-    others |= {"na": options.na or None} if format == "svmlight" else {}
+    others |= {} if is_text or format == "excel" else {"limits": options.limits}
+    others |= {"na": options.na or None, "merge": options.merge or None} if format == "svmlight" else {}
     given = next((name for name, value in others.items() if value is not None), None)
     if given is not None:
         raise TableError(f"{given}= is for other tables, but {path} is read as {format}", "leave it out")
@@ -257,8 +269,9 @@ def _without_na(table: Table, options: ReadingOptions) -> Table:
             cells = emptied(cells, np.isin(cells, words))
         elif words:
             cells = without_numbers(cells, words)
-        columns.append(cells)
-    return replace(table, columns=tuple(columns), reading=Reading(na=words, text=frozenset(options.text)))
+        columns.append(in_one_spelling(cells) if name in options.all_merged else cells)
+    reading = Reading(na=words, text=frozenset(options.text), merged=options.all_merged)
+    return replace(table, columns=tuple(columns), reading=reading)
 
 
 def _svmlight(source: TableSource) -> Table:

@@ -10,20 +10,14 @@ import numpy as np
 
 from mercer.data.checks import MAX_EXACT
 from mercer.files.arrow import pa, pc
+from mercer.tables.decimal_marks import Cell, Evidence, decimal_mark
 from mercer.tables.missing_words import ALWAYS, AMONG_NUMBERS, DATE
 from mercer.tables.note import Note
-from mercer.tables.number_text import (
-    AMBIGUOUS,
-    NUMBER,
-    PLAIN,
-    Cell,
-    Evidence,
-    WrittenNumber,
-    decimal_mark,
-    written_number,
-)
+from mercer.tables.number_text import AMBIGUOUS, LOWER, NUMBER, PLAIN, WrittenNumber, written_number
 from mercer.tables.reading import Reading, ReadingOptions
+from mercer.tables.spelling import in_one_spelling
 from mercer.tables.table import Table, cell_text, first_rounded, warn_of_whole_numbers
+from mercer.tables.units import agree, are_surely_units, factors_of, of_main_unit
 
 MAX_NAMES = 100
 """Number of different texts of a column of numbers up to which the text is kept, whatever the number of rows."""
@@ -47,9 +41,10 @@ def table_of_text(
 ) -> Table:
     """Return the table of columns of text; its `reading` has the decimal mark, and a note for everything guessed.
 
-    A column holds numbers if all cells that are not missing are numbers, possibly with thousands marks, and with a
-    percent sign or a currency if all cells have the same one. There is one decimal mark for all columns. Cells
-    that contradict the mark that was asked for are an error if `line_of` says in which line a row is, counted from 1.
+    A column holds numbers if all cells that are not missing are numbers as `written_number` describes them, of one unit
+    or of units of one quantity, which are turned into the smallest of them. There is one decimal mark for all columns.
+    Cells that contradict the mark that was asked for are an error if `line_of` says in which line a row is, counted
+    from 1.
 
     Raises
     ------
@@ -57,27 +52,27 @@ def table_of_text(
         If the decimal marks of the columns contradict each other or the mark that was asked for, or if none of them
         tells which it is.
     """
-    columns = [
-        _Column(name, cells, name in options.text, name in options.numbers, frozenset(options.words))
-        for name, cells in zip(names, cells, strict=True)
-    ]
+    columns = [_Column(name, cells, options) for name, cells in zip(names, cells, strict=True)]
     evidence = (found for column in columns if (found := column.evidence()) is not None)
     decimal, note = decimal_mark(
         evidence, given=options.decimal, known=options.known.decimal, separator=separator, line_of=line_of
     )
     values = [without_numbers(column.values(decimal or "."), options.words) for column in columns]
+    values = [
+        in_one_spelling(found) if name in options.all_merged else found
+        for name, found in zip(names, values, strict=True)
+    ]
     written = {
         column.name: emptied(text, np.isnan(found))
         for column, found in zip(columns, values, strict=True)
         if found.dtype != object and (text := column.written()) is not None
     }
     notes = (() if note is None else (note,)) + tuple(_notes(columns))
-    return Table(
-        tuple(names),
-        tuple(values),
-        written=written,
-        reading=Reading(decimal, options.words, frozenset(options.text), notes),
-    )
+    units = {name: unit for name, unit in options.known.units.items() if unit}
+    units |= {column.name: column.unit for column in columns if column.unit}
+    limits, merged = options.limits_asked, options.all_merged
+    reading = Reading(decimal, options.words, frozenset(options.text), notes, units, limits, merged)
+    return Table(tuple(names), tuple(values), written=written, reading=reading)
 
 
 def without_numbers(values: np.ndarray, words: Sequence[str]) -> np.ndarray:
@@ -89,15 +84,17 @@ def without_numbers(values: np.ndarray, words: Sequence[str]) -> np.ndarray:
 class _Column:
     """The cells of a column: without blanks around them, and without those that are missing in every column."""
 
-    def __init__(self, name: str, cells: pa.ChunkedArray, is_text: bool, is_numbers: bool, na: frozenset[str]) -> None:
-        self.name, self.is_text, self.is_numbers, self.na = name, is_text, is_numbers, na
+    def __init__(self, name: str, cells: pa.ChunkedArray, options: ReadingOptions) -> None:
+        self.name, self.na = name, frozenset(options.words)
+        self.is_text, self.is_numbers = name in options.text, name in options.numbers
+        self.limits, self.known_unit, self.unit = options.limits_asked, options.known.units.get(name), ""
         self.rewritten: str | None = None
         self.missing_words: list[str] = []
         self.keeps_words = False  # whether missing words would be text if the column were asked for as text
         self.words_as_text: list[str] = []
         self.trimmed = self.known = self.rest = pc.utf8_trim_whitespace(cells)
-        self.plain = None if is_text else _plain_numbers(self.trimmed)
-        self.has_words = self.plain is None or bool(na) or bool(np.isnan(self.plain).any())
+        self.plain = None if self.is_text else _plain_numbers(self.trimmed)
+        self.has_words = self.plain is None or bool(self.na) or bool(np.isnan(self.plain).any())
         if self.has_words:
             self._split_words()
 
@@ -123,8 +120,8 @@ class _Column:
 
     @property
     def are_numbers(self) -> bool:
-        """Whether all cells are numbers of one unit, whatever their marks."""
-        return bool(self.numbers) and len({number and number.unit for number in self.numbers.values()}) == 1
+        """Whether all cells are numbers of one quantity, whatever their marks."""
+        return agree(self.numbers.values(), self.known_unit, any_limits=self.limits is not None)
 
     def evidence(self) -> Evidence | None:
         """Return what this column tells about the decimal mark; None if it holds text."""
@@ -132,21 +129,20 @@ class _Column:
             return self._plain_evidence()
         if not self.numbers:
             return None
-        if not all(self.numbers.values()):
-            counts = pc.value_counts(self.rest.drop_null())
-            stray = sum(
-                count
-                for cell, count in zip(counts.field(0).to_pylist(), counts.field(1).to_pylist(), strict=True)
-                if self.numbers[cell] is None
-            )
-            if stray > STRAY_SHARE * len(self.rest.drop_null()):
-                return None
-        marked = [(cell, number) for cell, number in self.numbers.items() if number is not None and number.has_mark]
+        counts = pc.value_counts(self.rest.drop_null())
+        rows = dict(zip(counts.field(0).to_pylist(), counts.field(1).to_pylist(), strict=True))
+        numbers = of_main_unit(self.numbers, rows, STRAY_SHARE)
+        if sum(count for cell, count in rows.items() if cell not in numbers) > STRAY_SHARE * sum(rows.values()):
+            return None
+        units = {number.unit for number in numbers.values()}
+        if factors_of(units, self.known_unit) is None and not are_surely_units(units):
+            return None  # codes such as 12A
+        marked = [(cell, number) for cell, number in numbers.items() if number.has_mark]
         only = {
             kind: next((self._cell(cell) for cell, number in marked if number.decimals == kind), None) for kind in ".,"
         }
         either = {"," in cell: self._cell(cell) for cell, number in reversed(marked) if number.is_ambiguous}
-        unmarked = [number for number in self.numbers.values() if number is not None and not number.has_mark]
+        unmarked = [number for number in numbers.values() if not number.has_mark]
         mixed = any(len(number.digits) < 4 for number in unmarked) and all(len(one.digits) < 4 for one in unmarked)
         return Evidence(only["."], only[","], tuple(either.values()), mixed)
 
@@ -177,11 +173,7 @@ class _Column:
             rewritten = None if row is None else (self.rest[row].as_py(), float(found[row]))
             unless = ", unless it names a class"
         elif self.are_numbers:
-            values = {
-                cell: value
-                for cell, number in self.numbers.items()
-                if number is not None and (value := number.value(decimal)) is not None
-            }
+            values = self._values(decimal)
             if len(values) == len(self.numbers):
                 found = self._mapped(values, np.nan, np.float64)
                 rewritten = next((one for one in values.items() if not PLAIN[decimal].fullmatch(one[0])), None)
@@ -191,6 +183,21 @@ class _Column:
             self._count_words(are_missing=True)
             return found
         return self._text()
+
+    def _values(self, decimal: str) -> dict[str, float]:
+        """Return the number of each different cell in the unit of the column, for cells that are numbers."""
+        numbers = {cell: number for cell, number in self.numbers.items() if number is not None}
+        agreed = factors_of({number.unit for number in numbers.values()}, self.known_unit)
+        assert agreed is not None
+        limits = {number.limit for number in numbers.values()}
+        self.unit, factors = (limits.pop() if len(limits) == 1 else "") + agreed[0], agreed[1]
+        values = {}
+        for cell, number in numbers.items():
+            value = number.value(decimal)
+            if value is not None:
+                factor = factors[number.unit] * (0.5 if self.limits == "half" and number.limit == LOWER else 1.0)
+                values[cell] = value if factor == 1.0 else float(f"{value * factor:.15g}")
+        return values
 
     def _text(self) -> np.ndarray:
         others = self.rest.drop_null()

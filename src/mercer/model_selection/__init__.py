@@ -9,7 +9,6 @@ from mercer.model_selection.copies import CopiesWarning as CopiesWarning
 from mercer.model_selection.copies import EqualRows as EqualRows
 from mercer.model_selection.copies import content_ranks as content_ranks
 from mercer.model_selection.copies import equal_rows as equal_rows
-from mercer.model_selection.copies import plain_text as plain_text
 from mercer.model_selection.metrics import ClassMetrics as ClassMetrics
 from mercer.model_selection.metrics import Evaluation as Evaluation
 from mercer.model_selection.metrics import Interval as Interval

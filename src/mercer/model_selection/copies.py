@@ -6,7 +6,6 @@ categories, however, rows are equal by chance. New rows will then equal training
 
 from __future__ import annotations
 
-import unicodedata
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from scipy.stats import chi2
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.tables.cell_hashes import Hashes, bits_of, block_hashes, hashes_of_each, mixed_hashes, row_hashes, text_hash
+from mercer.tables.spelling import one_spelling
 from mercer.tables.table import Table, TableError, as_table
 
 SAME_BITS = 40
@@ -209,15 +209,10 @@ def _rounded(numbers: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 def _plain_texts(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return texts in their plain form; other cells stay as they are."""
-    plain = {cell: plain_text(cell) if isinstance(cell, str) else cell for cell in set(cells.tolist())}
+    plain = {cell: one_spelling(cell) if isinstance(cell, str) else cell for cell in set(cells.tolist())}
     found = np.empty(cells.size, dtype=object)
     found[:] = [plain[cell] for cell in cells.tolist()]
     return found
-
-
-def plain_text(text: str) -> str:
-    """Return a text in one case and one form of each character, with one space between words."""
-    return " ".join(unicodedata.normalize("NFKC", text).split()).casefold()
 
 
 def content_ranks(rows: Any) -> Hashes:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 
-from mercer.model_selection.copies import numbered, plain_text
+from mercer.model_selection.copies import numbered
+from mercer.tables.spelling import one_spelling
 from mercer.tables.table import TableError, cell_text
 
 
@@ -34,7 +35,7 @@ def alike_labels(labels: Sequence[str]) -> list[list[str]]:
     """Return the labels that differ only in case, spaces or forms of characters: a list for each such set."""
     sets: dict[str, list[str]] = {}
     for label in labels:
-        sets.setdefault(plain_text(label), []).append(label)
+        sets.setdefault(one_spelling(label), []).append(label)
     return [alike for alike in sets.values() if len(alike) > 1]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, replace
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 from scipy import sparse
@@ -28,7 +28,7 @@ from mercer.specs import from_dict as from_recipe
 from mercer.tables.encoding import TableEncoder
 from mercer.tables.number_text import in_order
 from mercer.tables.prediction_kind import MAX_TARGET, Classes, Membership, PredictionKind, Quantity
-from mercer.tables.reading import Reading
+from mercer.tables.reading import Limits, Reading
 
 VERSION = 5
 """Version that is written.
@@ -94,7 +94,7 @@ def manifest_of(model: Model) -> dict[str, Any]:
         ],
         "calibration": None if model.calibration is None else calibration_dict(model.calibration),
         "seal": None if model.seal is None else seal_dict(model.seal),
-        "reading": {"decimal": model.reading.decimal, "na": list(model.reading.na)},
+        "reading": _reading_dict(model.reading),
         **({} if column is None else {"weight_column": column}),
         **({} if model.training.n_streamed is None else {"n_streamed": model.training.n_streamed}),
         **({} if model.costs is None else {"costs": model.costs.tolist()}),
@@ -315,7 +315,24 @@ def _n_vectors(arrays: dict[str, np.ndarray]) -> int:
 def _reading(entry: dict[str, Any]) -> Reading:
     if entry["decimal"] not in (None, ".", ","):
         refuse(f"its decimal mark is {entry['decimal']!r}, which is neither a point nor a comma")
-    return Reading(entry["decimal"], tuple(text(word, "word for missing cells") for word in entry["na"]))
+    if entry.get("limits") not in (None, *get_args(Limits)):
+        refuse(f"its reading of limits is {entry['limits']!r}, which is neither 'value' nor 'half'")
+    units = entry.get("units", {})
+    if not isinstance(units, dict):
+        refuse(f"its units are {units!r}, which are no units of columns")
+    return Reading(
+        entry["decimal"],
+        tuple(text(word, "word for missing cells") for word in entry["na"]),
+        units={name: text(unit, "unit") for name, unit in units.items()},
+        limits=entry.get("limits"),
+        merged=frozenset(text(name, "name of a column") for name in entry.get("merged", [])),
+    )
+
+
+def _reading_dict(reading: Reading) -> dict[str, Any]:
+    """Return how a table was read as plain data; entries that say nothing are left out."""
+    others = {"units": dict(reading.units), "limits": reading.limits, "merged": sorted(reading.merged)}
+    return {"decimal": reading.decimal, "na": list(reading.na)} | {name: one for name, one in others.items() if one}
 
 
 def _seal(entry: Any) -> Seal:

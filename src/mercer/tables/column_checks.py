@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from mercer.tables.kinds import STRAY_SHARE
-from mercer.tables.number_text import NUMBER, written_number
+from mercer.tables.number_text import NUMBER, WrittenNumber, shapes_of, written_number
 from mercer.tables.table import Table, TableError, TableWarning, cell_text
+from mercer.tables.units import agree, are_surely_units, factors_of, of_main_unit
 
 NUMBERS_SHARE = 0.5
 """Smallest share of cells like numbers for which a warning says that a text column may hold numbers."""
@@ -27,65 +28,105 @@ _IDENTIFIER_NAME = re.compile(
     re.IGNORECASE,
 )
 
-_LIKE_A_NUMBER = re.compile(r"[<>~$€£]?\s*[-+]?\s*[$€£]?\d[\d.,'\s]*([eE][-+]?\d+)?\s*[%‰$€£]?")
-"""A number, possibly with thousands separators, a decimal comma, a percent sign or a currency."""
-
-_WITH_UNIT = re.compile(r"[-+]?\d[\d.,_]*(\s*[^\W\d_]{1,5}[²³]?(?:/[^\W\d_]{1,5}[²³]?)?|-)")
-"""A number with a unit, such as 12 km, or with its sign at the end."""
-
 MANY_WITH_UNIT = 10
-"""Number of different texts with one unit above which they are a quantity rather than names."""
+"""Number of different texts above which numbers with units are a quantity rather than names."""
 
 UNIT_SHARE = 0.9
-"""Smallest share of the different texts that have this unit."""
+"""Smallest share of the cells of a column that are numbers with a unit."""
 
 
 def examine_text(table: Table, deciding: Table, name: str) -> None:
-    """Refuse a text column of numbers with other text in some cells, or with several units; warn of similar columns.
+    """Refuse a text column of numbers with other text in some cells, or whose numbers do not agree; warn of others.
 
     A text column counts as numbers if nearly all its cells are numbers in the rows `deciding`. Then all rows must have
-    numbers of one unit. Columns that were asked for as text are not examined.
+    numbers of one quantity. Columns that were asked for as text are not examined.
     """
     if table.is_numeric(name) or name in table.reading.text:
         return
-    read = {cell: written_number(cell.strip()) for cell in _different(table, name)}
-    numbers = {row: read[cell] for row, cell in enumerate(table[name]) if cell is not None}
-    stray = [row for row, number in numbers.items() if number is None]
-    decisive = [read[cell] for cell in deciding[name] if cell is not None]
-    nearly_all = bool(decisive) and decisive.count(None) <= STRAY_SHARE * len(decisive)
-    keep = f"text_columns={{{name!r}}} takes the cells as text"
-    if stray and nearly_all:
-        cell = table[name][stray[0]]
-        raise TableError(
-            f"column {name!r} holds numbers in {len(numbers) - len(stray)} of {len(numbers)} cells, but row "
-            f"{stray[0] + 1} holds {cell!r}",
-            f"mend these cells; na=[{cell!r}] says that such cells are missing, {keep}, drop={name} leaves it out",
-        )
-    if nearly_all:
-        first = next(iter(numbers.values()))
-        other = next((row for row, number in numbers.items() if number and first and number.unit != first.unit), None)
-        if other is not None:
-            (row,) = list(numbers)[:1]
-            raise TableError(
-                f"column {name!r} holds numbers of different units: row {row + 1} holds {table[name][row]!r}, row "
-                f"{other + 1} holds {table[name][other]!r}",
-                f"write all in one unit; {keep}, drop={name} leaves it out",
-            )
-    _warn_of_text(table, name)
-
-
-def _warn_of_text(table: Table, name: str) -> None:
-    column, known = table[name], np.flatnonzero(~table.missing(name))
-    stray = _other_cells(table, name, NUMBER)
-    alike = {cell for cell in _different(table, name) if _LIKE_A_NUMBER.fullmatch(cell)}
-    n_alike = sum(cell in alike for cell in column)
-    if n_alike < NUMBERS_SHARE * len(known):
-        _warn_of_unit(table, name)
+    known = [cell for cell in table[name] if cell is not None]
+    read = {cell: written_number(cell.strip()) for cell in dict.fromkeys(known)}
+    decisive = [cell for cell in deciding[name] if cell is not None]
+    numbers = of_main_unit(read, Counter(decisive) if decisive else Counter(known), STRAY_SHARE)
+    n_other = sum(cell not in numbers for cell in decisive)
+    if decisive and n_other <= STRAY_SHARE * len(decisive) and _is_quantity(numbers):
+        _refuse_other_cells(table, name, numbers)
+        _refuse_disagreement(table, name, numbers)
+    elif decisive and len(decisive) - n_other < NUMBERS_SHARE * len(decisive):
         return
-    if len(stray):
-        why = f"row {stray[0] + 1} holds {cell_text(column[stray[0]])!r}, which is not a number; write plain numbers, "
-        why += "such as 1234.5, if that is what they are"
-    elif len(set(column[known])) > MANY_LEVELS and any("." in column[row] for row in known):  # few may be codes
+    _warn_of_text(table, name, known, numbers)
+
+
+def _is_quantity(numbers: Mapping[str, WrittenNumber]) -> bool:
+    """Return whether numbers are a quantity: without units, or with what surely is a unit and not part of a code."""
+    units = {number.unit for number in numbers.values()}
+    return factors_of(units) is not None or (are_surely_units(units) and len(numbers) > MANY_WITH_UNIT)
+
+
+def _refuse_other_cells(table: Table, name: str, numbers: Mapping[str, WrittenNumber]) -> None:
+    """Raise a TableError that names a cell that is no number of the usual unit, if there is one."""
+    rows = [row for row, cell in enumerate(table[name]) if cell is not None and cell not in numbers]
+    if rows:
+        cell, n_known = table[name][rows[0]], np.count_nonzero(~table.missing(name))
+        raise TableError(
+            f"column {name!r} holds numbers in {n_known - len(rows)} of {n_known} cells, but row "
+            f"{table.row_numbers(rows[:1])[0]} holds {cell!r}",
+            f"mend these cells; na=[{cell!r}] says that such cells are missing, {_keep(name)}, drop={name} leaves it "
+            "out",
+        )
+
+
+def _refuse_disagreement(table: Table, name: str, numbers: Mapping[str, WrittenNumber]) -> None:
+    """Raise a TableError for numbers of different units, and for numbers of which some are limits such as <1.0."""
+    limited = [row for row, cell in enumerate(table[name]) if cell in numbers and numbers[cell].limit]
+    if limited and len({number.limit for number in numbers.values()}) > 1 and len(numbers) > MANY_WITH_UNIT:
+        cell = table[name][limited[0]]
+        raise TableError(
+            f"column {name!r} holds numbers, of which {len(limited)} are limits: row "
+            f"{table.row_numbers(limited[:1])[0]} holds {cell!r}",
+            f"limits=value reads such cells as the number, limits=half as half of it below a limit; na=[{cell!r}] says "
+            f"that they are missing, {_keep(name)}, drop={name} leaves it out",
+        )
+    if agree(numbers.values(), any_limits=True):
+        return
+    kinds = {cell: (number.unit, number.account) for cell, number in numbers.items()}
+    rows = [row for row, cell in enumerate(table[name]) if cell in kinds]
+    other = next(row for row in rows if kinds[table[name][row]] != kinds[table[name][rows[0]]])
+    first, second = table.row_numbers([rows[0], other])
+    raise TableError(
+        f"column {name!r} holds numbers of different units: row {first} holds {table[name][rows[0]]!r}, row {second} "
+        f"holds {table[name][other]!r}",
+        f"write all in one unit; {_keep(name)}, drop={name} leaves it out",
+    )
+
+
+def _keep(name: str) -> str:
+    return f"text_columns={{{name!r}}} takes the cells as text"
+
+
+def _warn_of_text(table: Table, name: str, known: Sequence[str], numbers: Mapping[str, WrittenNumber]) -> None:
+    """Warn of a text column whose cells are mostly numbers, and name a cell that is not a plain number."""
+    if not numbers or not _is_quantity(numbers):
+        return
+    n_alike, n_levels = sum(cell in numbers for cell in known), len(set(known))
+    faulty = next((row for row, cell in enumerate(table[name]) if cell is not None and cell not in numbers), None)
+    marked = next((row for row, cell in enumerate(table[name]) if cell in numbers and not NUMBER.fullmatch(cell)), None)
+    has_units = any(number.unit.isalpha() for number in numbers.values())
+    if all(number.limit for number in numbers.values()) and len(numbers) < n_levels:
+        return  # ranges such as <18, 18-25
+    if has_units and (len(numbers) <= MANY_WITH_UNIT or len(numbers) < UNIT_SHARE * n_levels):
+        return
+    if faulty is not None:
+        n_others = len(known) - n_alike
+        why = f"row {table.row_numbers([faulty])[0]} holds {table[name][faulty]!r}, which is not a number, as do "
+        why = why if n_others > 1 else why.removesuffix(", as do ")
+        why += f"{n_others - 1} more; " if n_others > 1 else "; "
+        why += f"mend these cells, na=[{table[name][faulty]!r}] says that such cells are missing, {_keep(name)}"
+    elif marked is not None:
+        why = f"row {table.row_numbers([marked])[0]} holds {table[name][marked]!r}; write plain numbers, such as "
+        why += "1234.5, if that is what they are"
+        if any(number.limit for number in numbers.values()):
+            why += "; limits=value reads a limit as the number, limits=half as half of it below a limit"
+    elif n_levels > MANY_LEVELS and any("." in cell for cell in known):  # few may be codes
         why = "the table holds them as text; convert them to numbers if they are a quantity"
     else:
         return
@@ -94,30 +135,6 @@ def _warn_of_text(table: Table, name: str) -> None:
         TableWarning,
         stacklevel=4,
     )
-
-
-def _warn_of_unit(table: Table, name: str) -> None:
-    different = _different(table, name)
-    matches = [found for cell in different if (found := _WITH_UNIT.fullmatch(cell.strip()))]
-    unit, n = max(Counter(found[1] for found in matches).items(), key=lambda one: one[1], default=("", 0))
-    if n > MANY_WITH_UNIT and n >= UNIT_SHARE * len(different):
-        warnings.warn(
-            f"column {name!r} is read as text, although nearly all of its cells, such as {different[0]!r}, are numbers "
-            f"with {unit.strip()!r} at the end: write plain numbers, such as -1234.5, if they are a quantity",
-            TableWarning,
-            stacklevel=5,
-        )
-
-
-def _other_cells(table: Table, name: str, pattern: re.Pattern[str]) -> np.ndarray:
-    """Return the positions of the cells that do not match the pattern; missing cells are not included."""
-    others = {cell for cell in _different(table, name) if not pattern.fullmatch(cell.strip())}
-    return np.array([row for row, cell in enumerate(table[name]) if cell in others], dtype=np.int64)
-
-
-def _different(table: Table, name: str) -> list[str]:
-    """Return the different texts of a column; each is matched with patterns once, as few texts may fill many cells."""
-    return [cell for cell in dict.fromkeys(table[name]) if cell is not None]
 
 
 def suspicious_columns(table: Table, kinds: Collection[str]) -> dict[str, str]:
@@ -149,9 +166,10 @@ def _identifier_reason(table: Table, name: str) -> str | None:
     if not table.is_numeric(name):
         n_levels = len(set(known))
         if n_levels == table.n_rows:
-            return "every row has its own text"
+            return f"every row has its own text, of the shape {shapes_of(known)}"
         if n_levels > 0.9 * len(known) and n_levels > MANY_LEVELS:
-            return f"nearly every row has its own text ({n_levels} different ones in {len(known)} rows)"
+            different = f"{n_levels} different ones in {len(known)} rows"
+            return f"nearly every row has its own text ({different}), of the shape {shapes_of(known)}"
         return None
     if len(known) < table.n_rows or not np.isfinite(known).all() or not (known == np.round(known)).all():
         return None

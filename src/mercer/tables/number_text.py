@@ -1,36 +1,62 @@
-"""Numbers written as text: decimal and thousands marks, percent signs and currencies."""
+"""Numbers written as text: the one description of them, for files, tables in memory, warnings and targets.
+
+A number may have decimal and thousands marks, a sign before or after it, brackets for a negative number, an exponent,
+a currency, a percent sign or another unit, a mark of a limit (<, >, ~) and the marks by which spreadsheets keep text.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 
-from mercer.tables.note import Note
-from mercer.tables.table import TableError
-
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
-NUMBER_WITH_COMMA = re.compile(NUMBER.pattern.replace(r"\.", "[.,]"))
-"""Patterns of numbers: with a decimal point, and with a decimal comma."""
+"""The pattern of plain numbers with a decimal point."""
 
 PLAIN = {".": NUMBER, ",": re.compile(NUMBER.pattern.replace(r"\.", ","))}
 """Patterns of numbers without thousands marks and units, for each decimal mark."""
 
+_WITH_EITHER_MARK = re.compile(NUMBER.pattern.replace(r"\.", "[.,]"))
+
 AMBIGUOUS = r"^[-+]?[1-9][0-9]{0,2}\.[0-9]{3}$"
 """A plain number whose point is a decimal point or a thousands mark."""
 
+LOWER, UPPER, ABOUT = "<", ">", "~"
+"""Marks of limits: the true value is below, above, or near the number."""
+
 _CURRENCIES = "(?:USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|KRW|TRY|kr|zł|Kč)"
 _MONEY = rf"(?:[$€£¥₹₽₩₺₴₫₪฿]|R\$|US\$|{_CURRENCIES})"
+_LETTERS = r"(?:°?[^\W\d_]{1,5}[²³]?|°)"
+_UNIT = rf"(?:[%‰]|{_MONEY}|{_LETTERS}(?:/{_LETTERS})?)"
 _FORM = re.compile(
-    rf"(?P<open>\()?(?P<sign>[-+])? ?(?P<before>{_MONEY})? ?(?P<later_sign>[-+])?"
-    r"(?P<digits>[0-9][0-9.,' ]*[0-9.,]|[0-9]|[.,][0-9]+)(?P<exponent>[eE][-+]?[0-9]+)?"
-    rf" ?(?P<after>[%‰]|{_MONEY})?(?P<close>\))?"
+    rf"(?P<limit><=?|>=?|[≤≥~≈])? ?(?P<open>\()?(?P<sign>[-+])? ?(?P<before>{_MONEY})? ?(?P<later_sign>[-+])?"
+    r"(?P<digits>[0-9][0-9.,' ]*[0-9.,]|[0-9]|[.,][0-9]+)"
+    r"(?:(?P<exponent>[eE][-+]?[0-9]+|[dD][-+][0-9]+)| ?[x×·*] ?10(?:\^|\*\*)(?P<power>[-+]?[0-9]+))?"
+    rf"(?P<last_sign>[-+])? ?(?:(?P<account>CR|DR|DB)|(?P<after>{_UNIT}))?(?P<final_sign>[-+])?(?P<close>\))?",
+)
+_ORDINALS = frozenset(("st", "nd", "rd", "th", "e", "er", "ème", "a", "o"))
+_LIMITS = {"<=": LOWER, "≤": LOWER, ">=": UPPER, "≥": UPPER, "≈": ABOUT}
+_DASHES = (
+    "\N{MINUS SIGN}\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{FIGURE DASH}\N{EN DASH}\N{EM DASH}\N{SMALL HYPHEN-MINUS}"
+    "\N{FULLWIDTH HYPHEN-MINUS}"
 )
 _SAME_CHARACTER = str.maketrans(
-    {"\N{MINUS SIGN}": "-", "\N{RIGHT SINGLE QUOTATION MARK}": "'"}
-    | dict.fromkeys("\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{THIN SPACE}", " ")
+    {
+        "\N{RIGHT SINGLE QUOTATION MARK}": "'",
+        "\N{FULLWIDTH FULL STOP}": ".",
+        "\N{FULLWIDTH COMMA}": ",",
+        "\N{ARABIC DECIMAL SEPARATOR}": ".",
+        "\N{ARABIC THOUSANDS SEPARATOR}": ",",
+        "\N{FULLWIDTH PERCENT SIGN}": "%",
+        "\N{FULLWIDTH PLUS SIGN}": "+",
+        "\N{MICRO SIGN}": "\N{GREEK SMALL LETTER MU}",
+    }
+    | dict.fromkeys(_DASHES, "-")
+    | dict.fromkeys("\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{THIN SPACE}\N{FIGURE SPACE}", " ")
 )
 _GROUPED = r"[1-9][0-9]{0,2}(?:([MARK' ])[0-9]{3})(?:\1[0-9]{3})*|[1-9][0-9]?(?:MARK[0-9]{2})+MARK[0-9]{3}|[0-9]+"
 _DIGITS = {
@@ -42,12 +68,27 @@ _PATTERNS = {".": _DIGITS[r"\."], ",": _DIGITS[","]}
 
 @dataclass(frozen=True)
 class WrittenNumber:
-    """A number as it is written: its digits and marks, its sign, its exponent, and its unit (% or a currency)."""
+    """A number as it is written.
+
+    Attributes
+    ----------
+    digits : str
+        Its digits with their marks.
+    sign, exponent : str
+    unit : str
+        %, a currency or another unit; "" without one.
+    limit : str
+        "<", ">" or "~" if the number is a limit of the true value, otherwise "".
+    account : str
+        "CR" for a credit, which is negative, "DR" for a debit, otherwise "".
+    """
 
     digits: str
     sign: str
     exponent: str
     unit: str
+    limit: str = ""
+    account: str = ""
 
     @property
     def decimals(self) -> str:
@@ -77,136 +118,78 @@ class WrittenNumber:
 
 def written_number(cell: str) -> WrittenNumber | None:
     """Return the number that a cell holds, or None if it holds something else."""
-    found = _FORM.fullmatch(cell.translate(_SAME_CHARACTER))
+    if not cell or not any(map(str.isdecimal, cell)):
+        return None
+    found = _FORM.fullmatch(_bare(cell))
     if found is None or bool(found["open"]) != bool(found["close"]):
         return None
-    signs, units = (
-        [found["sign"], found["later_sign"], "-" if found["open"] else None],
-        [found["before"], found["after"]],
-    )
-    if sum(map(bool, signs)) > 1 or all(units):
+    account = "" if found["account"] is None else "CR" if found["account"] == "CR" else "DR"
+    last = found["last_sign"] or found["final_sign"]
+    limit, sign = found["limit"] or "", found["sign"] or found["later_sign"]
+    limit = _LIMITS.get(limit, limit)
+    if last == "+":  # 90+ is 90 or more
+        if limit:
+            return None
+        limit, last = UPPER, None
+    signs = [found["sign"], found["later_sign"], found["last_sign"], found["final_sign"], found["open"], account]
+    if sum(map(bool, signs)) > 1 or (found["before"] and found["after"]):
+        return None
+    unit = found["before"] or found["after"] or ""
+    if unit in _ORDINALS and not found["before"]:  # 1st
         return None
     number = WrittenNumber(
         found["digits"],
-        next(filter(None, signs), ""),
-        found["exponent"] or "",
-        next(filter(None, units), ""),
+        "-" if found["open"] or account == "CR" or last == "-" else sign or "",
+        (found["exponent"] or (f"e{found['power']}" if found["power"] else "")).lower().replace("d", "e"),
+        unit,
+        limit,
+        account,
     )
     return number if number.decimals else None
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A cell, as messages name it."""
-
-    column: str
-    row: int  # counted from 1
-    text: str
-
-    def __str__(self) -> str:
-        return f"row {self.row} of {self.column!r} holds {self.text!r}"
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What a column of numbers tells about the decimal mark of the file: the first cell of each kind.
-
-    Attributes
-    ----------
-    point, comma : Cell or None
-        A cell that is a number only with a decimal point, or only with a decimal comma.
-    either : tuple of Cell
-        Cells whose mark may be a decimal mark or a thousands mark: the first with a point, the first with a comma.
-    is_mixed : bool
-        Whether the column has whole numbers below 1,000 without a mark beside cells with a mark, as columns of whole
-        numbers with thousands marks have.
-    """
-
-    point: Cell | None = None
-    comma: Cell | None = None
-    either: tuple[Cell, ...] = ()
-    is_mixed: bool = False
+def _bare(cell: str) -> str:
+    """Return a cell with usual characters, and without the marks of text of spreadsheets: '123 and ="123"."""
+    text = cell.translate(_SAME_CHARACTER)
+    if not text.isascii():
+        text = "".join(str(unicodedata.decimal(one)) if one.isdecimal() else one for one in text)
+    if len(text) > 3 and text.startswith('="') and text.endswith('"'):
+        text = text[2:-1]
+    elif len(text) > 1 and text[0] == "'":
+        text = text[1:]
+    return text.strip()
 
 
-def decimal_mark(
-    evidence: Iterable[Evidence],
-    *,
-    given: str | None,
-    known: str | None,
-    separator: str,
-    line_of: Callable[[int], str] | None = None,
-) -> tuple[str | None, Note | None]:
-    """Return the decimal mark of a file (None if it has no marks), and a note if it is a guess, or not the point.
-
-    There is one decimal mark for all columns. Cells that are numbers only with one of the marks decide. If there are
-    none, `known` decides, the mark of the file that a model was trained on. Otherwise 1.928 is a number below 2 in
-    files separated by commas or tabs, unless whole numbers without a mark stand beside it. `line_of` says in
-    which line a row is, for a message.
-
-    Raises
-    ------
-    TableError
-        If cells contradict each other, or nothing decides: guessing would make numbers 1000 times too small or large.
-        If cells contradict the mark that is `given`, and `line_of` says where they are.
-    """
-    columns = list(evidence)
-    point = next((one.point for one in columns if one.point), None)
-    comma = next((one.comma for one in columns if one.comma), None)
-    if given is not None:
-        other = point if given == "," else comma
-        if other is not None and line_of is not None:
-            raise TableError(
-                f"decimal={given!r} contradicts a cell: {other}{line_of(other.row)}, which is a number with a decimal "
-                f"{'point' if given == ',' else 'comma'} only",
-                f"leave decimal= out, or mend the cells; text_columns={{{other.column!r}}} reads a column of names",
-            )
-        return given, None
-    if point and comma:
-        raise TableError(
-            f"numbers have decimal points and decimal commas: {point}, {comma}",
-            "mend the file; or say text_columns={'NAME'} for a column of names",
-        )
-    if comma:
-        return ",", Note(f"Numbers have decimal commas: {comma}", "decimal='.' changes that")
-    if point:
-        return ".", None
-    cells = [cell for one in columns for cell in one.either]
-    if not cells:
-        return None, None
-    same = len({"," in cell.text for cell in cells}) == 1
-    if known is not None and same:
-        return known, Note(f"Numbers have the decimal mark {known!r}, as in training: {cells[0]}", _ASK)
-    if same and "." in cells[0].text and separator in ",\t" and not any(one.is_mixed for one in columns if one.either):
-        return ".", Note(
-            f"Numbers such as {cells[0].text!r} in column {cells[0].column!r} are read with decimal points, as "
-            f"{_value(cells[0].text, '.'):.10g}",
-            f"decimal=',' takes the points for thousands marks, as in {_value(cells[0].text, ','):.10g}",
-        )
-    raise TableError(
-        f"{cells[0]}, which may be {_two_readings(cells[0].text)}, and no other cell tells which",
-        "say decimal='.' or decimal=','",
-    )
+def number_of(cell: str | None, decimal: str = ".") -> float | None:
+    """Return the number of a cell; None if it is missing, has a unit, is a limit, or no number."""
+    if cell is None:
+        return None
+    if (decimal == "." and NUMBER.fullmatch(cell)) or cell.strip().lstrip("+-").lower() in ("inf", "infinity"):
+        return float(cell)
+    number = written_number(cell.strip())
+    return None if number is None or number.limit or number.unit else number.value(decimal)
 
 
-_ASK = "decimal='.' or decimal=',' changes that"
+def shapes_of(cells: Iterable[str | None], most: int = 3) -> str:
+    """Return the most frequent shapes of cells, with counts: every digit is a 9 and every letter an a or A."""
+    known = [cell for cell in cells if cell is not None]
+    counts = Counter(_shape(cell) for cell in known)
+    shown = ", ".join(f"{shape!r} ({count:,})" for shape, count in counts.most_common(most))
+    return shown + (", ..." if len(counts) > most else "")
 
 
-def _two_readings(text: str) -> str:
-    return " or ".join(f"{_value(text, mark):.10g}" for mark in ".,")
+def _shape(cell: str) -> str:
+    text = re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", _letters, cell))
+    return text if len(text) <= 20 else text[:17] + "..."
 
 
-def _value(text: str, decimal: str) -> float:
-    """Return the number of a cell that is a number with either decimal mark."""
-    number = written_number(text)
-    assert number is not None
-    value = number.value(decimal)
-    assert value is not None
-    return value
+def _letters(found: re.Match[str]) -> str:
+    return "A" if found[0].isupper() else "a"
 
 
 def in_order(names: Collection[str]) -> list[str]:
-    """Return different names sorted: by their values if all are numbers, otherwise alphabetically."""
-    for pattern in (NUMBER, NUMBER_WITH_COMMA):
+    """Return different names sorted: by their values if all are plain numbers, otherwise alphabetically."""
+    for pattern in (NUMBER, _WITH_EITHER_MARK):
         if all(map(pattern.fullmatch, names)):
             with suppress(ArithmeticError):  # an exponent that Decimal does not hold
                 return sorted(names, key=lambda name: (Decimal(name.replace(",", ".")), name))

@@ -22,7 +22,7 @@ from mercer.kernels import Kernel
 from mercer.multiclass import training
 from mercer.multiclass.coefficients import Coefficients, Entries, PairCoefficients
 from mercer.multiclass.prediction import predicted_classes
-from mercer.tables.number_text import in_order
+from mercer.tables.number_text import in_order, number_of
 from mercer.tables.table import Table, TableError, cell_text, text_cells
 
 Answers: TypeAlias = npt.NDArray[Any]
@@ -366,14 +366,12 @@ def numbers(table: Table, column: str) -> FloatArray:
     """Return the target's cells as numbers; NaN for cells that are missing or not numbers."""
     if table.is_numeric(column):
         return table[column]
-    return np.array([_number(cell) for cell in table[column]])
+    return np.array([_number(cell, table.reading.decimal or ".") for cell in table[column]])
 
 
-def _number(cell: str | None) -> float:
-    try:
-        return math.nan if cell is None else float(cell)
-    except ValueError:
-        return math.nan
+def _number(cell: str | None, decimal: str = ".") -> float:
+    number = number_of(cell, decimal)
+    return math.nan if number is None else number
 
 
 @dataclass(frozen=True)

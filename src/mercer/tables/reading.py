@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from mercer.tables.note import Note
+
+Limits = Literal["value", "half"]
+"""How cells such as <1.0 and >90 are read among numbers: as the number, or as half of it below a limit."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +26,21 @@ class Reading:
         Columns that were asked for as text.
     notes : tuple of Note
         Everything that was guessed about the file.
+    units : mapping of str to str
+        The unit of each column of numbers that have one.
+    limits : {"value", "half"} or None
+        How limits such as <1.0 were read among numbers.
+    merged : frozenset of str
+        Columns of categories whose spellings were merged.
     """
 
     decimal: str | None = None
     na: tuple[str, ...] = ()
     text: frozenset[str] = frozenset()
     notes: tuple[Note, ...] = ()
+    units: Mapping[str, str] = field(default_factory=dict)
+    limits: str | None = None
+    merged: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -48,6 +61,10 @@ class ReadingOptions:
         How the table was read that a model was trained on.
     sheet : str or int, optional
         The sheet of an Excel workbook, if not the first one with cells.
+    limits : {"value", "half"}, optional
+        How cells such as <1.0 are read among numbers.
+    merge : collection of str
+        Columns of categories that are read in lower case and without further blanks.
     """
 
     format: str | None = None
@@ -59,6 +76,24 @@ class ReadingOptions:
     numbers: Collection[str] = ()
     known: Reading = field(default_factory=Reading)
     sheet: str | int | None = None
+    limits: str | None = None
+    merge: Collection[str] = ()
+
+    def as_read(self, options: Mapping[str, Any]) -> Reading:
+        """Return how a file was read in parts, by the options of its blocks."""
+        units = {str(name): str(unit) for name, unit in options.get("units", {}).items()}
+        merged = self.all_merged
+        return Reading(options.get("decimal"), self.words, frozenset(self.text), (), units, self.limits_asked, merged)
+
+    @property
+    def limits_asked(self) -> str | None:
+        """How limits are read: as asked now, or in training."""
+        return self.limits or self.known.limits
+
+    @property
+    def all_merged(self) -> frozenset[str]:
+        """The columns whose spellings are merged, now or in training."""
+        return frozenset(self.merge) | self.known.merged
 
     @property
     def words(self) -> tuple[str, ...]:

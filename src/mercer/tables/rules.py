@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer.tables.missing import rows_of_entries
+from mercer.tables.number_text import number_of
 from mercer.tables.table import MAX_FEATURES, Table, TableError, text_cells
 
 Matrix: TypeAlias = np.ndarray | sparse.csr_array
@@ -328,12 +329,12 @@ def _numbers(table: Table, name: str) -> np.ndarray:
     if column.dtype == object:
         numbers = np.full(len(column), np.nan)
         for row, cell in enumerate(column):
-            try:
-                numbers[row] = np.nan if cell is None else float(cell)
-            except ValueError:
-                (number,) = table.row_numbers([row])
+            number = number_of(cell, table.reading.decimal or ".")
+            if cell is not None and number is None:
                 raise TableError(
-                    f"column {name!r} must hold numbers, as it did in training, but row {number} holds {cell!r}"
-                ) from None
+                    f"column {name!r} must hold numbers, as it did in training, but row {table.row_numbers([row])[0]} "
+                    f"holds {cell!r}"
+                )
+            numbers[row] = np.nan if number is None else number
         column = numbers
     return column

@@ -11,7 +11,7 @@ from mercer.data.arguments import check_choice
 from mercer.data.phrasing import listing
 from mercer.tables.column_checks import MIN_ROWS
 from mercer.tables.missing import refuse_infinite
-from mercer.tables.number_text import in_order
+from mercer.tables.number_text import in_order, number_of, written_number
 from mercer.tables.prediction_kind import check_numbers, class_codes, numbers
 from mercer.tables.table import Table, TableError, cell_text
 
@@ -136,6 +136,7 @@ def read_target(table: Table, target: str, task: Task = "auto") -> Truth:
         known = numbers(table, target)[rows]
     if np.isnan(known).any():
         stray = rows[np.isnan(known).argmax()]
+        _refuse_among_numbers(table, target)
         raise TableError(
             f"the target {target!r} must hold numbers for regression, but row {stray + 1} holds "
             f"{table[target][stray]!r}",
@@ -165,6 +166,25 @@ def _known(table: Table, target: str, task: Task) -> np.ndarray:
     return known
 
 
+def _refuse_among_numbers(table: Table, target: str) -> None:
+    """Raise a TableError that names the cells of a target which are no plain numbers, if most cells are numbers."""
+    cells, decimal = table[target], table.reading.decimal or "."
+    known = [row for row, cell in enumerate(cells) if cell is not None]
+    faulty = [row for row in known if number_of(cells[row], decimal) is None]
+    if not faulty or len(faulty) > 0.5 * len(known):
+        return
+    numbers = table.row_numbers(faulty[:3])
+    shown = ", ".join(f"{cells[row]!r} in row {number}" for row, number in zip(faulty[:3], numbers, strict=True))
+    limited = any((one := written_number(cells[row])) is not None and one.limit for row in faulty)
+    way_out = "limits=value reads such cells as the number, limits=half as half of it below a limit; " * limited
+    raise TableError(
+        f"the target {target!r} holds numbers in {len(known) - len(faulty)} of {len(known)} cells, and other text: "
+        f"{shown}{', ...' if len(faulty) > 3 else ''}",
+        f"{way_out}mend these cells, or na=[{cells[faulty[0]]!r}] leaves their rows out; for names of classes, say "
+        "task=classification",
+    )
+
+
 def _task_of(table: Table, target: str, known: np.ndarray) -> tuple[str, str]:
     """Return the task for a target if the user did not name one, and a sentence if another task is possible."""
     is_text = known.dtype == object
@@ -178,6 +198,7 @@ def _task_of(table: Table, target: str, known: np.ndarray) -> tuple[str, str]:
     shown = listing(names[:3], last="or")
     held = f"the target {target!r} holds {len(names)} different {'texts' if is_text else 'numbers'}"
     if is_text and many:
+        _refuse_among_numbers(table, target)
         raise TableError(
             f"{held} in {len(known)} rows, such as {shown}, so it looks like free text, dates or row identifiers, not "
             "like classes",

@@ -10,6 +10,7 @@ import numpy as np
 from mercer.files.arrow import pa, pc
 from mercer.files.blocks.layout import MAX_VALUE, Layout, Levels, Locate, RawBlock, Span, narrow
 from mercer.tables.prediction_kind import MAX_TARGET
+from mercer.tables.spelling import one_spelling
 from mercer.tables.table import TableError, cell_text
 
 
@@ -28,7 +29,9 @@ def number_codes(name: str, cells: np.ndarray, levels: Levels) -> np.ndarray:
     return np.append(numbers, np.full(len(different) - len(numbers), np.nan))[codes]
 
 
-def text_codes(name: str, cells: Any, missing: Sequence[str], levels: Levels, *, trim: bool = True) -> np.ndarray:
+def text_codes(
+    name: str, cells: Any, missing: Sequence[str], levels: Levels, *, trim: bool = True, merge: bool = False
+) -> np.ndarray:
     """Return the number of the text of each cell; NaN for a missing cell.
 
     Parameters
@@ -42,6 +45,8 @@ def text_codes(name: str, cells: Any, missing: Sequence[str], levels: Levels, *,
         Unknown texts are added.
     trim : bool
         Whether blanks around a text are removed.
+    merge : bool
+        Whether spellings are merged.
     """
     if isinstance(cells, np.ndarray):
         cells = pa.chunked_array([pa.array(cells.tolist(), pa.string())])
@@ -50,7 +55,8 @@ def text_codes(name: str, cells: Any, missing: Sequence[str], levels: Levels, *,
     coded = pc.dictionary_encode(trimmed).combine_chunks()
     if isinstance(coded, pa.ChunkedArray):
         coded = coded.chunk(0) if coded.num_chunks else pa.array([], pa.string()).dictionary_encode()
-    numbers = np.append(levels.number(name, coded.dictionary.to_pylist()), np.nan)
+    texts = coded.dictionary.to_pylist()
+    numbers = np.append(levels.number(name, [*map(one_spelling, texts)] if merge else texts), np.nan)
     return numbers[pc.fill_null(coded.indices, len(numbers) - 1).to_numpy(zero_copy_only=False)]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from mercer.tables.missing_words import ALWAYS, AMONG_NUMBERS
 from mercer.tables.number_text import written_number
 from mercer.tables.reading import ReadingOptions
 from mercer.tables.table import Table, TableError
+from mercer.tables.units import agree, of_main_unit
 
 _WORDS = sorted({*ALWAYS, *AMONG_NUMBERS, *map(str.upper, AMONG_NUMBERS), *map(str.capitalize, AMONG_NUMBERS)})
 """Cells that are missing among numbers. Other spellings are found by the slower second reading of a piece."""
@@ -79,7 +81,9 @@ class DelimitedSource(TextSource):
             raise text.fault(path, error) from error
         self._decimal = options.decimal or "."
         self.table_head = self._table_of_head(head, text)
-        self._decimal = options.decimal or self.table_head.reading.decimal or "."
+        units = self.table_head.reading.units
+        own = {name: units.get(name, "") for name in self.names if self.table_head.is_numeric(name)}
+        self._reading = replace(options, known=replace(options.known, units=own))
 
     def _table_of_head(self, head: bytes, text: DelimitedText) -> Table:
         """Return the first rows, whose cells decide what columns hold."""
@@ -94,13 +98,37 @@ class DelimitedSource(TextSource):
             one = len(self.names) == 1  # a title above the column names, or another separator
             raise (text.fault(self.path, error) if one else self._fault(raw, span, error)) from error
         table = table_of_text(self.names, [arrow[name] for name in self.names], self._separator, self._reading)
-        decimal = table.reading.decimal or "."
-        columns = tuple(
-            column if name in self._reading.text else _numbers_with_mistakes(column, decimal)
-            for name, column in zip(table.names, table.columns, strict=True)
-        )
-        notes = (*text.notes, *table.reading.notes)
-        return replace(table, columns=columns, reading=replace(table.reading, notes=notes))
+        self._decimal = self._reading.decimal or table.reading.decimal or "."
+        columns, units = [], dict(table.reading.units)
+        for name, column in zip(table.names, table.columns, strict=True):
+            found = None if name in self._reading.text else self._numbers_with_mistakes(table, name)
+            columns.append(column if found is None else found[0])
+            units |= {} if found is None else {name: found[1]}
+        reading = replace(table.reading, notes=(*text.notes, *table.reading.notes), units=units)
+        return replace(table, columns=tuple(columns), reading=reading)
+
+    def _numbers_with_mistakes(self, table: Table, name: str) -> tuple[np.ndarray, str] | None:
+        """Return a column of text as numbers with their unit, if nearly all cells are numbers; otherwise None.
+
+        Parsing names the mistakes later.
+        """
+        if table.is_numeric(name):
+            return None
+        cells = table[name].tolist()
+        counts = Counter(cell for cell in cells if cell is not None)
+        numbers = of_main_unit({cell: written_number(cell.strip()) for cell in counts}, counts, STRAY_SHARE)
+        n_stray = sum(cell is not None and cell not in numbers for cell in cells)
+        any_limits, unit = self._reading.limits_asked is not None, self._reading.known.units.get(name)
+        if n_stray > STRAY_SHARE * counts.total() or not agree(numbers.values(), unit, any_limits=any_limits):
+            return None
+        chosen = [cell if cell in numbers else None for cell in cells]
+        read = self._as_numbers([name], [pa.chunked_array([pa.array(chosen, pa.string())])])
+        return (read[name], read.reading.units.get(name, "")) if read.is_numeric(name) else None
+
+    def _as_numbers(self, names: Sequence[str], cells: Sequence[pa.ChunkedArray]) -> Table:
+        """Return columns that are numbers as far as their cells allow."""
+        options = replace(self._reading, decimal=self._decimal, text=(), numbers=names)
+        return table_of_text(names, cells, self._separator, options)
 
     def lay_out(self, layout: Layout) -> None:
         """Say which columns are used, and how; the first rows are not kept."""
@@ -112,6 +140,9 @@ class DelimitedSource(TextSource):
             "decimal": self._decimal,
             "encoding": self._encoding,
             "missing": [*self._reading.words],
+            "units": {name: unit for name, unit in self._reading.known.units.items() if unit},
+            "limits": self._reading.limits_asked,
+            "merge": sorted(self._reading.all_merged),
             "names": [*(layout.names or ())],
             "categories": sorted(layout.categories),
             "target": layout.target,
@@ -154,7 +185,8 @@ class DelimitedSource(TextSource):
         if arrow.num_rows == 0:
             return None
         missing = [*ALWAYS, *self._reading.words]
-        codes = {name: text_codes(name, arrow[name], missing, levels) for name in texts}
+        merged = self._reading.all_merged
+        codes = {name: text_codes(name, arrow[name], missing, levels, merge=name in merged) for name in texts}
         return raw_block(self.layout, values | codes, span, where)
 
     def _read(self, raw: bytes, types: dict[str, pa.DataType]) -> pa.Table:
@@ -171,36 +203,29 @@ class DelimitedSource(TextSource):
             ),
         )
 
-    def _numbers(self, arrow: pa.Table, names: Sequence[str], where: object) -> dict[str, np.ndarray]:
+    def _numbers(self, arrow: pa.Table, names: Sequence[str], where: Callable[[int], str]) -> dict[str, np.ndarray]:
         """Return columns of numbers that pyarrow does not read: with thousands marks, units or words."""
-        options = ReadingOptions(decimal=self._decimal, na=self._reading.words, numbers=names)
-        table = table_of_text(names, [arrow[name] for name in names], self._separator, options)
+        table = self._as_numbers(names, [arrow[name] for name in names])
         for name in names:
             if not table.is_numeric(name):
                 raise self._text_among_numbers(table, name, where)
         return {name: table[name] for name in names}
 
-    def _text_among_numbers(self, table: Table, name: str, where: object) -> TableError:
-        """Return the error for the first cell of a column of numbers that is no number."""
-        assert callable(where)
+    def _text_among_numbers(self, table: Table, name: str, where: Callable[[int], str]) -> TableError:
+        """Return the error for the first cell of a column of numbers that is no number, or of another unit."""
+        any_limits, unit = self._reading.limits_asked is not None, self._reading.known.units.get(name, "")
         for row, cell in enumerate(table[name].tolist()):
-            if cell is None:
-                continue
-            one = table_of_text(
-                [name],
-                [pa.chunked_array([pa.array([cell])])],
-                self._separator,
-                ReadingOptions(decimal=self._decimal, na=self._reading.words, numbers=[name]),
-            )
-            if not one.is_numeric(name):
+            number = None if cell is None else written_number(cell)
+            value = None if number is None else number.value(self._decimal)
+            if cell is not None and (value is None or not agree([number], unit, any_limits=any_limits)):
+                limits = "" if number is None or not number.limit else "limits='value' to read it as the number, or "
                 return TableError(
-                    f"{where(row)}: the column {name!r} holds {cell!r}, and numbers in nearly all of the first rows",
-                    f"mend the cell, or say na=[{cell!r}] if it is missing, or categorical={[name]!r} if the column "
-                    "holds categories",
+                    f"{where(row)}: the column {name!r} holds {cell!r}, and numbers in nearly all of the first rows"
+                    + (f" with the unit {unit!r}" if unit and value is not None else ""),
+                    f"mend the cell, or say {limits}na=[{cell!r}] if it is missing, or categorical={[name]!r} if the "
+                    "column holds categories",
                 )
-        return TableError(
-            f"{where(0)}: the numbers of the column {name!r} have different units in these rows", "write one unit"
-        )
+        return TableError(f"{where(0)}: the column {name!r} holds whole numbers beyond 2**53 in these rows")
 
     def _fault(self, raw: bytes, span: Span, error: Exception) -> TableError:
         """Return the error for the first row that has another number of cells than the header."""
@@ -268,16 +293,3 @@ class DelimitedSource(TextSource):
         first = start + (int(starts[1]) if starts.size > 1 else len(rest))
         end = len(head) if self.is_whole else start + int(ends[-1])
         return Span(first, first, 1 + head.count(self.line_end, 0, first)), head[:end]
-
-
-def _numbers_with_mistakes(column: np.ndarray, decimal: str) -> np.ndarray:
-    """Return a column of text as numbers if nearly all cells are numbers. Parsing names the mistakes later."""
-    if column.dtype != object:
-        return column
-    read = {cell: written_number(cell.strip()) for cell in set(column.tolist()) if cell is not None}
-    values = {cell: None if number is None else number.value(decimal) for cell, number in read.items()}
-    known = [values[cell] for cell in column.tolist() if cell is not None]
-    if known.count(None) > STRAY_SHARE * len(known):
-        return column
-    found = [values.get(cell) for cell in column.tolist()]
-    return np.array([np.nan if value is None else value for value in found])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ class ParquetSource:
         Texts that are missing.
     head_rows : int
         Rows that decide which columns hold numbers.
+    merge : collection of str
+        Columns whose spellings are merged.
     memory, scratch
         See :class:`mercer.files.blocks.row_groups.RowGroups`.
 
@@ -46,8 +48,9 @@ class ParquetSource:
         head_rows: int = _HEAD_ROWS,
         memory: int | None = None,
         scratch: Path | None = None,
+        merge: Collection[str] = (),
     ) -> None:
-        self.path, self._missing = path, tuple(missing)
+        self.path, self._missing, self._merge = path, tuple(missing), frozenset(merge)
         self._groups = RowGroups(path, memory, scratch)
         self.n_bytes = self._groups.n_rows
         self.table_head = as_table(self._groups.head(head_rows))
@@ -59,6 +62,7 @@ class ParquetSource:
         self.options = {
             "format": "parquet",
             "missing": [*self._missing],
+            "merge": sorted(self._merge),
             "names": [*(layout.names or ())],
             "categories": sorted(layout.categories),
             "target": layout.target,
@@ -109,5 +113,6 @@ class ParquetSource:
             if table.is_numeric(name) and not self._missing:
                 columns[name] = number_codes(name, table[name], levels)
             else:
-                columns[name] = text_codes(name, text_cells(table[name]), self._missing, levels, trim=False)
+                texts_held, merge = text_cells(table[name]), name in self._merge
+                columns[name] = text_codes(name, texts_held, self._missing, levels, trim=False, merge=merge)
         return raw_block(self.layout, columns, span, where)

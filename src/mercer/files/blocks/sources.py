@@ -21,7 +21,7 @@ from mercer.files.table_source import TableSource
 from mercer.files.text_files import is_delimited
 from mercer.tables.dates import DateOrder
 from mercer.tables.kinds import find_kinds
-from mercer.tables.reading import Reading, ReadingOptions
+from mercer.tables.reading import Limits, Reading, ReadingOptions
 from mercer.tables.table import Table, TableError
 
 _BYTES_OF_A_ROW = 100  # bytes of text that count as a row, where a number of rows takes the place of bytes
@@ -101,6 +101,8 @@ def read_tables(
     decimal: Literal[".", ","] | None = None,
     encoding: str | None = None,
     na: Sequence[str] = (),
+    limits: Limits | None = None,
+    merge: Collection[str] = (),
     text_columns: Collection[str] = (),
     number_columns: Collection[str] = (),
     known: Reading | None = None,
@@ -116,7 +118,7 @@ def read_tables(
         A delimited file, a Parquet file or svmlight, whose features are counted from 0.
     memory : str or int
         Memory for a table and what its reading needs: text such as "500MB", or a number of bytes.
-    format, sep, decimal, encoding, na, text_columns, number_columns, known
+    format, sep, decimal, encoding, na, limits, merge, text_columns, number_columns, known
         See :func:`mercer.persistence.read_table`.
 
     Raises
@@ -131,6 +133,8 @@ def read_tables(
         decimal=decimal,
         encoding=encoding,
         na=tuple(na),
+        limits=limits,
+        merge=merge,
         text=text_columns,
         numbers=number_columns,
         known=known or Reading(),
@@ -199,7 +203,8 @@ def _of_columns(
     scratch: Path | None = None,
 ) -> DelimitedSource | ParquetSource:
     if format == "parquet":
-        return ParquetSource(path, reading.words, max(100, head_bytes // _BYTES_OF_A_ROW), memory, scratch)
+        n_rows = max(100, head_bytes // _BYTES_OF_A_ROW)
+        return ParquetSource(path, reading.words, n_rows, memory, scratch, reading.all_merged)
     return DelimitedSource(path, reading, "\t" if format == "tsv" else ",", head_bytes)
 
 

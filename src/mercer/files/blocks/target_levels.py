@@ -14,7 +14,7 @@ from mercer.files.blocks.layout import Levels
 from mercer.files.blocks.sources import source_of_target
 from mercer.files.text_columns import table_of_text
 from mercer.tables.missing_words import AMONG_NUMBERS
-from mercer.tables.number_text import NUMBER
+from mercer.tables.number_text import number_of
 from mercer.tables.reading import ReadingOptions
 from mercer.tables.table import Table, TableError
 from mercer.tables.target import MAX_CLASSES
@@ -71,9 +71,8 @@ def table_of_levels(target: str, texts: Sequence[str], head: Table) -> Table:
 
 def labels_of_texts(texts: Sequence[str]) -> Any:
     """Return the labels of classes: integers if all texts are whole numbers, otherwise texts."""
-    try:
-        numbers = np.array([float(text.replace(",", ".")) for text in texts])
-    except ValueError:
+    numbers = _plain_numbers(texts)
+    if numbers is None:
         return np.array(texts, dtype=object)
     whole = (numbers == np.round(numbers)).all() and (np.abs(numbers) < 2**53).all()
     return (
@@ -81,11 +80,17 @@ def labels_of_texts(texts: Sequence[str]) -> Any:
     )
 
 
+def _plain_numbers(texts: Sequence[str]) -> np.ndarray | None:
+    """Return the texts as numbers, if all are numbers with a decimal point or comma."""
+    numbers = [number_of(text.replace(",", ".")) for text in texts]
+    return None if None in numbers else np.array(numbers)
+
+
 def refuse_missing_words(target: str, texts: Sequence[str]) -> None:
     """Raise TableError if some classes are words such as "NA" and all others are numbers: the words mean "missing"."""
     words = [text for text in texts if text.lower() in AMONG_NUMBERS]
     others = [text for text in texts if text.lower() not in AMONG_NUMBERS]
-    if words and others and all(NUMBER.fullmatch(text.replace(",", ".")) for text in others):
+    if words and others and _plain_numbers(others) is not None:
         raise TableError(
             f"the target {target!r} is missing in some lines: it holds {words[0]!r} among numbers",
             "fill it in, or leave these lines out; if it is a class, write the others as words, too",
@@ -94,9 +99,8 @@ def refuse_missing_words(target: str, texts: Sequence[str]) -> None:
 
 def refuse_many_fractions(target: str, texts: Sequence[str]) -> None:
     """Raise TableError if the classes are many and some are fractions: a machine for each would take hours."""
-    try:
-        numbers = np.array([float(text.replace(",", ".")) for text in texts])
-    except ValueError:
+    numbers = _plain_numbers(texts)
+    if numbers is None:
         return
     if len(texts) > MAX_CLASSES and not (numbers == np.round(numbers)).all():
         raise TableError(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _OPTIONS = (
     *("table", "target", "out", "force", "machine", "linear", "memory", "cache", "scale", "weights", "task"),
     *("drop", "keep", "categorical", "max_levels", "missing"),
-    *("format", "sep", "decimal", "encoding", "na"),
+    *("format", "sep", "decimal", "encoding", "na", "limits", "merge"),
 )
 """Options of `mercer fit` that have a meaning with --linear, besides those of its machines."""
 

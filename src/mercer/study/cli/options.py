@@ -70,6 +70,17 @@ _READING_OPTIONS = {
         "--sheet", metavar="NAME|NUMBER", help="Excel: its sheet, by name or by number from 1  [default: the first]"
     ),
     "na": click.option("--na", metavar="TEXT", multiple=True, help="A cell that means missing; may be repeated."),
+    "limits": click.option(
+        "--limits",
+        type=click.Choice(["value", "half"]),
+        help="Read cells such as <1.0 and >90 among numbers as the number, or as half of it below a limit.",
+    ),
+    "merge": click.option(
+        "--merge",
+        metavar="COLUMN",
+        multiple=True,
+        help="Column of categories that differ in case and blanks only; they become one each.",
+    ),
 }
 
 
