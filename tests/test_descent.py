@@ -164,7 +164,7 @@ def test_the_perceptron_stops_when_asked():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 3)), rng.integers(0, 2, 300)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        machine = KernelPerceptron(callback=lambda progress: True).fit(X, y)
+        machine = KernelPerceptron(callback=lambda progress: 1).fit(X, y)
     assert machine.n_mistakes_[0] == 1
     with pytest.warns(ConvergenceWarning, match="time_limit"):
         KernelPerceptron(10**9, max_seconds=0.1).fit(X, y)

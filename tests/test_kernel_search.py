@@ -766,7 +766,9 @@ def test_fits_are_scored_a_few_settings_at_a_time(machine):
 
 def test_a_stop_after_the_last_setting_changes_nothing():
     X, y = _cancer()
-    search = KernelSearchCV(SVC(), C=[0.1, 1.0], cv=3, callback=lambda progress: progress.done == progress.total)
+    search = KernelSearchCV(
+        SVC(), C=[0.1, 1.0], cv=3, callback=lambda progress: np.bool_(progress.done == progress.total)
+    )
     assert search.fit(X, y).stopped_ == ""
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 

@@ -413,7 +413,7 @@ def test_a_fit_that_ends_early_says_how_far_it_is():
     with pytest.warns(ConvergenceWarning, match=r"`time_limit`"):
         LinearSVC(max_seconds=0.0).fit(X3, Y3)
     with pytest.warns(ConvergenceWarning, match=r"`interrupted`"):
-        LinearSVC(callback=lambda progress: True, loss="hinge", tol=1e-9).fit(X3, Y3)
+        LinearSVC(callback=lambda progress: 1, loss="hinge", tol=1e-9).fit(X3, Y3)
 
 
 def test_a_warm_start_goes_on_from_the_last_solution():
@@ -643,7 +643,7 @@ def test_leave_one_out_of_logistic_regression_needs_two_classes_each_and_knows_a
 
 def test_leave_one_out_of_a_linear_machine_can_be_stopped():
     with pytest.warns(ConvergenceWarning, match="leave_one_out was ended"):
-        found = leave_one_out(LinearSVC(loss="hinge"), X3, Y, callback=lambda progress: True)
+        found = leave_one_out(LinearSVC(loss="hinge"), X3, Y, callback=lambda progress: np.True_)
     assert np.isnan(found.error)
     assert found.stopped == "interrupted"
     with pytest.raises(ValueError, match="crammer_singer'; set it to 'ovr'"):

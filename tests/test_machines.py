@@ -122,7 +122,7 @@ def test_strings_pickles_warm_starts_callbacks_and_limits(case):
     assert machine.function_.norm**2 == pytest.approx(2.0 * halved(machine), rel=1e-6)
 
     seen = []
-    stopped = clone(case.mine).set_params(gamma=0.1, callback=lambda progress: seen.append(progress) or True)
+    stopped = clone(case.mine).set_params(gamma=0.1, callback=lambda progress: seen.append(progress) or np.True_)
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", ConvergenceWarning

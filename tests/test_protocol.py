@@ -6,10 +6,12 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn.svm
 from joblib import parallel_config
 from scipy import sparse, stats
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.decomposition import PCA
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import (
@@ -22,6 +24,8 @@ from sklearn.model_selection import (
     StratifiedKFold,
     cross_val_score,
 )
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KernelCenterer, StandardScaler
 
@@ -33,6 +37,7 @@ from mercer import (
     KernelRidge,
     KernelSearchCV,
     LeastSquaresClassifier,
+    LinearSVC,
     LogisticRegression,
     RBFNetworkClassifier,
     SealedSplit,
@@ -167,6 +172,44 @@ def test_numbers_have_an_interval_of_their_own():
     absolute = sealed.open(machine, loss="absolute")
     assert absolute.value == pytest.approx(np.abs(machine.predict(X[rows]) - y[rows]).mean())
     assert "absolute loss" in str(absolute)
+
+
+MADE_OF_ALL = {
+    "svc": SVC(),
+    "linear": LinearSVC(),
+    "logistic": LogisticRegression(),
+    "ridge": KernelRidge(),
+    "pipeline": make_pipeline(StandardScaler(), PCA(2), SVC()),
+    "search": KernelSearchCV(SVC(), C=[1.0, 2.0]),
+    "support vectors of another": sklearn.svm.SVC(),
+    "neighbours of another": KNeighborsClassifier(),
+}
+
+
+@pytest.mark.parametrize("name", MADE_OF_ALL)
+def test_a_machine_that_was_fitted_to_sealed_rows_is_found_out(name):
+    sealed = SealedSplit(IRIS, KINDS)
+    machine = clone(MADE_OF_ALL[name])
+    with pytest.raises(ValueError, match=r"\d+ of the 38 sealed rows are among those that this \w+ was fitted to"):
+        sealed.open(machine.fit(IRIS, KINDS))
+    assert sealed.openings == ()
+    estimate = sealed.open(machine.fit(sealed.X_rest, sealed.y_rest))
+    assert estimate.clean
+    known = not name.startswith("support")  # these are some of the rows only
+    assert str(estimate).endswith("look number 1 (final estimate), clean") is known
+
+
+def test_a_machine_whose_rows_are_unknown_is_clean_on_a_condition():
+    sealed = SealedSplit(IRIS, KINDS)
+    estimate = sealed.open(GaussianNB().fit(IRIS, KINDS))
+    assert estimate.unknown == "GaussianNB"
+    assert "clean if the machine was fitted to free rows alone, which cannot be known of a GaussianNB" in str(estimate)
+    rows = SealedSplit(sparse.csr_array(IRIS), KINDS)
+    with pytest.raises(ValueError, match="sealed rows are among"):
+        rows.open(SVC().fit(sparse.csr_array(IRIS), KINDS))
+    kept = pickle.loads(pickle.dumps(SVC().fit(IRIS, KINDS)))  # of the rows, support vectors are left
+    with pytest.raises(ValueError, match="sealed rows are among"):
+        rows.open(kept)
 
 
 def test_groups_are_sealed_whole_and_counted_whole():

@@ -924,9 +924,17 @@ def test_a_callback_sees_progress_and_may_stop():
     assert seen[0].stage
 
 
-def test_only_true_stops():
+@pytest.mark.parametrize("answer", [np.True_, 1, "stop"])
+def test_every_true_value_stops(answer):
+    X, y = hard_problem()
+    found = solved(X, y, 1e4, limits=Limits(tol=1e-10), callback=lambda progress: answer)
+    assert found.status is Status.INTERRUPTED
+
+
+@pytest.mark.parametrize("answer", [None, 0, np.False_])
+def test_no_false_value_stops(answer):
     X, y = blobs(n=200)
-    assert solved(X, y, 1.0, callback=lambda progress: "go on").status is Status.OPTIMAL
+    assert solved(X, y, 1.0, callback=lambda progress: answer).status is Status.OPTIMAL
 
 
 def test_an_error_in_a_callback_is_passed_on_and_the_handler_is_restored():

@@ -59,7 +59,7 @@ class KernelLogisticRegression(ByLikelihood, Iterated, EveryRowMachine):
         1 writes progress to stderr every five seconds; 2 writes every progress report.
     callback : callable, optional
         Function that is called about every 50 ms with a :class:`mercer.solvers.Progress`, whose `dual` is the
-        objective. If it returns True, the fit stops.
+        objective. If it returns a true value, the fit stops.
 
     Attributes
     ----------

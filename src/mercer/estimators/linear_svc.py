@@ -84,7 +84,7 @@ class LinearSVC(ByScores, FitsFiles):
         Number of threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
     callback : callable, optional
         Function that is called with a :class:`mercer.solvers.Progress` as the fit goes on, whose `violation` is the
-        relative gap. If it returns True, the fit stops.
+        relative gap. If it returns a true value, the fit stops.
     warm_start : bool, default=False
         Whether `fit` starts at the last solution, for instance for another C.
     l1_ratio : float, optional

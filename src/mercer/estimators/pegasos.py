@@ -77,8 +77,8 @@ class PegasosSVC(ByScores, LinearMachine):
         Time limit of `fit`, or of a call of `partial_fit`, in seconds.
     callback : callable, optional
         Called about every 50 ms in `fit` with a :class:`mercer.solvers.Progress`: `n_iter` is the epoch, and
-        `violation` and `dual` are the relative gap and the dual value when they were last computed. If it returns True,
-        the fit stops.
+        `violation` and `dual` are the relative gap and the dual value when they were last computed. If it returns
+        a true value, the fit stops.
 
     Attributes
     ----------

@@ -57,8 +57,8 @@ class KernelPerceptron(ByPairs):
         Number of threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
     callback : callable, optional
         Function that is called about every 50 ms with a :class:`mercer.solvers.Progress`: `n_iter` is the number of
-        mistakes, `violation` the number of mistakes in a pass, and `dual` the perceptron criterion. If it returns True,
-        the fit stops.
+        mistakes, `violation` the number of mistakes in a pass, and `dual` the perceptron criterion. If it
+        returns a true value, the fit stops.
     probability : bool, default=False
         Whether `fit` prepares `predict_proba`: it calibrates on decision values of rows by machines that were not
         trained on them, see `calibration_values`. A leave-one-out value needs a refit if the row was ever a mistake.

@@ -99,8 +99,8 @@ class SVC(ChangesRows, MarginClassifier):
     n_jobs : int, optional
         Number of threads. None: all processors, or a joblib worker's share of them. Results do not depend on it.
     callback : callable, optional
-        Function that is called about every 50 ms with a :class:`mercer.solvers.Progress`. If it returns True, the fit
-        stops.
+        Function that is called about every 50 ms with a :class:`mercer.solvers.Progress`. If it returns a true value,
+        the fit stops.
     calibration : {"sigmoid", "isotonic", "free", "free_isotonic", "weighted", "weighted_isotonic"}, default="sigmoid"
         The map from decision values to probabilities, which are those of the rows as they are, whatever the class
         weights. Without class weights, "sigmoid" and "isotonic" have P(f = 0) = 1/2, so that the predicted class has

@@ -55,5 +55,5 @@ class ProgressMonitor:
         if self.verbose and progress.done > self.printed:
             self.printed = progress.done
             print(f"leave-one-out: {progress.done} % done, about {left or 0.0:.0f} s left", file=sys.stderr)
-        if self.callback is not None and self.callback(progress) is True:
+        if self.callback is not None and self.callback(progress):
             self.interruption.request()

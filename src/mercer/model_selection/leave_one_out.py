@@ -166,7 +166,7 @@ def leave_one_out(
         1 says on stderr how far the pass is, and how long it will still take.
     callback : callable, optional
         Called with a :class:`mercer.solvers.StageProgress` about every 50 ms, in hundredths of the work;
-        returning True ends the pass.
+        a true value that it returns ends the pass.
 
     Returns
     -------

@@ -25,6 +25,7 @@ from mercer.model_selection.arrangement import InTime, Split, Together
 from mercer.model_selection.copies import content_ranks, equal_rows
 from mercer.model_selection.folds import cut
 from mercer.model_selection.metrics import Interval, grouped_share, mean_interval, wilson_interval
+from mercer.model_selection.rows_learnt import sealed_rows_learnt
 from mercer.model_selection.seal import Opening, Seal, SealedTest
 from mercer.model_selection.splits import grouped_holdout
 from mercer.tables.cell_hashes import hashes_of_each, text_hash
@@ -56,6 +57,8 @@ class Estimate:
         Whether rows belong to groups or are copies of others. The interval then counts groups instead of rows.
     losses : ndarray of shape (n,)
         The loss of each sealed row.
+    unknown : str
+        Kind of the machine if it cannot be known whether it was fitted to sealed rows too, else "".
     """
 
     loss: str
@@ -64,6 +67,7 @@ class Estimate:
     opening: Opening
     grouped: bool
     losses: FloatArray = field(repr=False, compare=False)
+    unknown: str = ""
 
     @property
     def value(self) -> float:
@@ -72,7 +76,10 @@ class Estimate:
 
     @property
     def clean(self) -> bool:
-        """Whether the rows had not been seen before, so that no choice could depend on them."""
+        """Whether this is the first look, so that no choice could depend on the rows.
+
+        If `unknown` is not empty, it must also be true that the machine was fitted to free rows alone.
+        """
         return self.opening.clean
 
     @property
@@ -84,6 +91,8 @@ class Estimate:
         name = "error" if self.loss == "zero_one" else f"{self.loss} loss"
         found = self.interval
         verdict = "clean" if self.clean else "no longer clean: these rows had been seen before"
+        if self.clean and self.unknown:
+            verdict = f"clean if the machine was fitted to free rows alone, which cannot be known of a {self.unknown}"
         return (
             f"{name} {found.value:.4g}, {100 * found.level:g}% interval {found.low:.4g} to {found.high:.4g}, on "
             f"{self.n} sealed rows; {self.look}, {verdict}"
@@ -296,14 +305,18 @@ class SealedSplit:
         TypeError
             If there is no machine, or a machine cannot predict. The test part stays sealed.
         ValueError
-            If `loss` or `level` is invalid, if a machine was fitted to other columns, or if `loss` is "zero_one" and no
-            class of the machine occurs in `y`; the test part stays sealed. Also, after the look, if a loss is not one
-            finite number for each row.
+            If `loss` or `level` is invalid, if a machine was fitted to other columns or to sealed rows, or if `loss` is
+            "zero_one" and no class of the machine occurs in `y`; the test part stays sealed. Also, after the look, if a
+            loss is not one finite number for each row.
 
         Notes
         -----
         A share of errors has Wilson's interval, if there are no groups. Other losses have the interval of Student's t
         for a ratio of means over the groups, or over the rows if there are no groups.
+
+        The rows that a machine was fitted to are compared with the sealed rows, if they can be found: kernel machines
+        keep or refer to them. Of other machines, and of most unpickled ones, this cannot be known, and the estimate
+        says so.
 
         A look is recorded before the prediction, so a failed look counts too. The machines keep the record as the
         attribute `seal_`, which includes later looks; model files store it as well.
@@ -320,6 +333,7 @@ class SealedSplit:
         for machine, (name, _) in zip(chosen, losses, strict=True):
             if name == "zero_one":
                 self._require_a_class(machine)
+        unknown = [self._require_free_rows(machine) for machine in chosen]
 
         def judge(rows: npt.NDArray[np.int64]) -> list[tuple[str, FloatArray, Interval]]:
             truth = self._y[rows]
@@ -334,8 +348,8 @@ class SealedSplit:
             _hand_record(machine, self._seal.seal)
         unsealed = self._seal.open(judge, purpose)
         estimates = tuple(
-            Estimate(name, interval, self.n_test, unsealed.opening, self._units is not None, each)
-            for name, each, interval in unsealed.value
+            Estimate(name, interval, self.n_test, unsealed.opening, self._units is not None, each, kind)
+            for (name, each, interval), kind in zip(unsealed.value, unknown, strict=True)
         )
         return estimates[0] if len(estimates) == 1 else estimates
 
@@ -378,6 +392,25 @@ class SealedSplit:
                 "to the columns into a Pipeline with it. The test part was not opened."
             )
         return machine
+
+    def _require_free_rows(self, machine: Any) -> str:
+        """Refuse a machine that was fitted to sealed rows; return its kind if that cannot be known, else ""."""
+        kind = type(machine).__name__
+        if self._takes_cut(machine):
+            return ""  # the number of its columns was checked
+        found: list[int | None] = []
+
+        def compare(sealed: npt.NDArray[np.int64]) -> None:
+            found.append(sealed_rows_learnt(machine, self._X, self.rest, sealed))
+
+        self._seal.check(compare)
+        if found[0]:
+            raise ValueError(
+                f"open needs machines fitted to free rows alone, but {found[0]} of the {self.n_test} sealed rows are "
+                f"among those that this {kind} was fitted to: fit it to sealed.X_rest, sealed.y_rest. The test part "
+                "was not opened."
+            )
+        return kind if found[0] is None else ""
 
     def _require_a_class(self, machine: Any) -> None:
         """Refuse a classifier that was trained on none of the classes of y: every prediction would be an error."""

@@ -203,7 +203,7 @@ class Optimiser(ABC):
         random_state : int, default 0
             Seed of the random choices, >= 0; the same seed gives the same steps.
         callback : callable, optional
-            Called with every :class:`TraceRow`; the run ends if it returns True.
+            Called with every :class:`TraceRow`; the run ends if it returns a true value.
 
         Raises
         ------
@@ -246,7 +246,7 @@ class Optimiser(ABC):
                     ended = Status.OPTIMAL
                 elif not math.isfinite(row.objective):  # the steps diverge
                     ended = Status.STALLED
-                elif callback is not None and callback(row) is True:
+                elif callback is not None and callback(row):
                     ended = Status.INTERRUPTED
         assert ended is not None
         return Run(self, problem, step.point, trace, ended, tol_gap)

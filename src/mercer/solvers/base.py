@@ -82,7 +82,7 @@ class Solver(ABC, Generic[StateT]):
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress that a callback gets; the fit stops if the callback returns True.
+    """The progress that a callback gets; the fit stops if the callback returns a true value.
 
     Attributes
     ----------

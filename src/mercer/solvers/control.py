@@ -26,7 +26,7 @@ class Control:
         Tolerances and limits; if several machines are trained, `max_seconds` is for all of them together and `max_iter`
         is for each.
     callback : callable, optional
-        Called with a :class:`Progress` about every 50 ms; returning True stops the solver.
+        Called with a :class:`Progress` about every 50 ms; a true value stops the solver.
     interruption : Interruption, optional
         The request to stop, by Ctrl-C or by the caller. A caller that enters it stops more than one solver by one
         Ctrl-C.
@@ -60,7 +60,7 @@ class Control:
 
     def is_stopped_at(self, progress: Progress) -> bool:
         """Call the callback and return whether it stops the fit: this machine, and those that come after it."""
-        if self.callback is None or self.callback(progress) is not True:
+        if self.callback is None or not self.callback(progress):
             return False
         if not self.interruption.requested:  # a second request would skip the certificate
             self.interruption.request()

@@ -99,7 +99,7 @@ class KernelSearchCV(BaseSearchCV):
         Time limit of a single fit of a machine of this library. The machine is then scored as it is.
     callback : callable, optional
         Function that is called with a :class:`mercer.solvers.StageProgress` after every setting. If it returns
-        True, the search ends with the settings that are finished on all folds.
+        a true value, the search ends with the settings that are finished on all folds.
     early_stopping : {"bound", "statistics"}, optional
         Every setting is tried on two folds, and the best one on all folds. The others are tried on further folds only
         as long as they may still be best. "bound" drops a setting if even the largest possible score on all remaining

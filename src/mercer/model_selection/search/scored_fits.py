@@ -223,7 +223,7 @@ class PrefittedSearchCV(BaseSearchCV):
                 file=sys.stderr,
             )
         try:
-            ends = self.search.callback is not None and self.search.callback(progress) is True
+            ends = self.search.callback is not None and bool(self.search.callback(progress))
         except KeyboardInterrupt:
             ends = True
         if ends:
