@@ -70,7 +70,7 @@ def _rows_of(machine: Any) -> tuple[Any, bool]:
 
 
 def _evidence(certificate: Any) -> Any:
-    """Return the evidence of a certificate, or of its first part; None if there is none."""
+    """Return the evidence of a certificate, or of its first part; None without evidence."""
     parts = getattr(certificate, "parts", ())
     return getattr(parts[0] if parts else certificate, "evidence", None)
 
