@@ -440,7 +440,7 @@ def test_noise_is_not_above_chance_by_any_score(scoring):
     found = study(frame, "state", n_folds=3, scoring=scoring)
     svm, constant = (found.goal.main(one.test) for one in (found.svm, found.contenders[3]))
     assert svm.low <= constant.value <= svm.high or found.goal.sign(found.against(found.contenders[3])) <= 0
-    assert "Was a support vector machine worth it? No" in prose.worth(found)
+    assert "Was a support vector machine worth it? That is not shown" in prose.worth(found)
 
 
 def test_rows_of_a_group_count_as_dependent():

@@ -449,7 +449,7 @@ def test_a_linear_machine_that_is_as_good_is_named():
         cells = replace(linear, errors=errors), replace(curved, errors=(9.0, 9.0, 9.0))
         return replace(found, search=replace(found.search, cells=cells))
 
-    said = f"The {linear.setting} is as good by the rule of one standard error"
+    said = f"By the rule of one standard error, the folds do not tell the {linear.setting} from it"
     assert said in prose.choice(chosen(9.0, 12.0, 8.0))
     assert said not in prose.choice(chosen(11.0, 12.0, 11.0))
     fewer = replace(chosen(9.0, 12.0, 8.0).search, cells=(replace(linear, n_rows=1, errors=(9.0, 9.0, 9.1)), curved))

@@ -4,6 +4,7 @@ from mercer.model_selection.arrangement import Arrangement as Arrangement
 from mercer.model_selection.arrangement import InTime as InTime
 from mercer.model_selection.arrangement import Split as Split
 from mercer.model_selection.arrangement import Together as Together
+from mercer.model_selection.comparison import corrected_t_test as corrected_t_test
 from mercer.model_selection.comparison import paired_difference as paired_difference
 from mercer.model_selection.copies import CopiesWarning as CopiesWarning
 from mercer.model_selection.copies import EqualRows as EqualRows

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.model_selection.metrics import Interval
-from mercer.plot.style import BLUE, FAINT, ORANGE, SERIES, few_ticks, house_style, new_figure, shortened
+from mercer.plot.style import BLUE, FAINT, MUTED, ORANGE, SERIES, few_ticks, house_style, new_figure, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,10 +81,24 @@ def dependence(
     return figure
 
 
-def learning_curve(rows: Sequence[int], figures: Sequence[float], label: str) -> Figure:
-    """Draw a cross-validated figure of merit by the number of training rows, on a logarithmic axis."""
+def learning_curve(
+    rows: Sequence[int], figures: Sequence[float], label: str, of_folds: Sequence[Sequence[float]] = ()
+) -> Figure:
+    """Draw a cross-validated figure of merit by the number of training rows, on a logarithmic axis.
+
+    Parameters
+    ----------
+    rows : sequence of int
+    figures : sequence of float
+    label : str
+        Name of the figure.
+    of_folds : sequence of sequence of float, optional
+        For each number of rows the figures of the folds, which are drawn as thin lines.
+    """
     with house_style():
         figure, (axes,) = new_figure(4.8, 3.0)
+        for one in zip(*of_folds, strict=True):
+            axes.plot(rows, one, "-", color=MUTED, linewidth=0.7, alpha=0.6)
         axes.plot(rows, figures, "o-", color=BLUE, linewidth=1.8, markersize=5)
         axes.set_xscale("log")
         axes.set_xticks(list(rows), [f"{count:,}" for count in rows])

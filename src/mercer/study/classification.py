@@ -70,6 +70,7 @@ class ToClassify(Goal):
     """
 
     task = "classification"
+    largest_row_loss = 1.0
     has_probabilities = True
     epsilons = (None,)
 
@@ -330,9 +331,15 @@ class ToClassify(Goal):
     def row_deviations(
         self, model: Model, values: npt.NDArray[np.float64], truth: npt.NDArray[Any]
     ) -> npt.NDArray[np.float64]:
-        """Return minus the margin of each row, or 0 if that is positive."""
+        """Return minus the margin of each row."""
         assert isinstance(model.prediction_kind, Classes)
-        return np.maximum(0.0, -model.prediction_kind.margins(values, truth))
+        return -model.prediction_kind.margins(values, truth)
+
+    def ranking_of_errors(
+        self, model: Model, values: npt.NDArray[np.float64], truth: npt.NDArray[Any], answer: Answer
+    ) -> npt.NDArray[np.float64]:
+        """Return minus the margin of each row: 0/1 losses do not tell how far off a row is."""
+        return self.row_deviations(model, values, truth)
 
     def compare(self, first: Evaluation, second: Evaluation) -> PairedTest | Interval:
         """McNemar's exact test of accuracies, or an interval for the difference of another score."""

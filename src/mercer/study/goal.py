@@ -71,6 +71,9 @@ class Goal(ABC):
     epsilons: ClassVar[tuple[float | None, ...]]
     """Widths of the tube to try, the usual one first; None where there is no tube."""
 
+    largest_row_loss: ClassVar[float | None] = None
+    """The largest of :meth:`row_losses`, if there is one."""
+
     has_probabilities: ClassVar[bool] = False
     """Whether predictions may have probabilities."""
 
@@ -189,7 +192,22 @@ class Goal(ABC):
     def row_deviations(
         self, model: Model, values: npt.NDArray[np.float64], truth: npt.NDArray[Any]
     ) -> npt.NDArray[np.float64]:
-        """Return how far off each row is, from `FoldTraining.values`: 0 if it is classified correctly."""
+        """Return how far off each row is, from `FoldTraining.values`: not above 0 if it is classified correctly."""
+
+    def worst_rows(
+        self, model: Model, values: npt.NDArray[np.float64], truth: npt.NDArray[Any], most: int
+    ) -> npt.NDArray[np.int64]:
+        """Return the rows with wrong predictions, the farthest off first, from decision values."""
+        answer = self.answer(model, values)
+        losses = self.row_losses(truth, answer)
+        order = np.lexsort((-self.ranking_of_errors(model, values, truth, answer), -losses))
+        return np.array([row for row in order[:most] if losses[row] > 0.0], dtype=np.int64)
+
+    def ranking_of_errors(
+        self, model: Model, values: npt.NDArray[np.float64], truth: npt.NDArray[Any], answer: Answer
+    ) -> npt.NDArray[np.float64]:
+        """Return what ranks rows with equal losses, the largest first."""
+        return self.row_losses(truth, answer)
 
     @abstractmethod
     def compare(self, first: Any, second: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,8 +97,9 @@ def open_seal(
     trained: Sequence[Trained],
     model: Model,
     budget: TimeBudget,
+    together: Iterable[tuple[str, ...]] = (),
 ) -> tuple[tuple[Contender, ...], np.ndarray, SealedInsight, Opening]:
-    """Open the seal once and judge all machines.
+    """Open the seal once and judge all machines; `together` are sets of columns that say the same.
 
     Returns the contenders, the table's sealed rows, the insight into the model that they give, and the opening.
     """
@@ -113,7 +114,9 @@ def open_seal(
         truth, in_table = column_choice.truth.values[rows], column_choice.rows[rows]
         judgements = judged(rows)
         seconds = budget.share(COLUMNS)
-        insight = look_into_sealed(goal, model, used.take(rows), truth, in_table, groups, max_seconds=seconds)
+        insight = look_into_sealed(
+            goal, model, used.take(rows), truth, in_table, groups, together=together, max_seconds=seconds
+        )
         return in_table, judgements, insight
 
     unsealed = sealed.open(look, "final estimate of the study")

@@ -20,6 +20,7 @@ from mercer.certificates import Certificate, Status
 from mercer.data import as_data, check_count, check_number
 from mercer.gram import CachePolicy, Gram
 from mercer.model_selection import (
+    Interval,
     Opening,
     SealedTest,
     check_share,
@@ -31,7 +32,7 @@ from mercer.study.candidates import KERNELS, KernelChoice, kernels_named
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Fold, encoded_folds
 from mercer.study.costs import ClassWeight, Cost
-from mercer.study.examination import Examination
+from mercer.study.examination import Examination, same_columns
 from mercer.study.goal import Goal
 from mercer.study.insight import Insight, LearningCurve, gather, learning_curve
 from mercer.study.judging import Contender, open_seal, trained_other, trained_svm
@@ -40,6 +41,7 @@ from mercer.study.plan import PLAN, plan_search
 from mercer.study.preparation import SplitOptions, prepare
 from mercer.study.regression import ToEstimate
 from mercer.study.rivals import choose_rivals
+from mercer.study.scores import accuracy_difference
 from mercer.study.search import NO_TIME, SearchResult, SearchStopped, last_resort, search
 from mercer.study.time_budget import CALIBRATION, CURVE, FINAL_FIT, LAST_FIT, RIVALS, SEARCH, Deadline, TimeBudget
 from mercer.tables import (
@@ -135,6 +137,11 @@ class Study:
     def against(self, other: Contender) -> Any:
         """Compare the support vector machine with another contender on the sealed rows; see `Goal.compare`."""
         return self._compared(self.svm, other)
+
+    def difference(self, other: Contender) -> Interval:
+        """Return by how much the support vector machine did better than another contender, with its interval."""
+        found = self.against(other)
+        return found if isinstance(found, Interval) else accuracy_difference(self.svm.test, other.test)
 
     def sign(self, one: Contender, other: Contender) -> int:
         """Return 1 if a contender did better than another on the sealed rows beyond chance, -1 if worse, else 0."""
@@ -321,7 +328,7 @@ def study(
     if looks is not None:
         looks.record(sealed, column_choice.rows, seed)
     contenders, test_rows, on_sealed, opening = open_seal(
-        sealed, arranged, column_choice, rows.used, goal, trained, model, budget
+        sealed, arranged, column_choice, rows.used, goal, trained, model, budget, same_columns(rows.examination.columns)
     )
     clock.lap("comparison and test")
     insight = gather(goal, model, rows.rest, rows.truth, rows.rest_rows, curve, on_sealed, budget)

@@ -15,6 +15,7 @@ from mercer.model_selection import (
     area_with_influence,
     bootstrap,
     mcnemar,
+    mean_interval,
     normal_interval,
     paired_difference,
     share_of_rows,
@@ -298,6 +299,13 @@ class F1(Score):
         """Return for each class which rows are of it, which are predicted to be of it, and which are both."""
         true, found = (np.asarray(one[:, None] == self.classes, dtype=float) for one in (codes, predicted))
         return np.hstack([true, found, true * found])
+
+
+def accuracy_difference(first: Evaluation, second: Evaluation) -> Interval:
+    """Return by how much the accuracy of the first is larger, with its interval."""
+    if first.groups is None:
+        return paired_difference(first.right, second.right).difference
+    return mean_interval(first.right.astype(np.float64) - second.right, first.groups)
 
 
 def _share(hits: npt.NDArray[np.bool_], of: npt.NDArray[np.bool_], groups: IndexArray | None) -> Interval:

@@ -3,6 +3,7 @@
 A finding says what will make a test score doubtful, what its reader should know, or what is good to know.
 """
 
+from mercer.study.examination.correlations import same_columns as same_columns
 from mercer.study.examination.diagnosis import diagnose as diagnose
 from mercer.study.examination.examination import Examination as Examination
 from mercer.study.examination.examination import examine as examine

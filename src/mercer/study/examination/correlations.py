@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
@@ -22,7 +24,7 @@ def correlations(columns: list[Column]) -> list[Finding]:
     """Return a finding about redundant pairs of columns: numbers are compared by rank correlation, texts by levels."""
     columns = [column for column in columns if column.n_levels > 1]
     pairs = _numbers([one for one in columns if one.numbers is not None])
-    pairs += _texts([one for one in columns if one.numbers is None])
+    pairs += _one_to_one([one for one in columns if one.numbers is None])
     if not pairs:
         return []
     pairs.sort(key=lambda pair: -abs(pair[2]))
@@ -40,6 +42,30 @@ def correlations(columns: list[Column]) -> list[Finding]:
             {"pairs": len(pairs), "largest": pairs[0][2]},
         )
     ]
+
+
+def same_columns(columns: Iterable[Column]) -> list[tuple[str, ...]]:
+    """Return the sets of columns that say nearly the same, in the order of the columns: each stands in for the others.
+
+    Two columns say the same if their rank correlation is high, or if their values correspond one to one.
+    """
+    columns = [column for column in columns if column.n_levels > 1]
+    pairs = [*_numbers([one for one in columns if one.numbers is not None]), *_one_to_one(columns)]
+    leader = {column.name: column.name for column in columns}
+
+    def first(name: str) -> str:
+        while leader[name] != name:
+            name = leader[name]
+        return name
+
+    place = {column.name: number for number, column in enumerate(columns)}
+    for one, other, _ in pairs:
+        low, high = sorted((first(one), first(other)), key=place.__getitem__)
+        leader[high] = low
+    sets: dict[str, list[str]] = {}
+    for column in columns:
+        sets.setdefault(first(column.name), []).append(column.name)
+    return [tuple(names) for names in sets.values() if len(names) > 1]
 
 
 def _numbers(columns: list[Column]) -> list[tuple[str, str, float]]:
@@ -61,13 +87,15 @@ def _standardised_ranks(column: Column) -> npt.NDArray[np.float64]:
     return ranks / np.sqrt((ranks * ranks).sum())
 
 
-def _texts(columns: list[Column]) -> list[tuple[str, str, float]]:
-    """Return the pairs of text columns whose levels correspond one to one: each occurs with one other level only."""
-    found = []
-    for i, one in enumerate(columns):
-        for other in columns[i + 1 :]:
-            if one.n_levels == other.n_levels <= len(one.codes) // 2:
-                pairs = np.unique((one.codes + 1) * (other.n_levels + 1) + other.codes + 1)
-                if len(pairs) == len(np.unique(one.codes)) == len(np.unique(other.codes)):
-                    found.append((one.name, other.name, 1.0))
+def _one_to_one(columns: list[Column]) -> list[tuple[str, str, float]]:
+    """Return pairs of columns whose levels correspond one to one, each with the first such column."""
+    found, seen = [], dict[bytes, str]()
+    for column in columns:
+        if column.n_levels > len(column.codes) // 2:
+            continue
+        _, first, codes = np.unique(column.codes, return_index=True, return_inverse=True)
+        by_appearance = np.argsort(np.argsort(first))[codes]  # the numbers of levels in the order of their first rows
+        name = seen.setdefault(by_appearance.astype(np.int32).tobytes(), column.name)
+        if name != column.name:
+            found.append((name, column.name, 1.0))
     return found

@@ -50,7 +50,7 @@ def _constant(columns: list[Column]) -> list[Finding]:
             Weight.REMARK,
             names,
             f"{_columns(names)} {'has' if len(names) == 1 else 'have'} the same value in every row.",
-            "Nothing can be learnt from it, so it is not used.",
+            f"Nothing can be learnt from {'it, so it is' if len(names) == 1 else 'them, so they are'} not used.",
             {"columns": len(names)},
         )
     ]
@@ -67,8 +67,8 @@ def _mostly_missing(columns: list[Column]) -> list[Finding]:
             Weight.REMARK,
             names,
             f"{_columns(names)} {'is' if len(names) == 1 else 'are'} missing in most rows: {names[0]!r} in "
-            f"{100 * shares[names[0]]:.0f}%. Most of its values are filled in.",
-            "Find out what a missing cell means; leave the column out with --drop if it means nothing.",
+            f"{100 * shares[names[0]]:.0f}%. Most of {'its' if len(names) == 1 else 'their'} values are filled in.",
+            "Find out what a missing cell means; leave such a column out with --drop if it means nothing.",
             {"columns": len(names), "share": shares[names[0]]},
         )
     ]
@@ -137,8 +137,8 @@ def _identifying(columns: list[Column]) -> list[Finding]:
             Weight.REMARK,
             names,
             f"{_columns(names)} nearly {'identifies' if len(names) == 1 else 'identify'} the row: (almost) every row "
-            "has its own value. What is learnt from it may not hold for new rows.",
-            "Leave it out with --drop if it is a number of a row, a person or a case.",
+            f"has its own value. What is learnt from {'it' if len(names) == 1 else 'them'} may not hold for new rows.",
+            "Leave out with --drop what is a number of a row, a person or a case.",
             {"columns": len(names)},
         )
     ]

@@ -16,6 +16,9 @@ NEXT_VALUES = 5  # different values beside the limit that it is compared with
 TIMES_NEXT = 3  # the limit is this many times as frequent as each of them
 MIN_VALUES = 8  # different numbers; a scale of fewer steps has ends in any case
 
+MANY_ZEROS = 0.2
+"""Share of targets that are 0 from which no logarithm makes them even."""
+
 UNEVEN = 0.8
 """Share of the rows; if one class has as much, accuracy says little about the others."""
 
@@ -122,6 +125,15 @@ def _skewed(target: str, numbers: npt.NDArray[np.float64]) -> list[Finding]:
     if found is None:
         return []
     plain, on_log = found
+    n_zeros = int(np.count_nonzero(numbers == 0.0))
+    remedy = f"Predict its logarithm: replace {target!r} by log({target}) in the table."
+    if n_zeros >= MANY_ZEROS * len(numbers):
+        remedy = (
+            f"{100 * n_zeros / len(numbers):.0f}% of the targets are 0. Predict first whether a row has 0, and then "
+            f"log({target}) of the others."
+        )
+    elif n_zeros:
+        remedy = f"Predict its logarithm: replace {target!r} by log(1 + {target}) in the table, as some targets are 0."
     return [
         Finding(
             Kind.SKEWED,
@@ -129,7 +141,7 @@ def _skewed(target: str, numbers: npt.NDArray[np.float64]) -> list[Finding]:
             (target,),
             f"The target is very skewed (skewness {plain:.1f}; {on_log:.1f} on a logarithmic scale): a few large "
             "numbers dominate the squared errors.",
-            f"Predict its logarithm: replace {target!r} by log({target}) in the table.",
+            remedy,
             {"skewness": plain, "skewness_of_logarithm": on_log},
         )
     ]

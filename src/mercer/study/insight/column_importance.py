@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,17 +30,34 @@ OTHER = "sparse features"
 """Name of the columns of a sparse block, which are shuffled together."""
 
 
+SMALL = 0.02
+"""Largest upper end of an interval at which a rise of the cost is shown to be small."""
+
+
 @dataclass(frozen=True)
 class Importance:
-    """By how much the mean cost of a prediction rises if a column is shuffled, with its interval."""
+    """By how much the mean cost of a prediction rises if a column is shuffled, with its interval.
 
-    column: str
+    Columns that say the same stand in for each other. They are shuffled together.
+    """
+
+    columns: tuple[str, ...]
     increase: Interval
 
     @property
+    def column(self) -> str:
+        """The name of the column, or of the columns that were shuffled together."""
+        return " + ".join(self.columns)
+
+    @property
     def matters(self) -> bool:
-        """Whether the increase is more than chance explains."""
+        """Whether it is shown that predictions get worse: the rise is more than chance explains."""
         return self.increase.low > 0.0
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is shown that predictions get little worse, if at all."""
+        return not self.matters and self.increase.high <= SMALL
 
 
 def column_importance(
@@ -50,6 +67,9 @@ def column_importance(
     groups: npt.NDArray[Any] | None = None,
     seed: int = 0,
     max_seconds: float | None = None,
+    *,
+    together: Iterable[tuple[str, ...]] = (),
+    largest_cost: float | None = None,
 ) -> tuple[Importance, ...]:
     """Return the importance of each column, the largest first.
 
@@ -65,33 +85,60 @@ def column_importance(
     seed : int
     max_seconds : float, optional
         No further column is begun after that; the others are left out.
+    together : iterable of tuple of str
+        Sets of columns that say the same, which are shuffled together.
+    largest_cost : float, optional
+        The largest cost of a prediction, if there is one.
 
     Notes
     -----
-    A column that another one can stand in for looks unimportant, and shuffling makes combinations of cells that do not
-    occur. If kernel values would be too many, fewer rows and shuffles are used.
+    A column that others together can stand in for looks unimportant, and shuffling makes combinations of cells that do
+    not occur. If kernel values would be too many, fewer rows and shuffles are used.
+
+    If few predictions change, Student's t interval is too narrow. With a largest cost, its upper end is at least the
+    one for a change that was not seen in any row, or group of rows (Clopper & Pearson).
 
     References
     ----------
     Breiman (2001), Random forests, Machine Learning 45, section 10; Fisher, Rudin & Dominici (2019), All models are
     wrong, but many are useful, JMLR 20.
     """
-    columns, deadline = encoded_columns(model), Deadline(max_seconds)
+    columns, deadline = _sets_of_columns(model, together), Deadline(max_seconds)
     rng = np.random.default_rng(seed)
     cost_of_row = max(1, model.support_vectors.n) * len(columns) * (1 + len(model.parts) / 20)
     repeats = int(np.clip(BUDGET / (cost_of_row * part.n_rows), 1, REPEATS))
     n = int(min(part.n_rows, max(MIN_ROWS, BUDGET / (cost_of_row * repeats))))
     rows = np.sort(rng.permutation(part.n_rows)[:n])
     parts = KernelParts(model, model.encoder.transform(part.take(rows)))
-    before = costs(parts.values(), rows)
-    found = []
-    for name, place in columns.items():
+    whole, units = parts.values(), None if groups is None else groups[rows]
+    before, found = costs(whole, rows), []
+    unseen = 0.0  # upper end for a change that no row has shown
+    if largest_cost is not None:
+        unseen = largest_cost * (1.0 - 0.025 ** (1.0 / (n if units is None else len(np.unique(units)))))
+    for names, place in columns.items():
         if deadline.has_come:
             break
         orders = np.array([rng.permutation(n) for _ in range(repeats)])
-        after = np.mean([costs(values, rows) for values in parts.values_shuffled(place, orders)], axis=0)
-        found.append(Importance(name, mean_interval(after - before, None if groups is None else groups[rows])))
+        shuffled = parts.values_shuffled(place, orders)
+        rise = np.mean([costs(values, rows) for values in shuffled], axis=0) - before
+        increase = mean_interval(rise, units)
+        if all(np.array_equal(values, whole) for values in shuffled):  # the machine does not use the column
+            increase = Interval(0.0, 0.0, 0.0)
+        elif increase.low <= 0.0:
+            increase = replace(increase, high=max(increase.high, unseen))
+        found.append(Importance(names, increase))
     return tuple(sorted(found, key=lambda one: -one.increase.value))
+
+
+def _sets_of_columns(model: Model, together: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], npt.NDArray[np.int64]]:
+    """Return the encoded columns of each column, or set of columns that say the same."""
+    places = {name: np.arange(place.start, place.stop) for name, place in encoded_columns(model).items()}
+    set_of = {name: names for names in together for name in names}
+    found: dict[tuple[str, ...], list[npt.NDArray[np.int64]]] = {}
+    for name, place in places.items():
+        names = tuple(one for one in set_of.get(name, (name,)) if one in places)
+        found.setdefault(names, []).append(place)
+    return {names: np.concatenate(parts) for names, parts in found.items()}
 
 
 def encoded_columns(model: Model) -> dict[str, slice]:

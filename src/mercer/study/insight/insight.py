@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +91,7 @@ def look_into_sealed(
     rows: npt.NDArray[np.int64],
     groups: Any,
     *,
+    together: Iterable[tuple[str, ...]] = (),
     max_seconds: float | None = None,
 ) -> SealedInsight:
     """Return what sealed rows tell; it is called in the look that judges the machines.
@@ -107,6 +108,8 @@ def look_into_sealed(
         Their positions in the table.
     groups : ndarray or None
         Groups of dependent rows.
+    together : iterable of tuple of str
+        Sets of columns that say the same.
     max_seconds : float, optional
         The importance of columns that have not been reached then is not computed.
     """
@@ -114,15 +117,23 @@ def look_into_sealed(
     def costs(values: npt.NDArray[np.float64], chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         return goal.row_losses(truth[chosen], goal.answer(model, values))
 
-    answer = goal.answer(model, model.decision_values(part))
-    off = goal.row_losses(truth, answer)
-    worst = [int(one) for one in np.argsort(-off, kind="stable")[:N_WRONG] if off[one] > 0.0]
-    nearest = nearest_support_vectors(model, part.take(np.array(worst, dtype=np.int64)))
+    values = model.decision_values(part)
+    predicted, worst = goal.answer(model, values)[0], goal.worst_rows(model, values, truth, N_WRONG)
+    nearest = nearest_support_vectors(model, part.take(worst))
     wrong = tuple(
-        WrongRow(int(rows[one]), truth[one], answer[0][one], tuple(map(int, near)))
+        WrongRow(int(rows[one]), truth[one], predicted[one], tuple(map(int, near)))
         for one, near in zip(worst, nearest, strict=True)
     )
-    return SealedInsight(column_importance(model, part, costs, groups, max_seconds=max_seconds), wrong)
+    columns = column_importance(
+        model,
+        part,
+        costs,
+        groups,
+        max_seconds=max_seconds,
+        together=together,
+        largest_cost=goal.largest_row_loss,
+    )
+    return SealedInsight(columns, wrong)
 
 
 def gather(
@@ -151,13 +162,13 @@ def gather(
     budget : TimeBudget
         Columns whose importance was not computed, and dependences for which there is no time, are among its cuts.
     """
-    measured = {one.column for one in sealed.columns}
+    measured = {name for one in sealed.columns for name in one.columns}
     unmeasured = [name for name in encoded_columns(model) if name not in measured]
     if unmeasured:
         budget.cuts.append(f"Whether predictions need {listing(unmeasured, most=6)} was not measured.")
     return Insight(
         columns=sealed.columns,
-        dependences=tuple(_dependences(model, rest, [one.column for one in sealed.columns if one.matters], budget)),
+        dependences=tuple(_dependences(model, rest, [one.columns[0] for one in sealed.columns if one.matters], budget)),
         curve=curve,
         influential=influential_rows(model, rest),
         suspicious=_suspicious(goal, model, truth, rows, curve),

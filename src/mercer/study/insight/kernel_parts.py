@@ -61,7 +61,9 @@ class KernelParts:
         """Return the decision values, (n, number of machines)."""
         return self._values(self.whole)
 
-    def values_shuffled(self, columns: slice, orders: npt.NDArray[np.int64]) -> list[FloatArray]:
+    def values_shuffled(
+        self, columns: slice | npt.NDArray[np.int64], orders: npt.NDArray[np.int64]
+    ) -> list[FloatArray]:
         """Return the decision values with these columns of each row taken from another row, for each of the orders."""
         own = _part(self.X[:, columns], self.vectors[:, columns])
         found = []

@@ -50,6 +50,10 @@ class OfClasses(TaskPhrasing):
         """The same, a percentage without its sign."""
         return self.figure(goal, value).removesuffix("%")
 
+    def difference(self, goal: Goal, value: float) -> str:
+        """Percentage points, or an area or a loss with three decimals."""
+        return f"{100 * value:z.1f} percentage points" if score_of(goal).is_share else rounded(value)
+
     def score(self, goal: Goal, one: Contender) -> str:
         """The score on the sealed rows that settings were chosen by."""
         return self._value(goal, goal.main(one.test).value)

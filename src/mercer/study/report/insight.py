@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 MANY_SUPPORT_VECTORS = 0.9
 """Share of the training rows from which it needs an explanation that they are support vectors."""
 
+MAX_SETS = 20
+"""Columns, the most important first, among which sets that were shuffled together are named."""
+
+MIN_SHARE = 0.001
+"""Smallest share of the decision values at which a row is named as influential."""
+
+STANDS_OUT = 3.0
+"""Smallest such share, as a multiple of the mean over support vectors."""
+
 MAX_LINES = 4
 """Largest number of classes whose shares are drawn in one picture of dependence."""
 
@@ -30,27 +39,63 @@ def columns_that_matter(study: Study) -> str:
     """Which columns predictions get worse without, and which do not matter."""
     if not study.is_useful:
         return (
-            "The machine did no better than a constant prediction beyond chance, so nothing can be said about which "
-            "columns matter."
+            "It is not shown that the machine is better than a constant prediction, so which columns matter cannot be "
+            "told."
         )
     columns = study.insight.columns
     if not columns:
         return "There was no time to measure which columns matter."
-    matter = [one for one in columns if one.matters]
-    if not matter:
-        return (
-            "No column is needed alone: predictions on the sealed rows do not get worse beyond chance if the cells of "
-            "one column are shuffled. Other columns stand in for that one."
+    shown, small, unknown = (
+        [one for one in columns if one.matters],
+        [one for one in columns if one.is_small],
+        [one for one in columns if not one.matters and not one.is_small],
+    )
+    said = [_shown(study, shown) if shown else f"For no column is it shown that {_what_rises(study)} rises without it."]
+    if small:
+        said.append(
+            f"Without {_named(small)} it rises by at most {_amount(study, _highest(small))}: "
+            f"{'each of them alone' if len(small) > 1 else 'it'} could be left out."
         )
-    first = "; ".join(f"“{one.column}” {_increase(study, one)}" for one in matter[:3])
-    sentence = f"If the cells of a column are shuffled, {_what_rises(study)} on the sealed rows rises: {first}."
-    others = [one.column for one in columns if not one.matters]
-    if others:
-        sentence += (
-            f" For {listing(others, most=6)} no rise beyond chance was seen: "
-            f"{'each of them' if len(others) > 1 else 'it'} could probably be left out alone."
+    if unknown:
+        verb = "is needed" if len(unknown) == 1 else "are needed"
+        said.append(
+            f"Whether {_named(unknown)} {verb} cannot be told from so few rows: the rise may be 0, or as much as "
+            f"{_amount(study, _highest(unknown))}."
         )
-    return sentence
+    said += [
+        f"{listing(one.columns)} say nearly the same. They were shuffled together, because each stands in for the "
+        "others; one of them is enough."
+        for one in columns[:MAX_SETS]
+        if len(one.columns) > 1
+    ]
+    return " ".join(said)
+
+
+def _shown(study: Study, columns: list[Importance]) -> str:
+    first = "; ".join(f"{_quoted(one)} {_increase(study, one)}" for one in columns[:3])
+    more = f"; and {len(columns) - 3} more columns" if len(columns) > 3 else ""
+    return f"If the cells of a column are shuffled, {_what_rises(study)} on the sealed rows rises: {first}{more}."
+
+
+def _quoted(one: Importance) -> str:
+    return " with ".join(f"“{name}”" for name in one.columns)
+
+
+def _named(columns: list[Importance]) -> str:
+    return listing([one.column for one in columns], most=6)
+
+
+def _highest(columns: list[Importance]) -> float:
+    return max(one.increase.high for one in columns)
+
+
+def _amount(study: Study, amount: float) -> str:
+    """An increase, rounded up."""
+    if not np.isfinite(amount):
+        return "any amount"
+    if _is_of_classes(study):
+        return f"{np.ceil(1000 * amount - 1e-6) / 10 + 0.0:.1f} percentage points"
+    return f"{np.ceil(1000 * amount - 1e-6) / 1000 + 0.0:.3f}"
 
 
 def _what_rises(study: Study) -> str:
@@ -64,7 +109,7 @@ def _increase(study: Study, one: Importance) -> str:
     return f"by {found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
 
 
-def more_rows(study: Study, figure: Callable[[float], str]) -> str:
+def more_rows(study: Study, figure: Callable[[float], str], difference: Callable[[float], str]) -> str:
     """Whether more rows would help, by the learning curve; "" if the machine is not useful: its curve is noise."""
     curve = study.insight.curve
     if not study.is_useful:
@@ -74,15 +119,19 @@ def more_rows(study: Study, figure: Callable[[float], str]) -> str:
     before, now = map(figure, curve.figures[-2:])
     fewer, all_rows = curve.rows[-2:]
     change = f"from {before} with {fewer:,} training rows to {now} with {all_rows:,}"
-    if curve.still_rises:
+    name = f"the cross-validated {study.goal.figure_name}"
+    if curve.rises:
+        return f"More rows would probably help: {name} still improved, {change}, by more than the folds differ."
+    if curve.is_flat and curve.gain is not None:
         return (
-            f"More rows would probably help: the cross-validated {study.goal.figure_name} still improved, {change}, by "
-            "more than the folds differ."
+            f"More rows of this kind would probably help little: {name} went {change}. As far as the folds differ, the "
+            f"last doubling of the rows improved it by at most {difference(max(0.0, curve.gain.high))}."
         )
-    return (
-        f"More rows of this kind would probably help little: the cross-validated {study.goal.figure_name} went "
-        f"{change}, and the folds differ by as much."
-    )
+    spread = "the folds differ too much"
+    if curve.gain is not None and np.isfinite(curve.gain.high):
+        low, high = difference(curve.gain.low), difference(curve.gain.high)
+        spread = f"as far as the folds differ, the gain may be anything from {low} to {high}"
+    return f"Whether more rows would help cannot be told: {name} went {change}, and {spread}."
 
 
 def nearly_all_support(model: Model) -> str:
@@ -91,9 +140,9 @@ def nearly_all_support(model: Model) -> str:
     if n < MANY_SUPPORT_VECTORS * n_rows:
         return ""
     return (
-        f"Nearly every training row is a support vector ({n:,} of {n_rows:,}), so the machine has found little that "
-        "rows have in common. This happens if many columns say nothing about the target, or if the target is mostly "
-        "noise. Leave out columns that do not matter (--drop COLUMN), and look for columns that do."
+        f"Nearly every training row is a support vector ({n:,} of {n_rows:,}). This happens if many columns say "
+        "nothing about the target, if the target is mostly noise, or if there are few rows for so many columns. Look "
+        "for columns that say more, and leave out those that are shown not to be needed (--drop COLUMN)."
     )
 
 
@@ -121,11 +170,19 @@ def pictures(study: Study) -> dict[str, tuple[Figure, str]]:
     if len(insight.curve.rows) > 1:
         found["learning"] = (
             plot.learning_curve(
-                insight.curve.rows, [abs(one) for one in insight.curve.figures], study.goal.figure_name
+                insight.curve.rows,
+                [_as_read(study, one) for one in insight.curve.figures],
+                study.goal.figure_name,
+                [[_as_read(study, one) for one in folds] for folds in insight.curve.of_folds],
             ),
-            "Cross-validated figure of merit by the number of training rows.",
+            "Cross-validated figure of merit by the number of training rows, and that of each fold.",
         )
     return found
+
+
+def _as_read(study: Study, figure: float) -> float:
+    """A figure of merit without the sign of a loss."""
+    return -figure if study.goal.is_loss else figure
 
 
 def _lines(study: Study, one: Dependence) -> tuple[np.ndarray, str, list[str]]:
@@ -172,7 +229,21 @@ def suspicious_rows(study: Study) -> list[tuple[int, str, str]]:
 
 def influential_rows(study: Study) -> list[tuple[int, str, str]]:
     """Row number, target and share of the decision values of the most influential support vectors."""
-    return [(one.row + 1, truth_of(study, one.row), percent(one.amount)) for one in study.insight.influential]
+    usual = STANDS_OUT / max(1, len(study.model.support_rows))
+    return [
+        (one.row + 1, truth_of(study, one.row), percent(one.amount))
+        for one in study.insight.influential
+        if one.amount >= max(MIN_SHARE, usual)
+    ]
+
+
+def no_influential_row(study: Study) -> str:
+    """That no row stands out, with the largest share of the decision values; "" if the machine keeps no rows."""
+    if not study.insight.influential:
+        return ""
+    largest = study.insight.influential[0].amount
+    shown = percent(largest) if largest >= MIN_SHARE else f"below {percent(MIN_SHARE)}"
+    return f"No training row stands out: the largest part that one has in the decision values is {shown}."
 
 
 def _is_of_classes(study: Study) -> bool:

@@ -12,6 +12,7 @@ from mercer.study.candidates import times_usual
 from mercer.study.protocol import Study
 from mercer.study.report import (
     calibration,
+    certificates,
     classification,
     decisions,
     examination,
@@ -88,6 +89,7 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         losses=classification.losses(study),
         figures=_figures(study),
         certificate=study.certificate,
+        fixed=certificates.fixed(study.model),
         insight=insight,
         weights=weights,
         is_linear=study.model.machine_spec.is_linear,

@@ -43,6 +43,10 @@ class TaskPhrasing(ABC):
     def short_figure(self, goal: Goal, value: float) -> str:
         """The same where room is short, without its unit."""
 
+    @abstractmethod
+    def difference(self, goal: Goal, value: float) -> str:
+        """A difference of two figures of merit as people read it."""
+
     def settings(self, study: Study) -> str:
         """A sentence on what classes and errors count, if they do not count alike; else ""."""
         return ""

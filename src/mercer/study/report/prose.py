@@ -11,6 +11,7 @@ from mercer.model_selection import Opening
 from mercer.persistence import Model
 from mercer.study.candidates import Cell, gamma_of
 from mercer.study.examination import Finding, Kind, Weight
+from mercer.study.judging import Contender
 from mercer.study.protocol import Study
 from mercer.study.report import arrangement, insight, search_prose, weights
 from mercer.study.report.certificates import beyond_rounding as beyond_rounding
@@ -29,6 +30,9 @@ from mercer.study.report.phrasing import TaskPhrasing
 from mercer.study.report.regression import OfNumbers
 from mercer.tables import IDENTIFIER, TableChoice
 
+SMALL = 0.02
+"""Largest difference that is said to be small: of shares or R², or as a part of a loss."""
+
 VOICES: dict[str, TaskPhrasing] = {"classification": OfClasses(), "regression": OfNumbers()}
 """What there is to say of each task."""
 
@@ -46,32 +50,49 @@ def worth(study: Study) -> str:
     phrasing, goal, constant = phrasing_of(study), study.goal, study.contenders[3]
     rivals, usual = study.contenders[1:3], phrasing_of(study).same_answer(study)
     useful = [one.name for one in study.contenders[:3] if study.sign(one, constant) > 0]
-    signs = {rival.name: study.sign(study.svm, rival) for rival in rivals}
-    better, worse, equal = ([name for name, one in signs.items() if one == wanted] for wanted in (-1, 1, 0))
+    signs = {rival: study.sign(study.svm, rival) for rival in rivals}
+    better, worse, equal = ([one for one, sign in signs.items() if sign == wanted] for wanted in (-1, 1, 0))
     if study.sign(study.svm, constant) < 0:
         verdict = f"No: it did worse than {usual}, beyond what chance explains"
     elif not useful:
         verdict = (
-            f"No: nothing here did better than {usual} beyond what chance explains, neither it nor "
-            f"{' nor '.join(rival.name for rival in rivals)}"
+            f"That is not shown: neither it nor {' nor '.join(rival.name for rival in rivals)} did better than {usual} "
+            f"beyond what chance explains. {_bound(study, constant, usual)}"
         )
     elif study.svm.name not in useful:
-        verdict = f"No: it did not do better than {usual} beyond what chance explains, as {' and '.join(useful)} did"
+        verdict = (
+            f"No: {' and '.join(useful)} did better than {usual} beyond what chance explains, and for the support "
+            f"vector machine this is not shown. {_bound(study, constant, usual)}"
+        )
     elif better:
-        verdict = f"No: {' and '.join(better)} did better, beyond what chance explains"
+        verdict = f"No: {' and '.join(one.name for one in better)} did better, beyond what chance explains"
     elif not equal:
         verdict = "Yes: it did better than both, beyond what chance explains"
-    elif worse:
-        verdict = f"It did better than {worse[0]}, but not clearly better than {equal[0]}, which may serve as well"
     else:
-        verdict = (
-            "The sealed rows do not show it: neither difference is beyond what chance explains, so the simpler "
-            f"{equal[0]} may serve as well"
-        )
+        first = f"It did better than {worse[0].name}, beyond what chance explains. " if worse else ""
+        verdict = f"{first}{_bound(study, equal[0], equal[0].name)}, and {equal[0].name} is the simpler machine"
     compared = {rival.name: study.against(rival) for rival in rivals}
     if study.svm.name not in useful:
         compared = {usual: study.against(constant)} | compared
     return f"Was a support vector machine worth it? {verdict}. ({phrasing.compared(goal, compared)})"
+
+
+def _bound(study: Study, other: Contender, name: str) -> str:
+    """What is shown of a difference that chance may explain: that it is small, or only how large it may be."""
+    found = study.difference(other)
+    shown, limit = partial(phrasing_of(study).difference, study.goal), SMALL
+    if study.goal.is_loss:
+        limit *= abs(study.goal.main(study.svm.test).value)
+    if found.high <= limit:
+        return f"It is at most {shown(max(0.0, found.high))} better than {name}"
+    if found.low >= -limit:
+        return (
+            f"It is no more than {shown(max(0.0, -found.low))} worse than {name}; whether it is better cannot be told"
+        )
+    return (
+        f"Whether it is better than {name} cannot be told from these rows: it may be {shown(max(0.0, found.high))} "
+        f"better or {shown(max(0.0, -found.low))} worse"
+    )
 
 
 def choice(study: Study) -> str:
@@ -104,8 +125,9 @@ def choice(study: Study) -> str:
     linear = found.linear_as_good
     if linear is not None:
         sentence += (
-            f" The {linear.setting} is as good by the rule of one standard error ({shown(linear.figure)}): it predicts "
-            "faster, and its weights can be read. --kernel linear takes it."
+            f" By the rule of one standard error, the folds do not tell the {linear.setting} from it "
+            f"({shown(linear.figure)}). That machine predicts faster, and its weights can be read: --kernel linear "
+            "takes it."
         )
     return " ".join(filter(None, [sentence, weights.sentence(study), search_prose.rounds(found)]))
 
@@ -241,7 +263,8 @@ def _looks(looks: Sequence[Opening]) -> str:
 
 def more_rows(study: Study) -> str:
     """Whether more rows would help."""
-    return insight.more_rows(study, partial(phrasing_of(study).figure, study.goal))
+    phrasing = phrasing_of(study)
+    return insight.more_rows(study, partial(phrasing.figure, study.goal), partial(phrasing.difference, study.goal))
 
 
 def summary(study: Study) -> list[str]:

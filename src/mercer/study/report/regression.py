@@ -46,6 +46,10 @@ class OfNumbers(TaskPhrasing):
             return f"{-value:.3g}"
         return rounded(value, 2) if value > -1.0 else "< −1"
 
+    def difference(self, goal: Goal, value: float) -> str:
+        """R² with three decimals, or an error in the target's unit."""
+        return quantity(value) if goal.is_loss else rounded(value)
+
     def headline(self, study: Study) -> str:
         """The main result in two sentences."""
         test = study.svm.test
