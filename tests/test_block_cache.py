@@ -497,8 +497,13 @@ def changed(manifest, keys, value):
         (("blocks", 1, "rows"), "1"),
         (("blocks", 1, "span"), [0, 1, 1]),
         (("blocks", 1, "width"), None),
+        (("blocks", 1, "rows"), 10**9),
+        (("blocks", 1, "width"), 10**9),
+        (("blocks", 1, "span", 1), 10**18),
         (("levels", "few"), [1, 2]),
         (("levels", "few"), ["red", "red"]),
+        (("levels", "few"), ["red", "green"]),
+        (("levels", "long"), ["red"]),
         (("levels",), ["few"]),
     ],
 )
@@ -525,6 +530,106 @@ def test_a_forged_block_with_valid_checksums_is_parsed_again(tmp_path):
         _, blocks, found = rows_of(path, folder, 400, target=None)
         assert found.n_mended == 1
         np.testing.assert_array_equal(joined(blocks), joined(expected))
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "value"),
+    [
+        ("labels", None, 2.0),
+        ("labels", None, 0.5),
+        ("labels", None, -1.0),
+        ("labels", None, np.nan),
+        ("weights", None, -1.0),
+        ("weights", None, np.inf),
+        ("table", "few", 3.0),
+        ("table", "few", 0.5),
+        ("table", "long", 1e200),
+        ("table", "long", -np.inf),
+    ],
+)
+def test_a_block_with_valid_checksums_and_numbers_that_cannot_be_is_parsed_again(tmp_path, name, column, value):
+    path, folder = write(a_frame(), tmp_path, "csv"), tmp_path / "cache"
+    _, expected, cache = rows_of(path, folder, weights="weight")
+    header, arrays = read_checked(cache.block_path(1))
+    header.pop("arrays")
+    forged = arrays[name].astype(np.float64)
+    forged[(0, cache.layout.names.index(column)) if column else 0] = value
+    write_checked(cache.block_path(1), header, {**arrays, name: forged})
+    _, blocks, found = rows_of(path, folder, weights="weight")
+    assert found.n_mended == 1
+    np.testing.assert_array_equal(joined(blocks), joined(expected))
+
+
+def test_links_and_pipes_in_a_cache_are_neither_read_nor_written(tmp_path):
+    path, folder, other = write(a_frame(), tmp_path, "csv"), tmp_path / "cache", tmp_path / "thesis.txt"
+    _, expected, cache = rows_of(path, folder)
+    other.write_text("all of it")
+    cache.block_path(0).unlink()
+    cache.block_path(0).symlink_to(other)
+    cache.block_path(1).unlink()
+    os.mkfifo(cache.block_path(1))
+    with pytest.raises(CacheError, match="cannot be written again"):  # the pipe; it is not ours to remove
+        rows_of(path, folder)
+    cache.block_path(1).unlink()
+    _, blocks, _ = rows_of(path, folder)
+    np.testing.assert_array_equal(joined(blocks), joined(expected))
+    assert other.read_text() == "all of it"
+    assert not cache.block_path(0).is_symlink()
+    (folder / "manifest.json").unlink()
+    (folder / "manifest.json").symlink_to(other)
+    with pytest.raises(CacheError, match=r"damaged: it is a link"):
+        rows_of(path, folder)
+    (tmp_path / "link").symlink_to(folder)
+    with pytest.raises(CacheError, match=r"is a link, and links are not followed"):
+        rows_of(path, tmp_path / "link")
+    assert other.read_text() == "all of it"
+
+
+def test_a_forked_child_does_not_hold_the_cache(tmp_path):
+    path, folder = write(a_frame(), tmp_path, "csv"), tmp_path / "cache"
+    read, written = os.pipe()
+    with block_cache(folder, path, source_of(path), block_bytes=2_000):
+        child = os.fork()
+        if not child:
+            os.close(written)
+            os.read(read, 1)  # until the parent closes its end
+            os._exit(0)
+    try:
+        rows_of(path, folder)
+    finally:
+        os.close(written)
+        os.waitpid(child, 0)
+        os.close(read)
+
+
+def test_a_change_in_the_middle_is_noticed_though_size_and_time_are_kept(tmp_path):
+    path, folder = tmp_path / "table.csv", tmp_path / "cache"
+    lines = [f"{k:0200d},{k % 2}" for k in range(12_000)]
+    path.write_text("\n".join(["a,y", *lines]))
+    before = path.stat()
+    with block_cache(folder, path, source_of(path), block_bytes=1 << 20) as cache:
+        n_blocks = cache.n_blocks
+    lines[6_000] = f"{99999999:0200d},0"
+    path.write_text("\n".join(["a,y", *lines]))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with block_cache(folder, path, source_of(path), block_bytes=1 << 20) as cache:
+        assert max(float(cache.read(number).table.max()) for number in range(n_blocks)) == 99999999.0
+
+
+def test_texts_that_exceed_their_memory_are_refused_with_their_column(tmp_path):
+    path, folder = write(a_frame(), tmp_path, "csv"), tmp_path / "cache"
+    with (
+        pytest.raises(TableError, match=r"different texts of column 'many', such as 'level \d+', take [\d,]+ bytes"),
+        block_cache(folder, path, source_of(path), block_bytes=2_000, text_bytes=5_000),
+    ):
+        pass
+    with block_cache(folder, path, source_of(path), block_bytes=2_000, text_bytes=50_000):
+        pass
+    with (  # those of an earlier fit count as well
+        pytest.raises(TableError, match="of memory= are for texts"),
+        block_cache(folder, path, source_of(path), block_bytes=2_000, text_bytes=5_000),
+    ):
+        pass
 
 
 def test_checked_files_tell_every_damage(tmp_path):

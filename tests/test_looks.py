@@ -204,6 +204,35 @@ def test_a_damaged_ledger_is_told_and_never_written_over(tmp_path):
         assert len(looks_at(frame, tmp_path / "other").earlier) == 2
 
 
+@pytest.mark.parametrize(
+    "line", [b"[" * 200_000, b"\xff", b'{"time": 1e999}', b"[]", b"9" * 5_000, b'{"time": "2026-01-01", "table": []}']
+)
+def test_a_line_of_no_study_hides_no_other_look(tmp_path, line):
+    frame = three_classes(60)
+    record(looks_at(frame, tmp_path / "s"), 60)
+    path = tmp_path / LEDGER
+    path.write_bytes(line + b"\n" + path.read_bytes())
+    with pytest.warns(UserWarning, match="has 1 damaged line"):
+        assert len(looks_at(frame, tmp_path / "s").earlier) == 1
+
+
+def test_a_pipe_or_a_link_is_no_ledger(tmp_path):
+    frame, other = three_classes(60), tmp_path / "thesis.txt"
+    other.write_text("all of it")
+    (tmp_path / "a").mkdir()
+    os.mkfifo(tmp_path / "a" / LEDGER)
+    (tmp_path / LEDGER).symlink_to(other)
+    with pytest.warns(UserWarning, match="cannot be read") as caught:
+        looks = looks_at(frame, tmp_path / "a")
+    assert ["pipe or a device" in str(caught[0].message), "is a link" in str(caught[1].message)] == [True, True]
+    with pytest.raises(OSError, match="pipe or a device"):
+        record(looks, 60)
+    (tmp_path / "a" / LEDGER).unlink()
+    with pytest.warns(UserWarning, match="cannot be written"):
+        record(looks, 60)
+    assert other.read_text() == "all of it"
+
+
 def test_ordinals():
     shown = [ordinal(number) for number in (1, 3, 10, 11, 12, 21, 22, 103, 111, 1002)]
     assert shown == ["first", "third", "tenth", "11th", "12th", "21st", "22nd", "103rd", "111th", "1,002nd"]

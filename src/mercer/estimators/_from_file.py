@@ -177,7 +177,8 @@ class FitsFiles(TrainedLinearMachine):
         TableError
             If a line is invalid (the message has its number and its first byte), or if the columns or the folder cannot
             be used. Finished blocks are kept: mend the line, and parsing begins again. If a page of a Parquet file
-            does not fit into the memory; nothing was parsed then.
+            does not fit into the memory; nothing was parsed then. If the different texts of categories and classes
+            take more than a quarter of the memory.
         ValueError
             For an invalid parameter.
         TypeError
@@ -233,7 +234,8 @@ class FitsFiles(TrainedLinearMachine):
             scratch=folder,
         )
         reports = _Reports(progress)
-        with block_cache(folder, path, source, block_bytes=budget.piece, report=reports.parsed) as blocks:
+        about_blocks = {"block_bytes": budget.piece, "text_bytes": budget.texts}
+        with block_cache(folder, path, source, **about_blocks, report=reports.parsed) as blocks:
             reports.begin("learn the encoding")
             learnt = learn_encoding(blocks, missing=missing, scale=scale, max_levels=max_levels)
             labels: Labels | None = None

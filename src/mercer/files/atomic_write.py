@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from mercer.files.own_files import check_kind
+
 try:
     import fcntl
 except ImportError:  # Windows; there, temporary files of killed processes are not removed
@@ -23,7 +25,7 @@ _WAIT_FOR_READER = 2.0  # seconds; a reader that was started together with the w
 
 
 @contextmanager
-def open_atomically(path: str | Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
+def open_atomically(path: str | Path, mode: Literal["w", "wb"], *, follow_links: bool = True) -> Iterator[IO[Any]]:
     """Write a file completely or not at all.
 
     The data are written to a temporary file in the same folder, which is flushed to the disk and then renamed. If the
@@ -38,6 +40,8 @@ def open_atomically(path: str | Path, mode: Literal["w", "wb"]) -> Iterator[IO[A
         pipe, the function waits two seconds for one.
     mode : {"w", "wb"}
         "w" for text (UTF-8, line ends unchanged), "wb" for bytes.
+    follow_links : bool
+        If False, a symbolic link of this name is replaced by the file, and only regular files and links are replaced.
 
     Raises
     ------
@@ -45,13 +49,13 @@ def open_atomically(path: str | Path, mode: Literal["w", "wb"]) -> Iterator[IO[A
         If the file cannot be written, or is a folder, a socket, a loop of symbolic links, a pipe that nothing reads or,
         with ``"wb"``, a device or a pipe.
     """
-    existing = check_writable(path, mode)
+    existing = check_writable(path, mode) if follow_links else _replaceable(path)
     if existing is not None and not stat.S_ISREG(existing.st_mode):
         handle = _open_pipe(path) if stat.S_ISFIFO(existing.st_mode) else os.open(path, os.O_WRONLY)
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             yield file
         return
-    target = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(path)) if follow_links else Path(os.path.realpath(Path(path).parent), Path(path).name)
     _remove_stale(target)
     handle, temporary = _temporary(target, Path(path))
     try:
@@ -97,6 +101,18 @@ def check_writable(path: str | Path, mode: Literal["w", "wb"] = "w") -> os.stat_
         raise OSError(f"{path} cannot be written: it is a socket; name a file")
     if not stat.S_ISREG(kind) and mode == "wb":
         raise OSError(f"{path} cannot be written: it is a device or a pipe, and a file is needed")
+    return found
+
+
+def _replaceable(path: str | Path) -> os.stat_result | None:
+    """Return the status of the regular file of this name; None for a link or no file, and refuse everything else."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(found.st_mode):
+        return None
+    check_kind(found.st_mode, path)
     return found
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mercer.files.atomic_write import check_writable as check_writable
 from mercer.files.atomic_write import open_atomically as open_atomically
+from mercer.files.own_files import open_own as open_own
 from mercer.persistence.archive import is_model_start as is_model_start
 from mercer.persistence.from_file import model_of_file as model_of_file
 from mercer.persistence.model import Model as Model

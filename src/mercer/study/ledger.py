@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from mercer.model_selection import Opening, SealedTest
-from mercer.persistence import load_model
+from mercer.persistence import load_model, open_own
 from mercer.study.fingerprint import Fingerprint, RowHashes
 from mercer.tables import Table, TableError
 
@@ -27,6 +27,8 @@ LEDGER = "mercer-looks.jsonl"
 
 MODEL = "model.mercer"
 REPORT = "report.html"
+
+_MOST_BYTES = 64 << 20  # of a ledger that are read; a look takes a few thousand
 
 _ONE_LOOK = timedelta(seconds=1)  # a model file records the opening of the seal right after the ledger does
 
@@ -197,7 +199,7 @@ def holds_study(folder: Path) -> bool:
 
 def _append(path: Path, look: Look) -> None:
     """Add a line in one write, so that the lines of studies that run at the same time do not mix."""
-    with open(path, "ab+", buffering=0) as file:
+    with open_own(path, to_append=True) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
         torn = file.read() not in (b"", b"\n")  # a full disk or a power failure cut the last line short
@@ -211,17 +213,22 @@ def _read(paths: Iterable[Path], tell: Callable[[str], object]) -> list[Look]:
     looks: dict[str, Look] = {}
     for path in paths:
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            with open_own(path) as file:
+                raw = file.read(_MOST_BYTES)
+                is_cut = bool(file.read(1))
         except FileNotFoundError:
             continue
-        except (OSError, ValueError) as error:
-            tell(f"{path} cannot be read ({error})")
+        except OSError as error:
+            tell(f"{path} cannot be read ({error.strerror})")
             continue
+        if is_cut:
+            tell(f"{path} has more than {_MOST_BYTES:,} bytes, and what follows them was not read")
         n_damaged = 0
-        for line in filter(None, lines):
+        for line in filter(None, raw.split(b"\n")):
             try:
-                looks[line] = Look.read(line)
-            except (ValueError, TypeError, KeyError, OverflowError):
+                look = Look.read(line.decode())
+                looks[look.line()] = look
+            except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
                 n_damaged += 1
         if n_damaged:
             tell(f"{path} has {n_damaged} damaged {'line' if n_damaged == 1 else 'lines'}")

@@ -58,6 +58,11 @@ class Budget:
         return self.total // 2
 
     @property
+    def texts(self) -> int:
+        """Bytes for the different texts of categories and classes."""
+        return self.total // 4
+
+    @property
     def rows(self) -> int:
         """Bytes for blocks and for numbers of the rows."""
         return self.total * 5 // 8

@@ -8,7 +8,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -21,17 +21,14 @@ from mercer.files.blocks.checked_file import (
     DamagedFileError,
     WordSum,
     full_disk,
+    header_of,
     read_checked,
-    read_header,
     write_checked,
 )
-from mercer.files.blocks.layout import BlockSource, Levels, RawBlock, Span
+from mercer.files.blocks.folder_lock import LockError, locked
+from mercer.files.blocks.layout import BlockSource, Layout, Levels, RawBlock, Span, fault_of
+from mercer.files.own_files import NotOwnFileError, open_own
 from mercer.tables.table import TableError
-
-try:
-    import fcntl
-except ImportError:  # Windows; there, two processes must not use one folder at the same time
-    fcntl = None  # type: ignore[assignment]
 
 VERSION = 1
 _MANIFEST, _LOCK = "manifest.json", "lock"
@@ -39,7 +36,9 @@ _OWN = re.compile(
     r"block-\d{6,}\.bin|checkpoint-\d+-\d+\.bin|numbers-[0-9a-z_]+\.tmp|\.mercer-[0-9a-f]+-[0-9a-f]+\.part"
 )
 _COMPARED = 1 << 20  # bytes at the beginning and at the end of the source that are compared with those of the cache
-_DAMAGED = (DamagedFileError, FileNotFoundError, IsADirectoryError, PermissionError)
+_MOST_COLUMNS = 1 << 31  # largest number of columns that the header of a block may claim
+_MOST_MANIFEST = 1 << 30  # bytes
+_DAMAGED = (DamagedFileError, NotOwnFileError, FileNotFoundError, IsADirectoryError, PermissionError)
 
 Report = Callable[[int, "int | None"], None]
 """Called after each block with the place in the source that was reached, and with its end if that is known."""
@@ -50,13 +49,18 @@ class CacheError(TableError):
 
 
 def fingerprint(path: Path) -> dict[str, Any]:
-    """Return what identifies the content of a file: its size, its time, and a hash of its beginning and its end."""
+    """Return what identifies the content of a file: its size, its times, and a hash of its beginning and its end.
+
+    The system sets the time of the last change of status (ctime) at every write. A program that changes the middle of a
+    file and sets its time of modification back is noticed by it. A change of the file's permissions counts as well.
+    """
     status = os.stat(path)
     with open(path, "rb") as file:
         digest = hashlib.sha256(file.read(_COMPARED))
         file.seek(max(0, status.st_size - _COMPARED))
         digest.update(file.read(_COMPARED))
-    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": digest.hexdigest()}
+    times = {"mtime_ns": status.st_mtime_ns, "ctime_ns": status.st_ctime_ns}
+    return {"size": status.st_size, **times, "sha256": digest.hexdigest()}
 
 
 class BlockCache:
@@ -77,9 +81,11 @@ class BlockCache:
         Number of damaged blocks that were parsed again.
     """
 
-    def __init__(self, folder: Path, path: Path, source: BlockSource, source_id: dict[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, path: Path, source: BlockSource, source_id: dict[str, Any], text_bytes: int | None = None
+    ) -> None:
         self.folder, self.path, self._source, self._source_id = folder, path, source, source_id
-        self.levels, self.layout = Levels(), source.layout
+        self.levels, self.layout = Levels(text_bytes), source.layout
         self.is_sparse = self.layout.names is None
         self.width = 0 if self.layout.names is None else len(self.layout.names)
         self.largest = self.n_bytes = self.n_mended = 0
@@ -113,11 +119,13 @@ class BlockCache:
         """
         try:
             known = self._known[number]
-            is_first = "indptr" not in known
+            is_first = not {"table", "indptr"} & known.keys()
             header, arrays = read_checked(self.block_path(number), known=known)
             block = _block(header, arrays, check=is_first)
-            if block.n != self._rows[number] or block.is_sparse != self.is_sparse or block.table.shape[1] > self.width:
+            if block.n != self._rows[number] or block.is_sparse != self.is_sparse or not self._has_width(block):
                 raise DamagedFileError("it has other rows or columns than it should")
+            if is_first:
+                self._check_numbers(block)
         except _DAMAGED as error:
             block = self._mended(number, error)
         return block
@@ -125,13 +133,28 @@ class BlockCache:
     def read_numbers(self, number: int) -> tuple[np.ndarray, np.ndarray | None]:
         """Return only the labels and weights of a block."""
         try:
-            _, arrays = read_checked(self.block_path(number), ("labels", "weights"), self._known[number])
+            known = self._known[number]
+            is_first = "labels" not in known
+            _, arrays = read_checked(self.block_path(number), ("labels", "weights"), known)
             if any(array.shape != (self._rows[number],) for array in arrays.values()) or "labels" not in arrays:
                 raise DamagedFileError("it has another number of rows than it should")
+            if is_first:
+                self._check_numbers(RawBlock(None, arrays["labels"], arrays.get("weights"), self._spans[number]))
         except _DAMAGED as error:
             block = self._mended(number, error)
             return block.labels, block.weights
         return arrays["labels"], arrays.get("weights")
+
+    def _has_width(self, block: RawBlock) -> bool:
+        width = block.table.shape[1]
+        return bool(width <= self.width if self.is_sparse else width == self.width)
+
+    def _check_numbers(self, block: RawBlock) -> None:
+        """Raise a DamagedFileError if the block holds numbers that no source would have given."""
+        fault = fault_of(block, self.layout, self.levels)
+        if fault is not None:
+            self._known.pop(self._spans.index(block.span), None)
+            raise DamagedFileError(fault)
 
     def counted_tables(self) -> Iterator[np.ndarray]:
         """Yield the dense tables of the blocks, without rows of weight 0."""
@@ -169,7 +192,7 @@ class BlockCache:
             raise
         except TableError as other:
             raise CacheError(f"{why}, and its lines cannot be parsed now: {other}", _renewal(self.folder)) from other
-        if block.n != self._rows[number] or self.levels.counts != before:
+        if block.n != self._rows[number] or not self._has_width(block) or self.levels.counts != before:
             raise CacheError(f"{why}, and its lines hold something else now", _renewal(self.folder))
         try:  # the manifest has the new texts
             write_checked(self.block_path(number), _header(block, {}), _arrays(block))
@@ -196,27 +219,33 @@ class BlockCache:
         """Take over the blocks that an interrupted call has finished, and remove what follows them."""
         for number in count():
             try:
-                with open(self.block_path(number), "rb") as file:
-                    header, _ = read_header(file)
-                    size = os.fstat(file.fileno()).st_size
+                header, size = header_of(self.block_path(number))
+                self._check(header, size)
+                self.levels.add(header["levels"], self.layout)
                 self._add(header, size)
-                self.levels.add(header["levels"])
             except (*_DAMAGED, KeyError, TypeError, ValueError, AttributeError):
                 break
         finished = {self.block_path(k).name for k in range(self.n_blocks)}
         _remove(self.folder, [path.name for path in self.folder.glob("block-*.bin") if path.name not in finished])
 
-    def _add(self, header: Mapping[str, Any], size: int) -> None:
+    def _check(self, header: Mapping[str, Any], size: int) -> None:
+        """Raise an error (see `take_listing`) if these are not the numbers of the next block."""
         rows, width, span = header["rows"], header["width"], Span(*header["span"])
         before = self._spans[-1].end if self._spans else 0
-        if not all(type(number) is int and number >= 0 for number in (rows, width, *header["span"], size)):
+        if not all(type(number) is int and 0 <= number < 1 << 62 for number in (rows, width, *header["span"], size)):
             raise ValueError("a number of rows, columns or bytes is invalid")
-        if not before <= span.start < span.end:
+        if not before <= span.start < span.end or (self._source.n_bytes is not None and span.end > self._source.n_bytes):
             raise ValueError("a block does not follow the one before it")
-        self._rows.append(rows)
+        if not 1 <= rows <= span.end - span.start:  # a row has at least one byte, and in Parquet the span counts rows
+            raise ValueError(f"a block claims to have {rows:,} rows")
+        if width > _MOST_COLUMNS if self.is_sparse else width != self.width:
+            raise ValueError(f"a block claims to have {width:,} columns")
+
+    def _add(self, header: Mapping[str, Any], size: int) -> None:
+        self._rows.append(header["rows"])
         self._sizes.append(size)
-        self._spans.append(span)
-        self.width, self.largest = max(self.width, width), max(self.largest, size)
+        self._spans.append(Span(*header["span"]))
+        self.width, self.largest = max(self.width, header["width"]), max(self.largest, size)
         self.n_bytes += size
 
     def listing(self) -> dict[str, Any]:
@@ -233,15 +262,26 @@ class BlockCache:
     def take_listing(self, listing: Mapping[str, Any]) -> None:
         """Take over what `listing` has returned; ValueError, KeyError or TypeError if it is invalid."""
         for block in listing["blocks"]:
+            self._check(block, block["size"])
+            with suppress(*_DAMAGED):  # a block that is damaged or gone is mended when it is read
+                header, _ = header_of(self.block_path(self.n_blocks))
+                if any(header.get(name) != block[name] for name in ("rows", "width", "span")):
+                    raise ValueError(f"it differs from the header of block {self.n_blocks}")
             self._add(block, block["size"])
-        self.levels.add(listing["levels"])
+        self.levels.add(listing["levels"], self.layout)
         if not self.n_blocks:
             raise ValueError("it lists no blocks")
 
 
 @contextmanager
 def block_cache(
-    folder: Path, path: Path, source: BlockSource, *, block_bytes: int, report: Report | None = None
+    folder: Path,
+    path: Path,
+    source: BlockSource,
+    *,
+    block_bytes: int,
+    text_bytes: int | None = None,
+    report: Report | None = None,
 ) -> Iterator[BlockCache]:
     """The blocks of a file, which are in the folder already, or are parsed now.
 
@@ -258,6 +298,8 @@ def block_cache(
         Parses it.
     block_bytes : int
         Bytes of the file that become one block.
+    text_bytes : int, optional
+        Memory for the different texts of categories and classes.
     report : callable, optional
         See `Report`. An exception that it raises ends the work; finished blocks are kept.
 
@@ -266,7 +308,7 @@ def block_cache(
     CacheError
         If the folder holds other files, or is used by another process.
     TableError
-        If a line is invalid; the message has its number and its first byte.
+        If a line is invalid; the message has its number and its first byte. If the texts exceed their memory.
     OSError
         If the disk is full; the message has the number of bytes that are needed.
     """
@@ -281,10 +323,12 @@ def block_cache(
             _remove(folder, os.listdir(folder))
             size, found = block_bytes, {}
             _write_manifest(folder, wanted | {"block_bytes": size, "complete": False})
-        cache = BlockCache(folder, path, source, source_id)
+        cache = BlockCache(folder, path, source, source_id, text_bytes)
         if found.get("complete") is True:
             try:
                 cache.take_listing(found)
+            except TableError:
+                raise
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise _damaged_manifest(folder, error) from error
         else:
@@ -310,6 +354,8 @@ def _block(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], *, check
     try:
         labels, weights = arrays["labels"], arrays.get("weights")
         fits = labels.ndim == 1 and (weights is None or weights.shape == labels.shape)
+        fits = fits and all(arrays[name].dtype.kind == "i" for name in ("indices", "indptr") if name in arrays)
+        fits = fits and all(arrays[name].dtype.char in "bfd" for name in ("table", "data") if name in arrays)
         if "table" in arrays:
             table: Any = arrays["table"]
             fits = fits and table.ndim == 2 and len(table) == len(labels)
@@ -320,7 +366,7 @@ def _block(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], *, check
             fits = fits and (not check or _is_canonical(indices, indptr, width))
             table = sparse.csr_array((data, indices, indptr), (len(labels), width)) if fits else None
         span = Span(*header["span"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DamagedFileError(f"its arrays are invalid: {error}") from error
     if not fits:
         raise DamagedFileError("its arrays do not fit together")
@@ -342,6 +388,11 @@ def _is_canonical(indices: np.ndarray, indptr: np.ndarray, width: int) -> bool:
 
 
 def _make(folder: Path) -> None:
+    if folder.is_symlink():
+        raise CacheError(
+            f"the folder {folder} for the cache is a link, and links are not followed here",
+            f"name the folder itself: cache={os.path.realpath(folder)!r}",
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
@@ -355,34 +406,22 @@ def _make(folder: Path) -> None:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the folder for this process."""
-    if fcntl is None:
-        yield
-        return
     try:
-        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
-    except OSError as error:
-        raise CacheError(
-            f"the folder {folder} for the cache cannot be written: {error.strerror}", "name another one with cache="
-        ) from error
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise CacheError(
-                f"the folder {folder} is used by another fit at this moment", "wait for it, or name another cache="
-            ) from None
-        except OSError:  # a file system without locks
-            pass
-        yield
-    finally:
-        os.close(handle)
+        with locked(folder / _LOCK):
+            yield
+    except LockError as error:
+        raise CacheError(f"the folder {folder} {error.why}", error.hint) from error.__cause__
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
     """Return the content of the manifest; {} if there is no manifest and the folder holds no other files."""
     path = folder / _MANIFEST
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        with open_own(path) as file:
+            text = file.read(_MOST_MANIFEST + 1)
+        if len(text) > _MOST_MANIFEST:
+            raise ValueError(f"it has more than {_MOST_MANIFEST:,} bytes")
+        found = json.loads(text)
     except FileNotFoundError:
         others = [name for name in os.listdir(folder) if name != _LOCK and not _OWN.fullmatch(name)]
         if others:
@@ -414,7 +453,7 @@ def _reason(error: Exception) -> str:
 def _write_manifest(folder: Path, content: dict[str, Any]) -> None:
     text = json.dumps(content, ensure_ascii=False)
     try:
-        with open_atomically(folder / _MANIFEST, "w") as file:
+        with open_atomically(folder / _MANIFEST, "w", follow_links=False) as file:
             file.write(text)
     except OSError as error:
         raise full_disk(error, folder / _MANIFEST, len(text.encode())) from error

@@ -19,6 +19,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 
 from mercer.files.atomic_write import open_atomically
+from mercer.files.own_files import NotOwnFileError, open_own
 
 _MAGIC = b"MERCERB1"
 _START = struct.Struct("<8sII")  # magic bytes, bytes of the header, CRC of the header
@@ -88,7 +89,7 @@ def write_checked(
     places = _places(listed, _START.size + len(text))
     total = max((place.end for place in places.values()), default=_START.size + len(text)) + _CRC.size * len(places)
     try:
-        with open_atomically(path, "wb") as file:
+        with open_atomically(path, "wb", follow_links=False) as file:
             file.write(_START.pack(_MAGIC, len(text), zlib.crc32(text)) + text)
             sums = []
             for name, (_, _, parts) in given.items():
@@ -119,6 +120,14 @@ def full_disk(error: OSError, path: Path, needed: int) -> OSError:
     )
 
 
+def _opened(path: Path) -> IO[bytes]:
+    """Open a checked file; DamagedFileError if it is a link or a pipe, and no file."""
+    try:
+        return open_own(path)
+    except NotOwnFileError as error:
+        raise DamagedFileError(str(error.strerror)) from error
+
+
 def read_header(file: IO[bytes]) -> tuple[dict[str, Any], dict[str, ArrayPlace]]:
     """Return the header and the places of the arrays; DamagedFileError if the file is not what the header says."""
     size = os.fstat(file.fileno()).st_size
@@ -143,6 +152,13 @@ def read_header(file: IO[bytes]) -> tuple[dict[str, Any], dict[str, ArrayPlace]]
     return header, places
 
 
+def header_of(path: Path) -> tuple[dict[str, Any], int]:
+    """Return the header of a file, and the number of its bytes; DamagedFileError if it is damaged."""
+    with _opened(path) as file:
+        header, _ = read_header(file)
+        return header, os.fstat(file.fileno()).st_size
+
+
 def read_checked(
     path: Path, names: Collection[str] | None = None, known: dict[str, WordSum] | None = None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -152,7 +168,7 @@ def read_checked(
     words. The next time only this sum is compared, which costs a sixth of the time. A sum finds every change of one
     word; words that change places, it does not find.
     """
-    with open(path, "rb") as file:
+    with _opened(path) as file:
         header, places = read_header(file)
         arrays = {}
         sums = _sums(file, places)
@@ -175,7 +191,7 @@ def read_checked(
 
 def check_arrays(path: Path) -> tuple[dict[str, Any], dict[str, ArrayPlace]]:
     """Return the header and the places of the arrays after the checksums were compared; little memory is used."""
-    with open(path, "rb") as file:
+    with _opened(path) as file:
         header, places = read_header(file)
         sums = _sums(file, places)
         for name, place in places.items():
@@ -191,7 +207,7 @@ def check_arrays(path: Path) -> tuple[dict[str, Any], dict[str, ArrayPlace]]:
 def read_slices(path: Path, place: ArrayPlace) -> Iterator[tuple[slice, np.ndarray]]:
     """Return the parts of an array of one dimension, each with its place in the array."""
     step = _SLICE // place.dtype.itemsize
-    with open(path, "rb") as file:
+    with _opened(path) as file:
         file.seek(place.start)
         for start in range(0, place.size, step):
             at = slice(start, min(start + step, place.size))

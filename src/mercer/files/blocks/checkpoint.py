@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -44,7 +45,7 @@ class Checkpoints:
     def load(self, machine: int) -> LinearPoint | None:
         """Return the last complete point of a machine; None without a point for this problem."""
         for _, path in sorted(self._files(machine), reverse=True):
-            with suppress(DamagedFileError, KeyError, TypeError, ValueError, OverflowError):
+            with suppress(OSError, KeyError, TypeError, ValueError, OverflowError):  # it is damaged, or not ours
                 return self._read(path)
         return None
 
@@ -87,12 +88,18 @@ class Checkpoints:
         header, places = check_arrays(path)
         if header["key"] != self._key or places["beta"].shape != (self._rows.n,) or len(places["w"].shape) != 1:
             raise DamagedFileError("it is one of another problem")
-        w = np.concatenate([np.zeros(0), *(part for _, part in read_slices(path, places["w"]))])
+        w, C = np.concatenate([np.zeros(0), *(part for _, part in read_slices(path, places["w"]))]), float(header["C"])
+        factor = None if header["factor"] is None else float(header["factor"])
+        if w.size not in (self._rows.p, self._rows.p + 1) or not (np.isfinite(w).all() and 0.0 < C < math.inf):
+            raise DamagedFileError("its weights or its C are invalid")
+        if factor is not None and not 0.0 < factor < math.inf:
+            raise DamagedFileError("its factor is invalid")
         beta = self._rows.numbers()
         for at, part in read_slices(path, places["beta"]):
+            if not np.isfinite(part).all():
+                raise DamagedFileError("a dual coefficient is not finite")
             beta[at] = part
-        factor = header["factor"]
-        return LinearPoint(w, beta, float(header["C"]), None if factor is None else float(factor))
+        return LinearPoint(w, beta, C, factor)
 
     def _path(self, machine: int, number: int) -> Path:
         return self._folder / f"checkpoint-{machine}-{number}.bin"

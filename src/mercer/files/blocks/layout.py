@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from mercer._typing import FloatArray
+from mercer.tables.prediction_kind import MAX_TARGET
 from mercer.tables.table import TableError
 
 Task = Literal["classification", "regression"]
@@ -16,6 +19,8 @@ Task = Literal["classification", "regression"]
 
 MAX_LEVELS = 1_000_000
 """Largest number of different texts of a column; all of them are in memory."""
+
+_ENTRY_BYTES = 140  # of a text in a dict with its number, beside the text; measured with 300,000 texts
 
 
 @dataclass(frozen=True)
@@ -89,11 +94,18 @@ class RawBlock:
         return not isinstance(self.table, np.ndarray)
 
 
-@dataclass
 class Levels:
-    """The different texts of columns of categories and of classes, numbered in the order of their appearance."""
+    """The different texts of columns of categories and of classes, numbered in the order of their appearance.
 
-    of: dict[str, dict[str, int]] = field(default_factory=dict)
+    Parameters
+    ----------
+    memory : int, optional
+        Bytes that the texts may take.
+    """
+
+    def __init__(self, memory: int | None = None) -> None:
+        self.of: dict[str, dict[str, int]] = {}
+        self._memory, self._bytes = memory, dict[str, int]()
 
     def number(self, name: str, texts: list[str]) -> np.ndarray:
         """Return the numbers of different texts of a column; unknown texts get the next numbers.
@@ -101,9 +113,10 @@ class Levels:
         Raises
         ------
         TableError
-            If the column has more than a million different texts.
+            If the column has more than a million different texts, or the texts exceed the memory.
         """
         known = self.of.setdefault(name, {})
+        before = len(known)
         numbers = np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.float64)
         if len(known) > MAX_LEVELS:
             raise TableError(
@@ -111,6 +124,8 @@ class Levels:
                 "an identifier of rows",
                 f"drop={[name]!r} leaves it out",
             )
+        if len(known) > before:
+            self._count(name, (text for text, number in zip(texts, numbers, strict=True) if number >= before))
         return numbers
 
     def since(self, counts: dict[str, int]) -> dict[str, list[str]]:
@@ -119,19 +134,80 @@ class Levels:
             name: [*known][counts.get(name, 0) :] for name, known in self.of.items() if len(known) > counts.get(name, 0)
         }
 
-    def add(self, texts: Mapping[str, Sequence[str]]) -> None:
-        """Add texts that `since` has returned; ValueError if they are invalid."""
+    def add(self, texts: Mapping[str, Sequence[str]], layout: Layout) -> None:
+        """Add texts that `since` has returned.
+
+        Raises
+        ------
+        ValueError
+            If they are invalid, or those of a column that has no texts.
+        TableError
+            If they exceed the memory.
+        """
+        for name, some in texts.items():
+            if name not in layout.categories and not (name == layout.target and layout.task == "classification"):
+                raise ValueError(f"the column {name!r} has no texts")
+            known = self.of.get(name, {})
+            is_new = isinstance(some, list) and all(isinstance(text, str) and text not in known for text in some)
+            if not is_new or len(set(some)) < len(some) or len(known) + len(some) > MAX_LEVELS:
+                raise ValueError(f"the texts of column {name!r} are invalid")
         for name, some in texts.items():
             known = self.of.setdefault(name, {})
-            for text in some:
-                if not isinstance(text, str) or text in known:
-                    raise ValueError(f"the texts of column {name!r} are invalid")
-                known[text] = len(known)
+            known.update(zip(some, count(len(known))))
+            self._count(name, some)
+
+    def _count(self, name: str, texts: Iterable[str]) -> None:
+        """Add the bytes of new texts of a column, and raise a TableError if all texts exceed the memory."""
+        self._bytes[name] = self._bytes.get(name, 0) + sum(sys.getsizeof(text) + _ENTRY_BYTES for text in texts)
+        if self._memory is None or sum(self._bytes.values()) <= self._memory:
+            return
+        name = max(self._bytes, key=self._bytes.__getitem__)
+        needed, example = self._bytes[name], next(reversed(self.of[name]))
+        raise TableError(
+            f"the {len(self.of[name]):,} different texts of column {name!r}, such as {example!r}, take {needed:,} bytes "
+            f"so far, and {self._memory:,} bytes of memory= are for texts",
+            f"raise memory=, or leave the column out if it names rows: drop={[name]!r}",
+        )
 
     @property
     def counts(self) -> dict[str, int]:
         """Number of texts of each column."""
         return {name: len(known) for name, known in self.of.items()}
+
+
+def fault_of(block: RawBlock, layout: Layout, levels: Levels) -> str | None:
+    """Return what is wrong with the numbers of a block, None if nothing is; without a table, only labels are checked.
+
+    A source never gives such a block. A file of a block may hold anything, with the right checksums.
+    """
+    labels, weights = block.labels, block.weights
+    if layout.task == "classification":
+        if not _are_codes(labels, len(levels.of.get(layout.target, ()))):
+            return "it holds a class that there is not"
+    elif not (np.abs(labels) <= MAX_TARGET).all():
+        return "it holds a target that is too large"
+    if weights is not None and not (np.isfinite(weights) & (weights >= 0.0)).all():
+        return "it holds a weight that is negative or not finite"
+    if block.table is None:
+        return None
+    if block.is_sparse:
+        largest = float(np.abs(block.table.data).max(initial=0.0))
+        return None if largest <= MAX_VALUE else "it holds a number that is too large"
+    assert layout.names is not None
+    ends = np.fmin.reduce(block.table, axis=0), np.fmax.reduce(block.table, axis=0)
+    for place, name in enumerate(layout.names):
+        if name in layout.categories:
+            codes = block.table[:, place]
+            if not _are_codes(codes[~np.isnan(codes)], len(levels.of.get(name, ()))):
+                return f"it holds a text of the column {name!r} that there is not"
+        elif max(-float(ends[0][place]), float(ends[1][place])) > MAX_VALUE:
+            return f"it holds a number of the column {name!r} that is too large"
+    return None
+
+
+def _are_codes(numbers: np.ndarray, n_texts: int) -> bool:
+    """Return whether all numbers are whole, and numbers of texts."""
+    return bool(((numbers >= 0) & (numbers < n_texts) & (numbers == np.floor(numbers))).all())
 
 
 class BlockSource(Protocol):

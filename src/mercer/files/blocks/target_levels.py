@@ -51,7 +51,8 @@ def target_levels(
     TableError
         If a row cannot be read, or its target is missing; the message has the place.
     """
-    budget, levels = Budget.of("memory", memory), Levels()
+    budget = Budget.of("memory", memory)
+    levels = Levels(budget.texts)
     source = source_of_target(Path(path), target, reading, budget)
     for block in source.blocks(None, levels, budget.piece):
         report(block.span.end, source.n_bytes)
