@@ -8,6 +8,7 @@ import lzma
 import os
 import random
 import re
+from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
@@ -24,7 +25,7 @@ from mercer.files.blocks.encoding import learn_encoding
 from mercer.files.blocks.file_numbers import FileNumbers
 from mercer.files.blocks.file_rows import FileRows
 from mercer.files.blocks.layout import Levels
-from mercer.files.blocks.parquet_pages import bytes_to_read, most_bytes_to_read
+from mercer.files.blocks.parquet_pages import bytes_to_read, most_bytes_to_read, row_groups_of
 from mercer.files.blocks.row_groups import RowGroups
 from mercer.files.blocks.sources import open_source, read_tables, table_head
 from mercer.files.libsvm_data import load_libsvm_data, save_libsvm_data
@@ -786,9 +787,7 @@ def test_a_row_group_larger_than_the_memory_is_read_in_sets_of_columns(tmp_path,
     expected = pq.read_table(path)
     assert whole.head(10**6) == expected
     assert narrow.head(300).equals(expected.slice(0, 300))
-    with pq.ParquetFile(path) as file:
-        sets = narrow._sets_of(file, 0, None)
-    assert len(sets) > 3
+    assert len(narrow._sets_of(0, None)) > 3
     for groups in (whole, narrow):
         parts = list(groups.batches(1_000, 5_555, 800, ["y", "c1", "text", "c0", "gaps", "c0.part"]))
         assert [start for start, _ in parts] == [1_000, 1_600, 2_400, 3_200, 4_000, 4_800]
@@ -831,7 +830,7 @@ def test_a_page_larger_than_the_memory_is_refused_before_work_begins(tmp_path):
 
 def test_pages_that_cannot_be_understood_count_as_the_whole_column(tmp_path):
     path, _ = a_wide_row_group(tmp_path)
-    chunk = pq.read_metadata(path).row_group(0).column(1)
+    chunk = row_groups_of(path)[0].chunks[1]
     raw = path.read_bytes()
     whole = most_bytes_to_read(chunk)
     assert 0 < bytes_to_read(io.BytesIO(raw), chunk) <= whole
@@ -845,6 +844,46 @@ def test_pages_that_cannot_be_understood_count_as_the_whole_column(tmp_path):
     truth_values, structs = b"\x19\xf1" + b"\xff" * 8 + b"\x7f", b"\x1c" * 5_000  # 2**63 of them; one in the other
     for header in (b"\xff" * 100, truth_values, structs):
         assert bytes_to_read(io.BytesIO(raw[:begin] + header), chunk) == whole
+
+
+def test_sizes_of_row_groups_are_those_that_pyarrow_reads(tmp_path):
+    path = tmp_path / "t.parquet"
+    nested = pa.array([{"x": 1, "y": [1.0, 2.0]}, None, {"x": 3, "y": []}])
+    table = pa.table({"a.b": [1.0, 2.0, 3.0], "text": ["x", "ü", "x"], "nested": nested, "flag": [True, False, None]})
+    for options in (
+        {},
+        {"use_dictionary": False, "compression": "none"},
+        {"version": "1.0", "write_statistics": False},
+    ):
+        pq.write_table(table, path, row_group_size=2, **options)
+        metadata, groups = pq.read_metadata(path), row_groups_of(path)
+        assert len(groups) == metadata.num_row_groups == 2
+        for number, group in enumerate(groups):
+            other = metadata.row_group(number)
+            assert (group.num_rows, group.total_byte_size) == (other.num_rows, other.total_byte_size)
+            for chunk, column in zip(group.chunks, map(other.column, range(other.num_columns)), strict=True):
+                names = ("path_in_schema", "total_uncompressed_size", "total_compressed_size", "data_page_offset")
+                assert all(getattr(chunk, name) == getattr(column, name) for name in names)
+                assert (chunk.dictionary_page_offset or None) == column.dictionary_page_offset
+                assert chunk.is_text == (column.physical_type == "BYTE_ARRAY")
+
+
+def test_a_damaged_footer_of_parquet_ends_no_process(tmp_path):
+    path, table = tmp_path / "t.parquet", pa.table({"a": [1.0, 2.0, 3.0] * 40, "text": ["x", "y", "x"] * 40})
+    pq.write_table(table, path, row_group_size=60)
+    raw, rng = path.read_bytes(), random.Random(0)
+    begin = len(raw) - 8 - int.from_bytes(raw[-8:-4], "little")
+    for _ in range(200):
+        damaged = bytearray(raw)
+        for _ in range(rng.choice([1, 1, 2, 4])):
+            damaged[rng.randrange(begin, len(raw) - 8)] = rng.randrange(256)
+        path.write_bytes(damaged)
+        with suppress(TableError):
+            list(RowGroups(path, 70_000, tmp_path).batches(0, 120, 50, ["a", "text"]))
+    path.write_bytes(
+        raw.replace(b"%\x02\x18\x01a", b"%\x47\x18\x01a", 1)
+    )  # pyarrow's view of a column ends the process
+    RowGroups(path, 70_000, tmp_path)
 
 
 def test_row_groups_may_be_empty_and_their_metadata_damaged(tmp_path):

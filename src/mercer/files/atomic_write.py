@@ -55,7 +55,9 @@ def open_atomically(path: str | Path, mode: Literal["w", "wb"], *, follow_links:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             yield file
         return
-    target = Path(os.path.realpath(path)) if follow_links else Path(os.path.realpath(Path(path).parent), Path(path).name)
+    target = (
+        Path(os.path.realpath(path)) if follow_links else Path(os.path.realpath(Path(path).parent), Path(path).name)
+    )
     _remove_stale(target)
     handle, temporary = _temporary(target, Path(path))
     try:

@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 from mercer.files.file_formats import nearby
+from mercer.files.own_files import NotOwnFileError, check_kind
 from mercer.persistence import archive
 from mercer.persistence.manifest import arrays_of, manifest_of, model_of, parsed
 from mercer.persistence.model import Model
@@ -74,10 +75,13 @@ def load_model(path: str | Path) -> Model:
         or inconsistent, or has numbers that are not finite.
     """
     try:
+        check_kind(os.stat(path).st_mode, path)  # opening a pipe would wait
         with zipfile.ZipFile(path) as file:
             return model_of(*parsed(archive.read_members(file, os.path.getsize(path))))
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error
+    except NotOwnFileError as error:
+        raise ModelFileError(f"{path} is not a model file: {error.strerror}") from None
     except IsADirectoryError:
         inside = Path(path) / "model.mercer"
         hint = f"; did you mean {inside}?" if inside.exists() else ""

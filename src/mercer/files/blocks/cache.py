@@ -26,7 +26,7 @@ from mercer.files.blocks.checked_file import (
     write_checked,
 )
 from mercer.files.blocks.folder_lock import LockError, locked
-from mercer.files.blocks.layout import BlockSource, Layout, Levels, RawBlock, Span, fault_of
+from mercer.files.blocks.layout import BlockSource, Levels, RawBlock, Span, fault_of
 from mercer.files.own_files import NotOwnFileError, open_own
 from mercer.tables.table import TableError
 
@@ -234,7 +234,9 @@ class BlockCache:
         before = self._spans[-1].end if self._spans else 0
         if not all(type(number) is int and 0 <= number < 1 << 62 for number in (rows, width, *header["span"], size)):
             raise ValueError("a number of rows, columns or bytes is invalid")
-        if not before <= span.start < span.end or (self._source.n_bytes is not None and span.end > self._source.n_bytes):
+        if not before <= span.start < span.end or (
+            self._source.n_bytes is not None and span.end > self._source.n_bytes
+        ):
             raise ValueError("a block does not follow the one before it")
         if not 1 <= rows <= span.end - span.start:  # a row has at least one byte, and in Parquet the span counts rows
             raise ValueError(f"a block claims to have {rows:,} rows")

@@ -164,8 +164,8 @@ class Levels:
         name = max(self._bytes, key=self._bytes.__getitem__)
         needed, example = self._bytes[name], next(reversed(self.of[name]))
         raise TableError(
-            f"the {len(self.of[name]):,} different texts of column {name!r}, such as {example!r}, take {needed:,} bytes "
-            f"so far, and {self._memory:,} bytes of memory= are for texts",
+            f"the {len(self.of[name]):,} different texts of column {name!r}, such as {example!r}, take {needed:,} "
+            f"bytes so far, and {self._memory:,} bytes of memory= are for texts",
             f"raise memory=, or leave the column out if it names rows: drop={[name]!r}",
         )
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from mercer.files.arrow import pa, pq
 from mercer.files.blocks.checked_file import full_disk
-from mercer.files.blocks.parquet_pages import bytes_to_read, most_bytes_to_read
+from mercer.files.blocks.parquet_pages import Chunk, RowGroup, bytes_to_read, most_bytes_to_read, row_groups_of
 from mercer.tables.table import Table, TableError
 
 _HEAD_CELL = 64  # bytes of the memory for each cell of the first rows, which takes about 8 to 40 as a number or text
@@ -49,9 +49,11 @@ class RowGroups:
         self.path, self.scratch, self._memory = path, scratch, memory
         self._sets: dict[tuple[int, tuple[str, ...] | None], list[list[str]]] = {}
         with self._opened() as file:
-            metadata = file.metadata
-            self._starts = [0, *accumulate(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))]
             self._names = list(file.schema_arrow.names)
+            self._groups = row_groups_of(path)
+            if sum(group.num_rows for group in self._groups) != file.metadata.num_rows:
+                raise ValueError("its footer is damaged: the row groups have other rows than the file")
+        self._starts = [0, *accumulate(group.num_rows for group in self._groups)]
         Table(tuple(self._names), ())  # raises a TableError if a name occurs twice
         self.n_rows = self._starts[-1]
 
@@ -61,11 +63,11 @@ class RowGroups:
             n_rows = min(n_rows, max(_LEAST_HEAD, self._memory // (_HEAD_CELL * len(self._names))))
         found = list[pa.Table]()
         with self._opened() as file:
-            for group in range(min(file.num_row_groups, _HEAD_GROUPS)):
+            for group in range(min(len(self._groups), _HEAD_GROUPS)):
                 last = min(n_rows, self._starts[group + 1]) - self._starts[group]
                 if last > 0:
                     parts = list[pa.Table]()
-                    for columns in self._sets_of(file, group, None):
+                    for columns in self._sets_of(group, None):
                         parts.extend(table for _, table in self._part(file, group, columns, last, (0, last)))
                         _release()
                     found.append(_joined(parts).select(self._names))
@@ -75,20 +77,20 @@ class RowGroups:
 
     def check(self, columns: Sequence[str]) -> None:
         """Raise a TableError if some column of a row group cannot be read within the memory."""
-        with self._opened() as file:
-            for group in range(file.num_row_groups):
-                self._sets_of(file, group, columns)
+        with self._opened():
+            for group in range(len(self._groups)):
+                self._sets_of(group, columns)
 
     def batches(
         self, first: int, last: int, n_rows: int, columns: Sequence[str] | None
     ) -> Iterator[tuple[int, pa.Table]]:
         """Yield the rows from `first` to `last` with the number of the first one, in parts of a row group."""
         with self._opened() as file:
-            for group in range(file.num_row_groups):
+            for group in range(len(self._groups)):
                 start, stop = self._starts[group], self._starts[group + 1]
                 if max(first, start) >= min(last, stop):
                     continue
-                sets = self._sets_of(file, group, columns)
+                sets = self._sets_of(group, columns)
                 rows = max(first - start, 0), min(last, stop) - start
                 if len(sets) == 1:
                     parts = self._part(file, group, sets[0], n_rows, rows)
@@ -153,17 +155,17 @@ class RowGroups:
             folder = Path(tempfile.gettempdir() if self.scratch is None else self.scratch)
             raise _SpillError(full_disk(error, folder / "temporary file of columns", needed)) from error
 
-    def _sets_of(self, file: Any, group: int, columns: Sequence[str] | None) -> list[list[str]]:
+    def _sets_of(self, group: int, columns: Sequence[str] | None) -> list[list[str]]:
         """Return the columns in sets that can be read at once, as few as fit."""
         key = group, None if columns is None else tuple(columns)
         if key not in self._sets:
-            self._sets[key] = self._divided(file.metadata.row_group(group), group, list(columns or self._names))
+            self._sets[key] = self._divided(group, list(columns or self._names))
         return self._sets[key]
 
-    def _divided(self, metadata: Any, group: int, columns: list[str]) -> list[list[str]]:
+    def _divided(self, group: int, columns: list[str]) -> list[list[str]]:
         if self._memory is None:
             return [columns]
-        chunks = _chunks(metadata, columns)
+        chunks = _chunks(self._groups[group], columns)
         buffers = _BUFFER * sum(map(len, chunks.values()))
         if buffers + sum(most_bytes_to_read(one) for some in chunks.values() for one in some) <= self._memory:
             return [columns]
@@ -172,19 +174,20 @@ class RowGroups:
             for name in columns:
                 needed = sum(_BUFFER + bytes_to_read(pages, one) for one in chunks[name])
                 if needed > self._memory:
-                    raise self._too_large(metadata, group, name, needed)
+                    raise self._too_large(group, name, needed)
                 if used + needed > self._memory:
                     sets, used = [*sets, []], 0
                 sets[-1].append(name)
                 used += needed
         return [one for one in sets if one]
 
-    def _too_large(self, metadata: Any, group: int, name: str, needed: int) -> TableError:
+    def _too_large(self, number: int, name: str, needed: int) -> TableError:
         assert self._memory is not None
-        rows = max(1, metadata.num_rows * self._memory // (2 * needed))
+        group = self._groups[number]
+        rows = max(1, group.num_rows * self._memory // (2 * needed))
         return TableError(
-            f"{self.path}, row group {group + 1} of {len(self._starts) - 1} ({metadata.num_rows:,} rows, "
-            f"{metadata.total_byte_size:,} bytes): the pages of the column {name!r} take {needed:,} bytes while they "
+            f"{self.path}, row group {number + 1} of {len(self._groups)} ({group.num_rows:,} rows, "
+            f"{group.total_byte_size:,} bytes): the pages of the column {name!r} take {needed:,} bytes while they "
             f"are read, and {self._memory:,} bytes of memory= are for reading",
             f"write the file again with smaller row groups, such as row_group_size={rows:,} of "
             f"pyarrow.parquet.write_table, or say a memory= that is {needed / self._memory:.1f} times as large",
@@ -198,9 +201,11 @@ class RowGroups:
                 self.path, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True
             ) as file:
                 yield file
+        except TableError:
+            raise
         except _SpillError as error:
             raise error.reason from error
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
             raise TableError(f"{self.path} cannot be read as Parquet: {str(error).splitlines()[0]}") from error
         finally:
             _release()
@@ -219,11 +224,10 @@ class _SpillError(Exception):
         self.reason = reason
 
 
-def _chunks(group: Any, columns: Sequence[str]) -> dict[str, list[Any]]:
+def _chunks(group: RowGroup, columns: Sequence[str]) -> dict[str, list[Chunk]]:
     """Return the chunks of each column of a row group; a nested column has several."""
-    found = dict[str, list[Any]]({name: [] for name in columns})
-    for number in range(group.num_columns):
-        chunk = group.column(number)
+    found = dict[str, list[Chunk]]({name: [] for name in columns})
+    for chunk in group.chunks:
         name = chunk.path_in_schema
         while name not in found and "." in name:  # a part of a nested column
             name = name.rpartition(".")[0]
