@@ -40,6 +40,7 @@ class ParquetSource:
 
     layout: Layout
     options: dict[str, Any]
+    n_bytes: int | None
 
     def __init__(
         self,
@@ -73,13 +74,15 @@ class ParquetSource:
     def blocks(self, after: Span | None, levels: Levels, step: int) -> Iterator[RawBlock]:
         """Yield the blocks that follow a span, each of about `step` bytes as numbers."""
         n_rows = max(1, step // (8 * sum(map(len, columns_of(self.layout)))))
-        for start, part in self._groups.batches(0 if after is None else after.end, self.n_bytes, n_rows, self._columns):
+        for start, part in self._groups.batches(
+            0 if after is None else after.end, self._groups.n_rows, n_rows, self._columns
+        ):
             yield self._block(as_table(part), Span(start, start + part.num_rows, start + 1), levels)
 
     def tables(self, step: int) -> Iterator[Table]:
         """Yield the rows as tables, each of about `step` bytes as numbers."""
         n_rows = max(1, step // (8 * len(self.table_head.names)))
-        for _, part in self._groups.batches(0, self.n_bytes, n_rows, None):
+        for _, part in self._groups.batches(0, self._groups.n_rows, n_rows, None):
             yield as_table(part)
 
     def block(self, span: Span, levels: Levels) -> RawBlock:
