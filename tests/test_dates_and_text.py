@@ -67,6 +67,20 @@ DATES = {
     "20240131": date(2024, 1, 31),
     "Feb 2024": date(2024, 2, 1),
     "4:30 pm": time(16, 30, tzinfo=UTC),
+    "31.01.24": date(2024, 1, 31),
+    "31-01-99": date(1999, 1, 31),
+    "31. J\u00e4nner 2024": date(2024, 1, 31),
+    "Mittwoch, 6. M\u00e4rz 2024": date(2024, 3, 6),
+    "1er ao\u00fbt 2024": date(2024, 8, 1),
+    "3 de diciembre de 2024": date(2024, 12, 3),
+    "15 gennaio 2024": date(2024, 1, 15),
+    "2 de mar\u00e7o de 2024": date(2024, 3, 2),
+    "17 mei 2024": date(2024, 5, 17),
+    "5 pa\u017adziernika 2024": date(2024, 10, 5),
+    "15MAR2024": date(2024, 3, 15),
+    "2025Q3": date(2025, 7, 1),
+    "Q1 2024": date(2024, 1, 1),
+    "2024-W05": date(2024, 1, 29),
 }
 
 
@@ -84,8 +98,11 @@ def test_dates_are_read(cell):
     [
         "2024-02-30",
         "2024-13-01",
-        "1-2-10",
-        "1.2.10",
+        "1-2-100",
+        "quarter 1",
+        "2024Q5",
+        "31 Foo 2024",
+        "Version 2024-01-31",
         "31.01.2024 25:00",
         "2024-01-31 13:00 pm",
         "20240132",
@@ -102,7 +119,7 @@ def test_cells_that_are_no_dates(cell):
 def test_dates_become_their_parts():
     days = [f"{2019 + k % 4}-{1 + k % 12:02d}-{1 + k % 28:02d} {k % 24}:30" for k in range(200)] + [None]
     choice = chosen([*days, "1970-01-02"])
-    assert choice.kinds == {"x": "dmy"}
+    assert choice.kinds == {"x": "ymd"}
     table = Table(("x",), (text(*days, "1970-01-02"),))
     encoder = choice.encoder().fit(table)
     assert encoder.feature_names_ == (
@@ -142,7 +159,8 @@ ORDERS = {
     ),
     "points": (["3.4.2024", "5.4.2024"], None, "dmy", "dates such as '3.4.2024', which were read with the day first"),
     "asked": (["3/4/2024", "5/4/2024"], "dmy", "dmy", None),
-    "no choice": (["3/3/2024", "2024-03-05"], None, "dmy", None),
+    "no choice": (["3/3/2024", "2024-03-05"], None, "ymd", None),
+    "two digits of the year": (["03.04.24", "25.04.24"], None, "dmy", None),
 }
 
 
@@ -181,8 +199,22 @@ def test_types_of_time_in_a_data_frame(library):
     columns = {"day": [one.date() for one in moments], "moment": moments, "clock": [one.time() for one in moments]}
     columns["duration"] = [*(one - moments[0] for one in moments[:39]), None]
     table = as_table(library(columns))
-    assert find_kinds(table)[0] == dict.fromkeys(("day", "moment", "clock"), "dmy")
+    assert find_kinds(table)[0] == dict.fromkeys(("day", "moment", "clock"), "ymd")
     np.testing.assert_array_equal(table["duration"], [*(31 * 3600.0 * k for k in range(39)), np.nan])
+
+
+def test_a_date_of_two_readings_is_refused_if_no_date_of_training_tells():
+    days = text(*(f"2024-{1 + k % 12:02d}-{1 + k % 28:02d}" for k in range(60)), "0000-00-00")
+    encoder = chosen(days).encoder().fit(Table(("x",), (days,)))
+    assert np.isfinite(encoder.transform(Table(("x",), (text("25/1/2025", "0000-00-00"),)))).all()
+    with pytest.raises(TableError, match="'1/5/2025' in row 2, which may be 2025-05-01 or 2025-01-05: no date of"):
+        encoder.transform(Table(("x",), (text("2025-01-05", "1/5/2025"),)))
+
+
+def test_versions_are_no_dates_unless_asked():
+    versions = [f"{1 + k % 9}.{1 + k % 7}.{10 + k % 9}" for k in range(60)]
+    assert chosen(versions * 3).kinds == {}
+    assert chosen(versions * 3, dates=["x"]).kinds == {"x": "dmy"}
 
 
 def test_numbers_that_may_be_dates_are_said_and_are_dates_if_asked():
@@ -195,7 +227,7 @@ def test_numbers_that_may_be_dates_are_said_and_are_dates_if_asked():
     ]
     table = table.as_text("day 1")
     choice = choose_columns(table, read_target(table, "y"), dates=["day 1"])
-    assert (choice.kinds, choice.notes) == ({"day 1": "dmy"}, [])
+    assert (choice.kinds, choice.notes) == ({"day 1": "ymd"}, [])
     with pytest.raises(TableError, match="column 'x' holds dates in 0 of 40 cells, but row 1 holds 'soon'"):
         chosen(["soon", "later"] * 20, dates=["x"])
 

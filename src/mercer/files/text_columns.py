@@ -10,8 +10,9 @@ import numpy as np
 
 from mercer.data.checks import MAX_EXACT
 from mercer.files.arrow import pa, pc
+from mercer.tables.date_text import both_ways
 from mercer.tables.decimal_marks import Cell, Evidence, decimal_mark
-from mercer.tables.missing_words import ALWAYS, AMONG_NUMBERS, DATE
+from mercer.tables.missing_words import ALWAYS, AMONG_NUMBERS
 from mercer.tables.note import Note
 from mercer.tables.number_text import AMBIGUOUS, LOWER, NUMBER, PLAIN, WrittenNumber, written_number
 from mercer.tables.reading import Reading, ReadingOptions
@@ -201,7 +202,7 @@ class _Column:
 
     def _text(self) -> np.ndarray:
         others = self.rest.drop_null()
-        dates = len(others) and pc.all(pc.match_substring_regex(others, DATE)).as_py()
+        dates = len(others) and all(both_ways(cell) != (None, None) for cell in pc.unique(others).to_pylist())
         are_missing = bool(dates) or self.is_numbers or not (len(others) or self.is_text)
         self._count_words(are_missing=are_missing, keeps_words=not dates)
         return (self.rest if are_missing else self.known).to_numpy(zero_copy_only=False).astype(object)

@@ -17,10 +17,11 @@ from mercer.tables.columns import TableChoice as TableChoice
 from mercer.tables.columns import choose_columns as choose_columns
 from mercer.tables.columns import choose_without_target as choose_without_target
 from mercer.tables.columns import look_like_identifiers as look_like_identifiers
-from mercer.tables.dates import DateOrder as DateOrder
+from mercer.tables.date_text import DateKind as DateKind
+from mercer.tables.date_text import DateOrder as DateOrder
+from mercer.tables.date_text import read_date as read_date
 from mercer.tables.dates import DateRule as DateRule
 from mercer.tables.dates import days_since_1970 as days_since_1970
-from mercer.tables.dates import read_date as read_date
 from mercer.tables.encoding import MAX_LEVELS as MAX_LEVELS
 from mercer.tables.encoding import Kind as Kind
 from mercer.tables.encoding import Missing as Missing

@@ -12,7 +12,8 @@ import numpy as np
 
 from mercer.data.arguments import check_choice, check_count
 from mercer.tables.column_checks import IDENTIFIER, examine_text, suspicious_columns
-from mercer.tables.dates import DateOrder, refuse_other_cells
+from mercer.tables.date_text import DateKind, DateOrder
+from mercer.tables.dates import refuse_other_cells
 from mercer.tables.encoding import MAX_LEVELS, Kind, Missing, TableEncoder
 from mercer.tables.kinds import find_kinds, note_of_levels
 from mercer.tables.missing import complete_rows, missing_counts, name_missing, name_rows, refuse_infinite, rows_of
@@ -143,7 +144,7 @@ class TableChoice:
         kinds = {self.kinds.get(name, "") for name in self.missing_cells}
         usual = [
             *([FILLED_IN] if kinds & {"", "categories"} else []),
-            *(["filled in with the mean of the dates"] if kinds & {"dmy", "mdy"} else []),
+            *(["filled in with the mean of the dates"] if kinds & {*get_args(DateKind)} else []),
             *(["taken as texts without words"] if "text" in kinds else []),
         ]
         return " or ".join(usual)
@@ -228,8 +229,8 @@ def _chosen(
     for name in table.names:
         if name != target and name not in drop and name not in kinds:
             examine_text(table, deciding, name)
-        if (kind := kinds.get(name)) in get_args(DateOrder):
-            refuse_other_cells(table, name, cast(DateOrder, kind))
+        if (kind := kinds.get(name)) in get_args(DateKind):
+            refuse_other_cells(table, name, cast(DateKind, kind))
     features = tuple(name for name in table.names if name != target and name not in left_out)
     if not features and table.sparse is None:
         raise _nothing_left(left_out, target)

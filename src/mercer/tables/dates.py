@@ -8,21 +8,17 @@ Opposite points have squared distance 4 and two random points 2 on average, as i
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, date, datetime, time, timedelta, timezone
-from functools import lru_cache
-from typing import Any, Literal, NamedTuple, Self, TypeAlias, get_args
+from datetime import UTC, datetime, time, timedelta
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 
 from mercer.data.arguments import check_choice
+from mercer.tables.date_text import ZERO_DATES, DateKind, DateOrder, Moment, both_ways, is_weak, read_date
 from mercer.tables.rules import Rule, flag, has_indicator, mean_and_scale, same_scale
 from mercer.tables.table import Table, TableError, text_cells
-
-DateOrder = Literal["dmy", "mdy"]
-"""How dates such as 3/4/2024 are read: day first, or month first."""
 
 LINEAR = ("days", "year", "day")
 """Parts of a date that are standardised as numbers."""
@@ -30,80 +26,7 @@ LINEAR = ("days", "year", "day")
 CYCLES = {"month": 12.0, "weekday": 7.0, "hour": 24.0}
 """Parts of a date that are points on a circle, and the number of units in the circle."""
 
-Moment: TypeAlias = datetime | date | time
-"""A date with or without a time of day, or a time of day."""
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_LAST_OF_2000 = 68  # a year of two digits up to this one is after 2000, as in POSIX
-_MAX_KEPT = 1 << 17  # cells whose dates are kept in memory, because folds read the same cells again
-
-_MONTH = rf"(?P<name>{'|'.join(_MONTHS)})[a-z]*\.?"
-_WEEKDAY = r"((mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,? +)?"
-_TIME = (
-    r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(:(?P<second>\d{2})([.,](?P<fraction>\d+))?)?"
-    r"( ?(?P<half>[ap])m)?( ?(?P<zone>Z|UTC|GMT|[-+]\d{2}(:?\d{2})?))?"
-)
-_FORMS = [
-    re.compile(form, re.IGNORECASE)
-    for form in (
-        *(
-            f"{_WEEKDAY}{day}([T ]+{_TIME})?"
-            for day in (
-                r"(?P<year>\d{4})(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2})",  # 2024-01-31
-                r"(?P<year>(19|20)\d{2})(?P<month>\d{2})(?P<day>\d{2})",  # 20240131
-                r"(?P<one>\d{1,2})(?P<mark>[-/.])(?P<two>\d{1,2})(?P=mark)(?P<year>\d{4})",  # 31.01.2024
-                r"(?P<one>\d{1,2})/(?P<two>\d{1,2})/(?P<year>\d{2})",  # 1/31/24
-                rf"(?P<day>\d{{1,2}})[. -]+{_MONTH}[ -]+(?P<year>\d{{4}}|\d{{2}})",  # 31 Jan 2024
-                rf"{_MONTH} +(?P<day>\d{{1,2}}),? +(?P<year>\d{{4}})",  # January 31, 2024
-            )
-        ),
-        r"(?P<year>(19|20)\d{2})-(?P<month>\d{2})",  # 2024-01
-        rf"{_MONTH}[ -]+(?P<year>\d{{4}})",  # January 2024
-        _TIME,  # 16:30
-    )
-]
-
-
-def read_date(cell: str, order: DateOrder) -> Moment | None:
-    """Return the date in a cell, with its time of day if it has one, or the time of day alone.
-
-    A month without a day is its first day. None stands for a cell that is no date.
-    """
-    return _both_ways(cell)[order == "mdy"]
-
-
-@lru_cache(maxsize=_MAX_KEPT)
-def _both_ways(cell: str) -> tuple[Moment | None, Moment | None]:
-    """Return the date in a cell, read with the day first and with the month first."""
-    for form in _FORMS:
-        if (match := form.fullmatch(cell.strip())) is not None:
-            found = match.groupdict()
-            day_first = _moment(found, "dmy")
-            return day_first, _moment(found, "mdy") if "one" in found else day_first
-    return None, None
-
-
-def _moment(found: dict[str, str | None], order: DateOrder) -> Moment | None:
-    """Return the date of the groups of a match; None if there is no such day or time."""
-    try:
-        clock = None if found.get("hour") is None else _clock(found)
-        day = date(*_day(found, order)) if "year" in found else None
-    except (ValueError, OverflowError):
-        return None
-    return clock if day is None else day if clock is None else datetime.combine(day, clock)
-
-
-def _day(found: dict[str, str | None], order: DateOrder) -> tuple[int, int, int]:
-    """Return year, month and day of the groups of a match."""
-    year = int(found["year"] or 0)
-    if len(found["year"] or "") == 2:
-        year += 2000 if year <= _LAST_OF_2000 else 1900
-    if found.get("one") is not None:
-        numbers = int(found["one"] or 0), int(found["two"] or 0)
-        return (year, *(numbers[::-1] if order == "dmy" else numbers))
-    month = int(found["month"] or 0) if found.get("month") else _MONTHS.index((found["name"] or "").lower()) + 1
-    return year, month, int(found.get("day") or 1)
 
 
 def days_since_1970(found: Moment) -> float:
@@ -115,29 +38,10 @@ def days_since_1970(found: Moment) -> float:
     return float(found.toordinal() - _EPOCH.toordinal())
 
 
-def _clock(found: dict[str, str | None]) -> time:
-    """Return the time of day of the groups of a match."""
-    hour, half = int(found["hour"] or 0), found["half"]
-    if half is not None:
-        if not 1 <= hour <= 12:
-            raise ValueError("hours before and after noon are 1 to 12")
-        hour = hour % 12 + (12 if half.lower() == "p" else 0)
-    micros = int((found["fraction"] or "")[:6].ljust(6, "0"))
-    return time(hour, int(found["minute"] or 0), int(found["second"] or 0), micros, _zone(found["zone"]))
-
-
-def _zone(text: str | None) -> timezone:
-    if text is None or text[0] not in "+-":
-        return UTC
-    digits = text[1:].replace(":", "").ljust(4, "0")
-    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
-    return timezone(-offset if text[0] == "-" else offset)
-
-
 class Found(NamedTuple):
     """How the dates of a column are written: their order, whether another order is possible, and a date with both."""
 
-    order: DateOrder
+    order: DateKind
     ambiguous: bool
     example: str = ""
 
@@ -158,14 +62,14 @@ def find_dates(table: Table, name: str, stray_share: float, order: DateOrder | N
     TableError
         If some cells have the day first and others the month.
     """
-    counts = Counter(cell for cell in table[name] if cell is not None)
+    counts = Counter(cell for cell in table[name] if cell is not None and cell not in ZERO_DATES)
     read, n_stray, most = {}, 0, stray_share * counts.total()
     for cell, count in counts.items():
-        read[cell] = _both_ways(cell)
+        read[cell] = both_ways(cell)
         n_stray += count if read[cell] == (None, None) else 0
         if n_stray > most:
             return None
-    if not read:
+    if not read or (stray_share < 1.0 and all(map(is_weak, counts))):
         return None
     if order is not None:
         return Found(order, False)
@@ -180,14 +84,14 @@ def find_dates(table: Table, name: str, stray_share: float, order: DateOrder | N
         return Found("dmy" if one_way[0] is not None else "mdy", False)
     both = [cell for cell, (a, b) in read.items() if a != b]
     if not both:
-        return Found("dmy", False)
+        return Found("ymd", False)
     return Found("mdy" if any("/" in cell for cell in both) else "dmy", True, both[0])
 
 
-def refuse_other_cells(table: Table, name: str, order: DateOrder) -> None:
+def refuse_other_cells(table: Table, name: str, order: DateKind) -> None:
     """Raise a TableError that names the first cell of a column of dates that is no date, if there is one."""
-    read = {cell: read_date(cell, order) for cell in dict.fromkeys(table[name]) if cell is not None}
-    known = [row for row, cell in enumerate(table[name]) if cell is not None]
+    known = [row for row, cell in enumerate(table[name]) if cell is not None and cell not in ZERO_DATES]
+    read = {cell: read_date(cell, order) for cell in dict.fromkeys(table[name][known])}
     stray = [row for row in known if read[table[name][row]] is None]
     if stray:
         (number,) = table.row_numbers(stray[:1])
@@ -219,13 +123,13 @@ class DateRule(Rule):
     entry = "dates"
 
     name: str
-    order: DateOrder
+    order: DateKind
     parts: tuple[DatePart, ...]
     n_missing: int
     indicator: bool = False
 
     @classmethod
-    def learn(cls, table: Table, name: str, order: DateOrder) -> Self | None:
+    def learn(cls, table: Table, name: str, order: DateKind) -> Self | None:
         """Return the rule of these training rows; None if all dates are the same."""
         values, parts = _parts(table, name, order), []
         for part, numbers in values.items():
@@ -288,20 +192,27 @@ class DateRule(Rule):
                 raise ValueError(f"column {data['name']!r} has an unknown part, or a mean or scale that is no number")
         if len({part for part, _, _ in parts}) != len(parts) or not parts:
             raise ValueError(f"column {data['name']!r} lists no part of dates, or lists one twice")
-        check_choice("order", data["order"], get_args(DateOrder))
+        check_choice("order", data["order"], get_args(DateKind))
         return cls(str(data["name"]), data["order"], parts, int(data["n_missing"]), flag(data["indicator"]))
 
 
-def _parts(table: Table, name: str, order: DateOrder) -> dict[str, np.ndarray]:
+def _parts(table: Table, name: str, order: DateKind) -> dict[str, np.ndarray]:
     """Return each part of the dates in a column, NaN for a missing cell; TableError for a cell that is no date."""
     cells = text_cells(table[name])
     parts = (*LINEAR, *CYCLES)
-    read = {None: (math.nan,) * len(parts)}
+    read = dict.fromkeys((None, *ZERO_DATES), (math.nan,) * len(parts))
     for row, cell in enumerate(cells):
         if cell not in read:
             found = read_date(cell, order)
             if found is None:
                 (number,) = table.row_numbers([row])
+                if None not in both_ways(cell):
+                    days = " or ".join(dict.fromkeys(str(one) for one in both_ways(cell)))
+                    raise TableError(
+                        f"column {name!r} holds {cell!r} in row {number}, which may be {days}: no date of training "
+                        "tells whether the day or the month is first",
+                        "write dates as in training, or such as 2024-01-31",
+                    )
                 raise TableError(
                     f"column {name!r} must hold dates, as it did in training, but row {number} holds {cell!r}",
                     "write dates as in training, or such as 2024-01-31",

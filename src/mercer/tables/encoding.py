@@ -28,8 +28,11 @@ from mercer.tables.table import Table, TableError, as_table
 Missing = Literal["error", "impute"]
 """What an encoder does about missing cells: refuse or impute them."""
 
-Kind = Literal["numbers", "categories", "text", "dmy", "mdy"]
-"""What a column holds: numbers, categories, free text, or dates with the day first (dmy) or the month first (mdy)."""
+Kind = Literal["numbers", "categories", "text", "dmy", "mdy", "ymd"]
+"""What a column holds: numbers, categories, free text, or dates.
+
+Dates have the day first (dmy), the month first (mdy), or are all read in one way only (ymd).
+"""
 
 MAX_LEVELS = 10_000
 """Largest number of levels of a column of categories that get an indicator; rarer levels are encoded as zeros."""
@@ -54,7 +57,7 @@ class TableEncoder:
         `mercer.tables.missing.complete_rows`.)
     max_levels : int, default=10000
         Largest number of levels of a column of categories that get an indicator.
-    kinds : mapping of str to {"numbers", "categories", "text", "dmy", "mdy"}, optional
+    kinds : mapping of str to {"numbers", "categories", "text", "dmy", "mdy", "ymd"}, optional
         What columns hold: free text, dates with the day or the month first in dates such as 3/4/2024, ...; by default,
         columns of text hold categories.
 

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 
 from mercer.data.phrasing import listing
-from mercer.tables.dates import DateOrder, Found, find_dates, read_date
+from mercer.tables.date_text import DateOrder, read_date
+from mercer.tables.dates import Found, find_dates
 from mercer.tables.encoding import Kind
 from mercer.tables.free_text import is_free_text
 from mercer.tables.note import Note

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from mercer.tables.date_text import ZERO_DATES
+
 _FAULTS = frozenset(f"#{fault}" for fault in ("DIV/0!", "VALUE!", "REF!", "NAME?", "NUM!", "NULL!", "N/A", "NA"))
 """What spreadsheets show in place of a result."""
 
 _NOT_A_NUMBER = frozenset(("nan", "NaN", "NAN", "-nan", "-NaN", "NaT"))
 
-ALWAYS = _FAULTS | _NOT_A_NUMBER | {"", "?", "n/a", "N/A", "#n/a", "#N/A N/A", "<na>", "<NA>", "\\N", "(null)"}
+ALWAYS = (
+    _FAULTS | _NOT_A_NUMBER | ZERO_DATES | {"", "?", "n/a", "N/A", "#n/a", "#N/A N/A", "<na>", "<NA>", "\\N", "(null)"}
+)
 """Cells that mean "missing" in every column: they can hardly be meant as text."""
 
 _WORDS = "na|nan|null|none|nil|n.a.|n.d.|nd|n/d|missing|unknown|no data|not available|not applicable"
@@ -18,6 +22,3 @@ AMONG_NUMBERS = frozenset(f"{_WORDS}|{_MARKS}".split("|"))
 
 Elsewhere they are text: NA is Namibia or North America, Na is sodium, and None may be an answer.
 """
-
-DATE = r"^([0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2,4})([T ]|$)"
-"""The beginning of a date, for the question whether the other cells of a column are dates."""

@@ -38,6 +38,14 @@ _FORM = re.compile(
     r"(?:(?P<exponent>[eE][-+]?[0-9]+|[dD][-+][0-9]+)| ?[x×·*] ?10(?:\^|\*\*)(?P<power>[-+]?[0-9]+))?"
     rf"(?P<last_sign>[-+])? ?(?:(?P<account>CR|DR|DB)|(?P<after>{_UNIT}))?(?P<final_sign>[-+])?(?P<close>\))?",
 )
+_CLOCK = re.compile(r"(?:([0-9]+) ?d(?:ays?)?,? )?([0-9]{1,5}):([0-5][0-9])(?::([0-5][0-9])(?:([.,])([0-9]+))?)?")
+_PARTS = re.compile(
+    r"(?:([0-9]+) ?d(?:ays?)?)?,? ?(?:([0-9]+) ?h(?:(?:ou)?rs?)?)?,? ?(?:([0-9]+) ?m(?:ins?|inutes?)?)?,? ?"
+    r"(?:([0-9]+)(?:([.,])([0-9]+))? ?s(?:ecs?|econds?)?)?"
+)
+CLOCK = "h:mm:ss"
+"""The unit of durations that are written like times of day; their numbers are seconds."""
+
 _ORDINALS = frozenset(("st", "nd", "rd", "th", "e", "er", "ème", "a", "o"))
 _LIMITS = {"<=": LOWER, "≤": LOWER, ">=": UPPER, "≥": UPPER, "≈": ABOUT}
 _DASHES = (
@@ -120,7 +128,11 @@ def written_number(cell: str) -> WrittenNumber | None:
     """Return the number that a cell holds, or None if it holds something else."""
     if not cell or not any(map(str.isdecimal, cell)):
         return None
+    if ":" in cell:
+        return _duration(_CLOCK.fullmatch(cell), CLOCK)
     found = _FORM.fullmatch(_bare(cell))
+    if found is None and cell[0].isdecimal():
+        return _duration(_PARTS.fullmatch(cell), "s")
     if found is None or bool(found["open"]) != bool(found["close"]):
         return None
     account = "" if found["account"] is None else "CR" if found["account"] == "CR" else "DR"
@@ -146,6 +158,15 @@ def written_number(cell: str) -> WrittenNumber | None:
         account,
     )
     return number if number.decimals else None
+
+
+def _duration(found: re.Match[str] | None, unit: str) -> WrittenNumber | None:
+    """Return the seconds of a duration such as 26:10:05 or 1h 20m; None without a match."""
+    if found is None or (unit == "s" and sum(part is not None for part in found.groups()[:4]) < 2):
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:4])
+    whole = ((24 * days + hours) * 60 + minutes) * 60 + seconds
+    return WrittenNumber(f"{whole}{found[5] or ''}{found[6] or ''}", "", "", unit)
 
 
 def _bare(cell: str) -> str:

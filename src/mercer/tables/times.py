@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from mercer.tables.dates import DateOrder, Moment, days_since_1970, find_dates, read_date
+from mercer.tables.date_text import DateKind, DateOrder, Moment, read_date
+from mercer.tables.dates import days_since_1970, find_dates
 from mercer.tables.table import Table, TableError
 
 
@@ -31,7 +32,7 @@ def times_of(table: Table, name: str, order: DateOrder | None = None) -> npt.NDA
             f"column {name!r} holds dates such as {found.example!r}, whose day and month cannot be told apart",
             "say date_order=dmy or date_order=mdy, or write dates as 2024-01-31",
         )
-    orders: tuple[DateOrder, ...] = ("dmy", "mdy") if found is None else (found.order,)
+    orders: tuple[DateKind, ...] = ("dmy", "mdy") if found is None else (found.order,)
     moments = [_first(read_date(cell, one) for one in orders) for cell in column]
     if None in moments:
         row = moments.index(None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from mercer.tables.number_text import ABOUT, LOWER, UPPER, WrittenNumber
+from mercer.tables.number_text import ABOUT, CLOCK, LOWER, UPPER, WrittenNumber
 
 _LIMITS = LOWER + UPPER + ABOUT
 
@@ -111,7 +111,7 @@ def agree(numbers: Iterable[WrittenNumber | None], known: str | None = None, *, 
     """Return whether all cells are numbers of one quantity, and all or none of them limits of the true value.
 
     With `any_limits`, some of them may be limits. Debits beside numbers without a mark do not agree if there are no
-    credits, because their sign is not known.
+    credits, because their sign is not known. Cells such as 16:30:00 are durations if one of them has 24 hours or more.
     """
     found = set(numbers)
     if not found or None in found:
@@ -120,4 +120,6 @@ def agree(numbers: Iterable[WrittenNumber | None], known: str | None = None, *, 
     limits = {number.limit for number in held}
     one_limit = len(limits) == 1 if known is None else limits == {known[:1] if known[:1] in {*_LIMITS} else ""}
     is_signed = {number.account for number in held} != {"DR", ""}
+    if known is None and {number.unit for number in held} == {CLOCK}:  # else they are times of day
+        return any(float(number.digits.replace(",", ".")) >= _SECONDS["d"] for number in held)
     return (any_limits or one_limit) and is_signed and factors_of({number.unit for number in held}, known) is not None

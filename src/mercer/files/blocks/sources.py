@@ -19,7 +19,7 @@ from mercer.files.blocks.svmlight_source import SvmlightSource
 from mercer.files.table_files import Format
 from mercer.files.table_source import TableSource
 from mercer.files.text_files import is_delimited
-from mercer.tables.dates import DateOrder
+from mercer.tables.date_text import DateKind
 from mercer.tables.kinds import find_kinds
 from mercer.tables.reading import Limits, Reading, ReadingOptions
 from mercer.tables.table import Table, TableError
@@ -259,7 +259,7 @@ def _layout(
         raise TableError("there is no column to learn from")
     texts = [name for name in names if not table.is_numeric(name) and name not in categorical]
     kinds, _ = find_kinds(table.select(texts))
-    for kind, what in (("text", "free text"), *((order, "dates") for order in get_args(DateOrder))):
+    for kind, what in (("text", "free text"), *((order, "dates") for order in get_args(DateKind))):
         held = [name for name in texts if kinds.get(name) == kind]
         if held:
             raise TableError(

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.study.examination.finding import option
+from mercer.tables import DateKind, days_since_1970, read_date
 from mercer.tables import Kind as TableKind
-from mercer.tables import days_since_1970, read_date
 
 ColumnKind: TypeAlias = Literal["numbers", "categories", "dates", "text", "word", "feature"]
 """What a column holds; a "word" is whether a text has this word, and a "feature" is a column of a sparse block."""
@@ -83,10 +83,10 @@ def column_of(name: str, cells: npt.NDArray[Any], kind: TableKind | None = None)
     ----------
     name : str
     cells : ndarray
-    kind : {"numbers", "categories", "text", "dmy", "mdy"}, optional
-        What the cells hold, "dmy" and "mdy" for dates; by default what their type says.
+    kind : {"numbers", "categories", "text", "dmy", "mdy", "ymd"}, optional
+        What the cells hold, "dmy", "mdy" and "ymd" for dates; by default what their type says.
     """
-    if kind in ("dmy", "mdy") and cells.dtype == object:
+    if kind in ("dmy", "mdy", "ymd") and cells.dtype == object:
         return number_column(name, _days(cells, kind), "dates")
     if cells.dtype != object:
         return number_column(name, cells)
@@ -105,7 +105,7 @@ def number_column(
     return Column(name, kind, codes, len(levels), numbers, name if source is None else source)
 
 
-def _days(cells: npt.NDArray[Any], order: Literal["dmy", "mdy"]) -> npt.NDArray[np.float64]:
+def _days(cells: npt.NDArray[Any], order: DateKind) -> npt.NDArray[np.float64]:
     """Return days since 1970, NaN for a cell that is no date."""
     read = {cell: None if cell is None else read_date(cell, order) for cell in dict.fromkeys(cells)}
     days = {cell: np.nan if found is None else days_since_1970(found) for cell, found in read.items()}
