@@ -2,6 +2,7 @@
 
 import json
 import random
+import unicodedata
 import warnings
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -20,7 +21,7 @@ from mercer.study.protocol import study
 from mercer.tables.columns import choose_columns
 from mercer.tables.dates import read_date
 from mercer.tables.encoding import TableEncoder
-from mercer.tables.free_text import WORD
+from mercer.tables.free_text import WORD, TextRule
 from mercer.tables.kinds import find_kinds
 from mercer.tables.table import Table, TableError, TableWarning, as_table
 from mercer.tables.target import read_target
@@ -309,6 +310,33 @@ def test_free_text_is_told_from_categories_and_identifiers(case):
     assert ("free text" in " ".join(map(str, choice.notes))) == (case in FREE)
     assert chosen(cells, keep=["x"], text=["x"]).kinds == {"x": "text"}
     assert chosen(cells, categorical=["x"]).kinds == {"x": "categories"}
+
+
+VOWELS = {
+    "Hindi": "यह मुफ़्त पुरस्कार की कॉल",
+    "Tamil": "மலிவான சலுகை இலவசம் பரிசு",
+    "Khmer": "ការផ្តល់ ឥតគិតថ្លៃ រង្វាន់ លុយ",
+    "Burmese": "ဈေးပေါ ကမ်းလှမ်း အနိုင်ရ ငွေ",
+    "pointed Hebrew": "זוֹל הַצָּעָה חִנָּם פְּרָס",
+    "pointed Arabic": "رَخِيصٌ عَرْضٌ مَجَّانِيٌّ جَائِزَةٌ",
+    "decomposed": "cafe\u0301 nai\u0308ve re\u0301sume\u0301",
+}
+
+
+@pytest.mark.parametrize("language", VOWELS)
+def test_marks_of_letters_belong_to_words(language):
+    words = VOWELS[language].split()
+    rule = TextRule.learn(Table(("t",), (text(VOWELS[language], "x"),)), "t")
+    assert {*rule.words} == {unicodedata.normalize("NFC", word) for word in [*words, "x"]}
+    other = unicodedata.normalize("NFD", VOWELS[language])
+    np.testing.assert_array_equal(
+        *(rule.apply(Table(("t",), (text(one),))).toarray() for one in (other, VOWELS[language]))
+    )
+
+
+def test_a_long_phrase_without_spaces_is_cut_at_its_letters():
+    rule = TextRule.learn(Table(("t",), (text("ถูกข้อเสนอฟรีรางวัลผู้ชนะเรียกร้อง", "x"),)), "t")
+    assert {"ข้", "ผู้", "ถู"} <= {*rule.words}
 
 
 def test_free_text_is_encoded_as_by_scikit_learn():

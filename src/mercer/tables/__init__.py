@@ -26,8 +26,8 @@ from mercer.tables.encoding import MAX_LEVELS as MAX_LEVELS
 from mercer.tables.encoding import Kind as Kind
 from mercer.tables.encoding import Missing as Missing
 from mercer.tables.encoding import TableEncoder as TableEncoder
-from mercer.tables.free_text import WORD as WORD
 from mercer.tables.free_text import TextRule as TextRule
+from mercer.tables.free_text import word_counter as word_counter
 from mercer.tables.missing import name_missing as name_missing
 from mercer.tables.note import Note as Note
 from mercer.tables.prediction_kind import Classes as Classes

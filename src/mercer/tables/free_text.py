@@ -8,6 +8,7 @@ Euclidean length 1. So two texts without a common word have squared distance 2, 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,9 +25,33 @@ from mercer.tables.table import Table, text_cells
 MAX_WORDS = 50_000
 """Largest number of words of a column that are counted, the most frequent first."""
 
+
+def _ranges(categories: frozenset[str]) -> str:
+    """Return the characters of some Unicode categories as ranges of a pattern."""
+    codes = [code for code in range(0x300, 0x20000) if unicodedata.category(chr(code)) in categories]
+    breaks = [k for k in range(1, len(codes)) if codes[k] != codes[k - 1] + 1]
+    pairs = zip([0, *breaks], [*breaks, len(codes)], strict=True)
+    return "".join(f"\\U{codes[start]:08x}-\\U{codes[end - 1]:08x}" for start, end in pairs)
+
+
 _IDEOGRAPHS = r"\u3040-\u30ff\u3400-\u9fff"  # scripts without spaces between words
-WORD = rf"[{_IDEOGRAPHS}]|[^\W{_IDEOGRAPHS}]+"
-"""What counts as a word: letters, digits and underscores, or one Chinese or Japanese character."""
+_UNSPACED = (
+    r"\u0e01-\u0e5b\u0e80-\u0edf\u1000-\u109f\u1780-\u17dd\ua9e0-\ua9fe\uaa60-\uaa7f"  # Thai, Lao, Burmese, Khmer
+)
+_MARKS = _ranges(frozenset(("Mn", "Mc"))) + r"\u200c\u200d"
+_LONGEST = 16  # characters of an unspaced script in a word between spaces; more are a phrase
+_LETTERS = rf"[^\W{_IDEOGRAPHS}{_UNSPACED}]"
+WORD = (
+    rf"{_LETTERS}+(?:[{_MARKS}]+{_LETTERS}*)*"
+    rf"|[{_IDEOGRAPHS}]"
+    rf"|(?<![{_UNSPACED}{_MARKS}])(?:[{_UNSPACED}][{_MARKS}]*){{1,{_LONGEST}}}(?![{_UNSPACED}])"
+    rf"|[{_UNSPACED}][{_MARKS}]*"
+)
+"""What counts as a word: letters, their marks (Unicode's Mn and Mc), digits and underscores.
+
+A Chinese or Japanese character is a word. So is each letter with its marks of Thai, Lao, Burmese and Khmer in a phrase
+of more than 16 of them without spaces.
+"""
 
 MIN_TEXTS = 50
 """A column of at most so many different texts holds categories if they repeat."""
@@ -56,7 +81,7 @@ def is_free_text(cells: Iterable[str | None]) -> bool:
     repeats = len(known) / max(1, len(different))
     if not known or repeats >= MAX_REPEATS or (len(different) <= MIN_TEXTS and repeats >= 2.0):
         return False
-    examined = [text[:_MAX_CHARACTERS].lower() for text in different[:: max(1, len(different) // _MAX_EXAMINED)]]
+    examined = [plain_text(text[:_MAX_CHARACTERS]) for text in different[:: max(1, len(different) // _MAX_EXAMINED)]]
     words = [{word for word in re.findall(WORD, text) if _has_meaning(word)} for text in examined]
     counts = Counter(word for text in words for word in text)
     shared = {word for word, count in counts.items() if 2 <= count <= _NEARLY_ALL * len(examined)}
@@ -64,8 +89,20 @@ def is_free_text(cells: Iterable[str | None]) -> bool:
     return counts.total() >= MIN_WORDS * len(examined) and n_shared >= MIN_SHARED_WORDS * len(examined)
 
 
+def plain_text(text: str) -> str:
+    """Return a text in lower case, with composed characters (NFC)."""
+    return unicodedata.normalize("NFC", text.lower())
+
+
+def word_counter(**options: Any) -> CountVectorizer:
+    """Return scikit-learn's counter of words, with the words and the form of texts of this module."""
+    return CountVectorizer(token_pattern=WORD, preprocessor=plain_text, **options)
+
+
 def _has_meaning(word: str) -> bool:
-    return word.isalpha() and (len(word) > 1 or re.match(f"[{_IDEOGRAPHS}]", word) is not None)
+    letters = sum(map(str.isalpha, word))
+    has_others = any(one.isdigit() or one == "_" for one in word)
+    return not has_others and (letters > 1 or re.match(f"[{_IDEOGRAPHS}{_UNSPACED}]", word) is not None)
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,7 +125,7 @@ class TextRule(Rule):
     def learn(cls, table: Table, name: str) -> Self | None:
         """Return the rule of these training rows; None if all texts are the same, or have no word."""
         cells = text_cells(table[name])
-        words_of = CountVectorizer(token_pattern=WORD).build_analyzer()
+        words_of = word_counter().build_analyzer()
         counts = Counter(word for cell in cells if cell is not None for word in set(words_of(cell)))
         if len(set(cells)) < 2 or not counts:
             return None
@@ -130,7 +167,7 @@ class TextRule(Rule):
 
     @lazy_property
     def _counter(self) -> CountVectorizer:
-        return CountVectorizer(token_pattern=WORD, vocabulary=self.words)
+        return word_counter(vocabulary=self.words)
 
     def apply(self, table: Table) -> sparse.csr_array:
         """Return the TF-IDF of each word, (n, number of words), with rows of length 1; unknown words are left out."""

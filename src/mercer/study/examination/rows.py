@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.stats import rankdata
-from sklearn.feature_extraction.text import CountVectorizer
 
 from mercer.study.examination.columns import Column, column_of, number_column
-from mercer.tables import WORD, Kind, Labels, Table, Truth
+from mercer.tables import Kind, Labels, Table, Truth, word_counter
 
 MAX_ROWS = 20_000  # rows; shares of a sample of this size are known to within one percentage point
 MAX_CELLS = 5_000_000  # cells; the examination of so many takes a few seconds
@@ -122,7 +121,7 @@ def sample_of(
 
 def _words(texts: npt.NDArray[Any]) -> tuple[list[str], sp.csr_array]:
     """Return the words of texts, and whether each text has each word, as 0 and 1."""
-    counter = CountVectorizer(token_pattern=WORD, binary=True, dtype=np.float64)
+    counter = word_counter(binary=True, dtype=np.float64)
     try:
         present = counter.fit_transform(["" if text is None else text[:MAX_CHARACTERS] for text in texts])
     except ValueError:  # no text has a word
