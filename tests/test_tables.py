@@ -6,6 +6,7 @@ import io
 import os
 import threading
 import traceback
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -15,8 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
+from mercer import SVC
 from mercer.files import table_files
 from mercer.files.table_files import LABEL, read_table
+from mercer.persistence import as_model, fit_model, load_model, save_model
 from mercer.tables.table import Table, TableError, TableWarning, as_table
 
 
@@ -345,3 +348,27 @@ def test_a_column_of_lists_is_not_read_and_said():
         "column 'l' holds List(Int64)",
         "column 'b' holds Binary",
     ]
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_decimals_are_numbers_and_a_target_of_booleans_predicts_booleans(library, tmp_path):
+    x = np.random.default_rng(0).normal(size=60).round(2)
+    columns = {"x": [Decimal(f"{value:.2f}") for value in x], "y": [bool(value > 0) for value in x]}
+    frame = FRAMES[library](columns)
+    table = as_table(frame)
+    np.testing.assert_array_equal(table["x"], x)
+    model = fit_model(frame, "y", SVC(C=10.0))
+    save_model(tmp_path / "m.mercer", model)
+    for one in (model, load_model(tmp_path / "m.mercer")):
+        predicted = one.predict(frame)
+        assert predicted.dtype == bool
+        assert (predicted == (x > 0)).mean() > 0.9
+    assert as_model(SVC().fit(x[:, None], x > 0), x[:, None], x > 0).predict(x[:, None]).dtype == bool
+
+
+def test_missing_and_large_decimals():
+    frame = pd.DataFrame({"a": [Decimal("1.5"), None, Decimal("NaN")], "b": [Decimal(2**60), Decimal(2**60 + 1), None]})
+    with pytest.warns(TableWarning, match="'b' holds whole numbers beyond"):
+        table = as_table(frame)
+    np.testing.assert_array_equal(table["a"], [1.5, np.nan, np.nan])
+    assert table["b"].tolist() == [str(2**60), str(2**60 + 1), None]

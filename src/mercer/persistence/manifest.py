@@ -40,7 +40,7 @@ version 4 (no elastic net).
 MAX_COEFFICIENTS = 1 << 31
 """Largest number of support vectors times machines; prediction needs their coefficients as one table, here 16 GiB."""
 
-_TEXT, _INTEGER = "text", "integer"
+_TEXT, _INTEGER, _BOOLEAN = "text", "integer", "boolean"
 
 _OF_VERSION_1 = {"classes", "target", "scheme", "C"}
 """Entries of version 1 that later versions store elsewhere."""
@@ -108,7 +108,11 @@ def _outcome_dict(prediction_kind: PredictionKind) -> dict[str, Any]:
         "kind": prediction_kind.kind,
         "column": prediction_kind.column,
         "labels": {
-            "kind": _TEXT if prediction_kind.labels.dtype == object else _INTEGER,
+            "kind": _BOOLEAN
+            if prediction_kind.are_booleans
+            else _TEXT
+            if prediction_kind.labels.dtype == object
+            else _INTEGER,
             "values": prediction_kind.labels.tolist(),
         },
         "scheme": prediction_kind.scheme,
@@ -249,7 +253,12 @@ def _outcome(entry: dict[str, Any]) -> PredictionKind:
     kind = entry["kind"]
     if kind == Classes.kind:
         check_choice("scheme", entry["scheme"], (*SCHEMES, JOINT))
-        return Classes(text(entry["column"], "target"), _labels(entry["labels"]), entry["scheme"])
+        classes = Classes(text(entry["column"], "target"), _labels(entry["labels"]), entry["scheme"])
+        if entry["labels"]["kind"] == _BOOLEAN:
+            classes = classes.as_booleans()
+            if not classes.are_booleans:
+                refuse("its classes are called booleans, and are not False and True")
+        return classes
     if kind == Quantity.kind:
         centre, scale = real(entry["centre"], "centre", True), real(entry["scale"], "scale", True)
         if not (scale > 0.0 and max(abs(centre), scale) <= MAX_TARGET):
@@ -279,7 +288,7 @@ def _check_kernel(kernel: Kernel, support: Vectors) -> None:
 
 
 def _labels(entry: dict[str, Any]) -> np.ndarray:
-    wanted: type = {_TEXT: str, _INTEGER: int}[entry["kind"]]
+    wanted: type = {_TEXT: str, _INTEGER: int, _BOOLEAN: str}[entry["kind"]]
     labels = entry["values"]
     if not all(type(label) is wanted for label in labels) or len(labels) < 2 or not _is_sorted(labels):
         refuse("its classes are not at least two different labels in order")

@@ -277,7 +277,7 @@ class Model:
         if self.costs is None:
             return self.prediction_kind.answers(scores), scores
         assert isinstance(self.prediction_kind, Classes)
-        return self.prediction_kind.labels[least_expected_cost(self._probabilities(values), self.costs)], scores
+        return self.prediction_kind.outcomes[least_expected_cost(self._probabilities(values), self.costs)], scores
 
     def _warn_of_unseen(self, table: Any) -> None:
         for sentence in self.encoder.describe_unseen(table):

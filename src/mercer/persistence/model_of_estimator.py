@@ -218,6 +218,8 @@ def _fitted(machine: Any, training: TrainingSet, sample_weight: npt.NDArray[np.f
 def _classes_of(machine: Any, target: npt.NDArray[Any]) -> Classes:
     """Return the classes of a target, in the order of a fitted machine if it has the same ones."""
     learnt = Classes.learnt("y", target)
+    if machine.classes_.dtype == bool:
+        learnt = learnt.as_booleans()
     own = Classes.learnt("y", target_column(machine.classes_))
     if len(own.labels) != len(machine.classes_) or not np.array_equal(own.labels, learnt.labels):
         if not isinstance(machine, Dual):  # for the others, the rows of each machine are compared later

@@ -170,6 +170,8 @@ def encode_training_rows(
         if part.missing(target).any():
             raise TableError(f"the target {target!r} has missing values in the training rows", "leave these rows out")
         prediction_kind = learn(target, part[target])
+        if target in table.booleans and isinstance(prediction_kind, Classes):
+            prediction_kind = prediction_kind.as_booleans()
         if prediction_kind.is_text:
             table, part = table.as_text(target), part.as_text(target)
     encoder = (encoder or TableEncoder()).unfitted().fit(part if target is None else part.without([target]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -120,12 +120,24 @@ class Classes(PredictionKind):
     labels : ndarray
         Labels (text or numbers), in the order of the class numbers.
     scheme : {"ovo", "ovr", "joint"}
+    are_booleans : bool
+        Whether the labels "False" and "True" were booleans; predictions are booleans then.
     """
 
     kind = "classes"
     column: str
     labels: npt.NDArray[Any]
     scheme: str = "ovo"
+    are_booleans: bool = False
+
+    @property
+    def outcomes(self) -> npt.NDArray[Any]:
+        """The labels as they are predicted."""
+        return np.array([False, True]) if self.are_booleans else self.labels
+
+    def as_booleans(self) -> Classes:
+        """Return the classes of a target of booleans: their predictions are booleans."""
+        return replace(self, are_booleans=self.labels.tolist() == ["False", "True"])
 
     @property
     def names(self) -> list[str]:
@@ -181,7 +193,7 @@ class Classes(PredictionKind):
 
     def answers(self, scores: FloatArray) -> Answers:
         """Return the label of each row."""
-        return self.labels[training.winners(scores)]
+        return self.outcomes[training.winners(scores)]
 
     def columns(self, scores: FloatArray, answers: Answers) -> dict[str, list[Any]]:
         """Return the label, and the decision value of the second class, or with more classes a score for each."""
@@ -198,12 +210,12 @@ class Classes(PredictionKind):
         winning = predicted_classes(
             kernel, data, support, coefficients, biases, n_classes=len(self.labels), scheme=self.scheme
         )
-        return self.labels[winning]
+        return self.outcomes[winning]
 
     def agreement(self, table: Table, answers: Answers, rows: IndexArray) -> str:
         """Return a phrase with the number of correct labels."""
         codes = self.truth(table)[rows]
-        right = np.count_nonzero((codes >= 0) & (self.labels[codes] == answers[rows]))
+        right = np.count_nonzero((codes >= 0) & (self.outcomes[codes] == answers[rows]))
         return f"{right:,} of {rows.size:,} labels agree with the column {self.column!r}"
 
     @property

@@ -13,6 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
 import narwhals as nw
@@ -86,6 +87,8 @@ class Table:
         How the cells were read from a file, and what was guessed about it.
     unread : tuple of str, optional
         Columns of lists, structs or bytes of the original table, which are not among the columns.
+    booleans : frozenset of str, optional
+        Columns of text that were booleans in the original table.
     """
 
     names: tuple[str, ...]
@@ -95,6 +98,7 @@ class Table:
     written: Mapping[str, np.ndarray] = field(default_factory=dict)
     reading: Reading = field(default_factory=Reading)
     unread: tuple[str, ...] = ()
+    booleans: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if len(set(self.names)) < len(self.names):
@@ -273,7 +277,15 @@ def as_table(frame: Any) -> Table:
         ) from error
     if not columns or not len(columns[0]):
         raise TableError("the table has no rows")
-    return Table(tuple(names), columns, unread=tuple(str(series.name) for series in nested))
+    booleans = frozenset(name for name, one in zip(names, read, strict=True) if _is_boolean(one))
+    return Table(tuple(names), columns, unread=tuple(str(series.name) for series in nested), booleans=booleans)
+
+
+def _is_boolean(series: Any) -> bool:
+    if series.dtype == nw.Object:  # booleans beside missing cells, in pandas
+        cells = series.drop_nulls().to_list()
+        return bool(cells) and all(isinstance(cell, bool | np.bool_) for cell in cells)
+    return bool(series.dtype == nw.Boolean)
 
 
 def _is_nested(series: Any) -> bool:
@@ -302,6 +314,10 @@ def _column(series: Any) -> np.ndarray:
             cells = [None if gone else cell for cell, gone in zip(series.to_list(), missing, strict=True)]
             if all(cell is None or cell == int(cell) for cell in cells):
                 return whole_numbers(series.name, cells)
+        if dtype == nw.Decimal:  # casts of pyarrow round the last digit in another way
+            return np.array(
+                [np.nan if gone else float(cell) for cell, gone in zip(series.to_list(), missing, strict=True)]
+            )
         values = series.cast(nw.Float64).fill_null(0.0).to_numpy().astype(np.float64, copy=True)
         values[missing] = np.nan
         return values
@@ -311,12 +327,10 @@ def _column(series: Any) -> np.ndarray:
         return np.where(missing, np.nan, seconds)
     missing = series.is_null().to_list()
     cells = [
-        None if gone or (isinstance(cell, float) and np.isnan(cell)) else cell
+        None if gone or (isinstance(cell, float | Decimal) and cell != cell) else cell
         for cell, gone in zip(series.to_list(), missing, strict=True)
     ]
-    if dtype == nw.Object and all(
-        cell is None or (_is_number(cell) and isinstance(cell, numbers.Integral)) for cell in cells
-    ):
+    if dtype == nw.Object and all(cell is None or _is_whole(cell) for cell in cells):
         return whole_numbers(series.name, cells)
     if dtype == nw.Object and all(cell is None or _is_number(cell) for cell in cells):
         return np.array([np.nan if cell is None else float(cell) for cell in cells])
@@ -360,7 +374,12 @@ def warn_of_whole_numbers(name: str, example: int) -> None:
 
 
 def _is_number(cell: object) -> bool:
-    return isinstance(cell, numbers.Real) and not isinstance(cell, (bool, np.bool_))
+    return isinstance(cell, numbers.Real | Decimal) and not isinstance(cell, (bool, np.bool_))
+
+
+def _is_whole(cell: object) -> bool:
+    is_decimal = isinstance(cell, Decimal) and cell.is_finite() and cell == cell.to_integral_value()
+    return is_decimal or (_is_number(cell) and isinstance(cell, numbers.Integral))
 
 
 def _text_column(cells: Sequence[Any]) -> np.ndarray:

@@ -88,7 +88,7 @@ class Agreement:
             self._n_known += len(known)
             if isinstance(kind, Classes):
                 codes = kind.truth(table)[known]
-                self._total += np.count_nonzero((codes >= 0) & (kind.labels[codes] == answers[known]))
+                self._total += np.count_nonzero((codes >= 0) & (kind.outcomes[codes] == answers[known]))
             else:
                 self._total += float(np.nansum(np.abs(numbers(table, kind.column) - answers)[known]))
 

@@ -142,7 +142,7 @@ def _answers_at(threshold: float, model: Model, scores: np.ndarray) -> np.ndarra
         raise Failure("--threshold must be a number, got nan", "name a number")
     if model.costs is not None:
         say("note", "the threshold decides, and not the costs in the model")
-    return kind.labels[(scores > threshold).astype(int)]
+    return kind.outcomes[(scores > threshold).astype(int)]
 
 
 @contextmanager

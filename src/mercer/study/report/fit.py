@@ -40,7 +40,7 @@ def _decision(model: Model, table: Table | None) -> list[str]:
     if table is None or len(rows) > MAX_PREDICTED:
         return said
     found = set(model.predict(table.take(rows)).tolist())
-    missed = [name for name, label in zip(kind.names, kind.labels.tolist(), strict=True) if label not in found]
+    missed = [name for name, label in zip(kind.names, kind.outcomes.tolist(), strict=True) if label not in found]
     if missed:
         remedy = "--class-weight balanced" if model.costs is None else "other costs"
         said.append(f"No training row is predicted to be {listing(missed, last='or')}; {remedy} may change this.")
