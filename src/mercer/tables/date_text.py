@@ -144,7 +144,7 @@ def _moment(found: dict[str, str | None], order: DateOrder) -> Moment | None:
 
 
 def _day(found: dict[str, str | None], order: DateOrder) -> date:
-    """Return the day of the groups of a match; ValueError or KeyError if there is none."""
+    """Return the day of the groups of a match; ValueError or KeyError if there is no such day."""
     year = int(found["year"] or 0)
     if len(found["year"] or "") == 2:
         year += 2000 if year <= _LAST_OF_2000 else 1900
