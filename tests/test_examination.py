@@ -481,3 +481,30 @@ def test_many_more_columns_than_rows_are_examined(n_columns):
     X = np.random.default_rng(0).normal(size=(60, n_columns))
     frame = pd.DataFrame(X).rename(columns=str).assign(y=np.arange(60) % 2)
     assert diagnose(as_table(frame), read_target(as_table(frame), "y")) == ()
+
+
+def repeated(name, cells, n=300, seed=0):
+    """Rows of 100 patients, whose targets go with the patient; and the same with targets at random."""
+    rng = np.random.default_rng(seed)
+    who, effect = rng.integers(0, 100, n), rng.normal(size=100)
+    like = np.where(effect[who] + 0.5 * rng.normal(size=n) > 0, "ill", "well")
+    frame = pd.DataFrame({name: [cells(one) for one in who], "x": rng.normal(size=n)})
+    return frame.assign(y=like), frame.assign(y=rng.permutation(like))
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "of_like", "of_any"),
+    [
+        ("patient", "P{:04}".format, True, True),
+        ("Pat_Nr", lambda one: one, True, True),
+        ("id", "c{}".format, True, False),
+        ("patient", lambda one: one % 6, False, False),
+        ("device", lambda one: ["phone", "tablet", "desk", "watch", "other"][one % 5], False, False),
+        ("x1", "P{:04}".format, False, False),
+    ],
+)
+def test_repeated_patients_are_a_doubt(name, cells, of_like, of_any):
+    for frame, is_doubt in zip(repeated(name, cells), (of_like, of_any), strict=True):
+        found = [one for one in examined(frame).with_weight(Weight.DOUBT) if one.kind is Kind.GROUPS]
+        assert [one.columns for one in found] == [(name,)] * is_doubt
+        assert all(f"--groups {name}" in one.remedy for one in found)

@@ -7,6 +7,7 @@ from functools import partial
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
@@ -16,6 +17,7 @@ from mercer.certificates.status import Status
 from mercer.model_selection.metrics import Interval, roc
 from mercer.persistence import fit_model
 from mercer.study.candidates import KernelChoice
+from mercer.study.cli.output import print_study
 from mercer.study.protocol import study
 from mercer.study.report import classification, insight, numbers, prose, search_prose
 from mercer.study.report.heat_map import search_heat_map
@@ -59,6 +61,8 @@ class Page(HTMLParser):
     def text(self):
         return " ".join(" ".join(self.words).split())
 
+
+CONTROLS = "\u202e\u2066\x1b\x07"
 
 HOSTILE = '<script>alert("x")</script>'
 
@@ -565,3 +569,17 @@ def test_names_of_classes_are_upright():
     names = [f"a long name {number}" for number in range(9)]
     (axes,) = plot.confusion_matrix(np.eye(9, dtype=int), names).axes
     assert {label.get_rotation() for label in axes.get_xticklabels()} == {0.0}
+
+
+@pytest.mark.filterwarnings("error:Glyph")
+def test_control_characters_of_names_are_spelt_out_on_the_page_and_in_the_terminal(capsys):
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=100)
+    cells = {f"a{CONTROLS}": a, "b": rng.choice([f"n{CONTROLS}", "s"], 100)}
+    frame = pd.DataFrame(cells).assign(**{f"t{CONTROLS}": np.where(a > 0, f"yes{CONTROLS}", "no")})
+    found = study(frame, f"t{CONTROLS}", n_folds=2, kernel="linear", scoring="f1")
+    page = render(found, source=f"s{CONTROLS}.csv", command=f"mercer study s{CONTROLS}.csv")
+    print_study(found)
+    for text in (page, capsys.readouterr().out):
+        assert not set(CONTROLS) & set(text)
+        assert r"\u202e\u2066\x1b\x07" in text

@@ -7,6 +7,8 @@ import sys
 
 import click
 
+from mercer.study.report.printable import printable as printable
+
 _OPTIONS = {
     "copies": "--copies",
     "cache": "--cache",
@@ -39,10 +41,6 @@ _OPTIONS = {
 }
 """Parameters of Python, as they occur in messages, and the options that they are on the command line."""
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters (but tabs and line feeds), those that change the direction of writing, and surrogates: bytes of a
-file name that are not UTF-8."""
-
 _SETTING = re.compile(rf"(?<![\w'-])({'|'.join(_OPTIONS)})=(?:[\[{{]?(\w+|'[^']*'|\"[^\"]*\")[\]}}]?)?")
 _PARAMETER = re.compile(r"(?<![\w'-])(class_weight|max_seconds|n_folds|test_size)(?![\w'])")
 
@@ -70,8 +68,3 @@ def in_options(text: str) -> str:
     """The text with options for Python's parameters: what is missing="impute" there is --missing impute here."""
     text = _SETTING.sub(lambda match: " ".join([_OPTIONS[match[1]], *filter(None, [match[2]])]), text)
     return _PARAMETER.sub(lambda match: _OPTIONS[match[1]], text)
-
-
-def printable(text: str) -> str:
-    """The text with control characters spelt out, as a terminal would obey those that a table holds."""
-    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

@@ -47,9 +47,9 @@ def print_study(study: Study) -> None:
     grid.add_column("")
     phrasing = prose.phrasing_of(study)
     for heading in phrasing.headings(study.goal):
-        grid.add_column(heading, justify="right", no_wrap=True)
+        grid.add_column(printable(heading), justify="right", no_wrap=True)
     for one in study.contenders:
-        grid.add_row(Text(f"{one.name}\n{one.setting}"), *phrasing.cells(study.goal, one))
+        grid.add_row(Text(printable(f"{one.name}\n{one.setting}")), *map(printable, phrasing.cells(study.goal, one)))
     first, *others = prose.summary(study)
     for paragraph in (
         *map(str, prose.doubts(study)),

@@ -24,6 +24,7 @@ from mercer.study.report import (
     weights,
 )
 from mercer.study.report.numbers import quantity
+from mercer.study.report.printable import printable
 from mercer.tables import CategoricalRule, Classes, DateRule, NumericRule, Rule, TextRule
 
 try:
@@ -59,6 +60,7 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         loader=PackageLoader("mercer.study.report"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_spelt_out,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -102,6 +104,13 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         max_curves=MAX_CURVES,
         max_points=MAX_POINTS,
     )
+
+
+def _spelt_out(value: Any) -> Any:
+    """Return what is written on the page, with the control characters of cells and names spelt out."""
+    if isinstance(value, Markup):
+        return Markup(printable(value))
+    return printable(value) if isinstance(value, str) else value
 
 
 def _utf8(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
@@ -28,7 +29,8 @@ def inline_svg(figure: Figure, name: str, description: str) -> Markup:
         What the picture shows, for those who cannot see it.
     """
     buffer = io.StringIO()
-    with house_style():
+    with house_style(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the browser has its own fonts
         figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
