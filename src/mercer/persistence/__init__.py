@@ -9,6 +9,8 @@ from mercer.files.atomic_write import check_writable as check_writable
 from mercer.files.atomic_write import open_atomically as open_atomically
 from mercer.files.own_files import open_own as open_own
 from mercer.persistence.archive import is_model_start as is_model_start
+from mercer.persistence.explanation import Explanation as Explanation
+from mercer.persistence.explanation import explain as explain
 from mercer.persistence.from_file import model_of_file as model_of_file
 from mercer.persistence.model import Model as Model
 from mercer.persistence.model import Part as Part

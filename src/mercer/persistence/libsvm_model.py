@@ -213,7 +213,7 @@ def _support(machine: Any) -> Vectors | IndexArray:
 
 def _of_model(model: Model) -> LibsvmModel:
     _check_kernel(model.kernel)
-    prediction_kind, (found, biases) = model.prediction_kind, model._machines
+    prediction_kind, (found, biases) = model.prediction_kind, model.machines
     if model.machine_spec.is_linear:
         assert isinstance(model.support_vectors, Vectors)
         normals = np.asarray(model.support_vectors.float64().T @ table_of(found)).T

@@ -166,7 +166,7 @@ class Model:
         return self._values(as_data(self.encoder.transform(table)))
 
     def _values(self, data: Vectors) -> npt.NDArray[np.float64]:
-        return self.machine_spec.values(self.kernel, data, self.support_vectors, *self._machines)
+        return self.machine_spec.values(self.kernel, data, self.support_vectors, *self.machines)
 
     def point(self, parts: tuple[Part, ...], rows: npt.NDArray[np.int64]) -> Point:
         """Return the point of a problem whose outputs are these parts, on the given training rows.
@@ -202,7 +202,7 @@ class Model:
         return Point(found, bias, multipliers=duals)
 
     @lazy_property
-    def _machines(self) -> tuple[Coefficients, npt.NDArray[np.float64]]:
+    def machines(self) -> tuple[Coefficients, npt.NDArray[np.float64]]:
         """Coefficients and biases of all parts, combined for prediction."""
         parts = self.parts
         machines = np.arange(len(parts)).repeat([part.support.size for part in parts])
@@ -261,7 +261,7 @@ class Model:
         data = as_data(self.encoder.transform(table))
         if not self.machine_spec.is_sum or self.costs is not None:
             return self._answers(self._values(data), data)[0]
-        found = self.prediction_kind.predict(self.kernel, data, self.support_vectors, *self._machines)
+        found = self.prediction_kind.predict(self.kernel, data, self.support_vectors, *self.machines)
         return self.prediction_kind.answers(self._scores(data)) if found is None else found
 
     def answer(self, table: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
