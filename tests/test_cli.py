@@ -29,7 +29,7 @@ from mercer import (
 )
 from mercer.files.table_files import read_table
 from mercer.kernels.instruction_set import counts_bits, multiplies_integers
-from mercer.persistence import fit_model
+from mercer.persistence import explain, fit_model
 from mercer.persistence.model_file import load_model, save_model
 from mercer.solvers.progress import StageProgress
 from mercer.specs import ForSVR
@@ -184,12 +184,48 @@ def test_predict_writes_a_line_for_every_row(mercer, model, tmp_path):
     assert (status, err) == (0, "")
     rows = list(csv.DictReader(io.StringIO(out)))
     expected = load_model(model)
+    assert [row["row"] for row in rows] == list("1234567")
     assert [row["label"] for row in rows] == expected.predict(frame).tolist()
     assert [float(row["decision_value_well"]) for row in rows] == expected.scores(frame).tolist()
     assert all((row["label"] == "well") == (float(row["decision_value_well"]) > 0) for row in rows)
     status, out, _ = mercer("predict", model, "new.csv", "--out", "labels.csv")
     assert (status, out) == (0, "")
     assert list(csv.DictReader(io.StringIO((tmp_path / "labels.csv").read_text()))) == rows
+
+
+def test_predict_keeps_columns_and_explains(mercer, model, tmp_path):
+    frame = mixed_frame(30, seed=5)
+    frame.assign(code=[f"{k:03}" for k in range(30)]).to_csv(tmp_path / "new.csv", index=False)
+    status, out, _ = mercer(
+        "predict", model, "new.csv", "--keep-columns", "code", "--keep-columns", "site", "--explain"
+    )
+    assert status == 0
+    found = pd.read_csv(io.StringIO(out), dtype={"code": str})
+    assert found.columns[:5].tolist() == ["row", "code", "site", "label", "decision_value_well"]
+    assert found["code"][7] == "007"
+    wanted = explain(load_model(model), frame)
+    assert [name for name in found if name.startswith("contribution_")] == [f"contribution_{c}" for c in wanted.columns]
+    np.testing.assert_allclose(found[[f"contribution_{c}" for c in wanted.columns]], wanted.contributions)
+    _, _, err = mercer("predict", model, "new.csv", "--keep-columns", "codes")
+    assert "there is no column 'codes'; did you mean 'code'?" in err
+    frame.assign(label="x").to_csv(tmp_path / "clash.csv", index=False)
+    assert (
+        "the predictions have a column of this name"
+        in mercer("predict", model, "clash.csv", "--keep-columns", "label")[2]
+    )
+
+
+def test_predict_writes_a_workbook_and_no_other_format(mercer, model, tmp_path):
+    frame = mixed_frame(7, seed=5).assign(note=["=1+1", "a\x07b", *"vwxyz"])
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    _, out, _ = mercer("predict", model, "new.csv", "--keep-columns", "note")
+    assert mercer("predict", model, "new.csv", "--keep-columns", "note", "--out", "new.xlsx")[0] == 0
+    book, text = pd.read_excel(tmp_path / "new.xlsx"), pd.read_csv(io.StringIO(out))
+    assert book["note"].tolist()[:3] == ["=1+1", r"a\x07b", "v"]
+    pd.testing.assert_frame_equal(book.drop(columns="note"), text.drop(columns="note"))
+    assert "is left alone" in mercer("predict", model, "new.csv", "--out", "new.xlsx")[2]
+    for name in ("p.parquet", "p.xls"):
+        assert "predictions are written as CSV or as .xlsx" in mercer("predict", model, "new.csv", "--out", name)[2]
 
 
 def test_predict_reads_text_as_it_was_in_training(mercer, tmp_path):
@@ -305,7 +341,7 @@ def test_predict_gives_a_score_for_each_of_several_classes(mercer, tmp_path):
     three_classes(60).to_csv(tmp_path / "t.csv", index=False)
     assert mercer("fit", "t.csv", "--target", "kind", "--out", "m")[0] == 0
     _, out, _ = mercer("predict", "m", "t.csv")
-    assert out.splitlines()[0] == "label,decision_value_a,decision_value_b,decision_value_c"
+    assert out.splitlines()[0] == "row,label,decision_value_a,decision_value_b,decision_value_c"
     assert len(out.splitlines()) == 61
     assert "support vectors, sum of all machines" in mercer("verify", "m", "t.csv")[1]
 
@@ -950,9 +986,9 @@ def test_regression_from_a_table_to_predictions(mercer, tmp_path):
     status, out, err = mercer("predict", "s/model.mercer", "pay.csv")
     assert status == 0
     lines = out.splitlines()
-    assert lines[0] == "prediction"
+    assert lines[0] == "row,prediction"
     np.testing.assert_allclose(
-        [float(line) for line in lines[1:]], load_model("s/model.mercer").predict(quantities(120))
+        [float(line.split(",")[1]) for line in lines[1:]], load_model("s/model.mercer").predict(quantities(120))
     )
     assert "predictions for 120 differ from the column 'pay' by" in err
     assert "; of the others, predictions for 30 differ" in err

@@ -340,7 +340,7 @@ def test_a_threshold_by_command(mercer):
     values = [float(line.split(",")[1]) for line in out.splitlines()[1:]]
     for threshold in (-1.25, 0.5):
         status, out, _ = mercer("predict", "m.mercer", "t.csv", "--threshold", threshold)
-        labels = [line.split(",")[0] for line in out.splitlines()[1:]]
+        labels = [line.split(",")[1] for line in out.splitlines()[1:]]
         assert (status, labels) == (0, ["1" if value > threshold else "0" for value in values])
     status, _, err = mercer("predict", "m.mercer", "t.csv", "--threshold", "nan")
     assert (status, err) == (1, "error: --threshold must be a number, got nan; name a number\n")

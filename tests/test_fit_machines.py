@@ -47,8 +47,11 @@ def test_every_machine_is_fitted_predicted_and_verified(run, name, tmp_path):
     frame = pd.read_csv(table)
     used = frame if weighted else frame.drop(columns="w")
     model = fit_model(used, target[-1] if target else None, _of_defaults(name), sample_weight="w" if weighted else None)
-    assert run("predict", "m", table, "--out", "p.csv")[0] == 0
-    answers = pd.read_csv("p.csv").iloc[:, 0]
+    assert run("predict", "m", table, "--explain", "--out", "p.csv")[0] == 0
+    written = pd.read_csv("p.csv")
+    answers = written.iloc[:, 1]
+    assert written["row"].tolist() == list(range(1, len(frame) + 1))
+    assert np.isfinite(written.filter(like="contribution_")).all(axis=None)
     np.testing.assert_array_equal(answers, model.predict(frame))
     assert machine.needs_target or set(answers) <= {1, -1}
     status, out, err = run("verify", "m", table)
@@ -136,7 +139,7 @@ def test_class_weights_name_classes_as_the_table_does(run, name):
 def test_the_share_of_rows_outside_is_told(run):
     assert run("fit", *ROWS, "--machine", "one-class", "--contamination", "0.2", "--drop", "w", "--out", "m")[0] == 0
     _, out, err = run("predict", "m", "x.csv")
-    assert sum(line.startswith("-1,") for line in out.split()) == 12
+    assert sum(line.split(",")[1] == "-1" for line in out.split()) == 12
     assert err == "note: 12 of 60 rows are outside\n"
     _, out, _ = run("fit", *ROWS, "--machine", "one-class", "--nu", "0.2", "--weights", "w", "--out", "m")
     model, frame = load_model("m"), pd.read_csv("x.csv")

@@ -1,4 +1,4 @@
-"""The cells of Excel workbooks. The one import of openpyxl, which is part of the extra ``excel``."""
+"""The cells of Excel workbooks. Only this module and `excel_output` import openpyxl, of the extra ``excel``."""
 
 from __future__ import annotations
 

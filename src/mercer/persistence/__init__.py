@@ -9,6 +9,7 @@ from mercer.files.atomic_write import check_writable as check_writable
 from mercer.files.atomic_write import open_atomically as open_atomically
 from mercer.files.own_files import open_own as open_own
 from mercer.persistence.archive import is_model_start as is_model_start
+from mercer.persistence.explanation import MIN_REFERENCE as MIN_REFERENCE
 from mercer.persistence.explanation import Explanation as Explanation
 from mercer.persistence.explanation import explain as explain
 from mercer.persistence.from_file import model_of_file as model_of_file
@@ -37,10 +38,12 @@ if TYPE_CHECKING:
     from mercer.files.blocks.target_levels import labels_of_texts as labels_of_texts
     from mercer.files.blocks.target_levels import table_of_levels as table_of_levels
     from mercer.files.blocks.target_levels import target_levels as target_levels
+    from mercer.files.excel_output import WorkbookWriter as WorkbookWriter
     from mercer.files.table_files import read_table as read_table
     from mercer.persistence.libsvm_model import class_labels as class_labels
 else:
     _LATER = {"class_labels": "mercer.persistence.libsvm_model", "read_table": "mercer.files.table_files"}
+    _LATER["WorkbookWriter"] = "mercer.files.excel_output"
     _LATER |= dict.fromkeys(("read_tables", "table_head"), "mercer.files.blocks.sources")
     _LATER |= dict.fromkeys(
         ("labels_of_texts", "table_of_levels", "target_levels"), "mercer.files.blocks.target_levels"

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import csv
 import math
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mercer.study.cli.files import check_output, load, read
 from mercer.study.cli.in_parts import Agreement, PartWarnings, is_large, read_in_parts
-from mercer.study.cli.messages import Failure, printable, say
+from mercer.study.cli.messages import Failure, say
 from mercer.study.cli.options import (
     AnyNumber,
     OnceCommand,
@@ -25,6 +22,7 @@ from mercer.study.cli.options import (
     reading_options,
     table_argument,
 )
+from mercer.study.cli.predictions import is_workbook, output
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,13 +34,24 @@ if TYPE_CHECKING:
 @click.command("predict", cls=OnceCommand)
 @click.argument("model", metavar="MODEL")
 @table_argument
-@click.option("--out", metavar="FILE", help="CSV file to write  [default: stdout]")
+@click.option("--out", metavar="FILE", help="CSV file or Excel workbook (.xlsx) to write  [default: CSV on stdout]")
 @force_option
 @click.option(
     "--threshold",
     type=AnyNumber(),
     help="Two classes: predict the class that the decision value is named after where it is above  [default: 0, or the "
     "model's costs decide]",
+)
+@click.option(
+    "--keep-columns",
+    metavar="COLUMN",
+    multiple=True,
+    help="Column of the TABLE to write beside the predictions, such as an identifier; may be repeated.",
+)
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Write what each column contributes to the prediction, and the output of usual rows that it is added to.",
 )
 @click.option(
     "--memory",
@@ -57,39 +66,97 @@ def predict_command(
     out: str | None,
     force: bool,
     threshold: float | None,
+    keep_columns: tuple[str, ...],
+    explain: bool,
     memory: str | None,
     reading: dict[str, Any],
     categorical: tuple[str, ...],
 ) -> None:
-    """Predict the rows of a TABLE: a CSV line for each, with its label and its decision value(s), or its number.
+    """Predict the rows of a TABLE: a line for each, with its label and its decision value(s), or its number.
 
-    For two classes there is one decision value, positive for the class that its column names; for more there is a
-    score for each. Where the model knows the probability of each class, these follow. Labels are written as the
-    training table had them, also those that a spreadsheet would take for a formula.
+    The first column is the number of the row in the TABLE, counted from 1 below the column names. For two classes there
+    is one decision value, positive for the class that its column names; for more there is a score for each. Where the
+    model knows the probability of each class, these follow. Labels are written as the training table had them, also
+    those that a spreadsheet would take for a formula.
+
+    With --explain, the output of usual rows (base) and a contribution of each column follow. They add up to the
+    decision value, or to the number, for linear machines and kernels that are sums over columns; other machines have
+    interactions between columns. Usual rows are those of the TABLE; for a TABLE of fewer than 10 rows, they are support
+    vectors, or the mean of the training rows.
 
     An existing file is written over only if it holds predictions with the same columns, or with --force.
     """
     loaded = load(model)
     if out is not None:
-        check_output(Path(out), (model, table), partial(_holds_predictions, loaded), force=force)
+        book = is_workbook(out)
+        is_own = (lambda start: False) if book else partial(_holds_predictions, loaded)
+        check_output(Path(out), (model, table), is_own, force=force, mode="wb" if book else "w")
     if memory is None and is_large(table):
         memory = "500MB"
+    kept = list(dict.fromkeys(keep_columns))
     if memory is None:
-        rows = read(table, reading, text=categorical, model=loaded)
-        answers, columns = _predicted(loaded, rows, threshold)
-        with _output(out) as file:
-            _write(file, columns, with_names=True)
-        _compare_with_truth(loaded, rows, answers)
-        return
-    agreement, warned = Agreement(loaded), PartWarnings()
-    parts = read_in_parts(table, reading, text=categorical, model=loaded, memory=memory)
-    with _output(out) as file:
+        parts = iter([read(table, reading, text=categorical, model=loaded)])
+    else:
+        parts = read_in_parts(table, reading, text=categorical, model=loaded, memory=memory)
+    agreement, warned, reference = Agreement(loaded), PartWarnings(), None
+    with output(out) as write:
         for number, rows in enumerate(parts):
-            with warned.of(rows):
+            with nullcontext() if memory is None else warned.of(rows):
                 answers, columns = _predicted(loaded, rows, threshold)
-            _write(file, columns, with_names=number == 0)
-            agreement.add(rows, answers)
-    agreement.say()
+            if explain:
+                reference = _usual_rows(rows) if number == 0 else reference
+                columns |= _contributions(loaded, rows, reference)
+            columns = _named(rows, kept, columns)
+            if number == 0:
+                write(list(columns))
+            for row in zip(*columns.values(), strict=True):
+                write(row)
+            if memory is not None:
+                agreement.add(rows, answers)
+    if memory is None:
+        _compare_with_truth(loaded, rows, answers)
+    else:
+        agreement.say()
+
+
+_ROW = "row"
+
+_USUAL = 2000  # rows of a table that explanations compare with at most
+
+
+def _named(rows: Table, kept: list[str], columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return the columns that are written: the number of each row, the columns to keep, and the predictions."""
+    import numpy as np
+
+    names: dict[str, list[Any]] = {_ROW: rows.row_numbers(np.arange(rows.n_rows))}
+    for name in kept:
+        if name in columns or name == _ROW:
+            raise Failure(
+                f"--keep-columns {name}: the predictions have a column of this name", "rename it in the table"
+            )
+        cells = rows.as_text(name)[name]
+        names[name] = ["" if cell is None else cell for cell in cells]
+    return names | columns
+
+
+def _usual_rows(rows: Table) -> Table | None:
+    """Return rows of a table to compare with; None if it has too few."""
+    import numpy as np
+
+    from mercer.persistence import MIN_REFERENCE
+
+    if rows.n_rows < MIN_REFERENCE:
+        return None
+    return rows.take(np.sort(np.random.default_rng(0).permutation(rows.n_rows)[:_USUAL]))
+
+
+def _contributions(model: Model, rows: Table, reference: Table | None) -> dict[str, list[Any]]:
+    """Return the columns of an explanation."""
+    from mercer.persistence import explain
+
+    found = explain(model, rows, reference)
+    columns = zip(found.columns, found.contributions.T.tolist(), strict=True)
+    return {"base": found.base.tolist()} | {f"contribution_{name}": amounts for name, amounts in columns}
 
 
 def _holds_predictions(model: Model, start: bytes) -> bool:
@@ -119,18 +186,6 @@ def _predicted(model: Model, rows: Table, threshold: float | None) -> tuple[np.n
     return answers, columns
 
 
-def _write(file: IO[str], columns: dict[str, list[Any]], *, with_names: bool) -> None:
-    """Write rows as CSV, after the names of the columns if asked for."""
-    # Data stay what they are in a file or a pipe, where a changed label would no longer match the table's. A terminal
-    # obeys control characters, so there they are spelt out.
-    shown = printable if file.isatty() else str
-    writer = csv.writer(file, lineterminator="\n")
-    if with_names:
-        writer.writerow([shown(name) for name in columns])
-    for row in zip(*columns.values(), strict=True):
-        writer.writerow([repr(cell) if isinstance(cell, float) else shown(str(cell)) for cell in row])
-
-
 def _answers_at(threshold: float, model: Model, scores: np.ndarray) -> np.ndarray:
     """Return the labels of two classes: the second one where the decision value is above the threshold."""
     from mercer.tables import Classes
@@ -143,20 +198,6 @@ def _answers_at(threshold: float, model: Model, scores: np.ndarray) -> np.ndarra
     if model.costs is not None:
         say("note", "the threshold decides, and not the costs in the model")
     return kind.outcomes[(scores > threshold).astype(int)]
-
-
-@contextmanager
-def _output(path: str | None) -> Iterator[IO[str]]:
-    """Stdout, or a file that appears under its name once it is complete."""
-    from mercer.persistence import open_atomically
-
-    if path is None:
-        if getattr(sys.stdout, "name", "") == os.devnull:
-            raise Failure("stdout is closed, so predictions have no place to go", "name a file with --out")
-        yield sys.stdout
-        return
-    with open_atomically(path, "w") as file:
-        yield file
 
 
 def _compare_with_truth(model: Model, table: Table, answers: np.ndarray) -> None:

@@ -25,7 +25,7 @@ _LIVING = re.compile(
     rf"pupil|player|employee|member){_NUMBERED}|mrn|pid",
     re.IGNORECASE,
 )
-"""Names of columns that say whom or what several rows are about."""
+"""Names of columns that say which patient, customer or animal a row is about."""
 
 _OTHERS = re.compile(rf"(user|session|device|machine|account|case|visit|sample|id){_NUMBERED}", re.IGNORECASE)
 """Names of columns that may say so: rows with the same value must have like targets, too."""
