@@ -242,7 +242,7 @@ def test_a_fit_with_costs_by_command(mercer, machine):
     model = load_model("m.mercer")
     assert model.costs.tolist() == [[0.0, 1.0], [9.0, 0.0]]
     status, out, _ = mercer("predict", "m.mercer", "t.csv")
-    lines = [line.split(",") for line in out.splitlines()]
+    lines = [line.split(",")[1:] for line in out.splitlines()]
     place = lines[0].index("probability_1")
     assert all((line[0] == "1") == (float(line[place]) >= 0.1) for line in lines[1:])
     assert mercer("verify", "m.mercer", "t.csv")[0] == 0
@@ -337,7 +337,7 @@ def test_the_page_shows_other_thresholds():
 def test_a_threshold_by_command(mercer):
     mercer("fit", "t.csv", "--target", "state", "--class-weight", "balanced", "--out", "m.mercer")
     _, out, _ = mercer("predict", "m.mercer", "t.csv")
-    values = [float(line.split(",")[1]) for line in out.splitlines()[1:]]
+    values = [float(line.split(",")[2]) for line in out.splitlines()[1:]]
     for threshold in (-1.25, 0.5):
         status, out, _ = mercer("predict", "m.mercer", "t.csv", "--threshold", threshold)
         labels = [line.split(",")[1] for line in out.splitlines()[1:]]

@@ -12,7 +12,7 @@ from scipy import sparse
 from mercer.data import as_data
 from mercer.persistence.model import Model
 from mercer.tables import Classes, TableError, as_table
-from mercer.tables.encoding import Matrix
+from mercer.tables.rules import Matrix
 
 N_REFERENCE = 25
 """Rows by whose cells the cells of a column are replaced."""
