@@ -10,8 +10,12 @@ import clarabel
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 from linear_cases import control
+from mercer import LinearSVC
+from mercer.certificates.solution import Limits
+from mercer.certificates.status import Status
 from mercer.linear import (
     Bias,
     Block,
@@ -31,6 +35,8 @@ from mercer.linear import (
 from mercer.linear.certificate import LinearEvidence, _steepest
 from mercer.linear.interior import InteriorPoint
 from mercer.linear.rows import RowNumbers
+from mercer.linear.turns import in_turns
+from mercer.solvers.control import Control
 
 LOSSES = [SquaredHinge(), Logistic(), SquaredEpsilonInsensitive(0.1), Hinge(), EpsilonInsensitive(0.1)]
 RATIOS = (0.0, 0.5, 1.0)
@@ -324,3 +330,43 @@ def test_a_large_table_starts_at_the_solution_for_a_sample(loss, n_positive):
     np.testing.assert_array_equal(one.w, several.w)
     if n_positive > 3:
         assert one.n_iter < few.n_iter
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_classes_for_which_a_limit_leaves_no_time_are_zero_and_certified(class_weight):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 3)), rng.integers(0, 40, 400)
+    machine = LinearSVC(max_seconds=1e-9, class_weight=class_weight)
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        machine.fit(X, y)
+    parts = machine.certificate_.parts
+    assert [part.status for part in parts] == ["time_limit"] * 40
+    assert not machine.coef_[1:].any()
+    counts = np.bincount(y)  # the weight of the positive class is n / (K n_k)
+    losses = np.full(40, 400.0) if class_weight is None else 400 - counts + 10.0
+    np.testing.assert_allclose([part.primal for part in parts[1:]], losses[1:])  # the squared hinge loss of f = 0 is 1
+    np.testing.assert_allclose([part.gap for part in parts[1:]], losses[1:])
+    for part in (parts[1], parts[39]):
+        assert part.verify().primal == pytest.approx(part.primal)
+
+
+def test_machines_in_turn_share_the_time_and_those_that_were_cut_continue():
+    rng = np.random.default_rng(0)
+    rows = TableRows(rng.normal(size=(60, 2)), rng.integers(0, 3, 60).astype(float))
+    problems = [LinearProblem(rows, SquaredHinge(), positive=k) for k in range(3)]
+    seen = []
+
+    def train(number, control, earlier):
+        seen.append((number, control.limits.max_seconds, earlier))
+        found = solve(problems[number], Control(Limits(max_iter=0 if number == 1 and earlier is None else -1)))
+        if found.certificate.status == "max_iter":
+            found = replace(found, certificate=replace(found.certificate, status=Status.TIME_LIMIT))
+        return found
+
+    found = in_turns(problems, Control(Limits(max_seconds=300.0)), train)
+    assert [number for number, _, _ in seen] == [0, 1, 2, 1]
+    assert [one.certificate.status for one in found] == ["optimal"] * 3
+    shares = [share for _, share, _ in seen]
+    assert shares[0] == pytest.approx(100.0, abs=5.0)
+    assert shares[3] > 250.0
+    assert seen[3][2].certificate.status == "time_limit"

@@ -19,7 +19,16 @@ from mercer.data.arguments import check_choice, check_count, check_flag
 from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._linear_rows import LinearTable
 from mercer.estimators._linear_training import LinearSolutions, TrainedLinearMachine
-from mercer.linear import LinearPoint, LinearProblem, LinearRows, solve, start_from_sample
+from mercer.linear import (
+    LinearPoint,
+    LinearProblem,
+    LinearRows,
+    LinearSolution,
+    WarmStart,
+    in_turns,
+    solve,
+    start_from_sample,
+)
 from mercer.solvers import Control, Progress, StageProgress
 from mercer.specs.linear import LinearSpec
 from mercer.tables.encoding import MAX_LEVELS, TableEncoder
@@ -298,25 +307,28 @@ class FitsFiles(TrainedLinearMachine):
     def _solve_on_file(
         self, problems: Sequence[LinearProblem], control: Control, checkpoints: Checkpoints, memory: int
     ) -> LinearSolutions:
-        """Solve the problems one after the other, each from its checkpoint."""
+        """Solve the problems in turn, each from its checkpoint."""
         from mercer.files.blocks.file_rows import FileRows
 
-        began, solutions = time.perf_counter(), []
         limit = memory if self.memory_limit is None else min(memory, self.memory_limit)
         about = {"memory_limit": limit, "n_jobs": self.n_jobs}
+
+        def train(number: int, left: Control, earlier: WarmStart | None) -> LinearSolution:
+            problem, start, began = problems[number], earlier or checkpoints.load(number), time.perf_counter()
+            if start is None and isinstance(problem.rows, FileRows):
+                start = start_from_sample(problem, problem.rows.sample(), left, **about)
+            left = left.after(time.perf_counter() - began, 0)
+            found = solve(problem, left, start=start, after_step=checkpoints.after_step(number), **about)
+            if len(problems) > 1 or found.certificate.status is not Status.OPTIMAL:
+                checkpoints.keep(number, LinearPoint(found.w, found.beta, found.C))
+            return found
+
         with control.interruption:
-            for number, problem in enumerate(problems):
-                left = control.after(time.perf_counter() - began, 0).for_machine(number, len(problems))
-                start = checkpoints.load(number)
-                if start is None and isinstance(problem.rows, FileRows):
-                    start = start_from_sample(problem, problem.rows.sample(), left, **about)
-                    left = control.after(time.perf_counter() - began, 0).for_machine(number, len(problems))
-                found = solve(problem, left, start=start, after_step=checkpoints.after_step(number), **about)
-                solutions.append(found)
-                if len(problems) > 1 or found.certificate.status is not Status.OPTIMAL:
-                    checkpoints.save(number, LinearPoint(found.w, found.beta, found.C))
+            solutions = in_turns(problems, control, train)
         if all(one.certificate.status is Status.OPTIMAL for one in solutions):
             checkpoints.clear()
+        else:
+            checkpoints.write()
         return LinearSolutions(solutions)
 
 

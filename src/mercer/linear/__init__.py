@@ -26,3 +26,4 @@ from mercer.linear.select import solve as solve
 from mercer.linear.solution import LinearPoint as LinearPoint
 from mercer.linear.solution import LinearSolution as LinearSolution
 from mercer.linear.solution import WarmStart as WarmStart
+from mercer.linear.turns import in_turns as in_turns

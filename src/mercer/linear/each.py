@@ -17,6 +17,7 @@ from mercer.linear.rows import TableRows
 from mercer.linear.sampled import start_from_sample
 from mercer.linear.select import MOST_COLUMNS, TOL_GAP, solve
 from mercer.linear.solution import LinearSolution, WarmStart
+from mercer.linear.turns import in_turns
 from mercer.losses.iteration import iterate
 from mercer.solvers.control import Control
 
@@ -48,7 +49,8 @@ def solve_each(
     Returns
     -------
     list of LinearSolution
-        In the order of the problems. After the time limit or Ctrl-C, problems keep their last point.
+        In the order of the problems. After the time limit or Ctrl-C, problems keep their last point; see
+        :func:`mercer.linear.turns.in_turns`.
 
     Notes
     -----
@@ -63,15 +65,15 @@ def solve_each(
         if len(problems) > 1 and together:
             with blas_threads(0.0):  # products of vectors only
                 return _solve_together(problems, control, given, began, memory_limit, n_jobs)
-        found = []
-        for number, (problem, start) in enumerate(zip(problems, given, strict=True)):
-            left = control.after(time.perf_counter() - began, 0).for_machine(number, len(problems))
+
+        def train(number: int, left: Control, earlier: WarmStart | None) -> LinearSolution:
+            problem, start, begun = problems[number], earlier or given[number], time.perf_counter()
             if start is None and (sample := _sample_of(problem, memory_limit)) is not None:
-                about = {"memory_limit": memory_limit, "n_jobs": n_jobs}
-                start = start_from_sample(problem, sample, left, **about)
-                left = control.after(time.perf_counter() - began, 0).for_machine(number, len(problems))
-            found.append(solve(problem, left, start=start, memory_limit=memory_limit, n_jobs=n_jobs))
-        return found
+                start = start_from_sample(problem, sample, left, memory_limit=memory_limit, n_jobs=n_jobs)
+            left = left.after(time.perf_counter() - begun, 0)
+            return solve(problem, left, start=start, memory_limit=memory_limit, n_jobs=n_jobs)
+
+        return in_turns(problems, control, train)
 
 
 def _solve_together(

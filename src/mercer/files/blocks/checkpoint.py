@@ -20,6 +20,7 @@ from mercer.linear import LinearPoint, LinearRows, RowNumbers
 SECONDS = 5.0
 """Least seconds between two checkpoints of a machine."""
 
+_LEAST_WORK = 0.5  # seconds of training that are worth a checkpoint
 _SHARE = 0.1  # largest share of the time that is spent on checkpoints
 _STEP = 1 << 17  # numbers of rows that are written at a time
 
@@ -41,6 +42,7 @@ class Checkpoints:
         text = json.dumps(about, sort_keys=True, default=repr)
         self._key, self._folder, self._rows = hashlib.sha256(text.encode()).hexdigest(), folder, rows
         self._written, self._cost = time.monotonic(), 0.0
+        self._kept, self._kept_since = dict[int, LinearPoint](), 0.0
 
     def load(self, machine: int) -> LinearPoint | None:
         """Return the last complete point of a machine; None without a point for this problem."""
@@ -62,6 +64,22 @@ class Checkpoints:
 
         return save
 
+    def keep(self, machine: int, point: LinearPoint) -> None:
+        """Keep the last point of a machine. The points of machines that took less than half a second wait for others.
+
+        A table with many classes would otherwise cost more time and space for checkpoints than for training.
+        """
+        self._kept_since = self._kept_since if self._kept else self._written
+        self._kept[machine] = point
+        if time.monotonic() - self._kept_since >= _LEAST_WORK:
+            self.write()
+
+    def write(self) -> None:
+        """Write the points that `keep` has not written yet."""
+        for machine, point in self._kept.items():
+            self.save(machine, point)
+        self._kept.clear()
+
     def save(self, machine: int, point: LinearPoint) -> None:
         """Write the point of a machine as its next generation.
 
@@ -81,6 +99,7 @@ class Checkpoints:
 
     def clear(self) -> None:
         """Remove the checkpoints of all machines."""
+        self._kept.clear()
         for path in self._folder.glob("checkpoint-*-*.bin"):
             path.unlink(missing_ok=True)
 
