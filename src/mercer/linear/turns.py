@@ -84,7 +84,8 @@ def _masses(problem: LinearProblem) -> FloatArray:
     masses = np.zeros(0)
     for block in problem.rows.blocks_of_numbers():
         counted = block.weights > 0.0
-        own = np.bincount(block.labels[counted].astype(np.intp), block.weights[counted], masses.size)
+        weights = np.asarray(block.weights[counted], dtype=np.float64)
+        own: FloatArray = np.bincount(block.labels[counted].astype(np.intp), weights, masses.size).astype(np.float64)
         own[: masses.size] += masses
         masses = own
     return masses
