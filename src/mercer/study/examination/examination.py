@@ -9,10 +9,11 @@ import numpy as np
 
 from mercer.model_selection import equal_rows
 from mercer.study.examination.averages import averages
+from mercer.study.examination.codes import codes
 from mercer.study.examination.columns import Column, column_of
 from mercer.study.examination.contradictions import contradictions
 from mercer.study.examination.correlations import correlations
-from mercer.study.examination.finding import Finding, Weight
+from mercer.study.examination.finding import Finding, Kind, Weight
 from mercer.study.examination.formulas import formulas
 from mercer.study.examination.groups import groups
 from mercer.study.examination.histograms import MAX_GROUPS, Histogram, histogram
@@ -20,9 +21,11 @@ from mercer.study.examination.leaks import leaks
 from mercer.study.examination.order import order_in_time
 from mercer.study.examination.rows import Sample, sample_of
 from mercer.study.examination.shapes import examine_shapes
+from mercer.study.examination.spellings import spellings
 from mercer.study.examination.targets import examine_target
 from mercer.study.time_budget import Deadline
-from mercer.tables import Kind, Labels, Quantities, Table, Truth
+from mercer.tables import Kind as TableKind
+from mercer.tables import Labels, Quantities, Table, Truth
 
 MAX_HISTOGRAMS = 60
 
@@ -67,7 +70,7 @@ def examine(
     truth: Truth | None,
     features: Sequence[str],
     *,
-    kinds: Mapping[str, Kind] | None = None,
+    kinds: Mapping[str, TableKind] | None = None,
     grouped: bool = False,
     group_column: str = "",
     max_seconds: float | None = None,
@@ -102,6 +105,7 @@ def examine(
         "columns that tell the target": lambda: [] if truth is None else _alone(sample, truth, group_column),
         "equal rows with different targets": lambda: [] if truth is None else contradictions(equal, truth),
         "rare classes and limits of the target": lambda: [] if truth is None else examine_target(truth),
+        "codes for missing cells, and spellings": lambda: [*codes(known, sample.used), *spellings(known, sample.used)],
         "skewed, constant and outlying columns": lambda: examine_shapes(sample.used),
         "correlated columns": lambda: correlations(sample.used),
     }
@@ -112,6 +116,8 @@ def examine(
             left_out.append(what)
         else:
             findings += check()
+    coded = {column for finding in findings if finding.kind is Kind.CODE for column in finding.columns}
+    findings = [one for one in findings if one.kind is not Kind.OUTLYING or not coded.issuperset(one.columns)]
     return Examination(
         n_rows=known.n_rows,
         n_examined=sample.n_rows,

@@ -30,6 +30,8 @@ class Kind(StrEnum):
     MISSING = "mostly missing"
     SKEWED = "skewed"
     OUTLYING = "outlying cells"
+    CODE = "code for missing cells"
+    ALIKE_CATEGORIES = "categories that differ in case or spaces only"
     CORRELATED = "correlated"
     IDENTIFYING = "nearly identifies the row"
     UNSCALED = "different scales"

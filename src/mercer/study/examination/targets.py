@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.model_selection import alike_labels
-from mercer.study.examination.finding import Finding, Kind, Weight
+from mercer.study.examination.finding import Finding, Kind, Weight, option
 from mercer.study.examination.skewness import skewness_on_log_scale
 from mercer.tables import Labels, Truth, cell_text
 
@@ -46,7 +46,7 @@ def _alike_classes(truth: Labels) -> list[Finding]:
             (truth.target,),
             f"Classes of {truth.target!r} differ only in case or spaces (rows in brackets): "
             f"{'; '.join(sets[:4])}{more}. They are learnt and judged as different classes.",
-            "Write each class in one way if they mean the same.",
+            f"If they mean the same, {option('--merge', truth.target)} makes one class of them.",
             {"classes": sum(map(len, alike)), "rows": sum(counts[name] for names in alike for name in names)},
         )
     ]

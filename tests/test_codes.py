@@ -1,0 +1,81 @@
+"""Codes for missing cells, and spellings of categories, in the examination of a table."""
+
+import numpy as np
+import pytest
+
+from mercer.study.examination.codes import codes
+from mercer.study.examination.columns import column_of
+from mercer.study.examination.spellings import spellings
+from mercer.tables.table import Table
+
+RNG = np.random.default_rng(0)
+AGES = RNG.integers(18, 91, 500).astype(np.float64)
+NORMAL = RNG.normal(size=500).round(3)
+RATINGS = RNG.integers(1, 6, 500).astype(np.float64)
+
+
+def text(*cells):
+    column = np.empty(len(cells), dtype=object)
+    column[:] = cells
+    return column
+
+
+def with_code(values, code, share):
+    cells = values.copy()
+    cells[: max(1, round(share * len(cells)))] = code
+    return cells
+
+
+def found(cells, kind=None):
+    return codes(Table(("x",), (cells,)), [column_of("x", cells, kind)])
+
+
+@pytest.mark.parametrize("share", [0.002, 0.03, 0.1, 0.6])
+@pytest.mark.parametrize(
+    ("values", "code"), [(AGES, -999.0), (AGES, 9999.0), (NORMAL, -99.0), (NORMAL, 999.0), (100 * AGES, -9999.0)]
+)
+def test_codes_are_found_in_any_share_of_a_column(values, code, share):
+    (finding,) = found(with_code(values, code, share))
+    assert f"--na={code:.0f}" in finding.remedy.replace("--na ", "--na=")
+    assert finding.numbers["rows"] == max(1, round(share * 500))
+
+
+@pytest.mark.parametrize(
+    ("values", "code"), [(AGES, 0.0), (AGES, -1.0), (RATINGS, 9.0), (RATINGS, -9.0), (RATINGS, 99.0)]
+)
+def test_small_codes_are_found_if_no_other_number_is_near(values, code):
+    (finding,) = found(with_code(values, code, 0.04))
+    assert finding.remedy.startswith(f"If it is one, say --na{'=' if code < 0 else ' '}{code:.0f};")
+
+
+def test_a_date_far_from_all_others_is_a_code():
+    days = [f"2024-{1 + k % 12:02d}-{1 + k % 28:02d}" for k in range(100)]
+    (finding,) = found(text(*days, "9999-12-31", "9999-12-31"), "ymd")
+    assert finding.sentence.startswith("'9999-12-31' in 2 rows of column 'x' looks like a code")
+    assert "--na 9999-12-31" in finding.remedy
+    assert found(text(*days), "ymd") == []
+
+
+ORDINARY = {
+    "counts": RNG.poisson(2.0, 500).astype(np.float64),
+    "counts with a large one": np.append(RNG.poisson(1.0, 500), 9.0).astype(np.float64),
+    "amounts that are often 0": np.where(RNG.random(500) < 0.3, 0.0, np.exp(RNG.normal(7.0, 1.5, 500)).round() + 10.0),
+    "up to 1000": RNG.integers(0, 1000, 5000).astype(np.float64),
+    "differences": RNG.normal(0.0, 2000.0, 500).round(),
+    "scores up to 99": RNG.integers(0, 100, 500).astype(np.float64),
+    "two values": RNG.integers(0, 2, 500) * 2.0 - 1.0,
+    "doses": RNG.choice([0.0, 50.0, 100.0], 500),
+}
+
+
+@pytest.mark.parametrize("case", ORDINARY)
+def test_ordinary_numbers_are_no_codes(case):
+    assert found(ORDINARY[case]) == []
+
+
+def test_spellings_of_categories_are_named_with_the_option_that_merges_them():
+    cells = text(*["M"] * 20, *["m"] * 3, *["F"] * 20)
+    (finding,) = spellings(Table(("sex",), (cells,)), [column_of("sex", cells)])
+    assert "'M' (20); 'm' (3)" in finding.sentence
+    assert "--merge sex makes" in finding.remedy
+    assert spellings(Table(("sex",), (cells[20:],)), [column_of("sex", cells[20:])]) == []
