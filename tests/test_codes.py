@@ -1,8 +1,11 @@
 """Codes for missing cells, and spellings of categories, in the examination of a table."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from mercer import LinearSVC
+from mercer.files.table_files import read_table
 from mercer.study.examination.codes import codes
 from mercer.study.examination.columns import column_of
 from mercer.study.examination.spellings import spellings
@@ -36,7 +39,8 @@ def found(cells, kind=None):
 )
 def test_codes_are_found_in_any_share_of_a_column(values, code, share):
     (finding,) = found(with_code(values, code, share))
-    assert f"--na={code:.0f}" in finding.remedy.replace("--na ", "--na=")
+    assert f"{code:.0f}; then" in finding.remedy
+    assert "--na" in finding.remedy
     assert finding.numbers["rows"] == max(1, round(share * 500))
 
 
@@ -45,7 +49,7 @@ def test_codes_are_found_in_any_share_of_a_column(values, code, share):
 )
 def test_small_codes_are_found_if_no_other_number_is_near(values, code):
     (finding,) = found(with_code(values, code, 0.04))
-    assert finding.remedy.startswith(f"If it is one, say --na{'=' if code < 0 else ' '}{code:.0f};")
+    assert finding.remedy.startswith(f"If it is one, say --na x={code:.0f};")
 
 
 def test_a_date_far_from_all_others_is_a_code():
@@ -79,3 +83,14 @@ def test_spellings_of_categories_are_named_with_the_option_that_merges_them():
     assert "'M' (20); 'm' (3)" in finding.sentence
     assert "--merge sex makes" in finding.remedy
     assert spellings(Table(("sex",), (cells[20:],)), [column_of("sex", cells[20:])]) == []
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_word_for_missing_can_be_for_one_column(ending, tmp_path):
+    path = tmp_path / f"t.{ending}"
+    frame = pd.DataFrame({"bp": [0, 80, 90] * 20, "n": [0, 1, 2] * 20, "s": ["x", "y", "0"] * 20, "y": [0, 1, 1] * 20})
+    frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
+    table = read_table(path, na=["bp=0", "s=x"])
+    assert [int(table.missing(name).sum()) for name in ("bp", "n", "s")] == [20, 0, 20]
+    machine = LinearSVC().fit_file(path, target="y", na=["bp=0", "s=x"])
+    assert {rule.name: rule.n_missing for rule in machine.encoder_.rules_} == {"bp": 20, "n": 0, "s": 20}

@@ -68,7 +68,7 @@ def read_table(
     sheet : str or int, optional
         The sheet of an Excel workbook, by its name or by its number, from 1. By default the first one with cells.
     na : sequence of str, optional
-        Cells that are missing, besides empty cells and the usual words.
+        Cells that are missing, besides empty cells and the usual words; "bp=0" is for the cells 0 of a column bp.
     limits : {"value", "half"}, optional
         How cells such as <1.0 and >90 are read among numbers: as the number, or a number below a limit as half of it.
         By default, a column of which only some cells are limits is text.
@@ -261,16 +261,16 @@ def _excel(source: TableSource, options: ReadingOptions) -> Table:
 
 def _without_na(table: Table, options: ReadingOptions) -> Table:
     """Return a table of typed columns, with the columns asked for as text, and without the cells named as missing."""
-    words = options.words
     columns = []
     for name, column in zip(table.names, table.columns, strict=True):
+        words = options.words_of(name)
         cells = text_cells(column) if name in options.text else column
         if words and cells.dtype == object:
             cells = emptied(cells, np.isin(cells, words))
         elif words:
             cells = without_numbers(cells, words)
         columns.append(in_one_spelling(cells) if name in options.all_merged else cells)
-    reading = Reading(na=words, text=frozenset(options.text), merged=options.all_merged)
+    reading = Reading(na=options.words, text=frozenset(options.text), merged=options.all_merged)
     return replace(table, columns=tuple(columns), reading=reading)
 
 

@@ -58,7 +58,7 @@ def table_of_text(
     decimal, note = decimal_mark(
         evidence, given=options.decimal, known=options.known.decimal, separator=separator, line_of=line_of
     )
-    values = [without_numbers(column.values(decimal or "."), options.words) for column in columns]
+    values = [without_numbers(column.values(decimal or "."), options.words_of(column.name)) for column in columns]
     values = [
         in_one_spelling(found) if name in options.all_merged else found
         for name, found in zip(names, values, strict=True)
@@ -86,7 +86,7 @@ class _Column:
     """The cells of a column: without blanks around them, and without those that are missing in every column."""
 
     def __init__(self, name: str, cells: pa.ChunkedArray, options: ReadingOptions) -> None:
-        self.name, self.na = name, frozenset(options.words)
+        self.name, self.na = name, frozenset(options.words_of(name))
         self.is_text, self.is_numbers = name in options.text, name in options.numbers
         self.limits, self.known_unit, self.unit = options.limits_asked, options.known.units.get(name), ""
         self.rewritten: str | None = None

@@ -97,5 +97,10 @@ class ReadingOptions:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """All cells that the user named as missing, now or in training."""
+        """All cells that the user named as missing, now or in training; "bp=0" is for the cells 0 of a column bp."""
         return tuple(dict.fromkeys([*self.known.na, *self.na]))
+
+    def words_of(self, column: str) -> tuple[str, ...]:
+        """Return the cells of a column that the user named as missing."""
+        own = f"{column}="
+        return (*self.words, *(word.removeprefix(own) for word in self.words if word.startswith(own)))

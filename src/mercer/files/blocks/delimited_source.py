@@ -17,7 +17,7 @@ from mercer.files.blocks.layout import Layout, Levels, RawBlock, Span
 from mercer.files.blocks.text_source import TextSource
 from mercer.files.file_formats import BYTE_ORDER_MARK, HEAD_BYTES, looks_like_utf_16
 from mercer.files.table_files import column_names, held_by_arrow
-from mercer.files.text_columns import table_of_text
+from mercer.files.text_columns import table_of_text, without_numbers
 from mercer.files.text_files import DelimitedText, with_tabs
 from mercer.files.text_rows import MERGED, RAGGED, row_ends, row_starts
 from mercer.tables.kinds import STRAY_SHARE
@@ -175,7 +175,7 @@ class DelimitedSource(TextSource):
 
         try:
             arrow = self._read(utf_8, dict.fromkeys(texts, pa.string()) | dict.fromkeys(numbers, pa.float64()))
-            values = {name: arrow[name].to_numpy() for name in numbers}
+            values = {name: without_numbers(arrow[name].to_numpy(), self._reading.words_of(name)) for name in numbers}
         except pa.ArrowInvalid:
             try:
                 arrow = self._read(utf_8, dict.fromkeys([*texts, *numbers], pa.string()))
@@ -184,9 +184,11 @@ class DelimitedSource(TextSource):
             values = self._numbers(arrow, numbers, where)
         if arrow.num_rows == 0:
             return None
-        missing = [*ALWAYS, *self._reading.words]
-        merged = self._reading.all_merged
-        codes = {name: text_codes(name, arrow[name], missing, levels, merge=name in merged) for name in texts}
+        merged, words_of = self._reading.all_merged, self._reading.words_of
+        codes = {
+            name: text_codes(name, arrow[name], [*ALWAYS, *words_of(name)], levels, merge=name in merged)
+            for name in texts
+        }
         return raw_block(self.layout, values | codes, span, where)
 
     def _read(self, raw: bytes, types: dict[str, pa.DataType]) -> pa.Table:

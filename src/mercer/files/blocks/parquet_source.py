@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from mercer.files.arrow import pa
 from mercer.files.blocks.columns import columns_of, number_codes, raw_block, text_codes
 from mercer.files.blocks.layout import Layout, Levels, RawBlock, Span
 from mercer.files.blocks.row_groups import RowGroups
+from mercer.files.text_columns import without_numbers
+from mercer.tables.reading import ReadingOptions
 from mercer.tables.table import Table, TableError, as_table, text_cells
 
 _HEAD_ROWS = 10_000  # rows that decide which columns hold numbers
@@ -23,12 +25,10 @@ class ParquetSource:
     Parameters
     ----------
     path : Path
-    missing : sequence of str
-        Texts that are missing.
+    reading : ReadingOptions
+        Which cells are missing, and whose spellings are merged.
     head_rows : int
         Rows that decide which columns hold numbers.
-    merge : collection of str
-        Columns whose spellings are merged.
     memory, scratch
         See :class:`mercer.files.blocks.row_groups.RowGroups`.
 
@@ -45,13 +45,12 @@ class ParquetSource:
     def __init__(
         self,
         path: Path,
-        missing: Sequence[str],
+        reading: ReadingOptions,
         head_rows: int = _HEAD_ROWS,
         memory: int | None = None,
         scratch: Path | None = None,
-        merge: Collection[str] = (),
     ) -> None:
-        self.path, self._missing, self._merge = path, tuple(missing), frozenset(merge)
+        self.path, self._reading = path, reading
         self._groups = RowGroups(path, memory, scratch)
         self.n_bytes = self._groups.n_rows
         self.table_head = as_table(self._groups.head(head_rows))
@@ -62,8 +61,8 @@ class ParquetSource:
         self._groups.check(self._columns)
         self.options = {
             "format": "parquet",
-            "missing": [*self._missing],
-            "merge": sorted(self._merge),
+            "missing": [*self._reading.words],
+            "merge": sorted(self._reading.all_merged),
             "names": [*(layout.names or ())],
             "categories": sorted(layout.categories),
             "target": layout.target,
@@ -111,11 +110,12 @@ class ParquetSource:
                     f"{where(row)}: the column {name!r} holds {table[name][row]!r}, and numbers in the first rows",
                     f"categorical={[name]!r} takes its values for categories",
                 )
-            columns[name] = table[name]
+            columns[name] = without_numbers(table[name], self._reading.words_of(name))
         for name in texts:
-            if table.is_numeric(name) and not self._missing:
+            missing = self._reading.words_of(name)
+            if table.is_numeric(name) and not missing:
                 columns[name] = number_codes(name, table[name], levels)
             else:
-                texts_held, merge = text_cells(table[name]), name in self._merge
-                columns[name] = text_codes(name, texts_held, self._missing, levels, trim=False, merge=merge)
+                texts_held, merge = text_cells(table[name]), name in self._reading.all_merged
+                columns[name] = text_codes(name, texts_held, missing, levels, trim=False, merge=merge)
         return raw_block(self.layout, columns, span, where)

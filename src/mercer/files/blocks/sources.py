@@ -204,7 +204,7 @@ def _of_columns(
 ) -> DelimitedSource | ParquetSource:
     if format == "parquet":
         n_rows = max(100, head_bytes // _BYTES_OF_A_ROW)
-        return ParquetSource(path, reading.words, n_rows, memory, scratch, reading.all_merged)
+        return ParquetSource(path, reading, n_rows, memory, scratch)
     return DelimitedSource(path, reading, "\t" if format == "tsv" else ",", head_bytes)
 
 

@@ -69,7 +69,12 @@ _READING_OPTIONS = {
     "sheet": click.option(
         "--sheet", metavar="NAME|NUMBER", help="Excel: its sheet, by name or by number from 1  [default: the first]"
     ),
-    "na": click.option("--na", metavar="TEXT", multiple=True, help="A cell that means missing; may be repeated."),
+    "na": click.option(
+        "--na",
+        metavar="TEXT",
+        multiple=True,
+        help="A cell that means missing, or COLUMN=TEXT for one column; may be repeated.",
+    ),
     "limits": click.option(
         "--limits",
         type=click.Choice(["value", "half"]),

@@ -71,7 +71,8 @@ def _finding(column: Column, shown: str, cell: str, count: int) -> Finding:
     known = column.known
     others = "the other dates" if column.kind == "dates" else "the other numbers"
     rows = f"{count:,} row" if count == 1 else f"{count:,} rows"
-    na = f"--na={cell}" if cell.startswith("-") else option("--na", cell)
+    word = cell if column.kind == "dates" or not _is_small(cell) else f"{column.name}={cell}"  # 0 may count elsewhere
+    na = f"--na={word}" if word.startswith("-") else option("--na", word)
     return Finding(
         Kind.CODE,
         Weight.CAUTION,
@@ -80,6 +81,10 @@ def _finding(column: Column, shown: str, cell: str, count: int) -> Finding:
         f"If it is one, say {na}; then these cells are filled in.",
         {"rows": count, "share": count / max(1, len(known))},
     )
+
+
+def _is_small(cell: str) -> bool:
+    return abs(float(cell)) < 100.0
 
 
 def _codes_of_numbers(known: npt.NDArray[np.float64]) -> list[float]:
