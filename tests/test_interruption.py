@@ -605,7 +605,6 @@ ITERATING = {
     "descent": GradientKernelSVC(1e-3, tol=1e-12, solver="descent", max_iter=200),
     "kernel Newton": KernelLogisticRegression(1e8, gamma=0.01, tol=1e-14),
     "Newton": LogisticRegression(tol=1e-300),
-    "gradient": LogisticRegression(tol=1e-300, solver="gradient", max_iter=200),
 }
 every_iterating = pytest.mark.parametrize("name", ITERATING)
 

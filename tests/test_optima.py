@@ -209,13 +209,16 @@ def squares(penalty, bias=True):
     return primal, dual
 
 
-def likelihood(variance):
-    """Logistic loss of signs or class numbers; the dual point is the derivative at biases for which it sums to 0."""
+def likelihood(variance, C=1.0):
+    """Logistic loss of signs or class numbers; the dual point is the derivative at biases for which it sums to 0.
+
+    The objective is C times the one with the penalty 1 / variance.
+    """
 
     def primal(p):
         if p.f.ndim == 1:
-            return p.quadratic / variance + p.s @ np.logaddexp(0.0, -p.y * p.f)
-        return p.quadratic / variance - p.s @ log_softmax(p.f, axis=1)[np.arange(p.y.size), p.y]
+            return C * (p.quadratic / variance + p.s @ np.logaddexp(0.0, -p.y * p.f))
+        return C * (p.quadratic / variance - p.s @ log_softmax(p.f, axis=1)[np.arange(p.y.size), p.y])
 
     def dual(p):
         f = np.column_stack([np.zeros(p.y.size), p.f]) if p.f.ndim == 1 else p.f
@@ -227,7 +230,7 @@ def likelihood(variance):
             f = f + np.linalg.pinv(second, hermitian=True) @ u.sum(axis=0)
         np.testing.assert_allclose(u.sum(axis=0), 0.0, atol=1e-12 * p.s.sum())
         squared = (u * (p.K @ u)).sum() / (2.0 if p.f.ndim == 1 else 1.0)  # u_0 = -u_1, and only one of them counts
-        return p.s @ entr(shares).sum(axis=1) - 0.5 * variance * squared
+        return C * (p.s @ entr(shares).sum(axis=1) - 0.5 * variance * squared)
 
     return primal, dual
 
@@ -338,8 +341,8 @@ MACHINES = [
     ),
     Machine("KernelLogisticRegression", KernelLogisticRegression(1.5), "two", likelihood(1.5), LIKELIHOOD),
     Machine("KernelLogisticRegression, many", KernelLogisticRegression(1.5), "many", likelihood(1.5), LIKELIHOOD),
-    Machine("LogisticRegression", LogisticRegression(1.5), "two", likelihood(1.5), LIKELIHOOD),
-    Machine("LogisticRegression, many", LogisticRegression(1.5), "many", likelihood(1.5), LIKELIHOOD),
+    Machine("LogisticRegression", LogisticRegression(C=1.5, tol=1e-9), "two", likelihood(1.5, 1.5), LIKELIHOOD),
+    Machine("LogisticRegression, many", LogisticRegression(C=1.5, tol=1e-9), "many", likelihood(1.5, 1.5), LIKELIHOOD),
     Machine(
         "GradientKernelSVC",
         GradientKernelSVC(penalty=5.0, tol=0.5 * AGREED, max_iter=400_000),

@@ -236,5 +236,8 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
                 stacklevel=depth,
             )
         if certificate.status is not Status.OPTIMAL:
-            advice = " ".join(part for part in (certificate.advice, GO_ON.get(certificate.status)) if part)
-            warnings.warn(f"{name} {certificate.ending} {advice}", ConvergenceWarning, stacklevel=depth)
+            warnings.warn(f"{name} {certificate.ending} {self._advice()}", ConvergenceWarning, stacklevel=depth)
+
+    def _advice(self) -> str:
+        """What the status of the fit means, and what to do about it."""
+        return " ".join(part for part in (self.certificate_.advice, GO_ON.get(self.certificate_.status)) if part)

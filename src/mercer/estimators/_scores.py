@@ -13,7 +13,7 @@ from mercer._typing import FloatArray
 from mercer.estimators._labels import Labels, one_column_for_two
 from mercer.losses.objective import Logistic, Objective, Softmax
 from mercer.multiclass.training import winners
-from mercer.specs import ForKernelLogisticRegression, ForLogisticByRest, ForLogisticRegression
+from mercer.specs import ForKernelLogisticRegression, ForLogisticRegression
 
 
 class ByScores(ClassifierMixin):
@@ -90,7 +90,7 @@ def known_accuracy(decision: FloatArray, codes: npt.NDArray[np.int64], weights: 
 class ByLikelihood(ByScores):
     """A classifier whose decision values are log-odds."""
 
-    spec_: ForKernelLogisticRegression | ForLogisticRegression | ForLogisticByRest
+    spec_: ForKernelLogisticRegression | ForLogisticRegression
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return decision values.

@@ -2,101 +2,95 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 
+from mercer._typing import FloatArray
 from mercer.certificates.status import Status
-from mercer.data import as_data
-from mercer.data.arguments import check_choice, check_flag, check_learning_rate, check_number
+from mercer.data.arguments import check_choice, check_flag, check_number
 from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels, read_labels
-from mercer.estimators._linear_rows import LinearTable, read_linear_table, refuse_overflow
+from mercer.estimators._linear_rows import LinearTable, read_linear_table
 from mercer.estimators._linear_training import LinearSolutions
-from mercer.estimators._scores import ByLikelihood, log_likelihood
-from mercer.estimators._validation import check_verbose
-from mercer.linear import LinearProblem, LinearRows, TableRows
-from mercer.losses import logistic
-from mercer.solvers import Control, Limits, Progress
-from mercer.specs import ForLogisticByRest, ForLogisticRegression
+from mercer.estimators._scores import ByLikelihood
+from mercer.linear import LinearPoint, LinearProblem, LinearRows, LinearSolution, TableRows, solve_softmax
+from mercer.solvers import Control, Progress
+from mercer.specs import ForLogisticRegression
 
-_PENALTIES = ("l2", "l1")
-_SCHEMES = ("softmax", "ovr")
-_MANY_COLUMNS = 2_000  # columns; above it the matrix of second derivatives takes more than 32 MB
-_MANY_VALUES = 500_000  # numbers of a table; above it sweeps over the rows as they are beat a copy in float64
-
-_VECTORS = 8  # numbers for each column that a fit by sweeps needs at least
+_SCHEMES = ("softmax", "ovr", "multinomial", "auto")
+_SOLVERS = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "newton", "sag", "saga")
+_UNSET = "deprecated"  # scikit-learn's default of `penalty`: `l1_ratio` and `C` say which penalty is meant
+_RATIOS = {"l2": 0.0, "l1": 1.0}
 
 
 class LogisticRegression(ByLikelihood, FitsFiles):
     """Linear logistic regression, certified.
 
-    **Solves** for two classes, y_i = +1 or -1, with f(x) = <w, x> + b,
+    **Solves** for two classes, y_i = +1 or -1, with f(x) = <w, x> + b and r = `l1_ratio`,
 
-        min  1/(2 alpha) ||w||^2 + sum_i s_i ln(1 + exp(-y_i f(x_i))),
+        min  r ||w||_1 + (1 - r)/2 ||w||^2 + C sum_i s_i ln(1 + exp(-y_i f(x_i))).
 
-    where alpha is `prior_variance`. For more classes, the softmax loss with one f_k for each class is minimised, or the
-    loss of each class against the rest. s_i is the weight of the row times the weight of its class. b has no prior.
-    With ``penalty="l1"`` the first term is 1/alpha times the sum of |w_j|.
+    For more classes, the softmax loss with one f_k for each class is minimised, or the loss of each class against the
+    rest. s_i is the weight of the row times the weight of its class. The penalty does not count b. With the l2 penalty,
+    C is the variance of a Gaussian prior of every element of w.
 
     Parameters
     ----------
-    prior_variance : float, default=1.0
-        Variance of the Gaussian prior of every element of w; C of scikit-learn's LogisticRegression. Infinity means no
-        prior: `fit` maximises the likelihood.
-    solver : {"newton", "gradient"}, default="newton"
-        "newton" is Newton's method, and for large tables another solver that :mod:`mercer.linear` chooses (see Notes).
-        "gradient" takes the textbook's steps w <- w - rate (dl/dw + w / alpha). It is meant for teaching, because it
-        needs very many steps if columns differ in scale.
-    learning_rate : float, optional
-        The step size of "gradient". By default 1 / (a bound of the largest second derivative), so that every step
-        decreases the objective.
+    penalty : {"l2", "l1", "elasticnet"} or None, optional
+        By default `l1_ratio` says which penalty is meant. "l2" is ``l1_ratio=0``, "l1" is ``l1_ratio=1``, and None is
+        ``C=inf``. scikit-learn has deprecated this parameter.
+    C : float, default=1.0
+        Factor of the losses. Infinity means no penalty: `fit` maximises the likelihood.
+    l1_ratio : float, default=0.0
+        Share of the l1 norm in the penalty, between 0 and 1. With 1, many elements of w are exactly 0.
+    dual, intercept_scaling, random_state, solver
+        Have no effect: the solver is chosen by the shape of the table, and the result does not depend on it. `solver`
+        takes scikit-learn's names. The textbook's gradient descent is
+        :class:`mercer.optimisers.LogisticGradientDescent`.
+    tol : float, default=1e-4
+        If it is below 1e-4, the relative duality gap must be at most `tol`, too.
     fit_intercept : bool, default=True
         Whether the machine has a bias b.
     class_weight : {"balanced"} or dict, optional
-    tol : float, default=1e-6
-        Largest element of the gradient, relative to the size of its column. It has the unit of a probability.
-    max_iter : int, default=10000
-        Largest number of steps; -1 for no limit.
-    max_seconds : float, optional
-        Time limit in seconds.
+    max_iter : int, default=100
+        Largest number of steps of the solver; -1 for no limit.
     verbose : int, default=0
         1 writes progress to stderr every five seconds; 2 writes every progress report.
-    callback : callable, optional
-        As for :class:`mercer.KernelLogisticRegression`.
-    penalty : {"l2", "l1"}, default="l2"
-        "l2" is the Gaussian prior. "l1" is Laplace's: many elements of w are exactly 0. With more than two classes "l1"
-        needs ``multi_class="ovr"``.
+    warm_start : bool, default=False
+        Whether `fit` starts from the last solution, if the shapes are the same.
+    n_jobs : int, optional
+        Number of threads; by default, the number of cores.
     multi_class : {"softmax", "ovr"}, default="softmax"
-        The loss of more than two classes. "ovr" trains a machine for each class against the rest, which needs less
-        memory with many columns; its probabilities are divided by their sum.
+        The loss of more than two classes. "ovr" trains a machine for each class against the rest; its probabilities are
+        divided by their sum. "multinomial" and "auto" are other names of "softmax".
+    prior_variance : float, optional
+        Another name of `C`, which must then have its default.
     tol_gap : float, default=1e-4
-        Largest relative duality gap of machines that :mod:`mercer.linear` trains.
-    memory_limit, n_jobs, warm_start
-        As for :class:`mercer.LinearSVC`, for machines that :mod:`mercer.linear` trains.
-    C : float, optional
-        scikit-learn's name of `prior_variance`, which must then have its default.
+        Largest relative duality gap.
+    max_seconds, memory_limit, callback
+        As for :class:`mercer.LinearSVC`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     coef_ : ndarray of shape (1 or n_classes, p)
     intercept_ : ndarray of shape (1 or n_classes,)
+        With the softmax loss, its sum over the classes is 0.
     class_weight_ : ndarray of shape (n_classes,)
-    n_iter_ : int
+    n_iter_ : ndarray of shape (1,), or (n_classes,) with "ovr"
         Number of steps.
     trace_ : list of TraceRow
-        Violation and objective over time.
-    certificate_ : LossCertificate or LinearCertificate
-        Objectives, duality gap (infinite without a prior) and gradient, recomputed in float64. A LinearCertificate has
-        the objectives of :class:`mercer.LinearSVC`, with C = alpha: alpha times those above.
+        Gap and objective over time.
+    certificate_ : LinearCertificate
+        Objectives and duality gap over all rows, recomputed in float64.
     solution_ : LinearSolution or LinearSolutions
-        The solution, for machines that :mod:`mercer.linear` trains, with `solver` and `reason`.
+        The solution, with `solver` and `reason`.
     n_features_in_, feature_names_in_
         See scikit-learn.
 
@@ -108,22 +102,20 @@ class LogisticRegression(ByLikelihood, FitsFiles):
     Warns
     -----
     ConvergenceWarning
-        If a limit, Ctrl-C or rounding ended the fit before the tolerance was met. Also if the likelihood has no
-        maximum, because a hyperplane separates the classes or some of their rows; the certificate then claims no
-        optimum.
+        If a limit, Ctrl-C or rounding ended the fit before the tolerance was met. Also if C is infinite and the
+        likelihood has no maximum, because a hyperplane separates the classes or some of their rows.
 
     Notes
     -----
-    For K classes (K = 1 for two classes), a Newton step costs n p² K² / 2 + 9 (p K)³ multiplications, and a fit takes
-    some 5 to 15 steps. A gradient step costs n p K multiplications.
-
-    :mod:`mercer.linear` trains machines for two classes on large tables (more than 2,000 columns, or 4,000,000
-    numbers), each class against the rest, and machines with the l1 penalty; `solver` must be "newton", and the prior
-    proper. It does not copy the table, needs no p² numbers for many columns, and certifies the relative gap `tol_gap`.
+    :mod:`mercer.linear` trains all machines; it does not copy the table. For K classes with the softmax loss, a step
+    costs some 10 products of the table with K vectors, and some 5 to 10 steps are made. If these are slow to converge,
+    a matrix of the columns, or of the rows if they are fewer, is factorised once or twice: n p min(n, p)
+    multiplications for all classes together.
 
     References
     ----------
-    Hastie, Tibshirani & Friedman (2009), section 4.4; Albert & Anderson (1984) for likelihoods without a maximum.
+    Hastie, Tibshirani & Friedman (2009), section 4.4; Albert & Anderson (1984) for likelihoods without a maximum;
+    Böhning (1992), Multinomial logistic regression algorithm, for one matrix for all classes.
 
     Examples
     --------
@@ -131,59 +123,60 @@ class LogisticRegression(ByLikelihood, FitsFiles):
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> machine = LogisticRegression().fit(X, y)
-    >>> machine.n_iter_, round(machine.score(X, y), 3), bool(machine.certificate_.relative_gap < 1e-9)
-    (7, 0.973, True)
+    >>> str(machine.certificate_.status), round(machine.score(X, y), 3), bool(machine.certificate_.relative_gap < 1e-4)
+    ('optimal', 0.973, True)
     """
 
-    spec_: ForLogisticRegression | ForLogisticByRest
+    spec_: ForLogisticRegression
+    n_iter_: Any
+    penalty: str | None  # type: ignore[assignment]
     _task = "classification"
-    _other_names_of_C: ClassVar[dict[str, float]] = {"prior_variance": 1.0}
-    _always_sweeps = False  # True if the caller needs solutions of `mercer.linear`, also of small tables
+    _other_names_of_C: ClassVar[dict[str, Any]] = {"prior_variance": None}
 
     def __init__(
         self,
-        prior_variance: float = 1.0,
+        penalty: str | None = "deprecated",
         *,
-        solver: str = "newton",
-        learning_rate: float | None = None,
+        C: float = 1.0,
+        l1_ratio: float = 0.0,
+        dual: bool = False,
+        tol: float = 1e-4,
         fit_intercept: bool = True,
+        intercept_scaling: float = 1,
         class_weight: str | Mapping[Any, float] | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        max_seconds: float | None = None,
+        random_state: Any = None,
+        solver: str = "lbfgs",
+        max_iter: int = 100,
         verbose: int = 0,
-        callback: Callable[[Progress], object] | None = None,
-        penalty: str = "l2",
-        multi_class: str = "softmax",
-        tol_gap: float = 1e-4,
-        memory_limit: int | None = None,
-        n_jobs: int | None = None,
         warm_start: bool = False,
-        C: float | None = None,
+        n_jobs: int | None = None,
+        multi_class: str = "softmax",
+        prior_variance: float | None = None,
+        tol_gap: float = 1e-4,
+        max_seconds: float | None = None,
+        memory_limit: int | None = None,
+        callback: Callable[[Progress], object] | None = None,
     ) -> None:
-        self.prior_variance = prior_variance
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.verbose = verbose
-        self.callback = callback
         self.penalty = penalty
-        self.multi_class = multi_class
-        self.tol_gap = tol_gap
-        self.memory_limit = memory_limit
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
         self.C = C
-
-    def _limits(self) -> Limits:
-        check_verbose(self.verbose)
-        check_flag("fit_intercept", self.fit_intercept)
-        check_flag("warm_start", self.warm_start)
-        return self._checked_limits()
+        self.l1_ratio = l1_ratio
+        self.dual = dual
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.solver = solver
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.multi_class = multi_class
+        self.prior_variance = prior_variance
+        self.tol_gap = tol_gap
+        self.max_seconds = max_seconds
+        self.memory_limit = memory_limit
+        self.callback = callback
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LogisticRegression:
         """Train the machine.
@@ -191,6 +184,8 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         Parameters
         ----------
         X : array-like, sparse matrix or dataframe of shape (n, p)
+            Float32, float64, int8 and bool arrays in C order and canonical CSR matrices are not copied; other small
+            integers become float32, all other numbers float64.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
             Factors of the loss by row, >= 0; a row of weight 0 is ignored.
@@ -203,81 +198,104 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         Raises
         ------
         ValueError
-            If a parameter is out of range, `X` holds text, NaN or infinity, `y` has another length than `X` or holds
-            one class only, or a weight is negative.
+            If a parameter is out of range, `X` holds text, NaN, infinity or values whose squares overflow, `y` has
+            another length than `X` or holds one class only, or a weight is negative.
         MemoryError
-            If the second derivatives, (p n_outputs)² numbers, need more memory than the computer has; the message says
-            how much.
+            If `memory_limit` is less than what a copy of `X`, or the least memory of the solver, needs.
         """
-        control = self._control()
-        variance = self._variance()
-        rate = check_learning_rate(self.learning_rate)
-        check_choice("solver", self.solver, logistic.SOLVERS)
-        penalty = check_choice("penalty", self.penalty, _PENALTIES)
-        by_rest = check_choice("multi_class", self.multi_class, _SCHEMES) == "ovr"
-        table = read_linear_table(self, X, reset=True, y=y, squares=False)
+        spec, control = self._asked(), self._control()
+        table = read_linear_table(self, X, reset=True, y=y)
         labels = read_labels(y, sample_weight, self.class_weight, table.values.shape[0])
-        several = labels.classes.size > 2
-        if (by_rest and several) or penalty == "l1" or (not several and self._is_large(table, variance)):
-            refuse_overflow(self, table.values)
-            self._check_swept(penalty, variance, refused=several and not by_rest)
-            return self._sweep(self._by_rest(penalty, variance), table, labels, control)
-        data = as_data(table.values)
-        objective = log_likelihood(labels, 1.0 / variance, bool(self.fit_intercept))
-        found = logistic.minimise(
-            objective,
-            data.float64()[labels.rows],
-            solver=self.solver,
-            learning_rate=rate,
-            control=control,
-        )
-        self.classes_, self.class_weight_ = labels.classes, labels.class_weight
-        self.__dict__.pop("_solutions", None)
-        self._forget_file()
-        self.spec_ = ForLogisticRegression(prior_variance=variance, bias=bool(self.fit_intercept))
-        self.coef_, self.intercept_ = np.ascontiguousarray(found.w.T), found.bias
-        self.certificate_, self.n_iter_, self.trace_ = found.certificate, found.n_iter, found.trace
-        status = found.certificate.status
-        if status is not Status.OPTIMAL:
-            advice = status.advice
-            if status is Status.STALLED and np.isinf(variance):
-                advice = (
-                    "A hyperplane separates the classes, or some rows of them, so that the likelihood has no maximum, "
-                    "or rounding hides it. Set a finite prior_variance."
-                )
-            warnings.warn(
-                f"LogisticRegression {found.certificate.ending} {advice}",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        codes = labels.codes.astype(np.float64)
+        rows = TableRows(table.values, codes, labels.sample_weight, table.squares)
+        if labels.classes.size > 2 and self.multi_class != "ovr":
+            self._train_jointly(replace(spec, joint=True), rows, labels, table, control)
+        else:
+            self._train_each(spec, rows, labels, table, control)
+        self.classes_, self.class_weight_, self._used_rows = labels.classes, labels.class_weight, labels.rows
+        self._warn(depth=3)
         return self
 
-    def _variance(self) -> float:
-        """Check the variance of the prior, by either of its names, and return it."""
-        if self.C is None:
-            return check_number("prior_variance", self.prior_variance, above=0.0)
-        variance = check_number("C", self.C, above=0.0)
-        if self.prior_variance not in (1.0, self.C):
-            raise InvalidParameterError(
-                f"C and prior_variance are two names of one parameter, got C={self.C!r} and "
-                f"prior_variance={self.prior_variance!r}. Set one of them."
-            )
-        return variance
+    def _train_jointly(
+        self, spec: ForLogisticRegression, rows: TableRows, labels: Labels, table: LinearTable, control: Control
+    ) -> None:
+        """Train one machine for all classes together."""
+        problem = spec.softmax_problem(rows, labels.classes.size, labels.class_weight)
+        start = self._starts([problem])[0]
+        solution = solve_softmax(problem, control, start=start, memory_limit=self.memory_limit, n_jobs=self.n_jobs)
+        self.spec_ = spec
+        self._hold(*problem.split(solution.w), LinearSolutions([solution]), rows, table)
 
-    def _by_rest(self, penalty: str, variance: float) -> ForLogisticByRest:
-        has_bias = bool(self.fit_intercept)
-        return ForLogisticByRest(C=variance, l1_ratio=float(penalty == "l1"), bias=has_bias, free=has_bias)
+    def _train_each(
+        self, spec: ForLogisticRegression, rows: TableRows, labels: Labels, table: LinearTable, control: Control
+    ) -> None:
+        """Train a machine for two classes, or one for each class against the rest."""
+        self.spec_ = spec
+        if np.isfinite(spec.C):
+            problems = self._problems(spec, rows, labels)
+            self._store(problems, self._solve(problems, control), table)
+            return
+        weights, began = labels.weights, time.perf_counter()
+        positive = (1,) if labels.classes.size == 2 else range(labels.classes.size)
+        started, found = self._starts([spec.problem(rows, k) for k in positive]), []
+        with control.interruption:
+            for number, k in enumerate(positive):
+                own = TableRows(rows.table, (labels.codes == k).astype(np.float64), weights, table.squares)
+                last = started[number]
+                start = None if last is None else _of_pair(last)
+                left = control.after(time.perf_counter() - began, 0).for_machine(number, len(positive))
+                about = {"memory_limit": self.memory_limit, "n_jobs": self.n_jobs}
+                one = solve_softmax(spec.softmax_problem(own, 2), left, start=start, **about)
+                found.append(
+                    replace(one, w=one.w[:, 1] - one.w[:, 0], beta=np.ascontiguousarray(np.asarray(one.beta[:])[:, 1]))
+                )
+        w = np.array([one.w for one in found])
+        normals, biases = w[:, : rows.p], w[:, rows.p] if spec.bias else np.zeros(len(w))
+        self._hold(normals, biases, LinearSolutions(found), rows, table)
 
-    def _asked(self) -> ForLogisticByRest:
-        """Check the parameters, and return the specification of the problem for rows of a file."""
-        variance = self._variance()
-        check_choice("solver", self.solver, logistic.SOLVERS)
-        penalty = check_choice("penalty", self.penalty, _PENALTIES)
+    def _asked(self) -> ForLogisticRegression:
+        """Check the parameters, and return the specification of the problem."""
+        has_bias = check_flag("fit_intercept", self.fit_intercept)
+        check_flag("dual", self.dual)
+        check_number("intercept_scaling", self.intercept_scaling, at_least=-np.inf)
+        check_choice("solver", self.solver, _SOLVERS)
         check_choice("multi_class", self.multi_class, _SCHEMES)
-        self._check_swept(penalty, variance, refused=False)
-        return self._by_rest(penalty, variance)
+        C, ratio = self._penalty()
+        return ForLogisticRegression(C=C, l1_ratio=ratio, bias=has_bias, free=has_bias)
 
-    def _problems(self, spec: ForLogisticByRest, rows: LinearRows, labels: Labels | None) -> list[LinearProblem]:
+    def _penalty(self) -> tuple[float, float]:
+        """Check the parameters of the penalty, which has several names; return C and the share of the l1 norm."""
+        if self.penalty is not None:
+            check_choice("penalty", self.penalty, (_UNSET, *_RATIOS, "elasticnet"))
+        C = check_number("C", self.C, above=0.0)
+        if self.prior_variance is not None:
+            variance = check_number("prior_variance", self.prior_variance, above=0.0)
+            if C not in (1.0, variance):
+                raise InvalidParameterError(
+                    f"C and prior_variance are two names of one parameter, got C={self.C!r} and "
+                    f"prior_variance={self.prior_variance!r}. Set one of them."
+                )
+            C = variance
+        ratio = 0.0 if self.l1_ratio is None else check_number("l1_ratio", self.l1_ratio, at_least=0.0)
+        if ratio > 1.0:
+            raise InvalidParameterError(f"l1_ratio must be a number between 0 and 1, got {self.l1_ratio!r}.")
+        named = _RATIOS.get(str(self.penalty), ratio)
+        if ratio not in (0.0, named):
+            warnings.warn(
+                f"l1_ratio parameter is only used when penalty is 'elasticnet'. Got (penalty={self.penalty}). Leave "
+                "penalty out.",
+                UserWarning,
+                stacklevel=4,
+            )
+        if self.penalty is None:
+            if C != 1.0 or ratio != 0.0:
+                warnings.warn(
+                    "Setting penalty=None will ignore the C and l1_ratio parameters", UserWarning, stacklevel=4
+                )
+            return np.inf, 0.0
+        return C, named
+
+    def _problems(self, spec: ForLogisticRegression, rows: LinearRows, labels: Labels | None) -> list[LinearProblem]:
         """Return one problem for two classes, otherwise one for each class against the rest."""
         assert labels is not None
         n_classes = labels.classes.size
@@ -285,49 +303,29 @@ class LogisticRegression(ByLikelihood, FitsFiles):
             raise InvalidParameterError(
                 f'more than two classes in a file need multi_class="ovr", got multi_class={self.multi_class!r}.'
             )
+        if np.isinf(spec.C):
+            raise InvalidParameterError("C must be finite if the rows are in a file, got inf.")
         positive = (1,) if n_classes == 2 else range(n_classes)
         return [spec.problem(rows, number, labels.class_weight) for number in positive]
 
-    def _store(self, problems: Sequence[LinearProblem], solutions: LinearSolutions, table: LinearTable) -> None:
-        super()._store(problems, solutions, table)
-        self.intercept_ = np.broadcast_to(self.intercept_, len(problems)).astype(np.float64)
+    def _hold(
+        self, normals: FloatArray, biases: FloatArray, solutions: LinearSolutions, rows: LinearRows, table: LinearTable
+    ) -> None:
+        """Store what a fit has found; here the biases and the numbers of steps are always arrays."""
+        super()._hold(normals, biases, solutions, rows, table)
+        self.intercept_ = np.asarray(biases, dtype=np.float64)
+        self.n_iter_ = np.array([one.n_iter for one in solutions], dtype=np.int32)
 
-    def _is_large(self, table: LinearTable, variance: float) -> bool:
-        """Whether a machine for two classes is trained by sweeps over the rows."""
-        n, p = table.values.shape
-        is_large = self._always_sweeps or p > _MANY_COLUMNS or n * p > _MANY_VALUES
-        return is_large and self.solver == "newton" and np.isfinite(variance)
+    def _advice(self) -> str:
+        """What the status means; without a penalty, the reason may be that there is no maximum."""
+        if np.isfinite(self.spec_.C) or self.certificate_.status is not Status.STALLED:
+            return super()._advice()
+        return (
+            "A hyperplane separates the classes, or some rows of them, so that the likelihood has no maximum, or "
+            "rounding hides it. Set a finite C."
+        )
 
-    def _check_swept(self, penalty: str, variance: float, *, refused: bool) -> None:
-        if refused:
-            raise InvalidParameterError(
-                'penalty="l1" with more than two classes needs multi_class="ovr", got multi_class="softmax".'
-            )
-        if self.solver != "newton" or np.isinf(variance):
-            raise InvalidParameterError(
-                f'penalty={penalty!r} and multi_class={self.multi_class!r} need solver="newton" and a finite '
-                f"prior_variance, got solver={self.solver!r} and prior_variance={variance!r}."
-            )
 
-    def _sweep(
-        self, spec: ForLogisticByRest, table: LinearTable, labels: Labels, control: Control
-    ) -> LogisticRegression:
-        """Train a machine for two classes, or one for each class against the rest, by sweeps over the rows."""
-        codes = labels.codes.astype(np.float64)
-        rows = TableRows(table.values, codes, labels.sample_weight, table.squares)
-        problems = self._problems(spec, rows, labels)
-        limits = replace(control.limits, tol=float(self.tol_gap))
-        n_columns = table.values.shape[1]
-        try:
-            np.empty(_VECTORS * n_columns)
-        except MemoryError as error:
-            raise MemoryError(
-                f"a fit on {n_columns:,} columns needs {8 * _VECTORS * n_columns:,} bytes for weights and gradients, "
-                "and the operating system does not give them. Leave out columns without entries."
-            ) from error
-        solutions = self._solve(problems, control.with_limits(limits))
-        self.classes_, self.class_weight_ = labels.classes, labels.class_weight
-        self.spec_, self._used_rows = spec, labels.rows
-        self._store(problems, solutions, table)
-        self._warn(depth=4)
-        return self
+def _of_pair(solution: LinearSolution) -> LinearPoint:
+    """Return the weights of two classes whose difference is a solution, (n_columns, 2)."""
+    return LinearPoint(solution.w[:, None] * [-0.5, 0.5], solution.beta, solution.C)

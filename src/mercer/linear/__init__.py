@@ -23,6 +23,8 @@ from mercer.linear.rows import RowNumbers as RowNumbers
 from mercer.linear.rows import TableRows as TableRows
 from mercer.linear.sampled import start_from_sample as start_from_sample
 from mercer.linear.select import solve as solve
+from mercer.linear.softmax import solve_softmax as solve_softmax
+from mercer.linear.softmax_problem import SoftmaxProblem as SoftmaxProblem
 from mercer.linear.solution import LinearPoint as LinearPoint
 from mercer.linear.solution import LinearSolution as LinearSolution
 from mercer.linear.solution import WarmStart as WarmStart

@@ -57,7 +57,7 @@ class JointLinearProblem:
     def parts(self) -> Iterator[JointPart]:
         """Return the blocks of rows with their classes and charges."""
         for block in self.rows.blocks():
-            codes = np.ascontiguousarray(block.labels, dtype=np.int64)
+            codes = np.maximum(0, block.labels.astype(np.int64))  # rows without a class have -1 and the weight 0
             charges = self.C * block.weights
             if self.class_weights is not None:
                 charges = charges * self.class_weights[codes]

@@ -260,11 +260,9 @@ def values_without_each_row(
     machine._take_gram = grams.append
     if isinstance(machine, TrainedLinearMachine):
         machine.set_params(tol=min(machine.tol, _TIGHT))
-    if isinstance(machine, LogisticRegression):
-        machine.set_params(tol_gap=min(machine.tol_gap, _TIGHT))._always_sweeps = True
     machine.fit(X, y, **given)
     fit_seconds = time.perf_counter() - began
-    if isinstance(machine, LogisticRegression) and not hasattr(machine, "_solutions"):
+    if isinstance(machine, LogisticRegression) and machine.spec_.joint:
         raise ValueError(
             f"leave_one_out follows machines for two classes each, but multi_class is 'softmax' and y has "
             f"{machine.classes_.size} classes; set it to 'ovr'."
@@ -469,15 +467,10 @@ def require_followed(estimator: Any) -> None:
             f"leave_one_out needs contamination=None, got {estimator.contamination}: the border would "
             "have to be found again without every row; set nu."
         )
-    if isinstance(estimator, LogisticRegression) and (
-        estimator.solver != "newton" or np.isinf(estimator.prior_variance if estimator.C is None else estimator.C)
-    ):
-        raise ValueError(
-            "leave_one_out of LogisticRegression needs solver='newton' and a finite prior_variance, got "
-            f"solver={estimator.solver!r} and prior_variance={estimator.prior_variance!r}, C={estimator.C!r}."
-        )
+    if isinstance(estimator, LogisticRegression) and np.isinf(estimator._asked().C):
+        raise ValueError("leave_one_out of LogisticRegression needs a finite C and a penalty, got C=inf.")
     scheme = getattr(estimator, "multi_class", "ovo")
-    if scheme not in ("ovo", "ovr", "softmax"):  # two classes have the same problem with "softmax"
+    if scheme not in ("ovo", "ovr", "softmax", "multinomial", "auto"):  # of two classes, softmax has the same problem
         schemes = "'ovr'" if isinstance(estimator, TrainedLinearMachine) else "'ovo' or 'ovr'"
         raise ValueError(
             f"leave_one_out follows machines for two classes each, but multi_class is {scheme!r}; set it to {schemes}."

@@ -124,15 +124,14 @@ def _of_network(machine: RBFNetworkClassifier) -> Trained:
     if not isinstance(spec, (ForLogisticRegression, ForLeastSquaresClassifier)):
         raise ValueError(
             "a model holds an RBFNetworkClassifier whose machine is mercer's LogisticRegression or "
-            "LeastSquaresClassifier with the defaults of penalty and multi_class, and this one's is "
-            f"{inner!r}: keep it by pickle"
+            f"LeastSquaresClassifier, and this one's is {inner!r}: keep it by pickle"
         )
     machine_spec = replace(spec, network=True)
-    point = Point(np.ascontiguousarray(inner.coef_.T), inner.intercept_)
-    found = _trained(
-        machine, machine_spec, machine.kernel_, as_data(machine.centers_), None, point, (inner.certificate_,)
-    )
-    return replace(found, class_weight=machine.class_weight_ * inner.class_weight_)
+    point = Point(np.ascontiguousarray(np.atleast_2d(inner._dense_coef()).T), inner.intercept_)
+    vectors, claims = as_data(machine.centers_), _claims(inner)
+    found = _trained(machine, machine_spec, machine.kernel_, vectors, None, point, claims)
+    duals = inner._duals() if machine_spec.has_duals else None
+    return replace(found, class_weight=machine.class_weight_ * inner.class_weight_, duals=duals)
 
 
 def _claims(machine: Any) -> tuple[Any, ...]:

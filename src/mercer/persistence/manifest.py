@@ -42,6 +42,7 @@ MAX_COEFFICIENTS = 1 << 31
 
 _TEXT, _INTEGER, _BOOLEAN = "text", "integer", "boolean"
 
+_BY_REST = "LogisticByRest"  # logistic regression of two classes, or of each class against the rest, in version 4
 _OF_VERSION_1 = {"classes", "target", "scheme", "C"}
 """Entries of version 1 that later versions store elsewhere."""
 
@@ -133,9 +134,8 @@ def parsed(members: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, np.ndar
         manifest = manifest | {"calibration": None, "seal": None}
     if version < 4:
         manifest = manifest | {"encoder": _encoder_of_version_3(manifest["encoder"])}
-    if version < 5 and "absolute" in manifest["machine"]:
-        machine = dict(manifest["machine"])
-        manifest = manifest | {"machine": {"l1_ratio": float(machine.pop("absolute")), **machine}}
+    if version < 5:
+        manifest = manifest | {"machine": _machine_of_version_4(manifest["machine"])}
     manifest = {"reading": {"decimal": None, "na": []}} | manifest  # older files have no such entry
     names = [name for name in ARRAYS if f"{name}.npy" in members]
     return manifest, {name: read_array(name, members.pop(f"{name}.npy")) for name in names}
@@ -161,6 +161,18 @@ def _encoder_of_version_3(encoder: dict[str, Any]) -> dict[str, Any]:
     """Return the encoder in the current version; version 3 had only columns of numbers and of categories."""
     columns = {kind: [{"indicator": False} | column for column in encoder[kind]] for kind in ("numeric", "categorical")}
     return encoder | columns | {"dates": [], "texts": []}
+
+
+def _machine_of_version_4(machine: dict[str, Any]) -> dict[str, Any]:
+    """Return the specification of a machine in the current version; version 4 had no elastic net."""
+    rest = dict(machine)
+    if rest.get("type") == "LogisticRegression":
+        return rest | {"type": "Likelihood"}
+    if "absolute" not in rest:
+        return rest
+    found = {"l1_ratio": float(rest.pop("absolute")), **rest}
+    is_logistic = rest.get("type") == _BY_REST
+    return found | {"type": "LogisticRegression", "joint": False, "network": False} if is_logistic else found
 
 
 def model_of(manifest: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:

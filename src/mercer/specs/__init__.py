@@ -20,7 +20,7 @@ from mercer.specs.instance_based import InstanceBasedSpec as InstanceBasedSpec
 from mercer.specs.linear import ForJointLinearSVC as ForJointLinearSVC
 from mercer.specs.linear import ForLinearSVC as ForLinearSVC
 from mercer.specs.linear import ForLinearSVR as ForLinearSVR
-from mercer.specs.linear import ForLogisticByRest as ForLogisticByRest
+from mercer.specs.linear import ForLogisticRegression as ForLogisticRegression
 from mercer.specs.linear import LinearSpec as LinearSpec
 from mercer.specs.linear_training import LinearMachines as LinearMachines
 from mercer.specs.linear_training import LinearTask as LinearTask
@@ -32,7 +32,7 @@ from mercer.specs.losses import ForKernelLogisticRegression as ForKernelLogistic
 from mercer.specs.losses import ForKernelRidge as ForKernelRidge
 from mercer.specs.losses import ForLeastSquaresClassifier as ForLeastSquaresClassifier
 from mercer.specs.losses import ForLeastSquaresSVC as ForLeastSquaresSVC
-from mercer.specs.losses import ForLogisticRegression as ForLogisticRegression
+from mercer.specs.losses import ForLikelihood as ForLikelihood
 from mercer.specs.losses import LossSpec as LossSpec
 from mercer.specs.quadratic import ForJointSVC as ForJointSVC
 from mercer.specs.quadratic import ForNuSVC as ForNuSVC
@@ -49,7 +49,7 @@ RECIPES: dict[str, type[MachineSpec]] = {
     for one in (
         *(ForSVC, ForJointSVC, ForNuSVC, ForSVR, ForNuSVR, ForQuantileSVR, ForOneClassSVM, ForSVDD),
         *(ForKernelRidge, ForLeastSquaresSVC, ForKernelLogisticRegression, ForGradientKernelSVC),
-        *(ForLogisticRegression, ForLeastSquaresClassifier, ForLinearSVC, ForLinearSVR, ForLogisticByRest),
+        *(ForLogisticRegression, ForLeastSquaresClassifier, ForLinearSVC, ForLinearSVR, ForLikelihood),
         *(ForJointLinearSVC,),
         *(ForKernelPerceptron, ForParzenClassifier, ForKernelNeighborsClassifier),
     )

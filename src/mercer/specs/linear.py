@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,9 @@ from scipy.special import softmax
 
 from mercer._typing import FloatArray
 from mercer.data import Vectors
+from mercer.geometry.matrices import gram_matrix
 from mercer.gram import Gram
-from mercer.kernels import Kernel, Linear
+from mercer.kernels import RBF, Kernel, Linear
 from mercer.linear import (
     Bias,
     EpsilonInsensitive,
@@ -28,6 +30,8 @@ from mercer.linear import (
 from mercer.linear.certificate import LinearCertificate, LinearEvidence
 from mercer.linear.crammer_singer import JointEvidence
 from mercer.linear.joint_problem import JointLinearProblem
+from mercer.linear.softmax_certificate import SoftmaxEvidence
+from mercer.linear.softmax_problem import SoftmaxProblem
 from mercer.losses.certificate import Evidence
 from mercer.multiclass.calibration import FOLDS
 from mercer.multiclass.coupling import made_largest
@@ -188,27 +192,77 @@ class ForLinearSVR(LinearSpec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForLogisticByRest(LinearSpec):
-    """Logistic loss of two classes, or of each class against the rest."""
+class ForLogisticRegression(LinearSpec):
+    """Logistic loss of two classes or of each class against the rest, or the softmax loss of several classes.
 
-    machine = "LogisticByRest"
+    Attributes
+    ----------
+    joint : bool
+        Whether several classes have one softmax loss together.
+    network : bool
+        Whether the columns are kernel values at centres (an RBF network); the vectors are the centres then.
+    """
+
+    machine = "LogisticRegression"
+    endless = ("C",)
+    joint: bool = False
+    network: bool = False
 
     @property
-    def estimator(self) -> str:
-        """Name of the estimator that trains this machine."""
-        return "LogisticRegression"
+    def is_whole(self) -> bool:  # type: ignore[override]
+        """Whether the classes are outputs of one problem."""
+        return self.joint
+
+    @property
+    def own_vectors(self) -> type[Kernel]:
+        """The kernel type; the vectors are not the training rows."""
+        return RBF if self.network else Linear
 
     @property
     def loss(self) -> LinearLoss:
         """The loss of a row."""
         return Logistic()
 
+    def softmax_problem(
+        self, rows: LinearRows, n_classes: int, class_weights: FloatArray | None = None
+    ) -> SoftmaxProblem:
+        """Return the problem of several classes together, or if C is infinite, of two."""
+        is_penalised = math.isfinite(self.C)
+        C, constant = self.C if is_penalised else 1.0, 1.0 if self.bias else 0.0
+        return SoftmaxProblem(rows, n_classes, C, constant, class_weights, True, self.l1_ratio, is_penalised)
+
+    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
+        """Return the evidence for the certificate of a point; see :class:`LossSpec`."""
+        assert point.vectors is not None
+        assert point.multipliers is not None
+        data = gram.data
+        vectors = point.vectors.like(data)
+        assert isinstance(data, Vectors)
+        assert isinstance(vectors, Vectors)
+        data = data if gram.idx is None else data.rows(gram.idx)
+        table = gram_matrix(gram.kernel, data, vectors) if self.network else table_of(data)
+        w = point.beta if self.network else np.asarray(vectors.float64().T @ point.beta)
+        if self.bias:
+            w = np.vstack([w, point.bias])
+        return self._evidence_of(table, targets, weights, w, point.multipliers)
+
+    def _evidence_of(
+        self, table: Any, targets: FloatArray, weights: FloatArray, w: FloatArray, beta: FloatArray
+    ) -> Evidence:
+        if self.joint:
+            rows = TableRows(table, targets.argmax(axis=1).astype(np.float64), weights)
+            return SoftmaxEvidence(self.softmax_problem(rows, w.shape[1]), w, beta)
+        if math.isinf(self.C):
+            rows = TableRows(table, (targets[:, 0] > 0.0).astype(np.float64), weights)
+            return SoftmaxEvidence(self.softmax_problem(rows, 2), w * [-0.5, 0.5], beta * [-1.0, 1.0])
+        return LinearEvidence(self.problem(TableRows(table, targets[:, 0], weights), 1), w[:, 0], beta[:, 0])
+
     def log_shares(self, values: FloatArray) -> FloatArray:
-        """Return the logarithm of each machine's probability of its class, (n, n_classes)."""
-        return -np.logaddexp(0.0, -values)
+        """Return the logarithms of the probabilities of more than two classes, up to a constant for each row."""
+        return values if self.joint else -np.logaddexp(0.0, -values)
 
     def probabilities(self, values: FloatArray) -> FloatArray:
-        """Return the probability of each class: those of the machines, divided by their sum."""
-        if values.shape[1] == 1:
+        """Return the probability of each class; those of one machine for each class are divided by their sum."""
+        if self.joint or values.shape[1] == 1:
             return class_probabilities(values)
         return made_largest(np.asarray(softmax(self.log_shares(values), axis=1)), winners(values))[0]

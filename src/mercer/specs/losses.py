@@ -159,13 +159,18 @@ class ForKernelLogisticRegression(KernelLoss):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForLogisticRegression(LinearLoss):
-    """Minus the log-likelihood of a linear function."""
+class ForLikelihood(LinearLoss):
+    """Minus the log-likelihood of a linear function: the logistic regression of older model files."""
 
-    machine = "LogisticRegression"
+    machine = "Likelihood"
     endless = ("prior_variance",)
     prior_variance: float
     bias: bool = True
+
+    @property
+    def estimator(self) -> str:
+        """Name of the estimator that trained this machine."""
+        return "LogisticRegression"
 
     def objective(self, targets: FloatArray, weights: FloatArray) -> Objective:
         """Return the objective; see :class:`KernelLoss`."""

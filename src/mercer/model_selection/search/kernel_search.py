@@ -158,8 +158,7 @@ class KernelSearchCV(BaseSearchCV):
     folds.
 
     Linear machines (LinearSVC, LinearSVR, LogisticRegression) have no matrix: every fit uses the whole table, where
-    rows outside the fold have weight 0, and starts at the solution of the fold's last setting. No row is copied. Small
-    tables and softmax losses of LogisticRegression are the exception: Newton's method starts again, on a copy.
+    rows outside the fold have weight 0, and starts at the solution of the fold's last setting. No row is copied.
 
     All folds are trained with one penalty before the next one's turn. Ctrl-C ends the search and leaves the best
     setting so far.

@@ -36,7 +36,6 @@ from mercer.model_selection.search.pipelines import machine_of, rebuilt
 from mercer.model_selection.search.shared_matrices import Matrices, Memory
 from mercer.model_selection.search.sharing import (
     BY_WEIGHTS,
-    BY_WEIGHTS_ALONE,
     LINEAR,
     what_is_shared,
     why_nothing_is_shared,
@@ -209,7 +208,7 @@ class SharedFits:
         folds, reason = self._folds, fold_state.path.why_not
         if type(estimator) in LINEAR and folds.params.keys() <= {"sample_weight"}:
             fitted = self._by_weights(estimator, fold_state)
-            reason = BY_WEIGHTS if hasattr(fitted, "_solutions") else BY_WEIGHTS_ALONE
+            reason = BY_WEIGHTS
         else:
             fitted = estimator.fit(folds.given(estimator, number), *folds.targets(number), **folds.params_of(number))
         machine = machine_of(fitted)
@@ -222,7 +221,7 @@ class SharedFits:
     def _by_weights(self, machine: TrainedLinearMachine, fold_state: FoldState) -> TrainedLinearMachine:
         """Fit a linear machine on the whole table, where other rows have weight 0, from the fold's last solution."""
         asked, last = machine.warm_start, fold_state.last
-        if isinstance(last, TrainedLinearMachine) and hasattr(last, "_solutions"):  # small logistic machines keep none
+        if isinstance(last, TrainedLinearMachine):
             machine._solutions = last._solutions
         machine.warm_start = True
         folds, weights = self._folds, self._folds.weights_of(fold_state.number)

@@ -29,8 +29,6 @@ LINEAR = (LinearSVC, LinearSVR, LogisticRegression)
 
 BY_WEIGHTS = "folds are weights of the rows of one table, and each setting starts at the solution of the last one"
 
-BY_WEIGHTS_ALONE = "folds are weights of the rows of one table"
-
 
 def why_nothing_is_shared(estimator: Any, X: Any, fit_params: Mapping[str, Any]) -> str:
     """Return why the fits of this estimator share nothing, or "" if they can share."""

@@ -127,7 +127,7 @@ MACHINES = {
             "bias": {"free": {}, "none": {"fit_intercept": False}},
             "multi_class": {"ovr": {"multi_class": "ovr"}, "joint": {"multi_class": "softmax"}},
         },
-        ((("multi_class", "joint"), ("penalty", "l1")), (("C", None), ("prior_variance", None))),
+        ((("C", None), ("prior_variance", None)),),
         is_streamed=True,
     ),
     "linear-svc": Machine(
