@@ -707,3 +707,75 @@ def test_a_kernel_function_is_evaluated_once(machine, n_classes):
     assert sum(n_values) <= 1.1 * 120**2
     expected = leave_one_out(clone(machine).set_params(kernel=RBF(gamma=0.3)), X, y)
     np.testing.assert_allclose(found.decision, expected.decision, atol=1e-6)
+
+
+LARGE = [
+    [-200, 100, 0],
+    [-200, -200, -200],
+    [200, 100, 0],
+    [100, 200, -100],
+    [-200] * 3,
+    [0, 0, -200],
+    [-200, 200, -100],
+]
+HOSTILE = {
+    "polynomial": (LARGE, [1, 1, 1, -1, -1, -1, -1], SVC(kernel="poly", degree=2, gamma=1.0, coef0=1.0, C=0.1)),
+    "no bias": (LARGE, [1, 1, 1, -1, -1, -1, -1], SVC(kernel="linear", C=1e5, fit_intercept=False)),
+    "squared hinge": (LARGE, [1, 1, 1, -1, -1, -1, -1], SVC(kernel="linear", C=100.0, loss="squared_hinge")),
+    "Gaussian": (LARGE, [1, 1, 1, -1, -1, -1, -1], SVC(gamma=2e-5, C=1e10)),
+    "regression": (LARGE[:5], [3.0, 1, 0, -2, 1], SVR(kernel="linear", C=10.0, epsilon=0.5)),
+    "regression, polynomial": (LARGE[1:6], [3.0, 1, 0, -2, 1], SVR(kernel="poly", degree=2, gamma=1.0, C=1e-4)),
+    "one-class": (1e4 * np.array(LARGE), None, OneClassSVM(kernel="linear", nu=0.4)),
+}
+
+
+def exact_values(machine, X, y, kernel):
+    """Leave-one-out decision values in rational numbers."""
+    machine = clone(machine).fit(X, *(() if y is None else (y,)))
+    problem = machine._solutions[0].evidence.problem
+    K = reference.exact_gram(X, kernel, **{name: getattr(machine, name) for name in ("gamma", "degree", "coef0")})
+    found = []
+    for row in range(len(X)):
+        smaller, _ = without(problem, row)
+        others = [other for other in range(len(X)) if other != row]
+        rows = range(smaller.n) if smaller.rows is None else smaller.rows
+        beta, level = reference.solve_exactly(smaller, [[K[i][j] for j in others] for i in others])
+        found.append(float(sum(b * K[row][others[int(r)]] for b, r in zip(beta, rows, strict=True)) - level))
+    return np.array(found)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", HOSTILE)
+def test_values_at_large_bounds_are_exact_or_said_not_to_be(name):
+    X, y, machine = HOSTILE[name]
+    X = np.array(X, dtype=np.float64)
+    if machine.kernel != "rbf":
+        machine = clone(machine).set_params(gamma=1.0)
+    expected = exact_values(machine, X, y, machine.kernel)
+    found = leave_one_out(machine, X, y)
+    stalled = found.rule[:, 0] == "stalled"
+    size = np.abs(found.raw).max()
+    np.testing.assert_allclose(found.raw[~stalled, 0], expected[~stalled], rtol=0.0, atol=1e-6 * size)
+    if name != "one-class":  # its bounds are small: float64 settles its values
+        assert (np.abs(found.raw[:, 0] - expected) <= found.rounding[:, 0] + 1e-15 * size).all()
+    assert stalled.sum() <= 1
+    if name == "polynomial":
+        assert found.raw[3, 0] == pytest.approx(-0.6252994346, abs=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:SVC ended")
+def test_values_that_even_extended_precision_leaves_open_are_called_stalled():
+    X, y, machine = HOSTILE["polynomial"]
+    with pytest.warns(ConvergenceWarning, match=r"rounding leaves \d of 7 values inexact.* \(rule 'stalled'\)"):
+        found = leave_one_out(clone(machine).set_params(C=1e12, degree=3), np.array(X) * 31.7, y)
+    assert "stalled" in found.counts
+    assert found.violation > 1e-6
+
+
+@pytest.mark.filterwarnings("ignore:SVC ended", "ignore:leave_one_out was ended")
+def test_rounding_of_large_problems_at_large_bounds_is_stated():
+    X, y = load_breast_cancer(return_X_y=True)
+    with pytest.warns(ConvergenceWarning, match="rounding leaves a violation"):
+        found = leave_one_out(SVC(kernel="linear", C=1e4, max_iter=2000), 1e3 * X[:300], y[:300], max_seconds=0.5)
+    assert found.violation > 1e-6 * np.nanmax(np.abs(found.raw))
+    assert np.isnan(found.rounding).all()

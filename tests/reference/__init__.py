@@ -10,6 +10,8 @@ from reference.bits import bit_rows_of_entries as bit_rows_of_entries
 from reference.ends import LIMIT as LIMIT
 from reference.ends import SOLVED as SOLVED
 from reference.ends import STALLED as STALLED
+from reference.exact_dual import exact_gram as exact_gram
+from reference.exact_dual import solve_exactly as solve_exactly
 from reference.held import solve_held as solve_held
 from reference.integers import integer_rows as integer_rows
 from reference.joint import joint_face as joint_face

@@ -11,14 +11,20 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._typing import FloatArray, IndexArray, TextArray
 from mercer.gram import Gram
 from mercer.loo.monitor import Ended
-from mercer.loo.path_following import NO_SUPPORT, REFITTED, UNWANTED, Followed, Full, follow
+from mercer.loo.path_following import (
+    LOOSE,
+    NO_SUPPORT,
+    REFITTED,
+    STALLED,
+    UNWANTED,
+    Followed,
+    Full,
+    follow,
+)
 from mercer.problems import Problem
 
 Chooser = Callable[[Full], IndexArray]
 """Function that chooses the rows whose values are computed, from a machine's solution with all rows."""
-
-_LOOSE = 1e-6
-"""Largest violation, in units of the largest decision value, at which values are called exact."""
 
 
 def left_out(
@@ -97,14 +103,23 @@ def left_out(
     except Ended:
         pass
     largest = max((float(np.abs(one.full.values).max(initial=0.0)) for one in found), default=0.0)
-    warn_of_rounding(name, max((one.violation for one in found), default=0.0), raw, largest)
+    n_stalled = int((rule == "stalled").sum())
+    warn_of_rounding(name, max((one.violation for one in found), default=0.0), raw, largest, n_stalled)
     return raw, rule, found
 
 
-def warn_of_rounding(name: str, violation: float, raw: FloatArray, largest: float = 0.0) -> None:
+def warn_of_rounding(name: str, violation: float, raw: FloatArray, largest: float = 0.0, n_stalled: int = 0) -> None:
     """Warn if decision values are not exact to 1e-6 of the largest one, in `raw` or given as `largest`."""
+    if n_stalled:
+        warnings.warn(
+            f"{name}: rounding leaves {n_stalled} of {raw.size} values inexact, by up to {violation:.2g}, even in "
+            "extended precision (rule 'stalled'). Scale the columns, or use a smaller C.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+        return
     scale = max(1e-300, largest, float(np.nanmax(np.abs(raw), initial=0.0)))
-    if not violation <= _LOOSE * scale:
+    if not violation <= LOOSE * scale:
         warnings.warn(
             f"{name}: rounding leaves a violation of {violation:.2g} of the optimality conditions, at decision "
             f"values up to {scale:.2g}: values are not exact to 1e-6. Scale the columns, or use a smaller C.",
@@ -118,5 +133,5 @@ def _share_of(tell: Callable[[float], None], column: int, n_machines: int) -> Ca
 
 
 def _names(pivots: IndexArray) -> TextArray:
-    names = ["unknown", "refitted", "not a support vector", "nothing changes"]
-    return np.select([pivots == kind for kind in (UNWANTED, REFITTED, NO_SUPPORT, 0)], names, "followed")
+    names = ["stalled", "unknown", "refitted", "not a support vector", "nothing changes"]
+    return np.select([pivots == kind for kind in (STALLED, UNWANTED, REFITTED, NO_SUPPORT, 0)], names, "followed")

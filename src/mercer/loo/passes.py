@@ -22,6 +22,9 @@ the result includes all steps."""
 _ANSWERING = 0.1
 """Typical gradient of a variable that has left the basis, as a share of the step's length in units of sqrt k(x, x)."""
 
+FINEST = 64.0 * float(np.finfo(np.float64).eps)
+"""Smallest distance from a bound that is told from rounding, in units of the largest coefficient."""
+
 _EMPTIED = 2  # how many times the row store may be emptied while one block of paths is followed
 _FIRST_WATCH = 256  # variables; watched for the paths of least influence, four times as many for the next group
 _TOGETHER = 1 << 20  # elements of tableau rows in one native call; `check` runs between two calls
@@ -57,6 +60,10 @@ class Passes:
         self.place = np.full(problem.n, -1, dtype=np.int64)  # position in the basis
         self.place[tableau.basic] = np.arange(tableau.basic.size)
         self.others = np.flatnonzero(~self.is_basic)
+        # A coefficient this far outside its bounds changes no gradient by more than `tol`, if float64 can tell.
+        largest = float(np.abs(beta).max(initial=0.0)) or 1.0
+        finest = max(tol / (gram.largest_diagonal or 1.0), FINEST * largest)
+        self.tol_beta = min(TIGHT * largest, finest)
         self.inverse = tableau.inverse()
         self.lengths, self.answer = np.zeros(problem.n), np.zeros(problem.n)  # sqrt(T_jj), |X_j|
         self.kept: Part | None = None  # part of all nonbasic variables, if it fits in memory
@@ -179,7 +186,7 @@ class Passes:
                             own_drift=own_drift[pending[some]],
                             total=-self.shares[rows[some]],
                             size=tableau.size,
-                            tol_beta=TIGHT * (float(np.abs(self.beta).max()) or 1.0),
+                            tol_beta=self.tol_beta,
                             tol_gradient=self.tol,
                             ends=ends[some],
                             numbers=numbers[some],

@@ -13,8 +13,9 @@ from mercer.data.checks import distinct
 from mercer.data.lazy import lazy_property
 from mercer.gram import Gram
 from mercer.gram.threads import blas_threads
+from mercer.loo.extended import HOSTILE, MAX_ROWS, Extended, reach
 from mercer.loo.monitor import Ended
-from mercer.loo.passes import Passes
+from mercer.loo.passes import FINEST, Passes
 from mercer.loo.reduced_problem import (
     TIGHT,
     inside_box,
@@ -28,8 +29,14 @@ from mercer.loo.reduced_problem import (
 from mercer.loo.tableau import Tableau
 from mercer.problems import Problem
 
-UNWANTED, REFITTED, NO_SUPPORT = -3, -2, -1
-"""Codes in `Followed.pivots` for rows whose path was not followed."""
+STALLED, UNWANTED, REFITTED, NO_SUPPORT = -4, -3, -2, -1
+"""Codes in `Followed.pivots` for rows whose path was not followed; STALLED: rounding leaves the value unsettled."""
+
+_NOTHING_KNOWN = 1e-2
+"""Error, in units of the largest value, above which its bound to first order may be wrong and is called infinite."""
+
+LOOSE = 1e-6
+"""Largest violation or error, in units of the largest decision value, at which values are called exact."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +139,8 @@ class Followed:
         computed in time.
     violation : float
         Largest violation of the optimality conditions over the problems without a row.
+    errors : ndarray of shape (n_rows,)
+        Bound of the error of each value, if they were computed in extended precision; else NaN.
     is_ended : bool
         Whether `check` ended the work before all values were found.
     peak_memory_bytes : int
@@ -142,6 +151,7 @@ class Followed:
     values: FloatArray
     pivots: IndexArray
     violation: float
+    errors: FloatArray
     is_ended: bool
     peak_memory_bytes: int
 
@@ -169,7 +179,7 @@ def follow(
     with blas_threads(problem.n**3 / 3):
         work = _Work(full, check or (lambda: None), tell or (lambda share: None))
         values, pivots, violation = work.run(np.arange(problem.n_rows) if wanted is None else wanted)
-    return Followed(full, values, pivots, violation, work.is_ended, work.peak_memory_bytes)
+    return Followed(full, values, pivots, violation, work.errors, work.is_ended, work.peak_memory_bytes)
 
 
 class _Work:
@@ -180,9 +190,13 @@ class _Work:
         self.check, self.tell, self.is_ended = check, tell, False
         self.beta, self.gradient = full.beta, full.gradient
         self.peak_memory_bytes = full.peak_memory_bytes
+        self.errors = np.full(full.problem.n_rows, np.nan)
 
     def run(self, wanted: IndexArray) -> tuple[FloatArray, IndexArray, float]:
         problem, full = self.problem, self.full
+        is_hostile = reach(problem, self.gram, self.beta, full.scale) > HOSTILE
+        if is_hostile and problem.n_rows <= MAX_ROWS:
+            return self.run_extended(wanted)
         rows, shares = rows_of(problem), total_shares(problem)
         asked = self.support()
         tableau = None
@@ -203,6 +217,8 @@ class _Work:
         values[rows[support]], pivots[rows[support]] = np.nan, UNWANTED
         support = support[np.isin(rows[support], wanted)]
         worst = full.violation
+        if is_hostile:
+            worst = max(worst, self.rounding())
         found: dict[int, tuple[float, int, float]] = {}
         if tableau is not None:
             try:
@@ -219,6 +235,29 @@ class _Work:
             pivots[rows[variable]] = n_pivots
             worst = max(worst, violation)
         return values, pivots, worst
+
+    def run_extended(self, wanted: IndexArray) -> tuple[FloatArray, IndexArray, float]:
+        """Return what `run` returns, by solving each problem in extended precision."""
+        work = Extended(self.problem, self.gram, self.beta, self.check)
+        try:
+            work.run(wanted, TIGHT * self.full.scale, self.tell)
+        except Ended:
+            self.is_ended = True
+        pivots = np.where(work.is_support, REFITTED, NO_SUPPORT)
+        pivots[np.isnan(work.values)] = UNWANTED
+        known = np.abs(work.values[np.isfinite(work.values)])
+        scale = max(float(np.abs(self.full.values).max(initial=0.0)), float(known.max(initial=0.0)))
+        work.errors[work.errors > _NOTHING_KNOWN * scale] = np.inf
+        unsettled = np.isfinite(work.values) & ~(work.errors <= LOOSE * scale)
+        pivots[unsettled] = STALLED
+        self.errors = np.where(np.isnan(work.values), np.nan, work.errors)
+        return work.values, pivots, float(self.errors[np.isfinite(work.values)].max(initial=0.0))
+
+    def rounding(self) -> float:
+        """Return the rounding error of a gradient, where bounds are so large that it may matter."""
+        beta, finest = np.abs(self.beta), FINEST * float(np.abs(self.beta).max(initial=0.0))
+        eps = float(np.finfo(np.float64).eps)
+        return self.gram.largest_diagonal * max(finest, eps * float(beta.sum()))
 
     def support(self) -> IndexArray:
         """Return the variables whose removal changes the solution."""

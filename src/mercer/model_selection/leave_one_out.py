@@ -64,15 +64,20 @@ class LeaveOneOut:
         pass was stopped before all rows were known; `error_bounds` says what is.
     rule : ndarray of str of shape (n, n_machines)
         How each value was found: "not a support vector", "nothing changes" (the span rule: no other row changes
-        sides), "followed", "refitted", "not trained on", or "closed form"; "unknown" where the pass was stopped
-        before. With ``what="errors"``, also the rule that settles a row without a value; see `error_rule`.
+        sides), "followed", "refitted", "not trained on", or "closed form"; "stalled" where rounding leaves an error
+        above 1e-6 of the largest value (`rounding` bounds it); "unknown" where the pass was stopped before.
+        With ``what="errors"``, also the rule that settles a row without a value; see `error_rule`.
     error_rule : ndarray of str of shape (n,) or None
         Which rule would settle first whether a row is an error, for a machine with hinge loss for two classes: "not a
         support vector", "misclassified in training", "Joachims", or that of `rule`.
     pivots : int
         How often variables changed sides, in all.
     violation : float
-        Largest violation of the optimality conditions among all machines without a row.
+        Largest violation of the optimality conditions among all machines without a row, or largest element of
+        `rounding`.
+    rounding : ndarray of shape (n, n_machines)
+        Bound of the error of each value of kernel machines for which C k(x, x) exceeds 10,000 and whose values were
+        therefore computed in extended precision (up to 160 rows); NaN for other values.
     n_kernel_values, seconds : int, float
         What that took, beyond the fit.
     fit_seconds : float
@@ -93,6 +98,7 @@ class LeaveOneOut:
     error_rule: TextArray | None
     pivots: int
     violation: float
+    rounding: FloatArray
     n_kernel_values: int
     seconds: float
     fit_seconds: float
@@ -315,6 +321,7 @@ def _of_linear(
         error_rule=None,
         pivots=0,
         violation=found.violation,
+        rounding=np.full(raw.shape, np.nan),
         n_kernel_values=0,
         seconds=time.perf_counter() - began,
         fit_seconds=fit_seconds,
@@ -348,6 +355,9 @@ def _followed(
         check=watch.check,
         tell=watch.tell,
     )
+    rounding = np.full(raw.shape, np.nan)
+    for column, one in enumerate(found):
+        rounding[rows[parts[column]], column] = one.errors
     error_rule = None if rules is None or not found else rules.named(rule[:, 0], rows, found[0].full)
     if error_rule is not None and errors_only:
         rule[:, 0] = error_rule
@@ -364,6 +374,7 @@ def _followed(
         error_rule=error_rule,
         pivots=int(sum(np.maximum(one.pivots, 0).sum() for one in found)),
         violation=max((one.violation for one in found), default=np.inf),
+        rounding=rounding,
         n_kernel_values=whole.n_values - n_before,
         seconds=time.perf_counter() - began,
         fit_seconds=fit_seconds,
@@ -544,6 +555,7 @@ def _closed_form(machine: Any, X: Any, y: npt.NDArray[Any], fit_seconds: float) 
         error_rule=None,
         pivots=0,
         violation=machine.certificate_.violation,
+        rounding=np.full(raw.shape, np.nan),
         n_kernel_values=0,
         seconds=time.perf_counter() - began,
         fit_seconds=fit_seconds,
