@@ -26,6 +26,7 @@ from mercer.specs import ForLogisticRegression
 _SCHEMES = ("softmax", "ovr", "multinomial", "auto")
 _SOLVERS = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "newton", "sag", "saga")
 _UNSET = "deprecated"  # scikit-learn's default of `penalty`: `l1_ratio` and `C` say which penalty is meant
+_VECTORS = 8  # numbers for each column that a fit needs at least
 _RATIOS = {"l2": 0.0, "l1": 1.0}
 
 
@@ -206,6 +207,7 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         spec, control = self._asked(), self._control()
         table = read_linear_table(self, X, reset=True, y=y)
         labels = read_labels(y, sample_weight, self.class_weight, table.values.shape[0])
+        _refuse_many_columns(table.values.shape[1])
         codes = labels.codes.astype(np.float64)
         rows = TableRows(table.values, codes, labels.sample_weight, table.squares)
         if labels.classes.size > 2 and self.multi_class != "ovr":
@@ -324,6 +326,17 @@ class LogisticRegression(ByLikelihood, FitsFiles):
             "A hyperplane separates the classes, or some rows of them, so that the likelihood has no maximum, or "
             "rounding hides it. Set a finite C."
         )
+
+
+def _refuse_many_columns(n_columns: int) -> None:
+    """Raise MemoryError at once if the operating system does not give memory for a few numbers of each column."""
+    try:
+        np.empty(_VECTORS * n_columns)
+    except MemoryError as error:
+        raise MemoryError(
+            f"a fit on {n_columns:,} columns needs {8 * _VECTORS * n_columns:,} bytes for weights and gradients, and "
+            "the operating system does not give them. Leave out columns without entries."
+        ) from error
 
 
 def _of_pair(solution: LinearSolution) -> LinearPoint:

@@ -81,8 +81,9 @@ def solve_softmax(
             trace += ended.trace
             solver.check = lambda: None
             w, beta = solver.solution()
-            if centre is not None:
-                w = np.vstack([w[:-1], w[-1] - centre @ w[:-1]])
+            if problem.free and problem.constant:  # a common shift of the biases changes nothing
+                biases = w[-1] if centre is None else w[-1] - centre @ w[:-1]
+                w = np.vstack([w[:-1], biases - biases.mean()])
             evidence = SoftmaxEvidence(problem, w, beta)
             solver.check = check
             found = evidence.evaluate()
