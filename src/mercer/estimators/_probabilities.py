@@ -7,7 +7,7 @@ import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -103,6 +103,9 @@ def _chosen(asked: str, sizes: IndexArray | None, refits: bool, convex: bool, gr
 
 class HasProbabilities(ClassifierMixin):
     """A classifier with decision values, and with probabilities if `probability=True`."""
+
+    # With metadata routing, groups for the splitter of a search are not meant for `fit`, unless one asks for it.
+    __metadata_request__fit: ClassVar = {"groups": False}
 
     probability: bool | str
     class_weight: Any
