@@ -185,7 +185,8 @@ def _delimited(path: Path, raw: bytes, options: ReadingOptions, usual: str) -> T
     if arrow.num_rows == 0:
         raise TableError(f"{path} has column names only, and no rows")
     table = table_of_text(names, [arrow[name] for name in names], text.separator, options, text.line_of)
-    return replace(table, reading=replace(table.reading, notes=(*text.notes, *table.reading.notes)))
+    notes = (*text.notes, *table.reading.notes)
+    return replace(table, lines=text.lines(table.n_rows), reading=replace(table.reading, notes=notes))
 
 
 def column_names(path: Path, cells: Sequence[str]) -> list[str]:

@@ -7,10 +7,12 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from mercer.files.file_formats import BYTE_ORDER_MARK, is_svmlight, looks_like_utf_16, other_format
 from mercer.files.text_rows import MERGED, NEVER_CLOSED, RAGGED, open_quote
@@ -93,6 +95,23 @@ class DelimitedText:
             line = reader.line_num + 1
             found += bool(next(reader))  # lines without cells are not rows
         return f" in line {self.n_skipped + line}"
+
+    def lines(self, n_rows: int) -> Sequence[int] | None:
+        """Return the line of the file, from 1, in which each row below the column names begins.
+
+        None if the rows that were read are not those of the text.
+        """
+        first = self.n_skipped + 2
+        n_lines = self.raw.rstrip(b"\r\n").count(b"\n") + 1
+        if n_lines == n_rows + 1 and self.raw.count(b"\r") == self.raw.count(b"\r\n"):
+            return range(first, first + n_rows)
+        reader = csv.reader(io.StringIO(self.raw.decode(), newline=""), delimiter=self.separator)
+        found, line = [], 1
+        for row in reader:
+            if row:  # lines without cells are not rows
+                found.append(self.n_skipped + line)
+            line = reader.line_num + 1
+        return np.array(found[1:], dtype=np.int64) if len(found) == n_rows + 1 else None
 
     def refuse_open_quote(self, path: Path) -> None:
         """Raise a TableError if the last cell begins with a quotation mark that is never closed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +59,9 @@ class Explanation:
         return [(self.columns[j], float(self.contributions[row, j])) for j in order.tolist()]
 
 
-def explain(model: Model, table: Any, reference: Any = None, *, seed: int = 0) -> Explanation:
+def explain(
+    model: Model, table: Any, reference: Any = None, *, columns: Collection[str] | None = None, seed: int = 0
+) -> Explanation:
     """Return what each column contributes to the predictions of rows.
 
     The contribution of a column is the output of the machine, minus its mean output with the cells of this column taken
@@ -74,6 +77,8 @@ def explain(model: Model, table: Any, reference: Any = None, *, seed: int = 0) -
         Rows to compare with, of which at most 25 are drawn (all for linear machines); default the rows of the table.
         A table of fewer than 10 rows is compared with support vectors, or for linear machines with the mean of the
         training rows in columns of numbers.
+    columns : collection of str, optional
+        The columns whose contributions are computed; default all.
     seed : int
         Of the draw.
 
@@ -104,6 +109,9 @@ def explain(model: Model, table: Any, reference: Any = None, *, seed: int = 0) -
     """
     table = as_table(table)
     places = _places(model)
+    n_columns = len(places)
+    if columns is not None:
+        places = {name: place for name, place in places.items() if name in columns}
     if not places:
         raise TableError("this model has no columns, so nothing can be said about them")
     X, R = model.encoder.transform(table), _reference(model, table, reference, seed)
@@ -117,9 +125,8 @@ def explain(model: Model, table: Any, reference: Any = None, *, seed: int = 0) -
         found = np.column_stack([_replaced(model, X, R, place, chosen) for place in places.values()])
         found = outputs[rows, chosen][:, None] - found
     output = outputs[rows, chosen]
-    is_sum = is_linear or bool(
-        np.allclose(base + found.sum(axis=1), output, rtol=1e-9, atol=1e-9 * np.abs(output).max())
-    )
+    whole = np.allclose(base + found.sum(axis=1), output, rtol=1e-9, atol=1e-9 * np.abs(output).max())
+    is_sum = len(places) == n_columns and (is_linear or bool(whole))
     return Explanation(tuple(places), found, output, base, is_sum)
 
 

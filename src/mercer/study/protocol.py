@@ -34,7 +34,7 @@ from mercer.study.contenders import Fold, encoded_folds
 from mercer.study.costs import ClassWeight, Cost
 from mercer.study.examination import Examination, same_columns
 from mercer.study.goal import Goal
-from mercer.study.insight import Insight, LearningCurve, gather, learning_curve
+from mercer.study.insight import Insight, LearningCurve, gather, learning_curve, row_cards
 from mercer.study.judging import Contender, open_seal, trained_other, trained_svm
 from mercer.study.ledger import Looks
 from mercer.study.plan import PLAN, plan_search
@@ -43,7 +43,17 @@ from mercer.study.regression import ToEstimate
 from mercer.study.rivals import choose_rivals
 from mercer.study.scores import accuracy_difference
 from mercer.study.search import NO_TIME, SearchResult, SearchStopped, last_resort, search
-from mercer.study.time_budget import CALIBRATION, CURVE, FINAL_FIT, LAST_FIT, RIVALS, SEARCH, Deadline, TimeBudget
+from mercer.study.time_budget import (
+    CALIBRATION,
+    COLUMNS,
+    CURVE,
+    FINAL_FIT,
+    LAST_FIT,
+    RIVALS,
+    SEARCH,
+    Deadline,
+    TimeBudget,
+)
 from mercer.tables import (
     MAX_LEVELS,
     ColumnChoice,
@@ -332,6 +342,20 @@ def study(
     )
     clock.lap("comparison and test")
     insight = gather(goal, model, rows.rest, rows.truth, rows.rest_rows, curve, on_sealed, budget)
+    important = [name for one in insight.columns for name in one.columns]
+    left = budget.share(COLUMNS)
+    cards = row_cards(
+        model,
+        table,
+        rows.used,
+        column_choice,
+        insight.noted,
+        important or list(column_choice.features),
+        rows.rest,
+        arranged.groups,
+        with_reasons=left is None or left > 0.0,
+    )
+    insight = replace(insight, cards=cards)
     clock.lap("columns and rows that matter")
     return Study(
         target=target,

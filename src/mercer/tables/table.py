@@ -89,6 +89,8 @@ class Table:
         Columns of lists, structs or bytes of the original table, which are not among the columns.
     booleans : frozenset of str, optional
         Columns of text that were booleans in the original table.
+    lines : sequence of int, optional
+        The line of the file, counted from 1, in which each row of the original table begins.
     """
 
     names: tuple[str, ...]
@@ -99,6 +101,7 @@ class Table:
     reading: Reading = field(default_factory=Reading)
     unread: tuple[str, ...] = ()
     booleans: frozenset[str] = frozenset()
+    lines: Sequence[int] | np.ndarray | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if len(set(self.names)) < len(self.names):
@@ -172,6 +175,12 @@ class Table:
     def row_numbers(self, rows: np.ndarray | Sequence[int]) -> list[int]:
         """Return the row numbers for messages: positions in the original table, counted from 1."""
         return [int(row) + 1 for row in self._positions(np.asarray(rows, dtype=np.int64))]
+
+    def line_numbers(self, rows: np.ndarray | Sequence[int]) -> list[int] | None:
+        """Return the lines of the file in which rows begin, counted from 1; None if they are not known."""
+        if self.lines is None:
+            return None
+        return [int(self.lines[row]) for row in self._positions(np.asarray(rows, dtype=np.int64))]
 
     def _positions(self, rows: np.ndarray) -> np.ndarray:
         return np.arange(self.n_rows)[rows] if self.origin is None else self.origin[rows]

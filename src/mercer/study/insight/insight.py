@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from mercer.study.goal import Goal
 from mercer.study.insight.column_importance import OTHER, Importance, column_importance, encoded_columns
 from mercer.study.insight.dependence import Dependence, partial_dependence
 from mercer.study.insight.learning import LearningCurve
+from mercer.study.insight.row_cards import RowCard
 from mercer.study.insight.rows import (
     NotedRow,
     influential_rows,
@@ -26,6 +27,9 @@ from mercer.tables import Table
 
 N_DEPENDENCES = 3
 """Columns for which the dependence of predictions is shown: the most important ones."""
+
+N_WORST = 10
+"""Sealed rows that are listed because they are farthest off."""
 
 N_WRONG = 3
 """Sealed rows that are named with their nearest support vectors: those that are farthest off."""
@@ -56,6 +60,7 @@ class SealedInsight:
 
     columns: tuple[Importance, ...]
     wrong: tuple[WrongRow, ...]
+    worst: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +78,10 @@ class Insight:
     suspicious : tuple of NotedRow
         Rows that are not sealed whose target is far from the prediction of a machine that did not learn from them.
     wrong : tuple of WrongRow
+    worst : tuple of int
+        Positions of the sealed rows that are farthest off, the farthest first.
+    cards : dict of RowCard
+        What names each of these rows, by their positions.
     """
 
     columns: tuple[Importance, ...]
@@ -81,6 +90,15 @@ class Insight:
     influential: tuple[NotedRow, ...]
     suspicious: tuple[NotedRow, ...]
     wrong: tuple[WrongRow, ...]
+    worst: tuple[int, ...] = ()
+    cards: Mapping[int, RowCard] = field(default_factory=dict)
+
+    @property
+    def noted(self) -> set[int]:
+        """Positions of all rows that are listed."""
+        near = [row for one in self.wrong for row in one.nearest]
+        of_rows = [one.row for one in (*self.influential, *self.suspicious)]
+        return {*of_rows, *self.worst, *near}
 
 
 def look_into_sealed(
@@ -118,7 +136,8 @@ def look_into_sealed(
         return goal.row_losses(truth[chosen], goal.answer(model, values))
 
     values = model.decision_values(part)
-    predicted, worst = goal.answer(model, values)[0], goal.worst_rows(model, values, truth, N_WRONG)
+    predicted, farthest = goal.answer(model, values)[0], goal.worst_rows(model, values, truth, N_WORST)
+    worst = farthest[:N_WRONG]
     nearest = nearest_support_vectors(model, part.take(worst))
     wrong = tuple(
         WrongRow(int(rows[one]), truth[one], predicted[one], tuple(map(int, near)))
@@ -133,7 +152,7 @@ def look_into_sealed(
         together=together,
         largest_cost=goal.largest_row_loss,
     )
-    return SealedInsight(columns, wrong)
+    return SealedInsight(columns, wrong, tuple(int(rows[one]) for one in farthest))
 
 
 def gather(
@@ -173,6 +192,7 @@ def gather(
         influential=influential_rows(model, rest),
         suspicious=_suspicious(goal, model, truth, rows, curve),
         wrong=sealed.wrong,
+        worst=sealed.worst,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.data import listing
 from mercer.persistence import Model
-from mercer.study.insight import Importance, WrongRow
+from mercer.study.insight import Importance, RowCard, WrongRow
 from mercer.study.protocol import Study
 from mercer.study.report.numbers import percent, quantity
 from mercer.tables import Classes, Labels, Quantity
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MANY_SUPPORT_VECTORS = 0.9
 """Share of the training rows from which it needs an explanation that they are support vectors."""
+
+MINUS = "\N{MINUS SIGN}"
 
 MAX_SETS = 20
 """Columns, the most important first, among which sets that were shuffled together are named."""
@@ -209,29 +211,68 @@ def _target_text(study: Study, value: Any) -> str:
     return truth.names[int(value)] if isinstance(truth, Labels) else quantity(float(value))
 
 
-def wrong_rows(study: Study) -> list[tuple[int, str, str, str]]:
-    """Row number, truth, prediction and nearest support vectors of the sealed rows that are farthest off."""
+def card_of(study: Study, row: int) -> RowCard:
+    """What names a row of the table."""
+    return study.insight.cards.get(row, RowCard(row, None, (), (), ()))
+
+
+def signed(amount: float) -> str:
+    """A contribution with its sign."""
+    return f"{'+' if amount >= 0.0 else MINUS}{quantity(abs(amount))}"
+
+
+def has_lines(study: Study) -> bool:
+    """Whether it is known in which line of the file a row is."""
+    return any(card.line is not None for card in study.insight.cards.values())
+
+
+def contributions(study: Study) -> str:
+    """What the contributions of columns are, in a sentence or two; "" if there are none."""
+    if not any(card.reasons for card in study.insight.cards.values()):
+        return ""
+    exact = (
+        "all of them add up to it"
+        if study.model.machine_spec.is_linear
+        else "the machine also has interactions between columns"
+    )
+    return (
+        f"Contributions: by how much a cell raises {_what_is_explained(study)}, compared with the cells of other rows "
+        f"(the largest ones; {exact})."
+    )
+
+
+def _what_is_explained(study: Study) -> str:
+    kind = study.model.prediction_kind
+    if not isinstance(kind, Classes):
+        return f"the prediction of {study.target}"
+    if len(kind.names) == 2:
+        return f"the decision value for “{kind.names[1]}”"
+    return "the score of the predicted class"
+
+
+def wrong_rows(study: Study) -> list[tuple[RowCard, str, str, str]]:
+    """Row, truth, prediction and nearest support vectors of the sealed rows that are farthest off."""
 
     def nearest(one: WrongRow) -> str:
         return ", ".join(f"{row + 1} ({truth_of(study, row)})" for row in one.nearest)
 
     return [
-        (one.row + 1, _target_text(study, one.truth), _target_text(study, one.predicted), nearest(one))
+        (card_of(study, one.row), _target_text(study, one.truth), _target_text(study, one.predicted), nearest(one))
         for one in study.insight.wrong
     ]
 
 
-def suspicious_rows(study: Study) -> list[tuple[int, str, str]]:
-    """Row number, target, and how far off the prediction was, of rows whose target may be mistaken."""
+def suspicious_rows(study: Study) -> list[tuple[RowCard, str, str]]:
+    """Row, target, and how far off the prediction was, of rows whose target may be mistaken."""
     unit = (lambda amount: f"margin −{amount:.2f}") if _is_of_classes(study) else quantity
-    return [(one.row + 1, truth_of(study, one.row), unit(one.amount)) for one in study.insight.suspicious]
+    return [(card_of(study, one.row), truth_of(study, one.row), unit(one.amount)) for one in study.insight.suspicious]
 
 
-def influential_rows(study: Study) -> list[tuple[int, str, str]]:
-    """Row number, target and share of the decision values of the most influential support vectors."""
+def influential_rows(study: Study) -> list[tuple[RowCard, str, str]]:
+    """Row, target and share of the decision values of the most influential support vectors."""
     usual = STANDS_OUT / max(1, len(study.model.support_rows))
     return [
-        (one.row + 1, truth_of(study, one.row), percent(one.amount))
+        (card_of(study, one.row), truth_of(study, one.row), percent(one.amount))
         for one in study.insight.influential
         if one.amount >= max(MIN_SHARE, usual)
     ]

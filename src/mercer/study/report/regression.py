@@ -123,7 +123,7 @@ class OfNumbers(TaskPhrasing):
     def details(self, study: Study) -> str:
         """The tube, and the rows that are off most."""
         shown = "; ".join(
-            f"row {row}, {quantity(true)} instead of {quantity(predicted)}"
+            f"row {row + 1}, {quantity(true)} instead of {quantity(predicted)}"
             for row, true, predicted, _ in largest(study)[:3]
         )
         return f"{in_tube(study)} Farthest off on the sealed rows (true instead of predicted): {shown}."
@@ -173,11 +173,11 @@ def in_tube(study: Study) -> str:
 
 
 def largest(study: Study) -> list[tuple[int, float, float, float]]:
-    """Row number, true and predicted number and residual of the sealed rows that are off most."""
+    """Position in the table, true and predicted number and residual of the sealed rows that are off most."""
     test = study.svm.test
     order = np.argsort(-np.abs(test.residuals), kind="stable")[:MAX_LARGEST]
     return [
-        (int(study.test_rows[row]) + 1, float(test.truth[row]), float(test.predicted[row]), float(test.residuals[row]))
+        (int(study.test_rows[row]), float(test.truth[row]), float(test.predicted[row]), float(test.residuals[row]))
         for row in order
     ]
 
