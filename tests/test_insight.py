@@ -8,6 +8,7 @@ import pytest
 
 from generated import three_classes
 from mercer.model_selection.metrics import Interval, mean_interval
+from mercer.persistence import explain, read_table
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Fold
 from mercer.study.insight.column_importance import Importance, column_importance, encoded_columns
@@ -245,3 +246,22 @@ def test_a_mean_has_its_interval_and_copies_do_not_narrow_it():
     many = mean_interval(np.repeat(numbers, 4), np.repeat(np.arange(30), 4))
     assert (many.low, many.high) == pytest.approx((single.low, single.high))
     assert mean_interval(numbers[:1]).high == np.inf
+
+
+def test_rows_are_named_by_line_identifier_and_cells_that_matter(tmp_path):
+    table = frame(120, flipped=[3, 50, 77])
+    table.insert(0, "key", [f"K{number:04}" for number in range(120)])
+    table.to_csv(tmp_path / "t.csv", index=False)
+    result = study(read_table(tmp_path / "t.csv"), "t", n_folds=2, kernel="linear")
+    cards = result.insight.cards
+    assert set(cards) == result.insight.noted
+    for row, card in cards.items():
+        assert (card.line, card.identifiers) == (row + 2, (("key", f"K{row:04}"),))
+        assert dict(card.cells)["place"] == table["place"][row]
+    wanted = explain(result.model, table, reference=table.drop(index=result.test_rows))
+    row = next(iter(cards))
+    assert cards[row].reasons == tuple(wanted.largest(row, 3))
+    page = render(result)
+    assert f'<span class="unit">line {row + 2}</span>' in page
+    assert f"key K{row:04}" in page
+    assert "all of them add up to it" in page

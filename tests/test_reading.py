@@ -614,3 +614,21 @@ def test_classes_of_an_estimator_are_exact_integers(dtype):
     machine = SVC(C=1e6).fit(np.column_stack([np.arange(30) % 3, np.arange(30)]), y)
     assert machine.classes_.tolist() == [-(2**60), 2**53, 2**53 + 1]
     assert machine.predict([[1, 1]]).tolist() == [2**53 + 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("a,b\n1,x\n2,y\n", [2, 3]),
+        ("a,b\r\n1,x\r\n2,y", [2, 3]),
+        ("\n# made by hand\na,b\n1,x\n2,y\n", [4, 5]),
+        ('a,b\n1,"x\nz"\n\n2,y\n3,w\n', [2, 5, 6]),
+        ("sep=;\na;b\n1;x\n2;y\n", [3, 4]),
+    ],
+)
+def test_the_line_of_each_row_is_known(tmp_path, text, lines):
+    (tmp_path / "t.csv").write_bytes(text.encode())
+    table = read_table(tmp_path / "t.csv")
+    assert table.line_numbers(range(table.n_rows)) == lines
+    assert table.take(np.array([1])).select(["b"]).line_numbers([0]) == lines[1:2]
+    assert as_table(pd.DataFrame({"a": [1.0]})).line_numbers([0]) is None

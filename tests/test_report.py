@@ -284,7 +284,7 @@ WORTH = {
     "beaten": ((30, 40, 13, 12), "No: logistic regression did better, beyond what chance explains. "),
     "same": (
         (40, 39, 40, 12),
-        "points worse, and logistic regression is the simpler machine. (Rows that only one of two got right: "
+        "points, and logistic regression is the simpler machine. (Rows that only one of two got right: "
         "1 to 0 against logistic regression",
     ),
 }

@@ -96,7 +96,7 @@ class DelimitedText:
             found += bool(next(reader))  # lines without cells are not rows
         return f" in line {self.n_skipped + line}"
 
-    def lines(self, n_rows: int) -> Sequence[int] | None:
+    def lines(self, n_rows: int) -> Sequence[int] | np.ndarray | None:
         """Return the line of the file, from 1, in which each row below the column names begins.
 
         None if the rows that were read are not those of the text.

@@ -342,7 +342,8 @@ def study(
     )
     clock.lap("comparison and test")
     insight = gather(goal, model, rows.rest, rows.truth, rows.rest_rows, curve, on_sealed, budget)
-    important = [name for one in insight.columns for name in one.columns]
+    important = [one.columns[0] for one in insight.columns]
+    important += [name for one in insight.columns for name in one.columns[1:]]
     left = budget.share(COLUMNS)
     cards = row_cards(
         model,

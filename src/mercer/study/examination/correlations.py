@@ -14,6 +14,9 @@ from mercer.study.examination.finding import Finding, Kind, Weight
 CORRELATED = 0.95
 """Smallest absolute rank correlation at which two columns hold nearly the same information."""
 
+SAME = 0.99
+"""Smallest absolute rank correlation at which a column stands in for another one: both are shuffled together."""
+
 MAX_COLUMNS = 3_000
 """Largest number of numeric columns that are compared; with more, the correlation matrix takes too long."""
 
@@ -38,7 +41,7 @@ def correlations(columns: list[Column]) -> list[Finding]:
             names,
             f"{'Two columns say' if len(pairs) == 1 else f'{len(pairs)} pairs of columns say'} nearly the same, by "
             f"their rank correlation: {shown}{more}.",
-            "This harms no prediction, but which of the two matters cannot be told; one of them is enough.",
+            "This harms no prediction, but which of the two matters cannot be told; one of them may be enough.",
             {"pairs": len(pairs), "largest": pairs[0][2]},
         )
     ]
@@ -50,7 +53,8 @@ def same_columns(columns: Iterable[Column]) -> list[tuple[str, ...]]:
     Two columns say the same if their rank correlation is high, or if their values correspond one to one.
     """
     columns = [column for column in columns if column.n_levels > 1]
-    pairs = [*_numbers([one for one in columns if one.numbers is not None]), *_one_to_one(columns)]
+    numbers = _numbers([one for one in columns if one.numbers is not None])
+    pairs = [*(pair for pair in numbers if abs(pair[2]) >= SAME), *_one_to_one(columns)]
     leader = {column.name: column.name for column in columns}
 
     def first(name: str) -> str:

@@ -66,7 +66,7 @@ def columns_that_matter(study: Study) -> str:
         )
     said += [
         f"{listing(one.columns)} say nearly the same. They were shuffled together, because each stands in for the "
-        "others; one of them is enough."
+        "others; what one of them adds is not measured."
         for one in columns[:MAX_SETS]
         if len(one.columns) > 1
     ]
@@ -227,7 +227,7 @@ def has_lines(study: Study) -> bool:
 
 
 def contributions(study: Study) -> str:
-    """What the contributions of columns are, in a sentence or two; "" if there are none."""
+    """What the contributions of columns are, in a sentence or two; "" if no contribution is known."""
     if not any(card.reasons for card in study.insight.cards.values()):
         return ""
     exact = (

@@ -83,15 +83,14 @@ def _bound(study: Study, other: Contender, name: str) -> str:
     shown, limit = partial(phrasing_of(study).difference, study.goal), SMALL
     if study.goal.is_loss:
         limit *= abs(study.goal.main(study.svm.test).value)
+    figure, better, worse = study.goal.figure_name, shown(max(0.0, found.high)), shown(max(0.0, -found.low))
     if found.high <= limit:
-        return f"It is at most {shown(max(0.0, found.high))} better than {name}"
+        return f"Its {figure} is better than that of {name} by at most {better}"
     if found.low >= -limit:
-        return (
-            f"It is no more than {shown(max(0.0, -found.low))} worse than {name}; whether it is better cannot be told"
-        )
+        return f"Its {figure} is worse than that of {name} by at most {worse}; whether it is better cannot be told"
     return (
-        f"Whether it is better than {name} cannot be told from these rows: it may be {shown(max(0.0, found.high))} "
-        f"better or {shown(max(0.0, -found.low))} worse"
+        f"Whether it is better than {name} cannot be told from these rows: its {figure} may be better by {better} or "
+        f"worse by {worse}"
     )
 
 
