@@ -12,10 +12,10 @@ import numpy.typing as npt
 from mercer.data import listing
 from mercer.persistence import Model
 from mercer.study.goal import Goal
+from mercer.study.insight.cards import RowCard
 from mercer.study.insight.column_importance import OTHER, Importance, column_importance, encoded_columns
 from mercer.study.insight.dependence import Dependence, partial_dependence
 from mercer.study.insight.learning import LearningCurve
-from mercer.study.insight.row_cards import RowCard
 from mercer.study.insight.rows import (
     NotedRow,
     influential_rows,
