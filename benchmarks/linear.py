@@ -298,6 +298,8 @@ class Rules:
     ----------
     limit : float
         Seconds of a run.
+    grace : float
+        Seconds by which mercer may miss the limit, which it is told.
     patience : float
         Seconds that a peer always gets.
     reference : float or None
@@ -305,6 +307,7 @@ class Rules:
     """
 
     limit: float = LIMIT
+    grace: float = 0.0
     patience: float = SHORT
     reference: float | None = 1e-8
 
@@ -344,7 +347,7 @@ def race(
         if limit <= 0.0:
             raise Absent("cut: no time was left")
         try:
-            took, w, peak, claims = racing[name].fit(tol, limit)
+            took, w, peak, claims = racing[name].fit(tol, limit + (rules.grace if name == "mercer" else 0.0))
         except Absent as absent:
             if str(absent).startswith(">"):
                 result.waited = limit

@@ -32,7 +32,7 @@ from .linear_problems import Workload
 from .shape_tables import CLASSES, COLUMNS, KINDS, MANY_ENTRIES, ROWS, fits, table_name
 
 LIMIT = 10.0  # seconds of a fit
-RULES = Rules(limit=LIMIT, patience=1.0, reference=None)
+RULES = Rules(limit=LIMIT, grace=10.0, patience=1.0, reference=None)
 SLOWER, ABSOLUTE = 1.5, 0.3  # times the best peer, and seconds, above both of which a fit is too slow
 MOST_WORK = 3e8  # values of a table times machines
 LEFT_OUT = ("snapml", "celer")

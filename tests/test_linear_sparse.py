@@ -26,6 +26,7 @@ from mercer.linear import (
     SquaredHinge,
     TableRows,
     class_descent,
+    dual_solver,
     joint_newton,
     solve,
     solve_each,
@@ -220,13 +221,17 @@ def test_stretching_w_removes_the_losses_of_rounding():
 
 
 @pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=lambda loss: type(loss).__name__)
-def test_classes_with_a_large_c_share_products_in_memory(loss):
+def test_classes_share_products_in_memory_where_descent_is_slow(monkeypatch, loss):
+    monkeypatch.setattr(dual_solver, "_MOST_TRIED", 12)
+    monkeypatch.setattr(dual_solver, "_LEAST_EPOCHS", 1)
+    monkeypatch.setattr(dual_solver, "_ROWS_A_MATRIX_EPOCH", 1_000)
+    monkeypatch.setattr(dual_solver, "_ROWS_AN_EPOCH", 1)  # the engine alone is slower
     table, labels, _, weights = text_like(n=600, p=2_500, classes=6, seed=7, density=0.01)
     rows = TableRows(table, labels, weights)
     problems = [LinearProblem(rows, loss, C=100.0, positive=k) for k in range(6)]
     one, two = (solve_each(problems, Control(), n_jobs=n_jobs) for n_jobs in (1, 2))
     little = solve_each(problems, Control(), memory_limit=1_000_000)  # less than the matrix takes
-    assert {solution.solver for solution in one} == {"rounds on a held matrix"}
+    assert {solution.solver for solution in one} == {"dual coordinate descent, then rounds on a held matrix"}
     assert "rounds on a held matrix" not in little[0].solver
     for shared, again, other in zip(one, two, little, strict=True):
         np.testing.assert_array_equal(shared.w, again.w)
@@ -408,6 +413,18 @@ def test_the_native_epoch_of_classes_refuses_arrays_that_do_not_fit(changes, mes
     counts = np.zeros(4, dtype=np.int64)
     with pytest.raises(ValueError, match=message):
         _core.class_epoch(select_isa(), table, is_squared=False, n_shrunken=counts, **given)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=lambda loss: type(loss).__name__)
+def test_classes_with_a_large_c_descend_before_products_are_evaluated(loss):
+    table = sp.random_array((800, 3_000), density=0.003, rng=np.random.default_rng(1), dtype=np.float32).tocsr()
+    labels = np.random.default_rng(2).integers(0, 5, 800).astype(float)
+    problems = [LinearProblem(TableRows(table, labels), loss, C=10.0, positive=k) for k in range(5)]
+    for solution in solve_each(problems, Control(), n_jobs=1):
+        assert solution.solver == "dual coordinate descent"
+        assert solution.certificate.status == "optimal"
+        assert solution.n_iter < 60
+        assert solution.peak_memory_bytes < 4 * 800**2
 
 
 def test_limits_end_classes_with_true_certificates():

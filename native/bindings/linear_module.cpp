@@ -11,6 +11,7 @@
 #include "bindings/binding.hpp"
 #include "bindings/linear_table.hpp"
 #include "linear/class_epoch.hpp"
+#include "linear/class_step.hpp"
 #include "linear/newton_pass.hpp"
 #include "linear/row_terms.hpp"
 #include "linear/sweeps.hpp"
@@ -91,6 +92,30 @@ void class_epoch(const std::string& isa, const LinearTableOfArrays& table, bool 
         in_range = native({view, is_squared, order.data(), static_cast<int64_t>(order.shape(0)), n_classes,
                            squares.data(), charges.data(), beta.data(), w.data(), active.data(), up.data(), down.data(),
                            found.data(), n_shrunken.data()});
+    }
+    check_range(in_range);
+}
+
+void class_step(const std::string& isa, const LinearTableOfArrays& table, bool is_squared, ConstDoubleRows charges,
+                DoubleRows beta, DoubleRows w, DoubleRows beta_before, DoubleRows w_before, DoubleRows beta_change,
+                DoubleRows w_change, DoubleRows moved, Doubles growth) {
+    const LinearTable& view = table.view;
+    const int64_t n = view.n_rows, q = view.width(), n_classes = static_cast<int64_t>(w.shape(1));
+    require(view.is_sparse(), "the table must be sparse");
+    require(n_classes > 0 && n_classes <= kMostClasses && n_classes % kClassesAtATime == 0,
+            "w must have 4, 8, 12 or 16 columns");
+    require(fits(charges, n, n_classes) && fits(beta, n, n_classes) && fits(beta_before, n, n_classes) &&
+                fits(beta_change, n, n_classes),
+            "charges, beta, beta_before and beta_change must have a row for each row of the table");
+    require(fits(w, q, n_classes) && fits(w_before, q, n_classes) && fits(w_change, q, n_classes) &&
+                fits(moved, q, n_classes) && fits_vector(growth, n_classes),
+            "w, w_before, w_change and moved must have a row for each column, and growth a number for each class");
+    const ClassStepFunction native = implementation(isa).class_step;
+    bool in_range = true;
+    {
+        const ReleasedGil released;
+        in_range = native({view, is_squared, n_classes, charges.data(), beta.data(), w.data(), beta_before.data(),
+                           w_before.data(), beta_change.data(), w_change.data(), moved.data(), growth.data()});
     }
     check_range(in_range);
 }
@@ -208,6 +233,10 @@ void bind_linear(nb::module_& m) {
           nb::arg("beta").noconvert(), nb::arg("w").noconvert(), nb::arg("active").noconvert(),
           nb::arg("up").noconvert(), nb::arg("down").noconvert(), nb::arg("found").noconvert(),
           nb::arg("n_shrunken").noconvert());
+    m.def("class_step", &class_step, nb::arg("isa"), nb::arg("table"), nb::kw_only(), nb::arg("is_squared"),
+          nb::arg("charges").noconvert(), nb::arg("beta").noconvert(), nb::arg("w").noconvert(),
+          nb::arg("beta_before").noconvert(), nb::arg("w_before").noconvert(), nb::arg("beta_change").noconvert(),
+          nb::arg("w_change").noconvert(), nb::arg("moved").noconvert(), nb::arg("growth").noconvert());
     m.def("row_terms", &row_terms, nb::arg("isa"), nb::kw_only(), nb::arg("is_logistic"), nb::arg("one_sided"),
           nb::arg("bounded"), nb::arg("epsilon"), nb::arg("factor"), nb::arg("unit"), nb::arg("targets").noconvert(),
           nb::arg("charges").noconvert(), nb::arg("shares").noconvert().none(), nb::arg("z").noconvert(),

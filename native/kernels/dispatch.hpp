@@ -6,6 +6,7 @@
 #include "kernels/strings.hpp"
 #include "kernels/tiles.hpp"
 #include "linear/class_epoch.hpp"
+#include "linear/class_step.hpp"
 #include "linear/newton_pass.hpp"
 #include "linear/row_terms.hpp"
 #include "linear/sweeps.hpp"
@@ -36,6 +37,7 @@ struct Implementation {
     WeightedSumsFunction weighted_sums;
     SquaresFunction column_squares;
     ClassEpochFunction class_epoch;
+    ClassStepFunction class_step;
     RowTermsFunction row_terms;
     TermLineFunction term_line;
     NewtonPassFunction newton_pass;

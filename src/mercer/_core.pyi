@@ -503,6 +503,21 @@ def class_epoch(
     found: _Float,
     n_shrunken: _Index,
 ) -> None: ...
+def class_step(
+    isa: str,
+    table: LinearTable,
+    *,
+    is_squared: bool,
+    charges: _Float,
+    beta: _Float,
+    w: _Float,
+    beta_before: _Float,
+    w_before: _Float,
+    beta_change: _Float,
+    w_change: _Float,
+    moved: _Float,
+    growth: _Float,
+) -> None: ...
 def row_terms(
     isa: str,
     *,

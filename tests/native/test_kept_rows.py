@@ -212,6 +212,7 @@ def test_every_native_function_has_its_twin():
         "term_line": (linear.term_line,),
         "newton_pass": (linear.newton_pass,),
         "class_epoch": (linear.class_epoch,),
+        "class_step": (linear.class_step,),
         "column_descent": (linear.column_descent,),
         "pegasos_steps": (pegasos.run,),
     }

@@ -208,3 +208,33 @@ def test_an_epoch_of_classes_makes_the_steps_of_the_reference(isa, is_squared, c
     np.testing.assert_allclose(found, expected, atol=1e-10)
     np.testing.assert_array_equal(counts, shrunken)
     assert counts.sum() > 0
+
+
+@pytest.mark.parametrize("is_squared", [False, True])
+@pytest.mark.parametrize("constant", [0.0, 2.0])
+@pytest.mark.parametrize("n_classes", [4, 16])
+def test_a_step_of_classes_is_the_best_combination_of_their_changes(isa, is_squared, constant, n_classes):
+    random = np.random.default_rng(8)
+    X = random.standard_normal((30, 12)) * (random.random((30, 12)) < 0.4)
+    table = sparse.csr_array(X)
+    charges = random.choice([-1.0, 1.0], (30, n_classes)) * random.uniform(0.1, 2.0, (30, n_classes))
+    charges[:, 1] = 0.0  # fills the vector up
+
+    def feasible():
+        return random.choice([0.0, 0.2, 0.5, 1.0], charges.shape) * charges
+
+    own = {"beta": feasible(), "beta_before": feasible()}
+    own["beta_change"] = own["beta"] - feasible()
+    own["beta_change"][:, 2] = 0.0  # as after the first epoch
+    own["beta_before"][:, 3] = own["beta"][:, 3]  # no change
+    for name in ("", "_before", "_change"):
+        own["w" + name] = reference.transposed_times(table, constant, own["beta" + name])
+    native = {name: array.copy() for name, array in own.items()}
+    given = {"charges": charges, "is_squared": is_squared}
+    expected = reference.class_step(table, constant, **given, **own)
+    growth, view = np.zeros(n_classes), _core.LinearTable(table.data, table.indices, table.indptr, 12, constant)
+    _core.class_step(isa, view, **given, **native, moved=np.empty_like(native["w"]), growth=growth)
+    for name, array in own.items():
+        np.testing.assert_allclose(native[name], array, atol=1e-10, err_msg=name)
+    np.testing.assert_allclose(growth, expected, atol=1e-10)
+    assert (growth > 0.0).sum() >= 2

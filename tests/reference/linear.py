@@ -147,6 +147,56 @@ def class_epoch(
     return found, n_shrunken
 
 
+def class_step(
+    table: Any,
+    constant: float,
+    *,
+    is_squared: bool,
+    charges: FloatArray,
+    beta: FloatArray,
+    w: FloatArray,
+    beta_before: FloatArray,
+    w_before: FloatArray,
+    beta_change: FloatArray,
+    w_change: FloatArray,
+) -> FloatArray:
+    """Move each class to the best combination of its last two changes, and return the growth of the dual objectives.
+
+    Changes of coefficients that are at a bound are dropped, and coefficients stop at their bounds. All arrays but
+    `charges` are changed.
+    """
+    X, growth = as_rows(table, constant), np.zeros(w.shape[1])
+    for k in range(w.shape[1]):
+        size, y, old = np.abs(charges[:, k]), np.where(charges[:, k] < 0.0, -1.0, 1.0), beta[:, k].copy()
+        bends = np.zeros_like(size)
+        if is_squared:
+            bends[size > 0.0] = 0.5 / size[size > 0.0]
+        most = np.full_like(size, np.inf) if is_squared else size
+        free = (old != 0.0) & (np.abs(old) < most)
+        changes = np.where(free, [old - beta_before[:, k], beta_change[:, k]], 0.0).T
+
+        def dual(b, y=y, bends=bends):
+            return y @ b - 0.5 * bends @ b**2 - 0.5 * np.sum((b @ X) ** 2)
+
+        bend = changes.T @ (bends[:, None] * changes) + (X.T @ changes).T @ (X.T @ changes)
+        slope = changes.T @ (y - bends * old - X @ (X.T @ old))
+        angle = bend[0, 0] * bend[1, 1] - bend[0, 1] ** 2
+        lengths = np.zeros(2)
+        if angle > 1e-8 * bend[0, 0] * bend[1, 1]:
+            lengths = np.linalg.solve(bend, slope)
+        elif bend[0, 0] > 0.0:
+            lengths[0] = slope[0] / bend[0, 0]
+        step = changes @ lengths
+        new = np.clip(old + step, -most, most)
+        new = np.where(old * (old + step) <= 0.0, 0.0, new)
+        if dual(new) - dual(old) > 1e-11 * (w[:, k] @ w[:, k]):
+            growth[k], beta[:, k] = dual(new) - dual(old), new
+        beta_change[:, k] = changes[:, 0] + beta[:, k] - old
+        w[:, k], w_change[:, k] = X.T @ beta[:, k], X.T @ beta_change[:, k]
+        beta_before[:, k], w_before[:, k] = beta[:, k], w[:, k]
+    return growth
+
+
 def column_descent(
     columns: FloatArray,
     *,

@@ -15,27 +15,25 @@ from mercer.gram.threads import n_threads
 from mercer.linear.class_descent import MOST_CLASSES, ClassDescent, descends_together
 from mercer.linear.dual_descent import DualPoint, dual_descent, dual_objective, dual_point
 from mercer.linear.finish import engine_solves, finish, linear_gram
-from mercer.linear.losses import EpsilonInsensitive, Hinge
 from mercer.linear.problem import Bias, LinearProblem
 from mercer.linear.products import RowProducts, products_fit
 from mercer.linear.rows import RowNumbers, TableRows
 from mercer.linear.solution import WarmStart
 from mercer.linear.solver import LinearSolver
-from mercer.linear.sweeps import row_squares
 from mercer.losses.iteration import Step
 from mercer.solvers.control import Control
 
-_ROWS_AN_EPOCH = 20
-"""Rows of a problem that the kernel engine solves in the time of an epoch: it takes about n / 20 epochs, because each
-product of two rows costs half of a visit of a row, and support vectors are a part of the rows."""
+_ROWS_AN_EPOCH = 10
+"""Rows of a problem that the kernel engine solves in the time of an epoch: it takes about n / 10 epochs, because each
+product of two rows costs half of a visit of a row, rows are shrunken, and support vectors are a part of the rows."""
 
 _ROWS_A_MATRIX_EPOCH = 15  # the same for evaluating the products of all rows in single precision, each pair once
 _ROWS_A_CLASS_EPOCH = 150  # the same for solving a class with these products, where few rows stay support vectors
 _SHARED_EPOCH = 0.35  # time of an epoch for a class that shares visits of rows with others, in epochs of one class
-_MANY_EPOCHS = 500  # epochs that a problem with a large C takes at least
-_LARGE = 100.0  # C times ||x||^2 from which a squared loss takes so many
-_LARGE_NOT_SQUARED = 5.0  # the same for losses with kinks
+_TRIED = 0.5
+"""Share of the time of the kernel engine that descent gets first: only its progress tells how many epochs are left."""
 
+_MOST_TRIED = 300  # epochs of descent on a problem before the engine, whatever that takes
 _LEAST_EPOCHS = 30  # epochs that are worth less than starting the engine
 _ARRAYS = 6  # arrays of an element for each row: coefficients, their copy, targets, charges, squares, order
 _STEP_ARRAYS = 3, 4  # more arrays of rows and of columns for the steps between epochs on a table in memory
@@ -115,13 +113,7 @@ class DualSolver:
             yield from self._finish(range(len(problems)), tol)
             return
         self._shares = len(problems) > 1 and products_fit(problems[0], self._memory_limit)
-        slow: list[int] = []
-        if self._shares and _is_large(problems[0]):
-            most = self.control.limits.max_iter
-            expected = float(_MANY_EPOCHS if most < 0 else min(most, _MANY_EPOCHS))
-            slow = self._slow_of(dict.fromkeys(range(len(problems)), expected))
-        if not slow:
-            slow = yield from self._descend(tol)
+        slow = yield from self._descend(tol)
         if len(slow) > 1 and self._shares:
             slow = yield from self._solve_shared(slow, tol)
         if slow:
@@ -172,19 +164,23 @@ class DualSolver:
         return self.control.out_of_time(self._began) is not None
 
     def _slow_of(self, left: dict[int, float]) -> list[int]:
-        """Return the problems that the kernel engine would probably solve in less time than the epochs `left`."""
+        """Return the problems that the kernel engine would probably solve in less time than the epochs `left`.
+
+        A problem has made epochs for a part of that time before.
+        """
         if not engine_solves(self.problems[0]):
             return []
-        if descends_together(self.problems):
-            left = {k: _SHARED_EPOCH * epochs for k, epochs in left.items()}
+        share = _SHARED_EPOCH if descends_together(self.problems) else 1.0
+        left, made = ({k: share * epochs[k] for k in left} for epochs in (left, self.n_iter))
         n = self.problems[0].rows.n
         alone, least = max(_LEAST_EPOCHS, n / _ROWS_AN_EPOCH), max(_LEAST_EPOCHS, n / _ROWS_A_CLASS_EPOCH)
         if self._shares:
             together = [k for k in left if left[k] > least]
-            saved = sum(min(left[k], alone + least) - least for k in together)
-            if saved > n / _ROWS_A_MATRIX_EPOCH:
+            matrix = n / _ROWS_A_MATRIX_EPOCH
+            tried = min(_TRIED * (matrix + least * len(together)), share * _MOST_TRIED * len(left))
+            if sum(made.values()) >= tried and sum(min(left[k], alone + least) - least for k in together) > matrix:
                 return together
-        return [k for k in left if left[k] > alone]
+        return [k for k in left if left[k] > alone and made[k] >= min(_TRIED * alone, share * _MOST_TRIED)]
 
     def _solve_shared(self, numbers: Sequence[int], tol: float) -> Generator[Step, None, list[int]]:
         """Solve problems on threads, with the products of all rows in memory; return those that need exact products.
@@ -301,14 +297,6 @@ def named(solver: DualSolver) -> str:
     if not solver.engine:
         return descent
     return f"{descent}, then {solver.engine}" if max(solver.n_iter) else solver.engine
-
-
-def _is_large(problem: LinearProblem) -> bool:
-    """Whether C is so large that coordinate descent is slow from the start."""
-    (part,) = problem.parts()
-    squares = row_squares(part.block.table, problem.constant)
-    least = _LARGE_NOT_SQUARED if isinstance(problem.loss, Hinge | EpsilonInsensitive) else _LARGE
-    return float(part.charges @ squares) >= least * part.charges.size
 
 
 def _started(problem: LinearProblem, start: WarmStart | None) -> DualPoint:
