@@ -554,7 +554,8 @@ def test_the_doctor_examines_a_table(mercer, table, tmp_path):
     assert "Remedy: leave out or merge the rare classes, or change --folds or --test-size." in words
     assert "doubt Column 'code' alone predicts the target in 100% of the rows" in words
     assert "a test score with it is worthless: leave it out with --drop code." in words
-    assert [line.split()[0] for line in out.splitlines() if line[0] != " "][:3] == ["error", "doubt", "caution"]
+    _, _, findings = out.partition("\n\n")[2].partition("\n\n")
+    assert [line.split()[0] for line in findings.splitlines() if line[0] != " "][:3] == ["error", "doubt", "caution"]
     status, out, _ = mercer("doctor", "patients.csv", "--target", "outcome", "--missing", "impute", "--nu", "0.99")
     assert "doubt" not in out
     assert "0.99 is infeasible" in " ".join(out.split())
@@ -562,7 +563,36 @@ def test_the_doctor_examines_a_table(mercer, table, tmp_path):
     status, out, err = mercer("doctor", "patients.csv")
     assert status == 0
     assert "without --target COLUMN only the columns are examined" in err
-    assert "Column 'unit' has the same value in every row" in out
+
+
+def test_the_doctor_begins_with_an_overview_and_says_only_what_needs_action(mercer, tmp_path):
+    frame = mixed_frame(200).drop(columns="row").assign(copy=lambda one: 1000 * one["age"], patient=np.arange(200) // 4)
+    frame.loc[:9, "age"] = np.nan
+    frame["patient"] = [f"P{one:03}" for one in frame["patient"]]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    status, out, _ = mercer("doctor", "t.csv", "--target", "outcome")
+    assert status == 0
+    lines = out.splitlines()
+    assert lines[0].startswith("200 rows, 8 columns (7 columns to learn from: ")
+    assert lines[0].endswith("; 10 cells in 1 column are missing.")
+    counts = frame["outcome"].value_counts()
+    assert lines[1].startswith(f"Target 'outcome': 2 classes in 200 rows: {counts.index[0]!r} {counts.iloc[0]} (")
+    (age,) = (line for line in lines if line.startswith("age "))
+    assert set(age[25:43]) & set("▁▂▃▄▅▆▇█")
+    assert age.endswith("numbers, 20.5 to 79.6; 10 missing") or " to " in age
+    assert "has the same value in every row" not in out
+    assert "This harms no prediction" not in out
+    assert "different scales" not in out
+    assert "--groups patient" in out
+    status, out, _ = mercer("doctor", "t.csv", "--target", "outcome", "--groups", "patient")
+    assert status == 0
+    assert "Several rows have the same 'patient'" not in out
+    assert "patient" not in {line.split()[0] for line in out.splitlines() if line.strip()}
+    few = frame.assign(patient=np.where(np.arange(200) < 100, "a", "b"))
+    few.to_csv(tmp_path / "few.csv", index=False)
+    _, out, _ = mercer("doctor", "few.csv", "--target", "outcome", "--groups", "patient")
+    assert "error    mercer study refuses this table" in out
+    assert "did you mean 'patient'?" in mercer("doctor", "t.csv", "--target", "outcome", "--groups", "patients")[2]
 
 
 STUDY = ("study", "patients.csv", "--target")

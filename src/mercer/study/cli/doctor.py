@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,16 +17,19 @@ from mercer.study.cli.options import (
     OnceCommand,
     as_text,
     column_options,
+    groups_option,
     positive,
     reading_options,
     say_reading,
     target_of,
     target_option,
     task_option,
+    time_option,
 )
 
 if TYPE_CHECKING:
     from mercer.study.examination import Finding
+    from mercer.tables import Table, Truth
 
 
 @click.command("doctor", cls=OnceCommand)
@@ -34,13 +38,16 @@ if TYPE_CHECKING:
 @task_option
 @column_options
 @reading_options
+@groups_option
+@time_option
 @click.option("--gamma", type=positive, help="Gamma of a Gaussian kernel to examine  [default: scale]")
 @click.option("--nu", type=Number(0, 1, min_open=True), help="Nu of a nu-machine to examine  [default: 0.5]")
 def doctor_command(table: str | None, target: str | None, **options: Any) -> None:
-    """Examine a TABLE before any time is spent on it: what will go wrong, and the remedy.
+    """Examine a TABLE before any time is spent on it: what it looks like, what will go wrong, and the remedy.
 
-    Each finding is an error (a command refuses the table), a doubt (a test score may be worthless), a caution or a
-    remark. Without a TABLE, print versions, instruction set and threads.
+    An overview comes first: rows, columns, classes, missing cells, and a small histogram of each column. Each finding
+    is an error (a command refuses the table), a doubt (a test score may be worthless), a caution or a remark, and says
+    what to do. Without a TABLE, print versions, instruction set and threads.
     """
     if table is None:
         if target is not None:
@@ -56,11 +63,14 @@ def _examine(
     task: Any,
     gamma: float | None,
     nu: float | None,
+    groups: str | None,
+    time_column: str | None,
     reading: dict[str, Any],
     **columns: Any,
 ) -> None:
     with ended_by_ctrl_c():
-        from mercer.study.examination import diagnose
+        from mercer.study.examination import diagnosed
+        from mercer.study.report.overview import overview
         from mercer.tables import read_target
 
     rows = read(path, reading, text=as_text(columns))
@@ -70,11 +80,46 @@ def _examine(
     else:
         truth = read_target(rows, target_of(rows, target), task)
         say_reading(truth)
-    found = diagnose(rows, truth, gamma=gamma or "scale", nu=nu, **columns)
-    for finding in found:
+    arranged_by = [name for name in (groups, time_column) if name is not None]
+    for name in arranged_by:
+        rows[name]  # raises a TableError that suggests similar names
+    found = diagnosed(rows, truth, gamma=gamma or "scale", nu=nu, arranged_by=arranged_by, **columns)
+    if found.examination is not None:
+        for line in overview(rows, found.truth, found.examination):
+            click.echo(printable(line))
+        click.echo()
+    refused = [] if truth is None else _refusals_of_split(rows, truth, groups, time_column, columns)
+    findings = [*refused, *(one for one in found.findings if one.needs_action)]
+    for finding in findings:
         click.echo(_in_lines(finding))
-    if not found:
+    if not findings:
         click.echo("Nothing suspicious was found.")
+
+
+def _refusals_of_split(
+    rows: Table, truth: Truth, groups: str | None, time_column: str | None, columns: dict[str, Any]
+) -> list[Finding]:
+    """Return why a study could not split rows by groups or time; nothing without these."""
+    if groups is None and time_column is None:
+        return []
+    with ended_by_ctrl_c():
+        from mercer.study.arranged import Arranger
+        from mercer.study.examination import N_FOLDS, TEST_SIZE, refusal
+        from mercer.study.sealing import folds_of, seal_rows
+        from mercer.tables import ColumnOptions, Labels, TableError
+
+    options, is_numeric = ColumnOptions(**columns), rows.is_numeric(truth.target)
+    table = (rows.as_written(truth.target) if isinstance(truth, Labels) else rows).as_text(*options.as_text)
+    protocol: dict[str, Any] = {"test_size": TEST_SIZE, "n_folds": N_FOLDS, "seed": 0, "are_numbers": is_numeric}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the examination has said them
+            arranger = Arranger(table, truth, groups, time_column, "together", options.date_order)
+            sealed, arranged, choice = seal_rows(table, truth, arranger, options, **protocol)
+        folds_of(arranged.of(sealed.rest), choice.truth.of(table, choice.rows[sealed.rest]), N_FOLDS, 0)
+    except TableError as error:
+        return [refusal("mercer study refuses", error)]
+    return []
 
 
 def _in_lines(finding: Finding) -> str:

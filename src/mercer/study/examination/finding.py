@@ -82,6 +82,13 @@ class Finding:
     remedy: str
     numbers: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def needs_action(self) -> bool:
+        """Whether there is something to do about it, or to find out."""
+        if self.kind is Kind.NU:
+            return self.weight is not Weight.REMARK
+        return self.kind not in (Kind.CONSTANT, Kind.CORRELATED, Kind.UNSCALED)
+
     def __str__(self) -> str:
         return f"{self.sentence} {self.remedy}"
 

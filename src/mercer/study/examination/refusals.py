@@ -28,7 +28,7 @@ def choose_or_refuse(
         else:
             choice = choose_columns(table, truth, **vars(options))
     except TableError as error:
-        return None, [_refusal("mercer study and mercer fit refuse", error)]
+        return None, [refusal("mercer study and mercer fit refuse", error)]
     return choice, [*_assumptions(choice), *_left_out(choice, asked=set(options.drop))]
 
 
@@ -41,7 +41,7 @@ def too_few_rows(table: Table, truth: Truth, test_size: float, n_folds: int) -> 
         else:
             check_row_count(len(truth.rows), test_size, n_folds)
     except TableError as error:
-        return [_refusal("mercer study refuses", error)]
+        return [refusal("mercer study refuses", error)]
     return []
 
 
@@ -65,6 +65,7 @@ def _left_out(choice: TableChoice, asked: Collection[str]) -> list[Finding]:
     ]
 
 
-def _refusal(commands: str, error: TableError) -> Finding:
+def refusal(commands: str, error: TableError) -> Finding:
+    """Return the finding that commands refuse a table."""
     hint = "" if error.hint is None else f"Remedy: {error.hint}."
     return Finding(Kind.REFUSED, Weight.ERROR, (), f"{commands} this table: {error}.", hint)

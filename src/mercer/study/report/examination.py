@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
-
 import numpy as np
 from markupsafe import Markup
 
 from mercer.study.examination import Examination, Histogram
-from mercer.study.report.numbers import count, quantity
+from mercer.study.report.numbers import count
+from mercer.study.report.overview import caption as caption
 
 WIDTH, HEIGHT = 120, 36  # pixels of a small histogram
 GAP = 1  # pixels between bars
@@ -42,22 +41,3 @@ def small_histogram(histogram: Histogram) -> Markup:
     return Markup('<svg role="img" aria-label="{}" viewBox="0 0 {} {}">{}</svg>').format(
         f"Histogram of {histogram.name}: {caption(histogram)}", WIDTH, HEIGHT, Markup("").join(paths)
     )
-
-
-def caption(histogram: Histogram) -> str:
-    """The range of numbers, or the number of texts and the most frequent one."""
-    missing = f"; {histogram.n_missing:,} missing" if histogram.n_missing else ""
-    if histogram.low is not None and histogram.high is not None:
-        shown = _day if histogram.kind == "dates" else quantity
-        ends = f"{shown(histogram.low)} to {shown(histogram.high)}"
-        return f"texts of {ends} words{missing}" if histogram.kind == "text" else f"{ends}{missing}"
-    if not histogram.levels:
-        return f"no value{missing}"
-    if histogram.n_levels == 1:
-        return f"“{histogram.levels[0]}” only{missing}"
-    return f"{histogram.n_levels:,} values, mostly “{histogram.levels[0]}”{missing}"
-
-
-def _day(days: float) -> str:
-    """A date, from days since 1970."""
-    return str(date(1970, 1, 1) + timedelta(days=int(days // 1)))
