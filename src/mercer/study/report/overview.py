@@ -17,8 +17,8 @@ MAX_CLASSES = 8
 MAX_COLUMNS = 40
 """Columns that have a line each: the first ones."""
 
-WIDTH = 18
-"""Characters of a histogram."""
+WIDTH = 24
+"""Characters of a histogram: one for each bar."""
 
 NAME = 24
 """Characters of a column's name."""
@@ -48,7 +48,7 @@ def _of_table(table: Table, examination: Examination) -> str:
     kinds = Counter(column.kind for column in examination.columns)
     held = ", ".join(f"{number:,} {_KINDS[kind]}" for kind, number in kinds.most_common() if kind in _KINDS)
     n_missing = [int(np.count_nonzero(table.missing(name))) for name in table.names]
-    missing = f"{sum(n_missing):,} cells in {count(np.count_nonzero(n_missing), 'column')} are missing"
+    missing = f"{sum(n_missing):,} cells in {count(int(np.count_nonzero(n_missing)), 'column')} are missing"
     if not any(n_missing):
         missing = "no cell is missing"
     sparse = f", {count(table.sparse.shape[1], 'sparse column')}" if table.sparse is not None else ""
@@ -79,9 +79,6 @@ def sketch(histogram: Histogram) -> str:
     counts = histogram.counts.sum(axis=0)
     if not counts.any():
         return ""
-    if len(counts) > WIDTH:  # neighbouring bars are drawn as one
-        ends = np.linspace(0, len(counts), WIDTH + 1).astype(int)
-        counts = np.add.reduceat(counts, ends[:-1])
     heights = np.ceil(counts / counts.max() * (len(_BARS) - 1)).astype(int)
     return "".join(_BARS[height] for height in heights)
 
