@@ -233,8 +233,10 @@ class Tight(Mercer):
 def _claims(certificate: Any) -> dict[str, Any]:
     return {
         "status": str(certificate.status),
-        "violation": float(getattr(certificate, "kkt_violation", getattr(certificate, "violation", None))),
-        "rounding": float(certificate.rounding),
+        "violation": float(
+            certificate.gradient_violation if certificate.kkt_violation is None else certificate.kkt_violation
+        ),
+        "rounding": float(certificate.decision_error),
         "dual": float(certificate.dual),
         "engine_bytes": int(certificate.peak_memory_bytes),
     }

@@ -40,7 +40,7 @@ class Figures:
 
     @property
     def relative_gap(self):
-        return self.gap / max(1.0, abs(self.primal), abs(self.dual))
+        return self.gap / max(abs(self.primal), abs(self.dual))
 
 
 def figures(K, y, C, beta, bias=None):

@@ -46,7 +46,7 @@ def check(machine, X, y):
     for task, solution in zip(machine.machines_.tasks, solutions, strict=True):
         found = plain.figures(K[np.ix_(task.rows, task.rows)], task.signs, machine.C, solution.beta, solution.bias)
         certificate = solution.certificate
-        rounding = max(certificate.rounding, 1e-14 * found.scale)
+        rounding = max(certificate.decision_error, 1e-14 * found.scale)
         assert certificate.kkt_violation == pytest.approx(found.violation, rel=1e-6, abs=4 * rounding)
         assert certificate.dual == pytest.approx(found.dual, rel=1e-6, abs=4 * rounding * np.abs(solution.beta).sum())
         assert certificate.primal == pytest.approx(found.primal, rel=1e-6, abs=4 * rounding * machine.C * len(A))
@@ -108,7 +108,7 @@ def test_optimal_or_an_honest_gap(name):
     certificate = fit(machine, X, y)
     assert certificate.status in (Status.OPTIMAL, Status.STALLED)
     assert np.isfinite(certificate.gap)
-    assert certificate.gap >= -certificate.rounding * machine.C * len(X)
+    assert certificate.gap >= -certificate.decision_error * machine.C * len(X)
     check(machine, X, y)
     assert machine.predict(X).shape == y.shape
 

@@ -74,7 +74,7 @@ def test_the_certificate_is_true(weights, penalty):
     assert certificate.primal == pytest.approx(primal, rel=1e-12)
     assert certificate.dual == pytest.approx(dual, rel=1e-10)
     assert 0.0 <= certificate.gap <= 1e-10 * primal
-    assert certificate.violation <= 1e-6 * np.abs(TWO).max()
+    assert certificate.gradient_violation <= 1e-6 * np.abs(TWO).max()
     again = certificate.verify()
     assert again.status is Status.OPTIMAL
     assert again.primal == pytest.approx(primal, rel=1e-12)
@@ -87,7 +87,7 @@ def test_a_wrong_point_is_not_certified():
     found = machine.certificate_.verify()
     assert found.status is Status.STALLED
     assert found.gap > 1e-6
-    assert found.violation == pytest.approx(0.01 * (1.0 + 1.0), rel=1e-6)  # alpha + k(x, x)
+    assert found.gradient_violation == pytest.approx(0.01 * (1.0 + 1.0), rel=1e-6)  # alpha + k(x, x)
 
 
 @every_kernel
@@ -185,7 +185,7 @@ def test_many_rows_take_half_of_the_memory(alpha, halved):
     machine = KernelRidge(alpha, kernel="rbf").fit(rows, np.sin(rows[:, 0]))
     assert (machine.certificate_.peak_memory_bytes < 6 * n**2) == halved
     assert machine.certificate_.status is Status.OPTIMAL
-    assert machine.certificate_.violation < 1e-9
+    assert machine.certificate_.gradient_violation < 1e-9
 
 
 @pytest.mark.parametrize("stored", [sp.csr_array, sp.csr_matrix, np.asfortranarray, lambda X: X.astype(np.float32)])

@@ -76,7 +76,7 @@ def test_any_soft_margin(seed, n, kernel, exponent, weighted, tol):
     examples = solution.certificate.examples()
     agree(examples, formula(X, X), y, C, solution.beta, solution.bias)
     keeps_its_promises(examples)
-    rounding = solution.certificate.rounding
+    rounding = solution.certificate.decision_error
     assert examples.tolerance == pytest.approx(solution.certificate.kkt_violation + rounding, rel=0, abs=4 * rounding)
     assert solution.certificate.n_free == np.count_nonzero(examples.case == "0 < alpha < C")
     assert solution.certificate.n_bounded == np.count_nonzero(examples.case == "alpha = C")

@@ -91,7 +91,7 @@ def test_the_kernel_machine_is_optimal(table, weights, kernel, variance):
     least, f = generic(features, y, variance, np.ones(len(y)) if s is None else s)
     certificate = machine.certificate_
     assert certificate.status is Status.OPTIMAL
-    assert certificate.violation <= machine.tol
+    assert certificate.gradient_violation <= machine.tol
     assert -1e-13 <= certificate.relative_gap < 1e-6
     assert certificate.primal == pytest.approx(least, rel=1e-7)
     ours = machine.decision_function(X)

@@ -197,7 +197,7 @@ def test_quantiles_hold_up_to_the_violation(level, C, tol):
         X, y, weights = rng.normal(size=(100, 2)), rng.normal(size=100), rng.integers(1, 4, 100) + 0.0
         machine = QuantileSVR(quantile=level, C=C, tol=tol).fit(X, y, weights)
         certificate, residuals = machine.certificate_, y - machine.predict(X)
-        room = certificate.kkt_violation + 2.0 * certificate.rounding
+        room = certificate.kkt_violation + 2.0 * certificate.decision_error
         assert room <= tol + 1e-9
         assert weights[residuals < -room].sum() <= level * weights.sum()
         assert weights[residuals > room].sum() <= (1.0 - level) * weights.sum() * (1.0 + 1e-12)

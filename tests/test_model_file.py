@@ -280,7 +280,11 @@ FALSE_CLAIMS = {
     ),
     "smaller gap": ("LeastSquaresSVC", lambda part: claim(part, gap=-1.0), "the duality gap is -1 in the file"),
     "other w": ("LeastSquaresClassifier", lambda part: replace(part, bias=part.bias + 0.1), "the primal objective is"),
-    "violation": ("KernelLogisticRegression of two", lambda part: claim(part, violation=0.0), "the violation is 0 in"),
+    "violation": (
+        "KernelLogisticRegression of two",
+        lambda part: claim(part, gradient_violation=0.0),
+        "the violation of stationarity is 0 in",
+    ),
     "finished": (
         "KernelLogisticRegression of two",
         lambda part: claim(part, status="optimal"),
@@ -291,7 +295,11 @@ FALSE_CLAIMS = {
         lambda part: claim(part, gap=0.0),
         "the duality gap is 0",
     ),
-    "rounding of a loss": ("LogisticRegression", lambda part: claim(part, rounding=1.0), "the rounding of a decision"),
+    "rounding of a loss": (
+        "LogisticRegression",
+        lambda part: claim(part, decision_error=1.0),
+        "the rounding error of a decision",
+    ),
     "weight of a centre": (
         "RBFNetworkClassifier",
         lambda part: replace(part, beta=part.beta[::-1].copy()),
@@ -764,9 +772,9 @@ CLAIMS = {
         dict(status=Status.OPTIMAL, tol=100.0, tol_gap=1e-12),
         "the file says `optimal`, recomputing says `stalled`",
     ),
-    "rounding": (dict(rounding=1e9), "the rounding of a decision value is 1e+09 in the file"),
-    "rounding hides no violation": (dict(rounding=1e9, kkt_violation=0.0), "the KKT violation is 0 in the file"),
-    "rounding hides no objective": (dict(rounding=1e9, primal=1.0), "the primal objective is 1 in the file"),
+    "rounding": (dict(decision_error=1e9), "the rounding error of a decision value is 1e+09 in the file"),
+    "rounding hides no violation": (dict(decision_error=1e9, kkt_violation=0.0), "the KKT violation is 0 in the file"),
+    "rounding hides no objective": (dict(decision_error=1e9, primal=1.0), "the primal objective is 1 in the file"),
 }
 
 
@@ -784,7 +792,8 @@ def test_verify_checks_the_claims_of_a_file(case, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "claims", [dict(status=Status.STALLED), dict(status=Status.MAX_ITER), dict(kkt_violation=0.5), dict(rounding=0.0)]
+    "claims",
+    [dict(status=Status.STALLED), dict(status=Status.MAX_ITER), dict(kkt_violation=0.5), dict(decision_error=0.0)],
 )
 def test_a_machine_that_is_better_than_it_claims_is_no_disagreement(claims):
     table, model = fitted("mixed columns")
@@ -1060,7 +1069,7 @@ DAMAGED = {
     "violation": (claiming(kkt_violation=-1.0), "its certificate's kkt_violation is -1.0, which cannot be"),
     "infeasibility": (claiming(dual_infeasibility=-1e-9), "its certificate's dual_infeasibility is -1e-09"),
     "rounding": (claiming(rounding=-1.0), "its certificate's rounding is -1.0, which cannot be"),
-    "endless rounding": (claiming(rounding="inf"), "its rounding is 'inf', which is no number"),
+    "endless rounding": (claiming(decision_error="inf"), "its decision_error is 'inf', which is no number"),
     "endless violation": (claiming(kkt_violation="inf"), "its kkt_violation is 'inf', which is no number"),
     "endless dual": (claiming(dual="-inf"), "its dual is '-inf', which is no number"),
     "no gap": (claiming(gap="nan"), "its gap is 'nan', which is no number"),

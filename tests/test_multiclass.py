@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from mercer import SVC
-from mercer.certificates import certificate
+from mercer.certificates import certificate, quadratic
 from mercer.certificates.status import IndefiniteKernelWarning, Status
 from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
@@ -297,7 +297,7 @@ def test_machines_against_the_rest_share_the_whole_matrix(n):
 def test_certificates_are_computed_again_on_one_gram_matrix_with_the_threads_of_the_fit(monkeypatch):
     machines = train(Gram(RBF(gamma=0.1), as_data(X), n_jobs=1, memory_limit=10**6), y, 3, 1.0)
     made = []
-    monkeypatch.setattr(certificate, "Gram", lambda *args, **options: made.append(options) or Gram(*args, **options))
+    monkeypatch.setattr(quadratic, "Gram", lambda *args, **options: made.append(options) or Gram(*args, **options))
     machines.certificate.examples()
     machines.certificate.verify()
     assert [(one["n_jobs"], one["memory_limit"]) for one in made] == [(1, 10**6)] * 2
@@ -346,7 +346,7 @@ def test_objectives_of_all_machines_are_completed_on_one_gram_matrix(monkeypatch
     machine = SVC(C=0.1, gamma=0.1).fit(rows, labels)
     assert all(one.certified.objective_error > 0.0 for one in machine.solution_)
     made = []
-    monkeypatch.setattr(certificate, "Gram", lambda *args, **options: made.append(options) or Gram(*args, **options))
+    monkeypatch.setattr(quadratic, "Gram", lambda *args, **options: made.append(options) or Gram(*args, **options))
     whole = machine.certificate_
     assert len(made) == 1
     assert whole.objective_error == 0.0

@@ -462,11 +462,11 @@ def test_epsilon_is_a_part_of_what_is_certified():
 
 STALLED = {
     "above": (
-        dict(kkt_violation=0.5, rounding=1e-9),
+        dict(kkt_violation=0.5, decision_error=1e-9),
         "Rounding in float64 lets the violation come no further down towards the 1.0·10⁻⁴ allowed.",
     ),
     "within": (
-        dict(kkt_violation=5e-5, rounding=0.25),
+        dict(kkt_violation=5e-5, decision_error=0.25),
         "The violation is within the 1.0·10⁻⁴ allowed as far as it can be told, but rounding in float64 may hide as "
         "much as 0.25.",
     ),

@@ -1,185 +1,197 @@
-"""Certificates of solutions, computed in float64 from the problem, the kernel and the point, apart from any solver."""
+"""The certificate of every machine: how far a fitted machine is from the optimum of its problem."""
 
 from __future__ import annotations
 
 import math
-import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer._typing import FloatArray, IndexArray
-from mercer.certificates.evaluation import Evaluation, conditions_of, relative_gap
-from mercer.certificates.kkt import KKTCases
-from mercer.certificates.recomputation import recompute
-from mercer.certificates.roundoff import is_certain, rounding_of
+from mercer._typing import FloatArray
 from mercer.certificates.status import Status
-from mercer.data import Data
-from mercer.gram import Gram
-from mercer.gram.backends import Backend, BlockBackend
-from mercer.kernels import Kernel
-from mercer.problems import Hinge, Problem, inner
 
 LARGE_GAP = 0.01
-"""Relative gap above which the objective is uncertain, even if the violation is small."""
-
-
-def conclude(
-    ended: Status, problem: Problem, evaluation: Evaluation, *, tol: float, tol_gap: float | None, convex: bool
-) -> Status:
-    """Return the status that `evaluation` of a point of `problem` proves, given how the solver ended.
-
-    The status is `optimal` only if the point is feasible up to rounding, the violation is at most `tol`, the relative
-    gap is at most `tol_gap`, and rounding errors cannot hide a larger one. For the violation, its rounding error must
-    be below `tol`, or the violation plus this error must be at most `tol`. The gap plus its rounding error must be at
-    most `tol_gap`. For a problem that is not known to be convex, the status is `stationary` instead of `optimal`.
-    """
-    gap = evaluation.relative_gap
-    met = evaluation.violation <= tol and (tol_gap is None or gap <= tol_gap)
-    if not (met and evaluation.is_feasible) or math.isnan(gap):  # comparisons with NaN are false
-        return ended
-    certain = is_certain(evaluation.excess, evaluation.rounding, tol)
-    if not certain or (tol_gap is not None and gap + evaluation.relative_gap_rounding(problem) > tol_gap):
-        return Status.STALLED
-    return Status.OPTIMAL if convex else Status.STATIONARY
-
-
-_WITNESSES = 64  # one in 64 stored values is evaluated again, to detect a change of the training data
-
+"""Relative gap above which the objective is uncertain, even if the optimality conditions hold to the tolerance."""
 
 _BY_WORD = " That the kernel is positive semidefinite was not checked: it is taken on your word (is_psd=True)."
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """The data from which a certificate can be computed again, with the threads and the memory limit of the fit.
+def relative_gap(primal: float, dual: float, objective_error: float = 0.0) -> float:
+    """Return (P - D) / max(|P|, |D|), or 0 if P = D; infinite if an objective is infinite.
 
-    `bias` is the machine's bias, if it differs from the one that the evaluation finds. `in_double` has the support
-    vectors (as variables) whose values K beta were evaluated in double precision, and these values, both of shape
-    (n_known,); it is None if this holds for all values. `backend` evaluated the kernel in the fit; it is kept if it
-    takes little memory.
+    `objective_error` is an error that P and D have in common: the denominator is smaller by it.
     """
+    if primal == dual:
+        return 0.0
+    if math.isinf(primal) or math.isinf(dual):
+        return math.inf
+    scale = max(abs(primal), abs(dual)) - objective_error
+    return (primal - dual) / scale if not scale <= 0.0 else math.inf
 
-    problem: Problem
-    kernel: Kernel
-    data: Data
-    idx: IndexArray | None
-    beta: FloatArray
+
+class Numbers(NamedTuple):
+    """The numbers of a certificate that follow from the final point; see :class:`Certificate`."""
+
+    primal: float
+    dual: float
+    rounding: float
+    dual_infeasibility: float
+    decision_error: float
+    kkt_violation: float | None = None
+    gradient_violation: float | None = None
+    n_support: int | None = None
+    n_free: int | None = None
+    n_bounded: int | None = None
+    absolute_gap: float = 0.0
+    objective_error: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """P - D; infinite if there is no bound."""
+        if self.primal == self.dual:
+            return 0.0
+        return math.inf if math.isinf(self.primal) or math.isinf(self.dual) else self.primal - self.dual
+
+    @property
+    def relative_gap(self) -> float:
+        """See :func:`relative_gap`."""
+        return relative_gap(self.primal, self.dual, self.objective_error)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the certificate by name."""
+        return {**self._asdict(), "gap": self.gap, "relative_gap": self.relative_gap}
+
+    def has_small_gap(self, tol_gap: float | None) -> bool:
+        """Return whether gap + rounding is at most `tol_gap` times the objective, or `absolute_gap`."""
+        bound = self.gap + self.rounding
+        scale = max(abs(self.primal), abs(self.dual)) - self.objective_error
+        return tol_gap is None or bound <= self.absolute_gap or (math.isfinite(bound) and bound <= tol_gap * scale)
+
+
+class Evidence(ABC):
+    """The data from which a certificate can be computed again: problem, training rows and final point."""
+
     convex: bool
-    n_jobs: int | None
-    memory_limit: int | None
-    bias: float | None = None
-    in_double: tuple[IndexArray, FloatArray] | None = None
-    backend: Backend | None = None
 
-    @classmethod
-    def of(
-        cls, problem: Problem, gram: Gram, beta: FloatArray, *, convex: bool, idx: IndexArray | None = None
-    ) -> Evidence:
-        """Return the evidence of a point of a problem on `gram`, or on the rows `idx` of the original data."""
-        return cls(
-            problem,
-            gram.kernel,
-            gram.data,
-            gram.idx if idx is None else idx,
-            beta,
-            convex,
-            gram.n_threads,
-            gram.memory_limit,
-            backend=gram.lasting_backend,
+    def whole(self, *, independent: bool = False) -> Any:
+        """Return what the evaluations of several machines on the same rows share, such as a Gram matrix."""
+        del independent
+        return None
+
+    @abstractmethod
+    def recompute(self, certificate: Certificate, whole: Any = None) -> Certificate:
+        """Return the certificate computed again, in float64 or better, without native code; see `whole`."""
+
+    @abstractmethod
+    def recertified(self, certificate: Certificate, evaluation: Any) -> Certificate:
+        """Return the certificate with the numbers of another evaluation of the point, and the status they prove."""
+
+    def examples(self, whole: Any = None) -> Any:
+        """Return the optimality condition of each training example; see :meth:`Certificate.examples`."""
+        del whole
+        raise TypeError(
+            "examples() lists slacks and the cases of the optimality conditions. This machine has a loss without kinks "
+            "(least squares or likelihood): every row has an influence, and no row has a slack. Look at its residuals "
+            "(y - predict(X)) or probabilities instead."
         )
 
-    def dual(self, rounding: float, whole: Gram | None = None) -> float:
-        """Return the dual objective in double precision; `whole` is a Gram matrix of all rows, if the caller has one.
+    def proved_signs(self, gap: float) -> FloatArray:
+        """Return the proved signs of the optimal weights; see :meth:`Certificate.proved_signs`."""
+        del gap
+        raise TypeError(
+            "proved_signs() is of the weights of columns, but the solution of this machine is a sum over rows. "
+            "LinearSVC, LinearSVR and LogisticRegression have weights of columns."
+        )
 
-        Values of K beta that the fit stored in double precision are reused. A sample of them is evaluated again: if one
-        differs by more than twice `rounding`, the training data have changed, and the result is NaN.
-        """
-        beta, gram, quadratic = self.beta, self.gram(whole or self.whole_again()), 0.0
-        open_beta = beta
-        if self.in_double is not None:
-            rows, values = self.in_double
-            again = gram.matvec(beta, rows[::_WITNESSES])
-            if not (np.abs(again - values[::_WITNESSES]) <= 2.0 * rounding).all():
-                return math.nan
-            known = np.zeros_like(beta)
-            known[rows] = beta[rows]
-            open_beta = beta - known
-            # b' K b = 2 b_1' (K b)_1 - b_1' K_11 b_1 + b_2' K_22 b_2, where (K b)_1 is already known.
-            quadratic = 2.0 * inner(beta[rows], values) - inner(beta[rows], gram.matvec(known, rows))
-        used = np.flatnonzero(open_beta)
-        quadratic += inner(open_beta[used], gram.matvec(open_beta, used))
-        return -0.5 * quadratic - inner(self.problem.linear, beta)
-
-    def whole(self, *, independent: bool = False) -> Gram:
-        """Return the Gram matrix of all rows; with `independent`, by `kernel.block` rather than by the native tiles."""
-        return self._whole(BlockBackend(self.kernel, self.data, n_jobs=self.n_jobs) if independent else None)
-
-    def whole_again(self) -> Gram:
-        """Return the Gram matrix of all rows, with the backend of the fit if this backend was kept.
-
-        If the training data have changed since the fit, kernel values may be wrong. Callers must detect this: they
-        compare some of these values with values that the fit stored.
-        """
-        return self._whole(self.backend)
-
-    def _whole(self, backend: Backend | None) -> Gram:
-        return Gram(self.kernel, self.data, backend=backend, n_jobs=self.n_jobs, memory_limit=self.memory_limit)
-
-    def gram(self, whole: Gram | None = None) -> Gram:
-        """Return the Gram matrix of the problem, as a view of `whole` if that is given."""
-        whole = whole or self.whole()
-        return whole if self.idx is None else whole.restrict(self.idx)
+    @property
+    def is_assumed(self) -> bool:
+        """Whether the user declared the kernel positive semidefinite, without a check."""
+        return False
 
 
 @dataclass(frozen=True)
 class Certificate:
     """How far a fitted machine is from the optimum of its problem, over all the training data.
 
-    All numbers are computed in float64 from the final point (objectives to within `objective_error`). This code shares
-    only the kernel with the solver; for the smallest problems it also shares the matrix of kernel values. For several
-    sub-problems (one-versus-one, one-versus-rest), objectives and counts are sums. `kkt_violation`,
-    `dual_infeasibility`, `rounding` and `peak_memory_bytes` are then maxima, and `status` is the worst status.
+    Every machine that minimises something has one, with the same fields of the same meaning. All numbers are computed
+    in float64 from the final point (objectives to within `objective_error`). This code shares only the kernel and the
+    formula of the loss with the solver; for the smallest problems it also shares the matrix of kernel values. A field
+    is None if the machine has no such number.
+
+    For several machines in one (one-versus-one, one-versus-rest), `primal`, `dual`, `gap`, `rounding`, `absolute_gap`,
+    `objective_error`, `seconds` and all counts are sums. The violations, `dual_infeasibility`, `decision_error` and
+    `peak_memory_bytes` are maxima, and `status` is the worst status.
 
     Attributes
     ----------
     status : Status
-        `optimal` means: feasible up to rounding (dual_infeasibility <= 1e-9 sum |beta|), kkt_violation <= tol, and
-        relative_gap <= tol_gap if that was set. Any other status says how the fit ended.
-    primal, dual : float
-        Objectives; the primal one with the bias of `solution_`. For C = inf, the primal objective is that of the
-        machine scaled so that every margin is at least 1.
-    gap, relative_gap : float
-        P - D and (P - D) / max(1, |P|, |D|). The gap is >= 0 up to rounding, and no machine can have a primal objective
-        that is lower by more than the gap. The relative gap is an upper bound if `objective_error` is not 0.
-    kkt_violation : float
-        LIBSVM's m(alpha) - M(alpha), computed from the exact gradient.
+        `optimal` means: the dual point is feasible up to rounding; the violation (`kkt_violation`, or
+        `gradient_violation`) is at most `tol` and is not hidden by `decision_error`; and `gap + rounding` is at most
+        `tol_gap` times max(|P|, |D|), or at most `absolute_gap`. A tolerance of None is no condition. Any other status
+        says how the fit ended.
+    primal : float
+        Objective P of the machine, in the unit of the objective, to within `rounding`; with a bias, at the machine's
+        bias. For C = inf, that of the machine scaled so that every margin is at least 1.
+    dual : float
+        Lower bound D on the objective of any machine, in the same unit: the dual objective of a feasible point, minus
+        its own rounding error. It is -inf without such a point.
+    gap : float
+        P - D, in the same unit: no machine has an objective that is lower than P by more than this.
+    relative_gap : float
+        (P - D) / max(|P|, |D|), without unit; 0 if P = D. It is an upper bound if `objective_error` is not 0.
+    kkt_violation : float or None
+        m(alpha) - M(alpha) of LIBSVM, in the unit of decision values, or 0 if negative: the largest gradient of the
+        dual objective among coefficients that can decrease minus the smallest among those that can increase, at the
+        machine's decision values. Without a free bias, no coefficient needs a partner: the largest gradient in a
+        direction that lowers the objective. For hinge and epsilon-insensitive losses and their squares, novelty and
+        quantile machines. None for other losses.
+    gradient_violation : float or None
+        For machines with a smooth loss (least squares, likelihood): the largest violation of a condition of
+        stationarity, in the unit of the targets, or of probabilities. For coefficients in a kernel's space, it is
+        max_i |penalty beta_i / weight_i + L'(f_i)| over rows, and |sum beta| penalty / sum of weights for a bias. For
+        weights of columns, it is the largest element of the gradient, divided by the spread of the column and the sum
+        of the weights. Without a penalty, it is also the largest change of a decision value by a Newton step. None for
+        other machines.
     dual_infeasibility : float
-        Largest distance of the dual point from its box or its equality constraints.
-    rounding : float
-        Estimate of the rounding error of a decision value in float64. It includes the errors of kernel values, their
-        sum, the linear term (large for targets far from 0) and the bias.
-    n_support, n_free, n_bounded : int
-        Number of support vectors: all, strictly inside their box, at their upper bound.
+        Largest distance of the dual point from its bounds or its equality constraints, in the unit of coefficients;
+        with the l1 penalty, also by how much |sum_i beta_i x_ij| exceeds 1. The gap includes its cost.
+    rounding : float or None
+        Estimate of the rounding error of the objective, in its unit. It is large where C is: a rounding error e of a
+        decision value at a kink of the loss changes the objective by C e. None if it is unknown, in a model file of an
+        earlier version.
+    decision_error : float or None
+        Estimate of the rounding error of a decision value in float64, in the unit of decision values. It includes the
+        errors of kernel values, their sum, the linear term (large for targets far from 0) and the bias.
+    n_support, n_free, n_bounded : int or None
+        Rows whose dual coefficient is not 0: all, strictly between their bounds, at a bound other than 0. None for
+        machines whose coefficients have no bounds (smooth losses).
     n_iter, n_kernel_values : int
-        Steps of the solver, and kernel values evaluated, including those of this certificate.
+        Steps of the solver (0 for a closed form); kernel values evaluated, including those of this certificate.
     seconds : float
         Wall time of the fit, including this certificate.
     peak_memory_bytes : int
         Peak memory of the engine beyond the input: arrays, cached rows, matrices, factors and native scratch memory.
         The system's allocator can keep more freed memory, at most 16 MiB in tests.
-    tol, tol_gap : float, float or None
-        The tolerances that were set.
+    tol : float or None
+        Largest violation at status `optimal`: of `kkt_violation`, or of `gradient_violation` divided by the largest
+        target of its output (for probabilities: 1). None if the gap alone decides.
+    tol_gap : float or None
+        Largest `relative_gap` at status `optimal`; None if only the violation decides. For a smooth loss it is
+        sqrt(tol): the gap is of second order in the violation.
+    absolute_gap : float
+        A gap that is small enough whatever the objective is, in the unit of the objective; 0 but for three cases. For
+        squared loss, it is the loss of residuals of `tol` times the largest target in every row. For regression by a
+        linear machine, it is the loss that a change of each target by one unit roundoff can cause. For kernel machines
+        whose objective is 0 but for rounding, it is `rounding` plus 4 times the rounding error of the dual objective.
     objective_error : float
         Error bound of `primal` and of `dual`, which have the same error. A fit computes objectives only as exactly as
         it needs them. The bound is 0 in a certificate read from an estimator or a solution: see
         :meth:`with_objectives`.
-    objective_rounding : float
-        Estimate of the rounding error in float64 of `primal`, of `dual` and of `gap`. Model files do not store it: it
-        is 0 in a loaded certificate.
     parts : sequence of Certificate
-        Certificates of the sub-problems, if there are several.
+        Certificates of the machines of which this one consists, if there are several.
     """
 
     status: Status
@@ -187,24 +199,26 @@ class Certificate:
     dual: float
     gap: float
     relative_gap: float
-    kkt_violation: float
+    kkt_violation: float | None
+    gradient_violation: float | None
     dual_infeasibility: float
-    rounding: float
-    n_support: int
-    n_free: int
-    n_bounded: int
+    rounding: float | None = field(compare=False)
+    decision_error: float | None
+    n_support: int | None
+    n_free: int | None
+    n_bounded: int | None
     n_iter: int
     n_kernel_values: int
     seconds: float
     peak_memory_bytes: int
-    tol: float
+    tol: float | None
     tol_gap: float | None
+    absolute_gap: float = 0.0
     objective_error: float = 0.0
-    objective_rounding: float = field(default=0.0, compare=False)
     parts: Sequence[Certificate] = field(default=(), repr=False)
-    evidence: Evidence | None = field(default=None, repr=False, compare=False)
+    evidence: Any = field(default=None, repr=False, compare=False)
 
-    def with_objectives(self, whole: Gram | None = None) -> Certificate:
+    def with_objectives(self, whole: Any = None) -> Certificate:
         """Return this certificate with objectives in double precision, if the fit did not compute them exactly.
 
         The cost is half of the kernel values among the support vectors at a bound, and half of those among the others.
@@ -220,25 +234,14 @@ class Certificate:
         """
         if self.evidence is None or not self.objective_error:
             return self
-        dual = self.evidence.dual(self.rounding, whole)
-        room = self.objective_error + self.rounding * float(np.abs(self.evidence.beta).sum())
-        if not abs(dual - self.dual) <= room:
-            warnings.warn(
-                "the training data have changed since the fit: what it proved is as true as it was, but objectives are "
-                f"known to within {self.objective_error:.2g} only. Read `certificate_` before the data change.",
-                RuntimeWarning,
-                stacklevel=4,
-            )
-            return self
-        primal = dual + self.gap
-        gap = relative_gap(primal, dual)
-        return replace(self, primal=primal, dual=dual, gap=primal - dual, relative_gap=gap, objective_error=0.0)
+        found: Certificate = self.evidence.exact_objectives(self, whole)
+        return found
 
     def verify(self) -> Certificate:
-        """Return this certificate computed again, without the native tiles and without the sums of the fit.
+        """Return this certificate computed again, without native kernels and without the sums of the fit.
 
         Kernel values come from `kernel.block` in float64: plain NumPy, or native blocks for kernels on strings and
-        sets. Products, conditions and objectives are computed in longdouble (:mod:`mercer.certificates.recomputation`).
+        sets. Products, conditions and objectives are computed by NumPy, in longdouble where sums are long.
 
         Raises
         ------
@@ -246,37 +249,37 @@ class Certificate:
             If the training data are not available: a pickled or loaded certificate has no reference to them.
         """
         parts = self.parts or (self,)
-        evidence = [part._at_hand("Use `mercer verify MODEL TABLE`, or fit again.") for part in parts]
+        evidence = [part.at_hand("Use `mercer verify MODEL TABLE`, or fit again.") for part in parts]
         whole = evidence[0].whole(independent=True)
-        return combine([part._verified(one, one.gram(whole)) for part, one in zip(parts, evidence, strict=True)])
+        return combine([one.recompute(part, whole) for part, one in zip(parts, evidence, strict=True)])
 
-    def _verified(self, evidence: Evidence, gram: Gram) -> Certificate:
-        return self.with_evaluation(evidence, recompute(evidence.problem, gram, evidence.beta, evidence.bias))
+    def with_evaluation(self, evidence: Evidence, evaluation: Any) -> Certificate:
+        """Return this certificate with the numbers of an evaluation of the point, and the status that they prove."""
+        return evidence.recertified(self, evaluation)
 
-    def with_evaluation(self, evidence: Evidence, evaluation: Evaluation) -> Certificate:
-        """Return this certificate with the numbers of `evaluation`; the status is decided again from these numbers."""
-        ended = Status.STALLED if self.status in (Status.OPTIMAL, Status.STATIONARY) else self.status
-        status = conclude(
-            ended, evidence.problem, evaluation, tol=self.tol, tol_gap=self.tol_gap, convex=evidence.convex
-        )
-        return replace(self, status=status, evidence=evidence, **_numbers(evaluation, evidence.problem))  # type: ignore[arg-type]
+    def with_numbers(self, status: Status, evidence: Evidence, numbers: Numbers) -> Certificate:
+        """Return this certificate with other numbers, and the status that they prove."""
+        return replace(self, status=status, evidence=evidence, **numbers.fields())
 
-    def examples(self) -> KKTCases | tuple[KKTCases, ...]:
+    @property
+    def ended(self) -> Status:
+        """How the fit ended if another evaluation of its point does not prove the status."""
+        return Status.STALLED if self.status in (Status.OPTIMAL, Status.STATIONARY) else self.status
+
+    def examples(self) -> Any:
         """Return the KKT case, its violation, the slack and the category of each training example, and the margin.
 
         Returns
         -------
         KKTCases
-            For one machine for two classes.
-        tuple of KKTCases
-            For several machines, in the order of `parts`.
+            For one machine; for several machines, a tuple of them in the order of `parts`.
 
         Raises
         ------
         ValueError
             If the training data are not available: a pickled or loaded certificate has no reference to them.
         TypeError
-            If the machine does not have the hinge loss, and so has no slacks.
+            If the machine has a smooth loss (least squares, likelihood), and so has no slacks.
 
         Notes
         -----
@@ -285,12 +288,53 @@ class Certificate:
         precision for some of them, if its error bound could not change the result.
         """
         parts = self.parts or (self,)
-        evidence = [part._at_hand("Fit again, and ask before pickling.") for part in parts]
+        evidence = [part.at_hand("Fit again, and ask before pickling.") for part in parts]
         whole = evidence[0].whole()
-        found = tuple(_examples(one, one.gram(whole)) for one in evidence)
+        found = tuple(one.examples(whole) for one in evidence)
         return found if self.parts else found[0]
 
-    def _at_hand(self, advice: str) -> Evidence:
+    def proved_signs(self) -> FloatArray:
+        """Return the proved sign of each weight of the exact optimum: -1.0 or +1.0, and 0.0 if it is not proved.
+
+        For linear machines with the l2 penalty. Let w be the machine's weights, v = sum_i beta_i x_i those of its dual
+        point, and G = gap + rounding. The optimal weights w* then obey
+
+            ||w* - (w + v) / 2||^2  <=  G - ||w - v||^2 / 4,
+
+        where a free bias does not count as a weight. A weight has a proved sign if this ball is on one side of 0. The
+        bias itself is left out. With the l1 penalty there is no such bound, and no sign is proved. For several
+        machines, the result has shape (n_parts, p), and for the joint machine of several classes (n_classes, p).
+
+        Raises
+        ------
+        ValueError
+            If the weights are missing, because pickling a certificate does not store them.
+        TypeError
+            If the machine has no weights of columns.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import LinearSVC
+        >>> X = np.random.default_rng(0).normal(size=(200, 3))
+        >>> machine = LinearSVC(loss="hinge", C=0.01, tol_gap=0.1).fit(X, X[:, 0] - X[:, 1] > 0)
+        >>> machine.certificate_.proved_signs()[:2]  # the third coefficient is about 0
+        array([ 1., -1.])
+        """
+        if self.parts:
+            return np.array([part.proved_signs() for part in self.parts])
+        evidence = self.at_hand("Fit again, or ask before pickling.")
+        signs: FloatArray = evidence.proved_signs(self.gap + (self.rounding or 0.0))
+        return signs
+
+    def at_hand(self, advice: str) -> Any:
+        """Return the evidence.
+
+        Raises
+        ------
+        ValueError
+            If the certificate was pickled or loaded from a file; the message ends with `advice`.
+        """
         if self.evidence is None:
             raise ValueError(
                 "the training data are not at hand: this certificate was pickled or loaded from a file, which leaves "
@@ -301,19 +345,33 @@ class Certificate:
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "parts": tuple(self.parts), "evidence": None}
 
+    @property
+    def named_violation(self) -> tuple[str, float] | None:
+        """Name and value of the violation that `tol` limits; None without one."""
+        if self.kkt_violation is not None and (self.tol is not None or self.gradient_violation is None):
+            return "KKT violation", self.kkt_violation
+        return None if self.gradient_violation is None else ("gradient", self.gradient_violation)
+
     def __str__(self) -> str:
         of_all = f", added up over {len(self.parts)} machines" if self.parts else ""
         rows = [
             ("status", f"{self.status}"),
             ("primal objective", f"{self.primal:.10g}"),
             ("dual objective", f"{self.dual:.10g}"),
-            ("duality gap", f"{self.gap:.3g} (relative {self.relative_gap:.3g})"),
-            *self._open_gap(),
+            ("duality gap", f"{self.gap:.3g} (relative {self.relative_gap:.3g}{_tolerance(self.tol_gap)})"),
+            *([("rounding", f"{self.rounding:.2g} of an objective")] if self.rounding is not None else []),
             *([("objectives", f"known to within {self.objective_error:.2g}")] if self.objective_error else []),
-            ("KKT violation", f"{self.kkt_violation:.3g} (tolerance {self.tol:g})"),
-            ("dual infeasibility", f"{self.dual_infeasibility:.3g}"),
-            ("rounding", f"{self.rounding:.2g} of a decision value"),
-            ("support vectors", f"{self.n_support} ({self.n_free} free, {self.n_bounded} at the bound){of_all}"),
+        ]
+        if self.named_violation is not None:
+            name, value = self.named_violation
+            rows.append((name, f"{value:.3g}" + (f" (tolerance {self.tol:g})" if self.tol is not None else "")))
+        rows.append(("dual infeasibility", f"{self.dual_infeasibility:.3g}"))
+        if self.decision_error is not None:
+            rows.append(("decision error", f"{self.decision_error:.2g} of a decision value, by rounding"))
+        if self.n_support is not None:
+            counts = f"{self.n_support} ({self.n_free} free, {self.n_bounded} at the bound)"
+            rows.append(("support vectors", f"{counts}{of_all}"))
+        rows += [
             ("iterations", f"{self.n_iter}"),
             ("kernel values", f"{self.n_kernel_values:,}"),
             ("seconds", f"{self.seconds:.3g}"),
@@ -321,11 +379,15 @@ class Certificate:
         ]
         return "\n".join(f"{name:<20}{value}" for name, value in rows) + f"\n{self.advice}"
 
-    def _open_gap(self) -> list[tuple[str, str]]:
-        """Return a line on the rounding error of objectives, if that is at least as large as the gap."""
-        if not self.objective_rounding >= abs(self.gap) > 0.0:
-            return []
-        return [("", f"objectives and gap are rounded by up to {self.objective_rounding:.2g}")]
+    @property
+    def ending(self) -> str:
+        """The ending of the fit, as a phrase that follows the machine's name."""
+        shown = ""
+        if self.named_violation is not None and self.tol is not None:
+            name, value = self.named_violation
+            shown = f"{name} {value:.3g} (tolerance {self.tol:g}), "
+        allowed = "" if self.tol_gap is None else f" (tolerance {self.tol_gap:g})"
+        return f"ended as `{self.status}`: {shown}relative duality gap {self.relative_gap:.3g}{allowed}."
 
     @property
     def advice(self) -> str:
@@ -334,96 +396,45 @@ class Certificate:
 
     @property
     def _is_assumed(self) -> bool:
-        """Whether the user declared the kernel positive semidefinite, without a check."""
         evidence = self.parts[0].evidence if self.parts else self.evidence
-        return evidence is not None and evidence.kernel.is_assumed
+        return evidence is not None and bool(evidence.is_assumed)
 
     @property
     def _advice(self) -> str:
-        if self.status is not Status.OPTIMAL or not abs(self.relative_gap) > LARGE_GAP:
+        if self.status is Status.STALLED and self.tol is None and self.tol_gap is not None:
+            return self._advice_for_a_gap
+        if self.status is not Status.OPTIMAL or self.tol_gap is not None or not self.has_open_gap:
             return self.status.advice
         return (
             f"{self.status.advice} The objective may be off by as much as the gap, which a violation bounds by C "
             "alone: set tol_gap, or lower C, where it matters."
         )
 
+    @property
+    def has_open_gap(self) -> bool:
+        """Whether the relative gap is larger than `LARGE_GAP`, and more than rounding."""
+        return abs(self.relative_gap) > LARGE_GAP and not self.gap <= self.absolute_gap
 
-def _examples(evidence: Evidence, gram: Gram) -> KKTCases:
-    problem, beta = evidence.problem, evidence.beta
-    loss = problem.loss
-    if not isinstance(loss, Hinge):
-        raise TypeError(
-            f"examples are listed for machines with hinge loss, but this certificate is of the problem "
-            f"{problem.name!r}, whose examples have no slacks; list those of a C-SVC."
+    @property
+    def _advice_for_a_gap(self) -> str:
+        assert self.tol_gap is not None
+        largest = max(abs(self.primal), abs(self.dual))
+        share = (self.rounding or 0.0) / largest if largest > 0.0 else 0.0
+        if share > 0.5 * self.tol_gap:
+            return (
+                f"Rounding errors in float64 alone may be {self.rounding:.2g}, {share:.2g} of the objective, so that a "
+                f"gap of {self.tol_gap:g} cannot be proved. Subtract a constant from columns or targets that are far "
+                "from 0, divide large columns, lower C, or set a larger tol_gap."
+            )
+        return (
+            "Rounding errors of the steps or of the weights in float64, or columns that nearly depend on each other, "
+            "prevented further progress; the gap is a true bound. Subtract a constant from columns or targets that "
+            "are far from 0, scale the columns (StandardScaler), lower C, or set a larger tol_gap."
         )
-    values = gram.matvec(beta)
-    multipliers, found = conditions_of(problem, beta, values)
-    suggested = problem.bias(multipliers)
-    bias = suggested if evidence.bias is None else evidence.bias
-    rounding = rounding_of(gram, beta, values)
-    return KKTCases(
-        rows=np.arange(problem.n) if evidence.idx is None else evidence.idx.copy(),
-        y=loss.y.copy(),
-        alpha=np.abs(beta),
-        C=loss.C.copy(),
-        yf=loss.y * (values + bias),
-        margin=_margin(inner(beta, values), rounding * float(np.abs(beta).sum()), evidence.convex),
-        tolerance=max(0.0, found.excess) + abs(bias - suggested) + rounding,
-    )
 
 
-def _margin(quadratic: float, rounding: float, convex: bool) -> float:
-    """Return 2 / ||w||, where ||w||^2 is `quadratic` to within `rounding`."""
-    if quadratic > rounding:
-        return 2.0 / quadratic**0.5
-    return float("inf") if convex or quadratic >= -rounding else float("nan")
-
-
-def _numbers(evaluation: Evaluation, problem: Problem) -> dict[str, float | int]:
-    return {
-        "primal": evaluation.primal,
-        "dual": evaluation.dual,
-        "gap": evaluation.primal - evaluation.dual,
-        "relative_gap": evaluation.relative_gap,
-        "kkt_violation": evaluation.violation,
-        "dual_infeasibility": evaluation.dual_infeasibility,
-        "rounding": evaluation.rounding,
-        "n_support": evaluation.n_free + evaluation.n_bounded,
-        "n_free": evaluation.n_free,
-        "n_bounded": evaluation.n_bounded,
-        "objective_error": evaluation.objective_error,
-        "objective_rounding": evaluation.objective_rounding(problem),
-    }
-
-
-def certify(
-    evidence: Evidence,
-    evaluation: Evaluation,
-    ended: Status,
-    *,
-    tol: float,
-    tol_gap: float | None,
-    n_iter: int,
-    n_kernel_values: int,
-    seconds: float,
-    peak_memory_bytes: int,
-) -> Certificate:
-    """Return the certificate of an evaluated point; see :class:`Certificate` for the arguments."""
-    status = conclude(ended, evidence.problem, evaluation, tol=tol, tol_gap=tol_gap, convex=evidence.convex)
-    if evaluation.known is not None and evaluation.objective_error:
-        rows = np.flatnonzero((evaluation.known.value_error == 0.0) & (evidence.beta != 0.0))
-        evidence = replace(evidence, in_double=(rows, evaluation.values[rows]) if rows.size else None)
-    return Certificate(
-        status=status,
-        **_numbers(evaluation, evidence.problem),  # type: ignore[arg-type]
-        n_iter=n_iter,
-        n_kernel_values=n_kernel_values,
-        seconds=seconds,
-        peak_memory_bytes=peak_memory_bytes,
-        tol=tol,
-        tol_gap=tol_gap,
-        evidence=evidence,
-    )
+def _tolerance(tol: float | None) -> str:
+    return "" if tol is None else f", tolerance {tol:g}"
 
 
 _WORST_FIRST = (
@@ -443,31 +454,33 @@ def worst_status(statuses: Sequence[Status]) -> Status:
     return min(statuses, key=_WORST_FIRST.index)
 
 
+_SUMS = (
+    *("primal", "dual", "rounding", "n_support", "n_free", "n_bounded", "n_iter", "n_kernel_values", "seconds"),
+    *("absolute_gap", "objective_error"),
+)
+_MAXIMA = ("kkt_violation", "gradient_violation", "dual_infeasibility", "decision_error", "peak_memory_bytes")
+
+
 def combine(parts: Sequence[Certificate]) -> Certificate:
     """Return the certificate of a machine that has several parts; a single part's certificate is returned as it is."""
     if len(parts) == 1:
         return parts[0]
-    primal, dual = sum(p.primal for p in parts), sum(p.dual for p in parts)
-    objective_error = sum(p.objective_error for p in parts)
+
+    def over(name: str, merge: Any) -> Any:
+        values = [getattr(part, name) for part in parts]
+        return None if any(value is None for value in values) else merge(values)
+
+    found = {name: over(name, sum) for name in _SUMS} | {name: over(name, max) for name in _MAXIMA}
     return Certificate(
-        status=worst_status([p.status for p in parts]),
-        primal=primal,
-        dual=dual,
-        gap=primal - dual,
-        relative_gap=relative_gap(primal, dual, objective_error),
-        kkt_violation=max(p.kkt_violation for p in parts),
-        dual_infeasibility=max(p.dual_infeasibility for p in parts),
-        rounding=max(p.rounding for p in parts),
-        n_support=sum(p.n_support for p in parts),
-        n_free=sum(p.n_free for p in parts),
-        n_bounded=sum(p.n_bounded for p in parts),
-        n_iter=sum(p.n_iter for p in parts),
-        n_kernel_values=sum(p.n_kernel_values for p in parts),
-        seconds=sum(p.seconds for p in parts),
-        peak_memory_bytes=max(p.peak_memory_bytes for p in parts),
+        status=worst_status([part.status for part in parts]),
+        gap=_difference(found["primal"], found["dual"]),
+        relative_gap=relative_gap(found["primal"], found["dual"], found["objective_error"]),
         tol=parts[0].tol,
         tol_gap=parts[0].tol_gap,
-        objective_error=objective_error,
-        objective_rounding=sum(p.objective_rounding for p in parts),
         parts=tuple(parts),
+        **found,
     )
+
+
+def _difference(primal: float, dual: float) -> float:
+    return math.inf if math.isinf(primal) or math.isinf(dual) else primal - dual

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer._core import conditions
 from mercer._typing import FloatArray, IndexArray
+from mercer.certificates.certificate import relative_gap
 from mercer.certificates.roundoff import (
     is_feasible,
     rounding_of,
@@ -88,6 +89,7 @@ class Evaluation:
     dual_infeasibility: float
     rounding: float
     mass: float  # sum of |beta|
+    length: float  # root of the sum of beta²
     n_free: int
     n_bounded: int
     known: Known | None = None
@@ -98,6 +100,7 @@ class Evaluation:
     def of(
         cls,
         problem: Problem,
+        beta: FloatArray,
         values: FloatArray,
         offset: FloatArray,
         multipliers: FloatArray,
@@ -106,7 +109,7 @@ class Evaluation:
         known: Known | None = None,
         primal: float | None = None,
     ) -> Evaluation:
-        """Return the evaluation of a point from K beta, the offset of the gradient, and the conditions."""
+        """Return the evaluation of a point beta from K beta, the offset of the gradient, and the conditions."""
         sizes = (float(np.abs(some).max(initial=0.0)) for some in (problem.linear, offset))
         infeasibility = conditions.infeasibility - sum_rounding(problem.start)
         return cls(
@@ -122,6 +125,7 @@ class Evaluation:
             rounding=value_rounding + rounding_of_offsets(*sizes),
             value_rounding=value_rounding,
             mass=conditions.mass,
+            length=inner(beta, beta) ** 0.5,
             n_free=conditions.n_free,
             n_bounded=conditions.n_bounded,
             known=known,
@@ -135,7 +139,7 @@ class Evaluation:
 
     @property
     def relative_gap(self) -> float:
-        """(P - D) / max(1, |P|, |D|), enlarged by the error bound of P and D."""
+        """(P - D) / max(|P|, |D|), enlarged by the error bound of P and D; without the rounding of the objectives."""
         return relative_gap(self.primal, self.dual, self.objective_error)
 
     @property
@@ -164,21 +168,6 @@ class Evaluation:
         with np.errstate(over="ignore"):  # of huge C: the bound is infinite then
             steepness = problem.steepness(self.values, self.multipliers, self.rounding)
         return float(rounding_of_objectives(self.rounding, self.mass, steepness, self.primal, problem.n))
-
-    def relative_gap_rounding(self, problem: Problem) -> float:
-        """Return an estimate of the rounding error of the relative gap; `problem` is the point's."""
-        return self.objective_rounding(problem) / _scale(self.primal, self.dual, self.objective_error)
-
-
-def relative_gap(primal: float, dual: float, objective_error: float = 0.0) -> float:
-    """Return (P - D) / max(1, |P|, |D|), enlarged by the error of P and D; infinite for an infeasible point."""
-    if np.isinf(primal):
-        return float("inf")
-    return (primal - dual) / _scale(primal, dual, objective_error)
-
-
-def _scale(primal: float, dual: float, objective_error: float) -> float:
-    return max(1.0, max(abs(primal), abs(dual)) - objective_error)
 
 
 def evaluate(
@@ -237,7 +226,7 @@ def evaluate(
         if unsettled <= solver.largest_error:
             values = claim[rows]
             found = conditions_of(problem, beta, values)
-            return Evaluation.of(problem, values, offset, *found, rounding + unsettled)
+            return Evaluation.of(problem, beta, values, offset, *found, rounding + unsettled)
     known = None if before is None else before.known
     change = None if known is None else beta - known.beta
     if before is None or known is None or change is None or 2 * np.count_nonzero(change) > np.count_nonzero(beta):
@@ -249,7 +238,7 @@ def evaluate(
         settle(problem, gram, beta, offset, values, open_by, check, in_double(problem, beta, by_side=by_side))
         rounding = before.value_rounding + rounding_of(gram, problem.by_output(change), values)
     found = conditions_of(problem, beta, values)
-    return Evaluation.of(problem, values, offset, *found, rounding, Known(beta.copy(), open_by))
+    return Evaluation.of(problem, beta, values, offset, *found, rounding, Known(beta.copy(), open_by))
 
 
 def carry_over(
@@ -308,7 +297,7 @@ def carry_over(
     offset = later.linear if later.ridge is None else later.linear + later.ridge * beta
     settle(later, later_gram, beta, offset, values, value_error, check, in_double(later, beta, by_side=False))
     found = conditions_of(later, beta, values)
-    return Evaluation.of(later, values, offset, *found, rounding, Known(beta, value_error))
+    return Evaluation.of(later, beta, values, offset, *found, rounding, Known(beta, value_error))
 
 
 def conditions_of(problem: Problem, beta: FloatArray, values: FloatArray) -> tuple[FloatArray, Conditions]:

@@ -70,6 +70,7 @@ def recompute(problem: Problem, gram: Gram, beta: FloatArray, bias: float | None
         multipliers = multipliers + (problem.bias(multipliers) - bias)
     return Evaluation.of(
         problem,
+        beta,
         values.astype(np.float64),
         offset.astype(np.float64),
         multipliers,

@@ -105,6 +105,23 @@ def rounding_of_objectives(rounding: Some, mass: Some, steepness: Some, primal: 
     return rounding * (mass + steepness) + _EPS * (4.0 + np.sqrt(n)) * size
 
 
+def rounding_of_dual(rounding: Some, length: Some, dual: Some, n: Any) -> Any:
+    """Return an estimate of the error of a dual objective, for one point or for several.
+
+    Losses play no part, so that it is far smaller than :func:`rounding_of_objectives` if C is large.
+
+    Parameters
+    ----------
+    rounding : float or ndarray
+        Error of decision values. Errors of different rows are taken as independent.
+    length : float or ndarray
+        Euclidean norm of beta.
+    dual : float or ndarray
+    n : int or ndarray
+    """
+    return 2.0 * rounding * length + _EPS * (4.0 + np.sqrt(n)) * np.abs(dual)
+
+
 def largest_rounding(gram: Gram, beta: FloatArray, values: FloatArray) -> float:
     """Return the largest estimate of the error of `values`, which are K beta, that a fit may state.
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, Protocol, final
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.certificates.certificate import Certificate, Evidence, certify, combine
+from mercer.certificates.certificate import Certificate, combine
 from mercer.certificates.evaluation import Evaluation, at_bias, evaluate
+from mercer.certificates.quadratic import QuadraticEvidence, certify
 from mercer.certificates.status import Status
 from mercer.data.lazy import lazy_property
 from mercer.gram import Gram
@@ -105,7 +106,7 @@ class Solution:
         Name of the algorithm, and the reason why it was chosen.
     limits : Limits
         Limits that were set.
-    evidence : Evidence or None
+    evidence : QuadraticEvidence or None
         Data from which the certificate can be computed; None after pickling, because it refers to the training data.
     n_kernel_values, peak_memory_bytes : int
         See :class:`mercer.Certificate`.
@@ -125,14 +126,14 @@ class Solution:
     solver: str
     reason: str
     limits: Limits
-    evidence: Evidence | None = field(repr=False)
+    evidence: QuadraticEvidence | None = field(repr=False)
     n_kernel_values: int
     peak_memory_bytes: int
     held_values: FloatArray | None = field(default=None, repr=False)
     certified: Certificate | None = field(default=None, repr=False)
 
     @classmethod
-    def evaluated(cls, evidence: Evidence, evaluation: Evaluation, ended: Status, **about: Any) -> Solution:
+    def evaluated(cls, evidence: QuadraticEvidence, evaluation: Evaluation, ended: Status, **about: Any) -> Solution:
         """Return the certified solution of an evaluated point; `about` has the other fields of :class:`Solution`."""
         limits: Limits = about["limits"]
         return cls(
@@ -183,8 +184,8 @@ class Solution:
         return self._certify(replace(self.evidence, bias=self.bias), evaluation)
 
     @property
-    def open_evidence(self) -> Evidence | None:
-        """Evidence for objectives that are not yet computed exactly; None if they are exact."""
+    def open_evidence(self) -> QuadraticEvidence | None:
+        """QuadraticEvidence for objectives that are not yet computed exactly; None if they are exact."""
         certified = self.certified
         is_open = certified is not None and certified.objective_error > 0.0 and "certificate" not in self.__dict__
         return certified.evidence if certified is not None and is_open else None
@@ -232,7 +233,7 @@ class Solution:
         certified = None if self.certified is None else replace(self.certified, **effort)  # type: ignore[arg-type]
         return replace(self, **effort, certified=certified)  # type: ignore[arg-type]
 
-    def _certify(self, evidence: Evidence, evaluation: Evaluation) -> Certificate:
+    def _certify(self, evidence: QuadraticEvidence, evaluation: Evaluation) -> Certificate:
         return certify(
             evidence,
             evaluation,

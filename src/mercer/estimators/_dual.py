@@ -235,8 +235,7 @@ class DualMachine(Iterated, KernelMachine):
             go_on = GO_ON.get(certificate.status, "")
             hint = scaling_hint(data, getattr(self, "feature_names_in_", None))
             warnings.warn(
-                f"{type(self).__name__} ended as `{certificate.status}`: KKT violation {certificate.kkt_violation:.3g} "
-                f"(tolerance {certificate.tol:g}), relative duality gap {certificate.relative_gap:.3g}. "
+                f"{type(self).__name__} {certificate.ending} "
                 + " ".join(part for part in (certificate.status.advice, go_on, hint) if part),
                 ConvergenceWarning,
                 stacklevel=depth,

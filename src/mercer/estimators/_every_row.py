@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.certificates.certificate import Certificate
 from mercer.certificates.status import Status, StoppedError
 from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
 from mercer.data.arguments import check_seconds
@@ -21,7 +22,6 @@ from mercer.kernels import Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.kernels.base import finite, restored_rows
 from mercer.kernels.evaluated import EvaluatedKernel
-from mercer.losses.certificate import LossCertificate
 from mercer.multiclass.decision import decision_values
 from mercer.solvers import Interruption
 
@@ -81,7 +81,7 @@ class EveryRowMachine(KernelMachine):
 
         return check
 
-    def _warn(self, gram: Gram, certificate: LossCertificate) -> None:
+    def _warn(self, gram: Gram, certificate: Certificate) -> None:
         self._warn_of_kernel(gram, depth=4)
         if certificate.status not in (Status.OPTIMAL, Status.STATIONARY):
             warnings.warn(

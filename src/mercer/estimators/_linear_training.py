@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray
+from mercer.certificates.certificate import combine
 from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_choice, check_flag, check_number, check_whole
@@ -24,7 +25,6 @@ from mercer.estimators._linear_rows import LinearTable
 from mercer.estimators._validation import check_verbose, check_without_effect
 from mercer.linear import Bias, LinearProblem, LinearRows, LinearSolution, solve_each
 from mercer.linear.joint_problem import JointLinearProblem
-from mercer.losses.certificate import combine
 from mercer.solvers import Control, Limits
 
 _RATIOS = {"l2": 0.0, "l1": 1.0}  # of the l1 norm, by `penalty`

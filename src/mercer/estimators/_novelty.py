@@ -94,13 +94,13 @@ class NoveltyDetector(OutlierMixin, SingleMachine):
     def _rounding(self) -> float:
         """Bound of the rounding error of a decision value."""
         certificate = self._solutions[0].certified
-        return 0.0 if certificate is None else certificate.rounding
+        return 0.0 if certificate is None else certificate.decision_error
 
     @property
     def _border_error(self) -> float:
         """Bound of how far below the offset a row on the border may score: KKT violation plus rounding."""
         certificate = self._solutions[0].certified
-        return 0.0 if certificate is None else certificate.kkt_violation + 2.0 * certificate.rounding
+        return 0.0 if certificate is None else certificate.kkt_violation + 2.0 * certificate.decision_error
 
     def _warn_if_rounding_decides(self, data: Data, error_bound: float) -> None:
         """Warn if the scores of the training rows differ by little more than their rounding `error_bound`.

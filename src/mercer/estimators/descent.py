@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._typing import FloatArray
+from mercer.certificates.certificate import Certificate, combine
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_choice, check_learning_rate, check_number
 from mercer.estimators._base import Iterated
@@ -19,7 +20,6 @@ from mercer.estimators._probabilities import Check
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel
 from mercer.losses import descent
-from mercer.losses.certificate import LossCertificate, combine
 from mercer.multiclass import training
 from mercer.solvers import Control, Limits, Progress
 from mercer.specs import ForGradientKernelSVC
@@ -99,7 +99,7 @@ class GradientKernelSVC(Iterated, ByPairs):
     kernel_ : Kernel
     class_weight_ : ndarray of shape (n_classes,)
     n_iter_ : ndarray of shape (n_machines,)
-    certificate_ : LossCertificate
+    certificate_ : Certificate
         Objectives and duality gap, recomputed in float64 independently of the solver; its `violation` is the relative
         gap.
     n_features_in_, feature_names_in_
@@ -238,12 +238,12 @@ class GradientKernelSVC(Iterated, ByPairs):
         self.spec_, self._scheme = ForGradientKernelSVC(penalty=penalty), self.multi_class
         self._multipliers = multipliers
         self.n_iter_ = np.array([one.n_iter for one in found])
-        certificate: LossCertificate = combine([one.certificate for one in found])
+        certificate: Certificate = combine([one.certificate for one in found])
         self.certificate_ = certificate
         if certificate.status is not Status.OPTIMAL:
             warnings.warn(
                 f"GradientKernelSVC ended as `{certificate.status}`: relative duality gap "
-                f"{certificate.relative_gap:.3g} (tolerance {certificate.tol:g}). {certificate.status.advice}",
+                f"{certificate.relative_gap:.3g} (tolerance {certificate.tol_gap:g}). {certificate.status.advice}",
                 ConvergenceWarning,
                 stacklevel=2,
             )

@@ -75,7 +75,7 @@ class KernelLogisticRegression(ByLikelihood, Iterated, EveryRowMachine):
         Number of Newton steps.
     trace_ : list of TraceRow
         Violation and objective over time.
-    certificate_ : LossCertificate
+    certificate_ : Certificate
         Objectives, duality gap and violation, recomputed in float64 independently of the solver.
     n_features_in_, feature_names_in_
         See scikit-learn.

@@ -16,6 +16,7 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray
+from mercer.certificates.certificate import Certificate
 from mercer.data import Data
 from mercer.data.arguments import check_number
 from mercer.estimators._every_row import EveryRowMachine
@@ -25,7 +26,6 @@ from mercer.kernels import Callable as FunctionKernel
 from mercer.kernels import Gamma, Kernel, Laplacian, as_kernel
 from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
 from mercer.losses import ridge
-from mercer.losses.certificate import LossCertificate
 from mercer.specs import ForKernelRidge
 
 _ADDITIVE = FunctionKernel(additive_chi2_kernel)
@@ -79,7 +79,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         y_i - f(x_i) with f trained without row i, in closed form; computed on first use (a second factorisation and an
         inverse). NaN for rows of weight 0, and where the system has no inverse. What depends on the data as a whole,
         gamma="scale" say, stays as it is.
-    certificate_ : LossCertificate
+    certificate_ : Certificate
         Objectives, duality gap and residual, recomputed in float64 apart from the solver.
     n_features_in_, feature_names_in_
         See scikit-learn.
@@ -306,7 +306,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
         return np.ascontiguousarray(columns if self._has_columns else columns[:, 0])
 
     @property
-    def certificate_(self) -> LossCertificate:
+    def certificate_(self) -> Certificate:
         """Objectives, duality gap and residual, recomputed in float64 apart from the solver."""
         check_is_fitted(self, "X_fit_")
         return self._solved.certificate

@@ -63,7 +63,7 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
     calibration_values_, calibration_reason_ : str
         With ``probability=True``: the decision values that `calibration_` was fitted to ("leave_one_out" or "folds"),
         and the reason for this choice.
-    certificate_ : LossCertificate
+    certificate_ : Certificate
     n_features_in_, feature_names_in_
         See scikit-learn.
 

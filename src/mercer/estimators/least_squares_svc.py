@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.certificates.certificate import Certificate
 from mercer.data.arguments import check_number
 from mercer.estimators._every_row import EveryRowMachine
 from mercer.estimators._labels import one_column_for_two
@@ -20,7 +21,6 @@ from mercer.gram import Gram
 from mercer.gram.factorisation import Check, no_check
 from mercer.kernels import Gamma, Kernel
 from mercer.losses import ridge
-from mercer.losses.certificate import LossCertificate
 from mercer.multiclass.calibration import FOLDS
 from mercer.multiclass.cross_fitting import by_folds
 from mercer.specs import ForLeastSquaresSVC
@@ -88,7 +88,7 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
     calibration_values_, calibration_reason_ : str
         With ``probability=True``: the decision values that `calibration_` was fitted to ("leave_one_out" or "folds"),
         and the reason for this choice.
-    certificate_ : LossCertificate
+    certificate_ : Certificate
     n_features_in_, feature_names_in_
         See scikit-learn.
 
@@ -232,7 +232,7 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
         return self
 
     @property
-    def certificate_(self) -> LossCertificate:
+    def certificate_(self) -> Certificate:
         """Objectives, duality gap and residual, recomputed in float64 independently of the solver."""
         check_is_fitted(self, "X_fit_")
         return self._solved.certificate

@@ -100,7 +100,7 @@ class LinearSVC(ByScores, FitsFiles):
     class_weight_ : ndarray of shape (n_classes,)
     n_iter_ : int
         Largest number of solver steps of a machine.
-    certificate_ : LinearCertificate
+    certificate_ : Certificate
         Objectives and duality gap, recomputed in float64 independently of the solver. ``certificate_.proved_signs()``
         says which signs of coefficients are proved, ``certificate_.verify()`` computes the certificate again.
     solution_ : LinearSolution or LinearSolutions

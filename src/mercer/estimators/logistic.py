@@ -88,7 +88,7 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         Number of steps.
     trace_ : list of TraceRow
         Gap and objective over time.
-    certificate_ : LinearCertificate
+    certificate_ : Certificate
         Objectives and duality gap over all rows, recomputed in float64.
     solution_ : LinearSolution or LinearSolutions
         The solution, with `solver` and `reason`.

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from mercer._typing import FloatArray
+from mercer.certificates.certificate import Certificate
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_callback, check_count, check_flag, check_number, check_seconds
 from mercer.estimators._labels import Labels, check_classes, read_labels
@@ -23,7 +24,6 @@ from mercer.linear import LinearProblem, TableRows
 from mercer.linear.epochs import Training, certify, rows_at_a_time
 from mercer.linear.pegasos import Pegasos, ProgressiveLoss, Steps, Visits, check_range
 from mercer.linear.sweeps import column_squares
-from mercer.losses.certificate import LossCertificate
 from mercer.solvers import Control, Interruption, Limits, Progress
 from mercer.specs import ForLinearSVC
 
@@ -90,7 +90,7 @@ class PegasosSVC(ByScores, LinearMachine):
     progressive_loss_ : mercer.linear.pegasos.ProgressiveLoss
         Losses of the rows before the machine learnt from them: `hinge` and `error_rate` over all rows, `recent_hinge`
         and `recent_error_rate` over the last 1,000. In `fit`, only the first epoch counts.
-    certificate_ : mercer.linear.LinearCertificate
+    certificate_ : mercer.Certificate
         After `fit`: the duality gap over the training rows. `partial_fit` removes it, see :meth:`certify`.
     t_ : float
         The sum of the sample weights of the rows visited. The step length is 1/(alpha t), for the sum of the
@@ -371,7 +371,7 @@ class PegasosSVC(ByScores, LinearMachine):
                 learnt += order.size
         return learnt, None
 
-    def certify(self, X: Any, y: Any, sample_weight: Any = None) -> LossCertificate:
+    def certify(self, X: Any, y: Any, sample_weight: Any = None) -> Certificate:
         """Return the duality gap of the machine as it is now, for the problem on these rows.
 
         The problem is that of the class, with `alpha`, these rows, and the class weights `class_weight_`. The machine
@@ -387,7 +387,7 @@ class PegasosSVC(ByScores, LinearMachine):
 
         Returns
         -------
-        mercer.linear.LinearCertificate
+        mercer.Certificate
             With more than two classes, sums over the machines, which are in its `parts`. The status is `optimal` if the
             relative gap of each is at most `tol_gap`, and `max_iter` otherwise.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer import specs
 from mercer._typing import FloatArray
+from mercer.certificates.quadratic import dual_objective
 from mercer.data import Data, Precomputed
 from mercer.estimators._novelty import NoveltyDetector
 from mercer.estimators._validation import check_penalty
@@ -169,7 +170,8 @@ class SVDD(NoveltyDetector):
             self._length = float(lengths[0]) if np.ptp(lengths) <= _SAME * lengths.max() else None
             certificate = self.certificate_
             # The dual objective is D = 1/2 (sum beta k(x, x) - ||c||^2), so ||c||^2 = sum beta k(x, x) - 2 D.
-            self.squared_norm_ = float(self._solutions[0].beta @ lengths) - 2.0 * certificate.dual
+            beta = self._solutions[0].beta
+            self.squared_norm_ = float(beta @ lengths) - 2.0 * dual_objective(certificate, beta)
             squared = self.squared_norm_ + 2.0 * float(self.intercept_[0])
             self.radius_, self.offset_ = max(0.0, squared) ** 0.5, np.array([-squared])
             self._warn_if_rounding_decides(data, 2.0 * self._rounding)

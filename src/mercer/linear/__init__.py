@@ -5,7 +5,6 @@ over the blocks of rows (`sweeps.py`). They keep a few numbers for each row, and
 each column of the table.
 """
 
-from mercer.linear.certificate import LinearCertificate as LinearCertificate
 from mercer.linear.crammer_singer import solve_joint as solve_joint
 from mercer.linear.each import solve_each as solve_each
 from mercer.linear.joint_problem import JointLinearProblem as JointLinearProblem

@@ -10,20 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer._typing import FloatArray
+from mercer.certificates.certificate import Certificate
 from mercer.certificates.status import Status
 from mercer.linear.column_lengths import lengths_of
 from mercer.linear.dual_point import rounding_of_sums
 from mercer.linear.exact_sums import exact_products
-from mercer.linear.losses import LinearLoss
+from mercer.linear.losses import Extremes, LinearLoss
 from mercer.linear.problem import Bias, LinearProblem
 from mercer.linear.rows import RowNumbers
 from mercer.linear.sweeps import column_squares, times, transposed_times
-from mercer.losses.certificate import Evaluation, Evidence, LossCertificate, certify
+from mercer.losses.certificate import EvaluatedEvidence, Evaluation, KKTNumbers, certify
 
 _OFF_BALANCE = 1e-9  # largest |sum of beta| that counts as rounding, as a share of the sum of |beta|; free bias only
-_LEAST_OBJECTIVE = 1e-8
-"""Share of the objective of f = 0 with which a gap is compared at least. An objective below it is 0 to rounding."""
-
 _AT_A_TIME = 16  # problems whose points are evaluated in one sweep
 
 Products = tuple[FloatArray, FloatArray]
@@ -37,56 +35,69 @@ _TILE = 1 << 13  # rows whose losses are computed at a time
 
 
 class _Sums(NamedTuple):
-    """Sums over the rows: losses at w and at f = 0, and what the dual coefficients give."""
+    """Sums over the rows: losses at w, and what the dual coefficients give."""
 
     loss: float
-    loss_at_zero: float
+    of_targets: float  # change of the losses if each target of a regression changes by a unit roundoff
     excess: float  # of the losses over their lower bounds by the coefficients: sum of C l(z) + C l*(-beta / C) + beta z
     terms: float  # sum of the sizes of the numbers in `excess`
     mass: float  # sum of |beta|
     length: float  # Euclidean norm of beta
-    rounding: float  # of the losses and of `excess`, from the rounding errors of the decision values
+    rounding: float  # of `excess` apart from the losses, from the rounding errors of the decision values
+    of_losses: float  # the rounding error of the losses, which appears in the primal objective alone
+    deviation: float  # rounding error of the decision values
     infeasibility: float  # largest distance of a coefficient from the feasible ones
+    conditions: Extremes | None
     squares: FloatArray  # sum of squares of each column, (q,)
     v: FloatArray  # sum of beta_i x_i, (q,)
     v_low: FloatArray  # what is to be added to v
     error: FloatArray | None  # of v + v_low, if sums are exact
 
 
-def evaluation_of(primal: float, gap: float, rounding: float, infeasibility: float, at_zero: float) -> Evaluation:
-    """Return the evaluation of a point.
-
-    Parameters
-    ----------
-    primal, gap : float
-        The gap includes `rounding`, the estimated rounding error of both objectives.
-    infeasibility : float
-        Largest violation of the constraints of the dual problem.
-    at_zero : float
-        Objective of f = 0.
-    """
-    unit, gap = _LEAST_OBJECTIVE * at_zero, gap if np.isfinite(gap) else float("inf")
-    found = Evaluation(primal, gap, np.zeros(1), infeasibility, np.zeros(1), unit)
-    if gap == 0.0:
-        return found
-    largest = max(unit, abs(primal), abs(primal - gap)) if np.isfinite(gap) else 1.0
-    return found._replace(violation=np.array([found.relative_gap]), rounding=np.array([min(rounding, gap) / largest]))
-
-
-class WeightsEvidence(Evidence):
-    """Evidence whose point has weights of columns; the violation of its certificate is the relative gap."""
+class WeightsEvidence(EvaluatedEvidence):
+    """Evidence whose point has weights of columns; the gap alone decides its status."""
 
     convex = True
 
-    @property
-    def scale(self) -> FloatArray:
-        """1: the violation is the relative gap."""
-        return np.ones(1)
+    @abstractmethod
+    def ball(self, gap: float) -> tuple[FloatArray, FloatArray] | None:
+        """Return the centre of a ball that contains the optimal weights of the columns, and its radius for each.
+
+        The radii include the rounding errors of the centre. The result is None if there is no such ball.
+        """
+
+    def proved_signs(self, gap: float) -> FloatArray:
+        """Return the proved signs of the optimal weights; see :meth:`mercer.Certificate.proved_signs`."""
+        with np.errstate(all="ignore"):
+            found = self.ball(gap)
+            if found is None:
+                return np.zeros_like(self.weights)
+            centre, radii = found
+            return np.where(np.abs(centre) > radii, np.sign(centre), 0.0)
 
     @property
     @abstractmethod
-    def signs_from(self) -> FloatArray:
-        """The weights of the columns, if they are at most sqrt(2 gap) from those of the optimum; otherwise zeros."""
+    def weights(self) -> FloatArray:
+        """The weights of the columns, without those of biases."""
+
+
+def ball_of_objective(w: FloatArray, gap: float, l1_ratio: float) -> tuple[FloatArray, FloatArray] | None:
+    """Return the ball around w in which the optimal weights are, because the objective is strongly convex; or None."""
+    if l1_ratio == 1.0 or not np.isfinite(gap):
+        return None
+    return w, np.full(w.shape, (2.0 * gap / (1.0 - l1_ratio)) ** 0.5 * (1.0 + 8.0 * _EPS))
+
+
+def radius_of(gap: float, w: FloatArray, v: FloatArray, errors: FloatArray) -> FloatArray:
+    """Return the radius of the ball around (w + v) / 2 that contains the optimal weights, and its rounding.
+
+    By strong convexity, ||w* - w||² <= 2 (P(w) - P*) and ||w* - v||² <= 2 (P* - D), where v = sum_i beta_i x_i. The sum
+    of both is ||w* - (w + v) / 2||² <= G - ||w - v||² / 4. `errors` are those of the elements of v.
+    """
+    apart = np.abs(w - v)
+    least = np.maximum(0.0, apart * (1.0 - 4.0 * _EPS) - errors)  # the true distance is at least this
+    square = max(0.0, gap - 0.25 * float(np.square(least).sum()) * (1.0 - w.size * _EPS))
+    return (square**0.5) * (1.0 + 8.0 * _EPS) + 0.5 * errors + _EPS * (np.abs(w) + np.abs(v))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +124,36 @@ class LinearEvidence(WeightsEvidence):
     is_exact: bool = False
 
     @property
-    def signs_from(self) -> FloatArray:
-        """The normal vector, (p,); zeros with the l1 penalty."""
-        weights = self.w[: self.problem.rows.p]
-        return weights if self.problem.l1_ratio == 0.0 else np.zeros_like(weights)
+    def weights(self) -> FloatArray:
+        """The normal vector, (p,)."""
+        return self.w[: self.problem.rows.p]
+
+    def ball(self, gap: float) -> tuple[FloatArray, FloatArray] | None:
+        """Return a ball around the optimal weights; None with the l1 penalty alone.
+
+        With a penalised bias, the distance of its weights counts, too. A free bias is left out: its element of v is the
+        sum of the coefficients. If this is not 0 but for rounding, the gap has been computed for coefficients that are
+        scaled down, by up to `scaled`, which counts as an error of v.
+        """
+        problem, w = self.problem, self.weights
+        if problem.l1_ratio > 0.0 or not np.isfinite(gap):
+            return ball_of_objective(w, gap, problem.l1_ratio)
+        sums = _sums(self, None, independent=False)
+        errors = self._errors(sums)
+        counted = problem.counted > 0.0
+        w, v, errors = self.w[counted], (sums.v + sums.v_low)[counted], errors[counted]
+        p = problem.rows.p
+        radii = radius_of(gap, w, v, errors)
+        return (0.5 * (w + v))[:p], radii[:p]
+
+    def _errors(self, sums: _Sums) -> FloatArray:
+        """Return the errors of the elements of v, with those of the scaling that makes its last one 0."""
+        lengths = lengths_of(self.problem, sums.squares)
+        errors = rounding_of_sums(self.problem.rows.n) * sums.length * lengths if sums.error is None else sums.error
+        if self.problem.bias is Bias.FREE and sums.mass > 0.0:
+            imbalance = abs(float(sums.v[-1] + sums.v_low[-1]))
+            errors = errors + 2.0 * (imbalance + float(errors[-1])) / sums.mass * sums.length * lengths
+        return errors
 
     def evaluate(self, *, independent: bool = False, products: Products | None = None) -> Evaluation:
         """Evaluate the point in one sweep over the rows; with `independent`, by NumPy alone.
@@ -141,7 +178,8 @@ class LinearEvidence(WeightsEvidence):
         the lengths of the columns and added to the gap, so that it stays an upper bound:
 
         - A rounding error e of a decision value changes its loss by at most e times the steepest slope within e. This
-          matters at kinks: a row whose margin is 1 after rounding has no loss, but its exact loss may be C e.
+          matters at kinks: a row whose margin is 1 after rounding has no loss, but its exact loss may be C e. It is an
+          error of the primal objective alone: the loss cancels in the difference of the objective and the gap.
         - v may be farther from w by its own error.
         - With a free bias, the coefficients of the sign with the larger sum are scaled down so that the sum is 0, and
           with the l1 penalty, all are scaled down so that |v_j| <= 1. A factor 1 - t costs at most t times the losses,
@@ -153,23 +191,38 @@ class LinearEvidence(WeightsEvidence):
             sums = _sums(self, products, independent=independent)
             lengths = lengths_of(problem, sums.squares)
             errors = rounding_of_sums(n) * sums.length * lengths if sums.error is None else sums.error
-            rounding = sums.rounding + rounding_of_sums(n) * sums.terms
+            unsure = sums.rounding + rounding_of_sums(n) * sums.terms
             imbalance = scaled = 0.0
             if problem.bias is Bias.FREE and sums.mass > 0.0:
                 imbalance = abs(float(sums.v[-1] + sums.v_low[-1]))
                 scaled = 2.0 * (imbalance + float(errors[-1])) / sums.mass
                 errors = errors + scaled * sums.length * lengths
-                rounding += scaled * sums.loss
-            penalty, apart, unsure, excess = self._penalty(sums, errors)
+                unsure += scaled * sums.loss
+            penalty, apart, of_penalty, excess = self._penalty(sums, errors)
             primal = penalty + sums.loss
-            rounding += unsure + rounding_of_sums(self.w.size) * penalty
+            rounding = rounding_of_sums(self.w.size) * penalty
+            unsure += of_penalty + rounding
             gap = max(0.0, apart + sums.excess)
-            rounding += excess / (1.0 + excess) * max(0.0, primal - gap)
-            gap += rounding
+            unsure += excess / (1.0 + excess) * max(0.0, primal - gap)
+            gap += unsure
+            rounding += sums.of_losses + rounding_of_sums(n) * sums.loss
         infeasibility = max(sums.infeasibility, excess, imbalance)
-        if scaled > 2.0 * _OFF_BALANCE or excess > 1.0:
+        if scaled > 2.0 * _OFF_BALANCE or excess > 1.0 or not np.isfinite(gap):
             gap = float("inf")
-        return evaluation_of(primal, gap, rounding, infeasibility, sums.loss_at_zero)
+        rows, kkt = sums.conditions, None
+        if rows is not None:
+            violation = rows.violation(has_free_bias=problem.bias is Bias.FREE)
+            kkt = KKTNumbers(violation, rows.n_free, rows.n_bounded)
+        return Evaluation(
+            primal=primal,
+            gap=gap,
+            rounding=rounding,
+            gap_rounding=unsure,
+            dual_infeasibility=infeasibility,
+            decision_error=np.array([sums.deviation]),
+            kkt=kkt,
+            absolute_gap=sums.of_targets,
+        )
 
     def _penalty(self, sums: _Sums, errors: FloatArray) -> tuple[float, float, float, float]:
         """Return the penalty, its part of the gap, the rounding error of that, and by how much |v_j| may exceed 1."""
@@ -218,8 +271,9 @@ def _sums(evidence: LinearEvidence, products: Products | None, *, independent: b
     loss, q, constant = problem.loss, problem.n_columns, problem.constant
     v: Any = np.zeros((2, q), dtype=np.longdouble if independent else np.float64)
     squares, error = np.zeros(q), np.zeros(q) if evidence.is_exact else None
-    numbers = np.zeros(6)  # loss, loss_at_zero, excess, terms, mass, length²
-    infeasibility = rounding = 0.0
+    numbers = np.zeros(6)  # loss, of_targets, excess, terms, mass, length²
+    infeasibility = rounding = of_losses = largest_deviation = 0.0
+    conditions: Extremes | None = Extremes()
     for part in problem.parts():
         table, y, charge = part.block.table, part.targets, part.charges
         own = np.asarray(beta[part.block.at], dtype=np.float64)
@@ -248,19 +302,24 @@ def _sums(evidence: LinearEvidence, products: Products | None, *, independent: b
         deviation = _EPS * float(np.sqrt(z @ z))
         if error is None:
             deviation += rounding_of_sums(w.size) * float(np.abs(w[w != 0.0]) @ np.sqrt(own_squares[w != 0.0]))
-        steepness = 0.0
+        steepness = length = 0.0
         for rows in _tiles(own.size):
             numbers += _row_sums(loss, z[rows], near[rows], y[rows], charge[rows])
-            numbers[1] += loss.total_at_zero(part.targets[rows], charge[rows])
+            if conditions is not None:
+                conditions = conditions.joined(loss.conditions(near[rows], z[rows], y[rows], charge[rows]))
+            if not loss.classifies:
+                step = _EPS * np.abs(part.targets[rows])
+                numbers[1] += float(np.abs(_steepest(loss, z[rows], y[rows], charge[rows], step)) @ step)
             slopes = np.abs(_steepest(loss, z[rows], y[rows], charge[rows], deviation))
-            slopes = 2.0 * slopes + np.abs(near[rows])  # of the loss, and of its excess over beta z
             steepness += float(slopes @ slopes)
-        rounding += steepness**0.5 * deviation
-    total, at_zero, excess, terms, mass, length = (float(number) for number in numbers)
+            length += float(near[rows] @ near[rows])
+        of_losses += steepness**0.5 * deviation
+        rounding += length**0.5 * deviation  # of beta z, which the excess has besides the loss
+        largest_deviation = max(largest_deviation, deviation)
+    total, of_targets, excess, terms, mass, square = (float(number) for number in numbers)
     high, second = v.astype(np.float64)
-    return _Sums(
-        total, at_zero, excess, terms, mass, length**0.5, rounding, infeasibility, squares, high, second, error
-    )
+    ends = rounding, of_losses, largest_deviation, infeasibility, conditions, squares, high, second, error
+    return _Sums(total, of_targets, excess, terms, mass, square**0.5, *ends)
 
 
 def _second(loss: LinearLoss, low: FloatArray, beta: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
@@ -282,7 +341,9 @@ def _row_sums(loss: LinearLoss, z: FloatArray, beta: FloatArray, y: FloatArray, 
     return np.array([total, 0.0, total - dual + moved, sizes, float(np.abs(beta).sum()), float(beta @ beta)])
 
 
-def _steepest(loss: LinearLoss, z: FloatArray, y: FloatArray, charge: FloatArray, error: float) -> FloatArray:
+def _steepest(
+    loss: LinearLoss, z: FloatArray, y: FloatArray, charge: FloatArray, error: float | FloatArray
+) -> FloatArray:
     """Return the steepest slope of each loss within the rounding error `error` of the decision values.
 
     Losses are convex and least on one side of the target, so that it is where the error makes the loss larger.
@@ -310,92 +371,6 @@ def long_products(table: Any, constant: float, w: FloatArray, beta: FloatArray) 
     return z, v
 
 
-@dataclass(frozen=True)
-class LinearCertificate(LossCertificate):
-    """How far a linear machine is from the optimum of its problem, over all rows.
-
-    Every number is computed in float64, in one sweep over the rows, from the weights and the dual coefficients alone.
-
-    Attributes
-    ----------
-    status : Status
-        `optimal` if the relative gap, rounding included, is at most `tol`. Otherwise it says how the fit ended.
-    primal, dual : float
-        The objective P, and the lower bound P - gap on the optimum.
-    gap : float
-        P minus the dual objective, plus an estimate of the rounding errors of both: no other machine has an objective
-        that is smaller by more than this. Infinite if the dual coefficients are not feasible.
-    relative_gap, violation : float
-        gap / max(|P|, |P - gap|), where the denominator is at least 1e-8 times the objective of f = 0.
-    dual_infeasibility : float
-        Largest violation of the constraints of the dual problem: for a free bias the sum of the coefficients, for the
-        l1 penalty by how much |sum_i beta_i x_ij| exceeds 1. The gap includes what it costs.
-    rounding : float
-        The part of the relative gap that estimates rounding errors.
-    n_iter : int
-        Steps of the solver.
-    n_kernel_values : int
-        0.
-    seconds : float
-        Time of the fit, including this certificate.
-    peak_memory_bytes : int
-        Largest memory of the matrices and of the numbers of each row of the fit, without the table.
-    tol : float
-        The tolerance for the relative gap, `tol_gap`.
-    parts : tuple of LinearCertificate
-        Certificates of the machines for two classes, if there are several.
-    """
-
-    @property
-    def advice(self) -> str:
-        """What the status means and what to do about it."""
-        if self.status is not Status.STALLED:
-            return super().advice
-        if self.rounding > 0.5 * self.tol:
-            return (
-                f"Rounding errors in float64 alone may be {self.rounding:.2g} of the objective, so that a gap of "
-                f"{self.tol:g} cannot be proved. Subtract a constant from columns or targets that are far from 0, "
-                "divide large columns, lower C, or set a larger tol_gap."
-            )
-        return (
-            "Rounding errors of the steps or of the weights in float64, or columns that nearly depend on each other, "
-            "prevented further progress; the gap is a true bound. Subtract a constant from columns or targets that "
-            "are far from 0, scale the columns (StandardScaler), lower C, or set a larger tol_gap."
-        )
-
-    def proved_signs(self) -> FloatArray:
-        """Return the proved sign of each weight of the exact optimum: -1.0 or +1.0, and 0.0 if it is not proved.
-
-        With the l2 penalty, the weights are at most sqrt(2 gap) from those of the optimum, in Euclidean distance. The
-        sign of each larger weight is therefore proved. The bias is left out. With the l1 penalty there is no such
-        bound, and no sign is proved. For several machines, the result has shape (n_parts, p), and for the
-        joint machine of several classes (n_classes, p).
-
-        Raises
-        ------
-        ValueError
-            If the weights are missing, because pickling a certificate does not store them.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from mercer import LinearSVC
-        >>> X = np.random.default_rng(0).normal(size=(200, 3))
-        >>> machine = LinearSVC(loss="hinge", C=0.01, tol_gap=0.1).fit(X, X[:, 0] - X[:, 1] > 0)
-        >>> machine.certificate_.proved_signs()[:2]  # the third coefficient is about 0
-        array([ 1., -1.])
-        """
-        if self.parts:
-            return np.array([part.proved_signs() for part in self.parts])  # type: ignore[attr-defined]
-        if not isinstance(self.evidence, WeightsEvidence):
-            raise ValueError(
-                "this certificate does not have the weights, because it was pickled, which leaves them behind. Fit "
-                "again, or ask before pickling."
-            )
-        weights = self.evidence.signs_from
-        return np.where(np.abs(weights) > (2.0 * self.gap) ** 0.5, np.sign(weights), 0.0)
-
-
 def certify_linear(
     evidence: WeightsEvidence,
     ended: Status,
@@ -405,9 +380,9 @@ def certify_linear(
     seconds: float,
     peak_memory_bytes: int,
     found: Evaluation | None = None,
-) -> LinearCertificate:
+) -> Certificate:
     """Return the certificate of a point, in one sweep over the rows unless its evaluation is `found`."""
-    certificate = certify(
+    return certify(
         evidence,
         evidence.evaluate() if found is None else found,
         ended,
@@ -417,4 +392,3 @@ def certify_linear(
         seconds=seconds,
         peak_memory_bytes=peak_memory_bytes,
     )
-    return LinearCertificate(**{name: getattr(certificate, name) for name in certificate.__dataclass_fields__})

@@ -210,7 +210,7 @@ class ClassDescent:
             primal = self._problems[k].loss.total(z, np.sign(charges), np.abs(charges))
             primal += 0.5 * float(np.einsum("j,j->", own, own))
             self._duals[at] = self._dual(at, k)
-            gaps.append(relative(primal, float(self._duals[at]), self._at_zero[k]))
+            gaps.append(relative(primal, float(self._duals[at])))
         return gaps
 
     def _narrow(self) -> None:

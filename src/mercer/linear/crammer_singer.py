@@ -19,19 +19,20 @@ from mercer.kernels import Kernel, Linear
 from mercer.linear.certificate import (
     WeightsEvidence,
     certify_linear,
-    evaluation_of,
     long_products,
+    radius_of,
 )
 from mercer.linear.dual_descent import EPOCHS, Epochs, descend, refuse_overflow, relative, unit_of
 from mercer.linear.dual_point import rounding_of_sums
 from mercer.linear.finish import MOST_ROWS, VIOLATION
 from mercer.linear.joint_newton import MOST_COLUMNS, JointProximalPoint, newton_bytes, newton_multiplications
-from mercer.linear.joint_problem import JointLinearProblem, JointPart, JointPoint, near
+from mercer.linear.joint_problem import JointLinearProblem, JointPart, JointPoint, bounds, near
+from mercer.linear.losses import SAME
 from mercer.linear.rows import TableRows
 from mercer.linear.select import TOL_GAP
 from mercer.linear.solution import LinearSolution, WarmStart
 from mercer.linear.sweeps import column_squares, native_table, times, transposed_times
-from mercer.losses.certificate import Evaluation
+from mercer.losses.certificate import Evaluation, KKTNumbers
 from mercer.losses.iteration import Step, iterate, raise_when_late
 from mercer.problems import inner, joint
 from mercer.solvers import Control, solve
@@ -42,22 +43,23 @@ _MOST_BYTES = 1 << 30  # of the matrices of Newton's method, if no memory limit 
 
 
 class _Objectives(NamedTuple):
-    """Sums over the rows: losses at w and at 0, dual value without the penalty, sum_i beta_i x_i, and squares."""
+    """Sums over the rows: losses at w, dual value without the penalty, sum_i beta_i x_i, squares, and conditions."""
 
     loss: float
-    at_zero: float
     dual: float
     v: FloatArray
     charge_square: float
     squares: FloatArray  # sum of squares of each column, (q,)
     beta_squares: FloatArray  # sum of squared coefficients of each class, (n_classes,)
     infeasibility: float
+    conditions: KKTNumbers
 
 
 def _objectives(problem: JointLinearProblem, w: FloatArray, beta: FloatArray, *, independent: bool) -> _Objectives:
     constant = problem.constant
     v = np.zeros(w.shape, dtype=np.longdouble if independent else np.float64)
-    squares, beta_squares, numbers, infeasibility = np.zeros(w.shape[0]), np.zeros(w.shape[1]), np.zeros(4), 0.0
+    squares, beta_squares, numbers, infeasibility = np.zeros(w.shape[0]), np.zeros(w.shape[1]), np.zeros(3), 0.0
+    violation, n_free, n_bounded = 0.0, 0, 0
     for part in problem.parts():
         table, own = part.block.table, beta[part.block.at]
         feasible = near(own, part)
@@ -74,9 +76,24 @@ def _objectives(problem: JointLinearProblem, w: FloatArray, beta: FloatArray, *,
         squares += column_squares(table, constant)
         beta_squares += np.square(feasible).sum(axis=0)
         charges = part.charges
-        numbers += inner(charges, losses), charges.sum(), feasible[rows, part.codes].sum(), np.square(charges).sum()
-    loss, at_zero, dual, charge_square = (float(number) for number in numbers)
-    return _Objectives(loss, at_zero, dual, v.astype(np.float64), charge_square, squares, beta_squares, infeasibility)
+        numbers += inner(charges, losses), feasible[rows, part.codes].sum(), np.square(charges).sum()
+        low, high = bounds(part, problem.n_classes)
+        room = SAME * charges[:, None]
+        grows, shrinks = feasible < high - room, feasible > low + room
+        row = np.where(shrinks, scores, -np.inf).max(axis=1) - np.where(grows, scores, np.inf).min(axis=1)
+        violation = max(violation, float(row.max(initial=0.0)))
+        free, used = (grows & shrinks).any(axis=1), feasible.any(axis=1)
+        n_free += int(np.count_nonzero(free & used))
+        n_bounded += int(np.count_nonzero(used & ~free))
+    loss, dual, charge_square = (float(number) for number in numbers)
+    conditions = KKTNumbers(violation, n_free, n_bounded)
+    sizes = charge_square, squares, beta_squares, infeasibility
+    return _Objectives(loss, dual, v.astype(np.float64), *sizes, conditions)
+
+
+def _errors_of(problem: JointLinearProblem, sums: _Objectives) -> FloatArray:
+    """Return the rounding errors of the elements of v, (n_columns, n_classes)."""
+    return rounding_of_sums(problem.rows.n) * np.outer(np.sqrt(sums.squares), np.sqrt(sums.beta_squares))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +105,19 @@ class JointEvidence(WeightsEvidence):
     beta: FloatArray
 
     @property
-    def signs_from(self) -> FloatArray:
+    def weights(self) -> FloatArray:
         """The normal vectors, (n_classes, p)."""
         return self.problem.split(self.w)[0]
+
+    def ball(self, gap: float) -> tuple[FloatArray, FloatArray] | None:
+        """Return a ball around the optimal weights, in which those of the biases count, too."""
+        if not np.isfinite(gap):
+            return None
+        sums = _objectives(self.problem, self.w, self.beta, independent=False)
+        errors = _errors_of(self.problem, sums)
+        radii = radius_of(gap, self.w.ravel(), sums.v.ravel(), errors.ravel()).reshape(self.w.shape)
+        p = self.problem.rows.p
+        return 0.5 * (self.w + sums.v)[:p].T, radii[:p].T
 
     def evaluate(self, *, independent: bool = False) -> Evaluation:
         """Evaluate the point in one sweep over the rows; with `independent`, in longdouble by NumPy alone.
@@ -107,12 +134,20 @@ class JointEvidence(WeightsEvidence):
             primal = 0.5 * inner(w.ravel(), w.ravel()) + sums.loss
             dual = sums.dual - 0.5 * inner(v, v)
             spread, lengths = rounding_of_sums(problem.rows.n), np.sqrt(sums.squares)
-            errors = spread * np.outer(lengths, np.sqrt(sums.beta_squares)).ravel()  # of the elements of v
+            errors = _errors_of(problem, sums).ravel()
             reach = float(np.abs(w).max(axis=1, initial=0.0) @ lengths)
-            rounding = 2.0 * sums.charge_square**0.5 * rounding_of_sums(w.shape[0]) * reach
-            rounding += inner(np.abs(v) + errors, errors) + spread * (primal + sums.loss + sums.dual)
-            gap = max(0.0, primal - dual) + rounding
-        return evaluation_of(primal, gap, rounding, sums.infeasibility, sums.at_zero)
+            rounding = 2.0 * sums.charge_square**0.5 * rounding_of_sums(w.shape[0]) * reach + spread * primal
+            unsure = inner(np.abs(v) + errors, errors) + spread * (sums.dual + 0.5 * inner(v, v))
+            gap = max(0.0, primal - dual) + unsure
+        return Evaluation(
+            primal=primal,
+            gap=gap if np.isfinite(gap) else float("inf"),
+            rounding=rounding,
+            gap_rounding=unsure,
+            dual_infeasibility=sums.infeasibility,
+            decision_error=np.array([rounding_of_sums(w.shape[0]) * reach]),
+            kkt=sums.conditions,
+        )
 
 
 def joint_descent(
@@ -143,7 +178,7 @@ def _measure(problem: JointLinearProblem, point: JointPoint) -> float:
         point.w += transposed_times(part.block.table, problem.constant, point.beta[part.block.at])
     sums = _objectives(problem, point.w, point.beta, independent=False)
     half = 0.5 * inner(point.w.ravel(), point.w.ravel())
-    return relative(half + sums.loss, sums.dual - half, sums.at_zero)
+    return relative(half + sums.loss, sums.dual - half)
 
 
 class _JointEpochs(Epochs):

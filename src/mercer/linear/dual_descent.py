@@ -32,7 +32,7 @@ EPOCHS = 3  # epochs on a block of rows before the next block, or before the gap
 _SHARE = 0.8  # share of the tolerance to which the estimated gap must fall before the gap is measured exactly
 _LOOK = 2.5  # the gap is first measured at an estimate of so many times the tolerance: after an epoch, less is left
 _ROUNDS = 5  # calls of `EPOCHS` epochs that tell the rate of descent
-_TINY = 1e-8  # share of the objective of f = 0 with which gaps are compared at least, as in the certificate
+_TINY = 1e-20  # share of the objective of f = 0 with which gaps are compared at least
 _IDLE = 300  # epochs without a fall of the gap by a tenth, after which rounding prevents progress
 
 
@@ -95,17 +95,16 @@ def recompute(problem: LinearProblem, point: DualPoint) -> None:
 def measure(problem: LinearProblem, point: DualPoint) -> float:
     """Recompute w, and return the relative duality gap, in two sweeps. There must be no free bias."""
     recompute(problem, point)
-    primal, dual, at_zero = 0.5 * inner(point.w, point.w), dual_objective(problem, point), 0.0
+    primal, dual = 0.5 * inner(point.w, point.w), dual_objective(problem, point)
     for part in problem.parts():
         z = times(part.block.table, problem.constant, point.w)
         primal += problem.loss.total(z, part.targets, part.charges)
-        at_zero += problem.loss.total(np.zeros_like(z), part.targets, part.charges)
-    return relative(primal, dual, at_zero)
+    return relative(primal, dual)
 
 
-def relative(primal: float, dual: float, at_zero: float) -> float:
-    """Return the relative gap of two objectives, where `at_zero` is the objective of f = 0."""
-    largest = max(abs(primal), abs(dual), _TINY * at_zero)
+def relative(primal: float, dual: float) -> float:
+    """Return the relative gap of two objectives, as in the certificate."""
+    largest = max(abs(primal), abs(dual))
     return (primal - dual) / largest if largest > 0.0 else 0.0
 
 

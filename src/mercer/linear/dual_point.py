@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer._typing import FloatArray
+from mercer.linear.losses import BoxLoss
 from mercer.linear.problem import Bias, LinearProblem
 from mercer.linear.rows import RowNumbers
 from mercer.linear.smooth_terms import SmoothTerms
@@ -34,21 +35,12 @@ def make_feasible(
 ) -> None:
     """Change coefficients that are within their bounds so that they are feasible, in place.
 
-    With a free bias, the coefficients of the sign with the larger sum are scaled down so that the sum is 0. With the l1
+    With a free bias, the coefficients of the sign with the larger sum are scaled down so that the sum is 0: those
+    between their bounds, if they are large enough, so that the others stay exactly at their bounds. With the l1
     penalty, all are scaled down so that |sum_i beta_i x_ij| <= 1 but for rounding errors, which costs a sweep.
     """
-    positive = negative = 0.0
     if problem.bias is Bias.FREE:
-        for part in problem.row_parts():
-            own = beta[part.block.at]
-            positive += float(own[own > 0.0].sum())
-            negative -= float(own[own < 0.0].sum())
-    if positive != negative:
-        above, below = (
-            min(1.0, negative / positive if positive else 1.0),
-            min(1.0, positive / negative if negative else 1.0),
-        )
-        _scale(problem, beta, above, below)
+        _balance(problem, beta)
     if problem.l1_ratio == 1.0:
         squares = 0.0
         pull = np.zeros(problem.n_columns)
@@ -59,7 +51,7 @@ def make_feasible(
         pull = without_rounding(problem, pull, pull, pull_errors(problem.rows.n, squares**0.5, column_lengths))
         share = scale_inside(problem, pull)
         if share < 1.0:
-            _scale(problem, beta, share, share)
+            _scale(problem, beta, share)
 
 
 def rounding_of_sums(n: int) -> float:
@@ -92,8 +84,30 @@ def scale_inside(problem: LinearProblem, pull: FloatArray) -> float:
     return 1.0 if largest <= _INSIDE else _INSIDE / largest
 
 
-def _scale(problem: LinearProblem, beta: RowNumbers, above: float, below: float) -> None:
-    """Multiply the positive coefficients by `above` and the negative ones by `below`."""
+def _balance(problem: LinearProblem, beta: RowNumbers) -> None:
+    """Scale down the coefficients of the sign with the larger sum so that the sum is 0; see :func:`make_feasible`."""
+    bounded = isinstance(problem.loss, BoxLoss)
+    sums, free_sums = np.zeros(2), np.zeros(2)  # of the positive and of the negative coefficients
     for part in problem.row_parts():
         own = beta[part.block.at]
-        beta[part.block.at] = own * np.where(own > 0.0, above, below)
+        free = own * (np.abs(own) < part.charges) if bounded else own
+        sums += own[own > 0.0].sum(), -own[own < 0.0].sum()
+        free_sums += free[free > 0.0].sum(), -free[free < 0.0].sum()
+    larger = int(sums[1] > sums[0])
+    surplus = float(sums[larger] - sums[1 - larger])
+    if surplus == 0.0:
+        return
+    some = free_sums[larger] > surplus
+    share = 1.0 - surplus / float(free_sums[larger]) if some else float(sums[1 - larger] / sums[larger])
+    for part in problem.row_parts():
+        own = beta[part.block.at]
+        chosen = own < 0.0 if larger else own > 0.0
+        if some and bounded:
+            chosen &= np.abs(own) < part.charges
+        beta[part.block.at] = np.where(chosen, share * own, own)
+
+
+def _scale(problem: LinearProblem, beta: RowNumbers, share: float) -> None:
+    """Multiply the coefficients by `share`."""
+    for part in problem.row_parts():
+        beta[part.block.at] = share * beta[part.block.at]

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mercer._typing import FloatArray
+from mercer.certificates.certificate import Certificate, combine
 from mercer.certificates.status import Status
 from mercer.linear.certificate import LinearEvidence, certify_linear
 from mercer.linear.pegasos import Pegasos, ProgressiveLoss, Steps, Visits
 from mercer.linear.problem import LinearProblem
 from mercer.linear.weights_dual import dual_coefficients
-from mercer.losses.certificate import LossCertificate, combine
 from mercer.losses.iteration import Step, iterate
 from mercer.solvers.control import Control
 
@@ -44,7 +44,7 @@ class Training:
         Draws the order of each epoch; None for the order of the table.
     control : Control
         `limits.max_iter` is the number of epochs; `limits.tol_gap` the relative gap at which the training ends.
-    certificate : LossCertificate
+    certificate : Certificate
         That of the weights of `learner`, after :meth:`run`.
     beta : ndarray of shape (n_machines, n)
         Its dual coefficients.
@@ -63,7 +63,7 @@ class Training:
     learner: Pegasos
     shuffle: np.random.RandomState | None
     control: Control
-    certificate: LossCertificate = field(init=False)
+    certificate: Certificate = field(init=False)
     beta: FloatArray = field(init=False)
     n_epochs: int = 0
     n_visits: int = 0
@@ -123,7 +123,7 @@ def certify(
     n_iter: int,
     began: float,
     stop: Callable[[], bool] | None = None,
-) -> tuple[LossCertificate, FloatArray]:
+) -> tuple[Certificate, FloatArray]:
     """Return the certificate of the weights of each machine for its problem, and the dual coefficients behind it.
 
     The weights have shape (n_machines, p + 1), the coefficients (n_machines, n); the table is in memory. `ended` is the

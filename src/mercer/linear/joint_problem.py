@@ -93,6 +93,13 @@ class JointPoint:
     epochs_left: float = 0.0
 
 
+def bounds(part: JointPart, n_classes: int) -> tuple[FloatArray, FloatArray]:
+    """Return the lower and upper bounds of the dual coefficients, (m, n_classes) each."""
+    own = part.codes[:, None] == np.arange(n_classes)
+    charges = part.charges[:, None]
+    return np.where(own, 0.0, -charges), np.where(own, charges, 0.0)
+
+
 def near(beta: FloatArray, part: JointPart) -> FloatArray:
     """Return feasible coefficients near `beta`."""
     rows = np.arange(part.codes.size)

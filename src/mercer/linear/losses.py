@@ -8,13 +8,38 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import expit, xlog1py, xlogy
 
 from mercer._typing import FloatArray
 from mercer.linear.row_terms import TermKind
+
+SAME = 1e-12  # share of a bound; a coefficient that is nearer to it is at the bound, because C is rounded
+
+
+class Extremes(NamedTuple):
+    """The smallest gradient among dual coefficients that can grow, and the largest among those that can shrink.
+
+    Then the numbers of coefficients other than 0: between their bounds, and at a bound.
+    """
+
+    least: float = np.inf
+    most: float = -np.inf
+    n_free: int = 0
+    n_bounded: int = 0
+
+    def joined(self, other: Extremes | None) -> Extremes | None:
+        """Return the extremes over two sets of rows."""
+        if other is None:
+            return None
+        counts = self.n_free + other.n_free, self.n_bounded + other.n_bounded
+        return Extremes(min(self.least, other.least), max(self.most, other.most), *counts)
+
+    def violation(self, *, has_free_bias: bool) -> float:
+        """Return LIBSVM's m(alpha) - M(alpha); without a free bias, each coefficient can move alone."""
+        return max(0.0, self.most - self.least if has_free_bias else max(self.most, -self.least))
 
 
 class LinearLoss(ABC):
@@ -45,6 +70,32 @@ class LinearLoss(ABC):
         if self.classifies:
             return float(charge.sum()) * self.total(np.zeros(1), np.ones(1), np.ones(1))
         return self.total(np.zeros_like(y), y, charge)
+
+    def conditions(self, beta: FloatArray, z: FloatArray, y: FloatArray, charge: FloatArray) -> Extremes | None:
+        """Return the extremes of the gradients of the dual objective; None if its coefficients have no bounds.
+
+        A row has one dual variable, or with an epsilon > 0 one of each sign.
+        """
+        kind = self.kind
+        if kind.is_logistic:
+            return None
+        end = np.where(charge > 0.0, charge if kind.bounded else np.inf, 0.0)
+        low, high = (np.minimum(y * end, 0.0), np.maximum(y * end, 0.0)) if kind.one_sided else (-end, end)
+        grows, shrinks = beta < (1.0 - SAME * np.sign(high)) * high, beta > (1.0 + SAME * np.sign(low)) * low
+        slope = z - y
+        if not kind.bounded:
+            slope = slope + np.divide(beta, 2.0 * charge, out=np.zeros_like(beta), where=charge > 0.0)
+        growing, shrinking = slope[grows], slope[shrinks]
+        if kind.epsilon > 0.0:  # the variable of the other sign is 0
+            growing = np.where(beta >= 0.0, slope + kind.epsilon, slope - kind.epsilon)[grows]
+            shrinking = np.where(beta <= 0.0, slope - kind.epsilon, slope + kind.epsilon)[shrinks]
+        n_free = int(np.count_nonzero(grows & shrinks & (beta != 0.0)))
+        return Extremes(
+            float(growing.min(initial=np.inf)),
+            float(shrinking.max(initial=-np.inf)),
+            n_free,
+            int(np.count_nonzero(beta)) - n_free,
+        )
 
     @abstractmethod
     def coefficient(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:

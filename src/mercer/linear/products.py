@@ -97,11 +97,11 @@ def stretch(problem: LinearProblem, point: DualPoint) -> float:
     (part,) = problem.parts()
     y, charges, loss = part.targets, part.charges, problem.loss
     z, square = times(part.block.table, problem.constant, point.w), inner(point.w, point.w)
-    dual, at_zero = dual_objective(problem, point), loss.total(np.zeros_like(z), y, charges)
+    dual = dual_objective(problem, point)
     low, high = 1.0 - _STRETCH, 1.0 + _STRETCH
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         slope = middle * square - inner(loss.coefficient(middle * z, y, charges), z)
         low, high = (low, middle) if slope > 0.0 else (middle, high)
     point.w *= high
-    return relative(0.5 * high**2 * square + loss.total(high * z, y, charges), dual, at_zero)
+    return relative(0.5 * high**2 * square + loss.total(high * z, y, charges), dual)

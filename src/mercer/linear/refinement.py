@@ -29,10 +29,12 @@ def evaluated(evidence: LinearEvidence, tol: float) -> tuple[LinearEvidence, Eva
     found = evidence.evaluate()
     rows, q = evidence.problem.rows, evidence.problem.n_columns
     few = isinstance(rows, TableRows) and rows.n * q <= _MOST_VALUES and rows.n * q**2 <= _MOST_PRODUCTS
-    if not few or found.relative_gap <= tol or not float(found.rounding[0]) > _MATTERS * tol:
+    dual = found.primal - found.gap
+    largest = max(abs(found.primal), abs(dual)) if np.isfinite(dual) else abs(found.primal)
+    if not few or found.is_close(tol) or found.rounding + found.gap_rounding <= _MATTERS * tol * largest:
         return evidence, found
     finer = refined(evidence)
-    return min((evidence, found), (finer, finer.evaluate()), key=lambda pair: pair[1].gap)
+    return min((evidence, found), (finer, finer.evaluate()), key=lambda pair: pair[1].bound)
 
 
 def refined(evidence: LinearEvidence) -> LinearEvidence:

@@ -82,7 +82,7 @@ def solve(
         has_other = interior_fits(problem, memory_limit)
         best = _run(problem, solver, control, began, tol, trace, after_step, _PATIENCE if has_other else None)
         peak = solver.bytes_held
-        if has_other and best.ending is Status.STALLED and best.found.relative_gap > tol:
+        if has_other and best.ending is Status.STALLED and not best.found.is_close(tol):
             is_logistic = isinstance(problem.loss, Logistic)
             other_solver, method = (ScaledNewton, _SCALED) if is_logistic else (InteriorPoint, _INTERIOR)
             last = other_solver(problem, raise_when_late(control, began), solver.n_iter, n_jobs)
@@ -92,7 +92,7 @@ def solve(
             best = min(
                 best._replace(ending=other.ending),
                 *(_Reached(*evaluated(pair, tol), other.ending) for pair in pairs),
-                key=lambda one: one.found.gap,
+                key=lambda one: one.found.bound,
             )
             solver, peak = last, max(peak, last.bytes_held)
             reason = f"{reason} It stalled at a relative gap of {reached:.2g}, and {method} followed."
@@ -134,7 +134,7 @@ def _run(
         held = replace(evidence, problem=solver.problem)  # which may hold the targets already
         evidence, found = evaluated(held, tol)
         reached = _Reached(replace(evidence, problem=problem), found, ended.status or Status.STALLED)
-        if ended.status is not None or reached.found.relative_gap <= tol:
+        if ended.status is not None or reached.found.is_close(tol):
             break
         share *= 0.01
     return reached

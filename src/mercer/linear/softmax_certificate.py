@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.linear.certificate import WeightsEvidence, evaluation_of, long_products
+from mercer.linear.certificate import WeightsEvidence, ball_of_objective, long_products
 from mercer.linear.dual_point import rounding_of_sums
 from mercer.linear.softmax_problem import SoftmaxProblem, beta_of, near_softmax, pieces, softmax_terms
 from mercer.linear.sweeps import column_squares, times, transposed_times
@@ -28,10 +28,13 @@ class SoftmaxEvidence(WeightsEvidence):
     beta: FloatArray
 
     @property
-    def signs_from(self) -> FloatArray:
-        """The normal vectors, (n_classes, p); zeros unless the penalty is l2."""
-        normals = self.problem.split(self.w)[0]
-        return np.zeros_like(normals) if self.problem.l1_ratio else normals
+    def weights(self) -> FloatArray:
+        """The normal vectors, (n_classes, p)."""
+        return self.problem.split(self.w)[0]
+
+    def ball(self, gap: float) -> tuple[FloatArray, FloatArray] | None:
+        """Return a ball around the optimal weights; None without a penalty and with the l1 penalty alone."""
+        return ball_of_objective(self.weights, gap, self.problem.l1_ratio) if self.problem.is_penalised else None
 
     def evaluate(self, *, independent: bool = False) -> Evaluation:
         """Evaluate the point in one sweep over the rows; with `independent`, in longdouble by NumPy alone.
@@ -54,7 +57,7 @@ class SoftmaxEvidence(WeightsEvidence):
         q, n_classes = w.shape
         v: Any = np.zeros(w.shape, dtype=np.longdouble if independent else np.float64)
         squares, beta_squares, totals = np.zeros(q), np.zeros(n_classes), np.zeros(n_classes)
-        numbers, infeasibility = np.zeros(7), 0.0
+        numbers, infeasibility = np.zeros(6), 0.0
         with np.errstate(all="ignore"):
             for part in problem.parts():
                 given = self.beta[part.block.at]
@@ -90,14 +93,14 @@ class SoftmaxEvidence(WeightsEvidence):
                         inner(charges, sizes),
                         inner(steep, steep),
                         inner(charges, charges),
-                        float(charges.sum()),
                         inner(z.ravel(), z.ravel()),
                     )
-            loss, excess, size, slopes, charge_square, mass, z_square = (float(number) for number in numbers)
+            loss, excess, size, slopes, charge_square, z_square = (float(number) for number in numbers)
             v = v.astype(np.float64)
             spread, lengths = rounding_of_sums(problem.rows.n), np.sqrt(squares)
             deviation = 2.0 * (_EPS * z_square**0.5 + rounding_of_sums(q) * float(np.abs(w).max(axis=1) @ lengths))
-            rounding = 2.0 * slopes**0.5 * deviation * np.exp(2.0 * deviation) + spread * size
+            of_losses = slopes**0.5 * deviation * np.exp(2.0 * deviation)
+            rounding = 2.0 * of_losses + spread * size
             errors = spread * np.outer(lengths, np.sqrt(beta_squares))
             shift = 0.0
             if problem.free and problem.constant:
@@ -120,10 +123,17 @@ class SoftmaxEvidence(WeightsEvidence):
             gap = apart + max(0.0, excess)
             rounding += beyond / (1.0 + beyond) * max(0.0, primal - gap)
             gap += rounding
-        at_zero = mass * float(np.log(n_classes)) if problem.is_penalised else 0.0
-        if shift > _OFF_BALANCE or beyond > 1.0:
+            of_losses += spread * loss + rounding_of_sums(w.size) * penalty
+        if shift > _OFF_BALANCE or beyond > 1.0 or not np.isfinite(gap):
             gap = float("inf")
-        return evaluation_of(float(primal), float(gap), float(rounding), max(infeasibility, beyond), at_zero)
+        return Evaluation(
+            primal=float(primal),
+            gap=float(gap),
+            rounding=float(of_losses),
+            gap_rounding=float(rounding),
+            dual_infeasibility=max(infeasibility, beyond),
+            decision_error=np.array([float(deviation)]),
+        )
 
 
 def penalty_gap(

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mercer._typing import FloatArray
+from mercer.certificates.certificate import Certificate
 from mercer.certificates.solution import TraceRow
-from mercer.linear.certificate import LinearCertificate
 from mercer.linear.rows import RowNumbers
 
 
@@ -59,7 +59,7 @@ class LinearSolution:
         the normal vector and the bias.
     beta : RowNumbers
         Dual coefficient of each row, in signed coordinates. With the l2 penalty, w is sum_i beta_i x_i at the optimum.
-    certificate : LinearCertificate
+    certificate : Certificate
     n_iter : int
         Newton steps, or epochs of coordinate descent.
     seconds : float
@@ -79,7 +79,7 @@ class LinearSolution:
 
     w: FloatArray
     beta: RowNumbers
-    certificate: LinearCertificate
+    certificate: Certificate
     n_iter: int
     seconds: float
     trace: list[TraceRow]

@@ -10,11 +10,12 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.certificates.status import Status
-from mercer.linear.certificate import LinearEvidence, certify_linear, evaluation_of
+from mercer.linear.certificate import LinearEvidence, certify_linear
 from mercer.linear.dual_point import rounding_of_sums
-from mercer.linear.problem import LinearProblem
+from mercer.linear.problem import Bias, LinearProblem
 from mercer.linear.select import TOL_GAP
 from mercer.linear.solution import LinearSolution, WarmStart
+from mercer.losses.certificate import Evaluation, KKTNumbers
 from mercer.solvers.control import Control
 
 Train = Callable[[int, Control, "WarmStart | None"], LinearSolution]
@@ -72,11 +73,20 @@ def _untrained(problems: Sequence[LinearProblem], ending: Status, tol: float) ->
             n_iter=0,
             seconds=0.0,
             peak_memory_bytes=w.nbytes,
-            found=evaluation_of(at_zero, at_zero, rounding, 0.0, at_zero),
+            found=Evaluation(at_zero, at_zero, rounding, 0.0, 0.0, np.zeros(1), kkt=_conditions_at_zero(problem)),
         )
         reason = "The limits left no time for this machine."
         found.append(LinearSolution(w, beta, certificate, 0, 0.0, [], "no step", reason, w.nbytes, problem.C))
     return found
+
+
+def _conditions_at_zero(problem: LinearProblem) -> KKTNumbers | None:
+    """Return the KKT violation of f = 0 and of dual coefficients of 0; None for regression and logistic loss."""
+    zeros = np.zeros(2)
+    found = problem.loss.conditions(zeros, zeros, np.array([-1.0, 1.0]), np.ones(2))
+    if found is None or not problem.loss.classifies:
+        return None
+    return KKTNumbers(found.violation(has_free_bias=problem.bias is Bias.FREE), 0, 0)
 
 
 def _masses(problem: LinearProblem) -> FloatArray:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.certificates.certificate import worst_status
-from mercer.certificates.evaluation import relative_gap
+from mercer.certificates.certificate import Certificate, Evidence, Numbers
 from mercer.certificates.recomputation import long_product
 from mercer.certificates.roundoff import rounding_error, rounding_of_offsets
 from mercer.certificates.status import Status
@@ -22,34 +20,73 @@ from mercer.kernels import Kernel
 from mercer.kernels.base import finite
 from mercer.losses.objective import Objective
 
+_EPS = float(np.finfo(np.float64).eps)
+
 
 class Evaluation(NamedTuple):
-    """The evaluation of a point of an objective over all the training data; see :class:`LossCertificate`.
+    """The evaluation of a point of an objective over all the training data; see :class:`mercer.Certificate`.
 
-    Violation and rounding are given for each output, (T,) or (1,). A gap is compared with `unit`.
+    `rounding` is the rounding error of the objective, and `gap_rounding` that of the gap, which includes it: D is
+    certain, P is as computed. Violations and errors of decision values are given
+    for each output, (T,) or (1,). `kkt` is None for losses without bounds of their dual coefficients.
     """
 
     primal: float
     gap: float
-    violation: FloatArray
+    rounding: float
+    gap_rounding: float
     dual_infeasibility: float
-    rounding: FloatArray
-    unit: float = 1.0
+    decision_error: FloatArray
+    violation: FloatArray | None = None
+    kkt: KKTNumbers | None = None
+    absolute_gap: float = 0.0
 
     @property
     def relative_gap(self) -> float:
-        """(P - D) / max(unit, |P|, |D|); infinite without a lower bound D."""
-        if not np.isfinite(self.gap):
-            return float("inf")
-        if self.gap == 0.0:  # all objectives may be 0
-            return 0.0
-        return self.gap / max(self.unit, abs(self.primal), abs(self.primal - self.gap))
+        """(P - D) / max(|P|, |D|); infinite without a lower bound D."""
+        return self.numbers.relative_gap
+
+    @property
+    def bound(self) -> float:
+        """The gap and the rounding of the objective: the exact gap is at most this."""
+        return self.gap + self.rounding
+
+    def is_close(self, tol_gap: float) -> bool:
+        """Return whether the bound is at most `tol_gap` times the objective, or at most `absolute_gap`."""
+        return self.numbers.has_small_gap(tol_gap)
+
+    @property
+    def numbers(self) -> Numbers:
+        """The numbers of the certificate."""
+        kkt = KKTNumbers(None, None, None) if self.kkt is None else self.kkt
+        dual = self.primal - self.gap
+        if self.primal - dual < self.gap:  # by the rounding of this difference
+            dual = float(np.nextafter(dual, -np.inf))
+        return Numbers(
+            primal=self.primal,
+            dual=dual,
+            rounding=self.rounding,
+            dual_infeasibility=self.dual_infeasibility,
+            decision_error=float(self.decision_error.max()),
+            kkt_violation=kkt.violation,
+            gradient_violation=None if self.violation is None else float(self.violation.max()),
+            n_support=None if kkt.n_free is None or kkt.n_bounded is None else kkt.n_free + kkt.n_bounded,
+            n_free=kkt.n_free,
+            n_bounded=kkt.n_bounded,
+            absolute_gap=self.absolute_gap,
+        )
 
 
-class Evidence(ABC):
-    """The data that a certificate needs so that it can be computed again."""
+class KKTNumbers(NamedTuple):
+    """The KKT violation m(alpha) - M(alpha), and the numbers of rows whose coefficient is free, or at a bound but 0."""
 
-    convex: bool
+    violation: float | None
+    n_free: int | None
+    n_bounded: int | None
+
+
+class EvaluatedEvidence(Evidence):
+    """Evidence that is evaluated as an :class:`Evaluation`; the gap alone decides if `violation_scale` is None."""
 
     @property
     def has_gap(self) -> bool:
@@ -57,16 +94,26 @@ class Evidence(ABC):
         return True
 
     @property
-    @abstractmethod
-    def scale(self) -> FloatArray:
-        """The scale with which the violation of each output is compared, (T,) or (1,)."""
+    def violation_scale(self) -> FloatArray | None:
+        """The scale with which the violation of each output is compared, (T,) or (1,); None if the gap decides."""
+        return None
 
     @abstractmethod
     def evaluate(self, *, independent: bool = False) -> Evaluation:
         """Evaluate the point; with `independent`, without native code for kernel values."""
 
+    def recompute(self, certificate: Certificate, whole: Any = None) -> Certificate:
+        """Return the certificate computed again; see :class:`mercer.certificates.certificate.Evidence`."""
+        del whole
+        return self.recertified(certificate, self.evaluate(independent=True))
 
-class RowsEvidence(Evidence):
+    def recertified(self, certificate: Certificate, evaluation: Evaluation) -> Certificate:
+        """Return the certificate with the numbers and the status of another evaluation."""
+        status = conclude(certificate.ended, self, evaluation, *_tolerances(certificate))
+        return certificate.with_numbers(status, self, evaluation.numbers)
+
+
+class RowsEvidence(EvaluatedEvidence):
     """Evidence that depends on kernel values between rows of `data`: those at `idx`, None for all."""
 
     kernel: Kernel
@@ -107,9 +154,14 @@ class KernelEvidence(RowsEvidence):
     memory_limit: int | None = None
 
     @property
-    def scale(self) -> FloatArray:
+    def violation_scale(self) -> FloatArray:
         """The scale of the loss."""
         return self.objective.loss.scale
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether the user declared the kernel positive semidefinite, without a check."""
+        return self.kernel.is_assumed
 
     @classmethod
     def of(
@@ -163,15 +215,29 @@ def evaluate(
     lengths = np.sqrt(gram.magnitudes())[:, None] if gram.kernel.is_psd else np.ones((1, 1))
     size = float(lengths.max(initial=0.0)) if gram.kernel.is_psd else gram.value_bound()
     added = [np.abs(part).max(axis=0, initial=0.0) for part in (bias[None], penalty * beta / weights, loss.gradient(f))]
-    rounding = [rounding_error(gram, size, own, at) for own, at in zip((lengths * beta).T, values.T, strict=True)]
+    errors = [rounding_error(gram, size, own, at) for own, at in zip((lengths * beta).T, values.T, strict=True)]
+    error = np.array(errors) + rounding_of_offsets(added[0], added[1] + added[2])
+    primal = 0.5 * float((penalty * beta * values).sum()) + objective.total_loss(f)
+    rounding = objective_rounding(objective, f, error, primal) + float(np.abs(penalty * beta).sum(axis=0) @ error)
     return Evaluation(
-        primal=0.5 * float((penalty * beta * values).sum()) + objective.total_loss(f),
-        gap=gap_of(objective, gap, drift),
-        violation=np.maximum(np.abs(residual).max(axis=0, initial=0.0), level / float(weights.sum())),
+        primal=primal,
+        gap=gap_of(objective, gap, drift) + rounding,
+        rounding=rounding,
+        gap_rounding=rounding,
         dual_infeasibility=float(drift.max()),
-        rounding=np.array(rounding) + rounding_of_offsets(added[0], added[1] + added[2]),
-        unit=objective.unit,
+        decision_error=error,
+        violation=np.maximum(np.abs(residual).max(axis=0, initial=0.0), level / float(weights.sum())),
+        absolute_gap=objective.absolute_gap,
     )
+
+
+def objective_rounding(objective: Objective, f: FloatArray, error: FloatArray, primal: float) -> float:
+    """Return the rounding error of the objective for decision values (n, T) with errors of these sizes, (T,).
+
+    A loss changes by at most its slope plus the error, for each unit of the error: second derivatives are at most 1.
+    """
+    steepness = objective.weights @ (np.abs(objective.loss.gradient(f)) + error)
+    return float(steepness @ error) + _EPS * (4.0 + f.shape[0] ** 0.5) * abs(primal)
 
 
 def gap_of(objective: Objective, gap: float, drift: FloatArray) -> float:
@@ -189,133 +255,30 @@ def largest_gap(tol: float) -> float:
     return float(tol**0.5)
 
 
-@dataclass(frozen=True)
-class LossCertificate:
-    """How far a fitted machine is from the optimum of its objective, over all the training data.
-
-    All numbers are computed in float64 from the final point. The code shares only the kernel and the formula of the
-    loss with the solver; without a penalty, also the Newton step that tests whether an optimum exists. With several
-    outputs (targets, classes), the objectives are sums over them.
-
-    Attributes
-    ----------
-    status : Status
-        `optimal` if, for each target, violation and `rounding` are at most tol times the largest target (for
-        probabilities: 1); the relative gap is at most sqrt(tol), unless there is no penalty; and the kernel is known to
-        be positive semidefinite on the training rows. Otherwise it says how the fit ended.
-    primal, dual : float
-        Primal and dual objective.
-    gap, relative_gap : float
-        P - D bounds by how much any other machine could be better, if the kernel is positive semidefinite; infinite
-        without a dual point. Relative: (P - D) / max(u, |P|, |D|), where u is 1, or for squared loss the objective of
-        f = 0.
-    violation : float
-        Largest violation of an optimality condition over the targets. For a row, this is
-        |penalty beta_i / weight_i + L'(f_i)|, in the units of targets or probabilities; for a bias, the mean over the
-        rows. For machines in coordinates of w, it is the largest element of the gradient, divided by the spread of the
-        column and the sum of the weights. Without a penalty, it is also the largest change of a decision value by a
-        Newton step, infinite if that is unknown.
-    dual_infeasibility : float
-        Violation of the dual point's equality constraint, if there is a bias.
-    rounding : float
-        Estimated rounding error of a decision value in float64.
-    n_iter, n_kernel_values : int
-        Steps of the solver (0 for a closed form); number of evaluated kernel values, including this certificate.
-    seconds : float
-        Time of the fit, including this certificate.
-    peak_memory_bytes : int
-        Largest memory of the matrices of the fit.
-    tol : float
-        The tolerance.
-    parts : tuple of LossCertificate
-        Certificates of the machines for two classes, if there are several.
-    """
-
-    status: Status
-    primal: float
-    dual: float
-    gap: float
-    relative_gap: float
-    violation: float
-    dual_infeasibility: float
-    rounding: float
-    n_iter: int
-    n_kernel_values: int
-    seconds: float
-    peak_memory_bytes: int
-    tol: float
-    parts: tuple[LossCertificate, ...] = ()
-    evidence: Evidence | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def ending(self) -> str:
-        """The ending of the fit, as a phrase that follows the machine's name."""
-        return (
-            f"ended as `{self.status}`: violation {self.violation:.3g} (tolerance {self.tol:g}), relative duality gap "
-            f"{self.relative_gap:.3g}."
-        )
-
-    @property
-    def advice(self) -> str:
-        """What the status means and what to do about it."""
-        return self.status.advice
-
-    def verify(self) -> LossCertificate:
-        """Return this certificate computed again, in float64 and by `kernel.block` instead of native code.
-
-        Raises
-        ------
-        ValueError
-            If the training data are missing, because pickling a certificate does not store them.
-        """
-        if self.parts:
-            return combine([part.verify() for part in self.parts])
-        if self.evidence is None:
-            raise ValueError(
-                "the training data are not at hand: this certificate was pickled, which leaves them behind. Fit again."
-            )
-        return self.with_evaluation(self.evidence, self.evidence.evaluate(independent=True))
-
-    def with_evaluation(self, evidence: Evidence, found: Evaluation) -> LossCertificate:
-        """Return this certificate with the numbers and the status of an evaluation, which must prove a good status."""
-        ended = Status.STALLED if self.status in (Status.OPTIMAL, Status.STATIONARY) else self.status
-        status = conclude(ended, evidence, found, self.tol)
-        return replace(self, status=status, evidence=evidence, **_numbers(found))  # type: ignore[arg-type]
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "evidence": None}
-
-    def __str__(self) -> str:
-        rows = [
-            ("status", f"{self.status}"),
-            ("primal objective", f"{self.primal:.10g}"),
-            ("dual objective", f"{self.dual:.10g}"),
-            ("duality gap", f"{self.gap:.3g} (relative {self.relative_gap:.3g})"),
-            ("violation", f"{self.violation:.3g} (tolerance {self.tol:g})"),
-            ("dual infeasibility", f"{self.dual_infeasibility:.3g}"),
-            ("rounding", f"{self.rounding:.2g} of a decision value"),
-            ("iterations", f"{self.n_iter}"),
-            ("kernel values", f"{self.n_kernel_values:,}"),
-            ("seconds", f"{self.seconds:.3g}"),
-            ("peak memory", f"{self.peak_memory_bytes / 2**20:.1f} MiB"),
-        ]
-        return "\n".join(f"{name:<20}{value}" for name, value in rows) + f"\n{self.advice}"
-
-
-def conclude(ended: Status, evidence: Evidence, found: Evaluation, tol: float) -> Status:
+def conclude(
+    ended: Status, evidence: EvaluatedEvidence, found: Evaluation, tol: float | None, tol_gap: float | None
+) -> Status:
     """Return the status that an evaluation proves, given how the solver ended."""
-    bound = tol * evidence.scale
-    if not (found.violation <= bound).all():  # also for NaN
-        return ended
-    if not (found.rounding <= bound).all() or not np.isfinite(found.primal):
-        return Status.STALLED
+    scale = evidence.violation_scale
+    if scale is not None:
+        assert tol is not None
+        assert found.violation is not None
+        bound = tol * scale
+        if not (found.violation <= bound).all():  # also for NaN
+            return ended
+        if not (found.decision_error <= bound).all() or not np.isfinite(found.primal):
+            return Status.STALLED
     if not evidence.convex:
         return Status.STATIONARY
-    return Status.OPTIMAL if not evidence.has_gap or found.relative_gap <= largest_gap(tol) else ended
+    return Status.OPTIMAL if tol_gap is None or found.is_close(tol_gap) else ended
+
+
+def _tolerances(certificate: Certificate) -> tuple[float | None, float | None]:
+    return certificate.tol, certificate.tol_gap
 
 
 def certify(
-    evidence: Evidence,
+    evidence: EvaluatedEvidence,
     found: Evaluation,
     ended: Status,
     *,
@@ -324,55 +287,22 @@ def certify(
     n_kernel_values: int,
     seconds: float,
     peak_memory_bytes: int,
-) -> LossCertificate:
-    """Return the certificate of an evaluated point; see :class:`LossCertificate` for the arguments."""
-    return LossCertificate(
-        status=conclude(ended, evidence, found, tol),
-        **_numbers(found),  # type: ignore[arg-type]
+) -> Certificate:
+    """Return the certificate of an evaluated point; see :class:`mercer.Certificate` for the arguments.
+
+    `tol` is the tolerance for the violation, or for the relative gap if the gap alone decides.
+    """
+    by_gap = evidence.violation_scale is None
+    of_violation = None if by_gap else tol
+    of_gap = tol if by_gap else largest_gap(tol) if evidence.has_gap else None
+    return Certificate(
+        status=conclude(ended, evidence, found, of_violation, of_gap),
+        **found.numbers.fields(),
         n_iter=n_iter,
         n_kernel_values=n_kernel_values,
         seconds=seconds,
         peak_memory_bytes=peak_memory_bytes,
-        tol=tol,
+        tol=of_violation,
+        tol_gap=of_gap,
         evidence=evidence,
     )
-
-
-def combine(parts: Sequence[LossCertificate]) -> LossCertificate:
-    """Return the certificate of a machine that consists of machines for two classes; `verify` verifies each part.
-
-    Objectives and counts are sums, other numbers are maxima, and the status is the worst one.
-    """
-    if len(parts) == 1:
-        return parts[0]
-    primal, dual = sum(part.primal for part in parts), sum(part.dual for part in parts)
-    return replace(
-        parts[0],
-        status=worst_status([part.status for part in parts]),
-        primal=primal,
-        dual=dual,
-        gap=sum(part.gap for part in parts),
-        relative_gap=relative_gap(primal, dual),
-        violation=max(part.violation for part in parts),
-        dual_infeasibility=max(part.dual_infeasibility for part in parts),
-        rounding=max(part.rounding for part in parts),
-        n_iter=sum(part.n_iter for part in parts),
-        n_kernel_values=sum(part.n_kernel_values for part in parts),
-        seconds=sum(part.seconds for part in parts),
-        peak_memory_bytes=max(part.peak_memory_bytes for part in parts),
-        evidence=None,
-        parts=tuple(parts),
-    )
-
-
-def _numbers(found: Evaluation) -> dict[str, float]:
-    dual = found.primal - found.gap
-    return {
-        "primal": found.primal,
-        "dual": dual,
-        "gap": found.gap,
-        "relative_gap": found.relative_gap,
-        "violation": float(found.violation.max()),
-        "dual_infeasibility": found.dual_infeasibility,
-        "rounding": float(found.rounding.max()),
-    }

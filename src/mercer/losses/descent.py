@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.certificates.evaluation import relative_gap
-from mercer.certificates.roundoff import rounding_error
+from mercer.certificates.certificate import Certificate, relative_gap
+from mercer.certificates.roundoff import rounding_error, rounding_of_objectives
 from mercer.certificates.status import Status
 from mercer.data import Data
 from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels.base import finite
-from mercer.losses.certificate import Evaluation, LossCertificate, RowsEvidence, certify
+from mercer.losses.certificate import Evaluation, RowsEvidence, certify
 from mercer.losses.iteration import Step, iterate, raise_when_late
 from mercer.losses.kernel_newton import KernelProduct
 from mercer.solvers.control import Control
@@ -54,11 +54,6 @@ class CoefficientEvidence(RowsEvidence):
     memory_limit: int | None = None
     convex: bool = True  # for every kernel, because margins are linear in alpha
 
-    @property
-    def scale(self) -> FloatArray:
-        """1, because the violation is the relative gap."""
-        return np.ones(1)
-
     def evaluate(self, *, independent: bool = False, fitted: Gram | None = None) -> Evaluation:
         """Evaluate the point; see :meth:`gram`."""
         gram = self.gram(independent=independent, fitted=fitted)
@@ -68,12 +63,20 @@ class CoefficientEvidence(RowsEvidence):
         values = found[:, 0] + point.bias
         primal = _primal(y, s, self.penalty, point.alpha, values)
         dual = _dual(y, s, self.penalty, point.multipliers, found[:, 1])
+        errors = [
+            rounding_error(gram, gram.value_bound(), own, at)
+            for own, at in ((beta, values), (y * point.multipliers, found[:, 1]))
+        ]
+        slopes = float(s @ (y * values < 1.0 + errors[0])), float(s @ np.maximum(0.0, y * found[:, 1] + errors[1]))
+        of_sums = float(rounding_of_objectives(0.0, 0.0, 0.0, primal, y.size))
+        of_dual = slopes[1] / self.penalty * errors[1] + of_sums
         return Evaluation(
             primal=primal,
-            gap=primal - dual,
-            violation=np.array([max(0.0, relative_gap(primal, dual))]),
+            gap=max(0.0, primal - dual) + of_dual,
+            rounding=slopes[0] * errors[0] + of_sums,
+            gap_rounding=of_dual,
             dual_infeasibility=abs(float((y * point.multipliers).sum())),
-            rounding=np.array([rounding_error(gram, gram.value_bound(), beta, values)]),
+            decision_error=np.array([errors[0]]),
         )
 
 
@@ -94,7 +97,7 @@ class Descended:
     bias: float
     alpha: FloatArray
     multipliers: FloatArray
-    certificate: LossCertificate
+    certificate: Certificate
     n_iter: int
 
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer._typing import FloatArray
+from mercer.certificates.certificate import Certificate
 from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
 from mercer.gram import Gram, combined
 from mercer.gram.factorisation import WORK, Check, no_check
 from mercer.gram.threads import blas_threads
 from mercer.kernels.base import finite
-from mercer.losses.certificate import KernelEvidence, LossCertificate, certify, largest_gap
+from mercer.losses.certificate import KernelEvidence, certify, largest_gap
 from mercer.losses.iteration import Step, iterate, raise_when_late
 from mercer.losses.objective import Objective
 from mercer.solvers.control import Control
@@ -51,7 +52,7 @@ class Minimised:
 
     beta: FloatArray
     bias: FloatArray
-    certificate: LossCertificate
+    certificate: Certificate
     n_iter: int
     trace: list[TraceRow]
 
@@ -111,7 +112,7 @@ def _newton(objective: Objective, gram: Gram, product: KernelProduct, point: Poi
         steepest = max(steepest, squared)
         # The factor 0.5 is a reserve, because the certificate's kernel values are rounded differently.
         gap = 0.5 * squared / float(penalty.min())
-        if violation <= 0.5 * tol and gap <= 0.5 * largest_gap(tol) * max(1.0, abs(value)):
+        if violation <= 0.5 * tol and gap <= 0.5 * largest_gap(tol) * abs(value):
             if fresh:
                 return
             point.values, fresh = product(point.beta), True

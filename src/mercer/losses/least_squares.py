@@ -9,14 +9,14 @@ import numpy as np
 from scipy.linalg import svd
 
 from mercer._typing import FloatArray
+from mercer.certificates.certificate import Certificate
 from mercer.certificates.status import Status
 from mercer.gram.factorisation import abandonable
 from mercer.gram.threads import blas_threads
-from mercer.losses.certificate import LossCertificate, certify
+from mercer.losses.certificate import certify
 from mercer.losses.columns import CONSTANT
 from mercer.losses.linear import LinearEvidence
-from mercer.losses.objective import Objective, Squared
-from mercer.losses.ridge import TOL
+from mercer.losses.objective import TOL, Objective, Squared
 
 _EPS = float(np.finfo(np.float64).eps)
 _ALONE = 1e-10  # a remaining leverage (beyond the column space) up to this size is 0 up to rounding
@@ -29,7 +29,7 @@ class Fitted:
     w: FloatArray
     bias: FloatArray
     leave_one_out: FloatArray
-    certificate: LossCertificate
+    certificate: Certificate
 
 
 def solve(rows: FloatArray, Y: FloatArray, penalty: float, weights: FloatArray) -> Fitted:

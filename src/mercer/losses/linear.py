@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.losses.certificate import Evaluation, Evidence, gap_of
+from mercer.losses.certificate import EvaluatedEvidence, Evaluation, gap_of, objective_rounding
 from mercer.losses.columns import Columns, newton_step, second_derivatives
 from mercer.losses.objective import Objective
 
@@ -23,7 +23,7 @@ _BLOCK_VALUES = 1 << 22  # values of the columns that are made dense at a time: 
 
 
 @dataclass(frozen=True, eq=False)
-class LinearEvidence(Evidence):
+class LinearEvidence(EvaluatedEvidence):
     """A point given by w: f_t(x) = <w_t, x> + bias_t; `w` has shape (p, T), `rows` (n, p), dense or CSR."""
 
     objective: Objective
@@ -33,7 +33,7 @@ class LinearEvidence(Evidence):
     convex: bool = True
 
     @property
-    def scale(self) -> FloatArray:
+    def violation_scale(self) -> FloatArray:
         """The scale of the loss."""
         return self.objective.loss.scale
 
@@ -75,13 +75,18 @@ def evaluate(objective: Objective, rows: Any, w: FloatArray, bias: FloatArray) -
         gap = float(np.where(squares == 0.0, 0.0, squares / (2.0 * penalty)).sum()) + objective.bregman(f, best)
     if not penalty.all() and objective.loss.excess(f) is None:
         worst = np.maximum(worst, _reach(objective, rows, f, slopes[0], drift))
+    error = _EPS * ((abs(rows) @ np.abs(w)).max(axis=0, initial=0.0) + np.abs(f).max(axis=0, initial=0.0))
+    primal = 0.5 * float(np.square(np.sqrt(penalty) * w).sum()) + objective.total_loss(f)
+    rounding = objective_rounding(objective, f, error, primal)
     return Evaluation(
-        primal=0.5 * float(np.square(np.sqrt(penalty) * w).sum()) + objective.total_loss(f),
-        gap=gap_of(objective, gap, left),
-        violation=worst,
+        primal=primal,
+        gap=gap_of(objective, gap, left) + rounding,
+        rounding=rounding,
+        gap_rounding=rounding,
         dual_infeasibility=float(np.abs(left).max(initial=0.0)),
-        rounding=_EPS * ((abs(rows) @ np.abs(w)).max(axis=0, initial=0.0) + np.abs(f).max(axis=0, initial=0.0)),
-        unit=objective.unit,
+        decision_error=error,
+        violation=worst,
+        absolute_gap=objective.absolute_gap,
     )
 
 

@@ -15,6 +15,10 @@ from mercer.gram.threads import blas_threads
 Linear = Callable[[FloatArray], FloatArray]
 
 
+TOL = 1e-6
+"""Largest residual of a least-squares system, relative to the largest target: more digits than data have, and reachable
+for systems so badly conditioned that half of the digits of float64 are lost."""
+
 _MOST_SHIFTS, _LEAST_SHIFT = 100, 1e-13  # Newton steps of the biases (about five are typical), and their least size
 _FULL_SHIFT = 1e-3  # largest Newton step of the biases without a line search, which would see only rounding
 _ROUNDED = 16.0 * float(np.finfo(np.float64).eps)  # rounding error of a sum of losses, relative to the sum
@@ -175,9 +179,14 @@ class Objective:
         return float(np.einsum("i,i->", self.weights, self.loss.values(f)))
 
     @property
-    def unit(self) -> float:
-        """The scale with which a duality gap is compared: the squared loss of f = 0, or 1."""
-        return self.total_loss(self.loss.y * 0.0) or 1.0 if isinstance(self.loss, Squared) else 1.0
+    def absolute_gap(self) -> float:
+        """A duality gap that is small enough whatever the objective is: for squared loss, that of residuals of `TOL`.
+
+        If a machine interpolates its targets, the objective itself may be smaller than this.
+        """
+        if not isinstance(self.loss, Squared):
+            return 0.0
+        return 0.5 * float(self.weights.sum()) * float(np.square(TOL * self.loss.scale).sum())
 
     def off_balance(self, gradients: FloatArray) -> bool:
         """Whether sums of weighted gradients, (T,), are larger than rounding."""

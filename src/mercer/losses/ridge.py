@@ -13,17 +13,14 @@ import threadpoolctl
 from scipy.linalg import eigh
 
 from mercer._typing import FloatArray, RealArray
+from mercer.certificates.certificate import Certificate
 from mercer.certificates.status import Status
 from mercer.gram import Gram
 from mercer.gram.factorisation import Check, abandonable, cholesky, inverse_columns, no_check, solve_lower, solve_upper
 from mercer.gram.threads import blas_threads
 from mercer.kernels.base import finite
-from mercer.losses.certificate import KernelEvidence, LossCertificate, certify, evaluate
-from mercer.losses.objective import Objective, Squared
-
-TOL = 1e-6
-"""Largest residual of the system, relative to the largest target: more digits than data have, and reachable for
-systems so badly conditioned that half of the digits of float64 are lost."""
+from mercer.losses.certificate import KernelEvidence, certify, evaluate
+from mercer.losses.objective import TOL, Objective, Squared
 
 _CHEAP_VALUES = 1.5e11  # rows times kernel values per call; above it, products with K cost less than half of a factor
 _SINGLE_ROUNDOFF = 2.0**-24  # unit roundoff of float32
@@ -41,7 +38,7 @@ class Solved:
     ----------
     beta : ndarray of shape (n, T)
     bias : ndarray of shape (T,)
-    certificate : LossCertificate
+    certificate : Certificate
     is_definite : bool
         Whether the matrix of the system is positive definite, as far as float64 can show. If not, the coefficients have
         least norm among those with the smallest residual.
@@ -49,7 +46,7 @@ class Solved:
 
     beta: FloatArray
     bias: FloatArray
-    certificate: LossCertificate
+    certificate: Certificate
     is_definite: bool
 
 

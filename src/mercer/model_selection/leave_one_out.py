@@ -554,7 +554,7 @@ def _closed_form(machine: Any, X: Any, y: npt.NDArray[Any], fit_seconds: float) 
         rule=np.where(trained[:, None], np.full(raw.shape, "closed form"), "not trained on"),
         error_rule=None,
         pivots=0,
-        violation=machine.certificate_.violation,
+        violation=machine.certificate_.gradient_violation,
         rounding=np.full(raw.shape, np.nan),
         n_kernel_values=0,
         seconds=time.perf_counter() - began,

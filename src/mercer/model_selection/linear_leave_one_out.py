@@ -61,7 +61,7 @@ def linear_left_out(
     of all rows. All other rows are refitted from the full solution, and so are all rows with the logistic loss, whose
     objective is nowhere quadratic.
     """
-    problems = [one.certificate.evidence.problem for one in solutions]  # type: ignore[union-attr]
+    problems = [one.certificate.evidence.problem for one in solutions]
     n = problems[0].rows.n
     raw, rule = np.full((n, len(solutions)), np.nan), np.full((n, len(solutions)), "unknown", dtype="<U21")
     worst = max(one.certificate.relative_gap for one in solutions)

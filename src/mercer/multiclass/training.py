@@ -355,7 +355,7 @@ def train(
 def _margins(margin: Margin, solutions: Solutions) -> FloatArray:
     """Return the divisor of each machine: its margin, or 1 if the margin is 0 up to rounding."""
     found = np.array([margin(solution.multipliers) for solution in solutions])
-    roundings = [0.0 if one.certified is None else one.certified.rounding for one in solutions]
+    roundings = [0.0 if one.certified is None else one.certified.decision_error or 0.0 for one in solutions]
     empty = ~np.array(list(map(has_width, found.tolist(), roundings)))
     if empty.any():
         warnings.warn(

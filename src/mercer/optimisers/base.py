@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mercer.certificates.evaluation import relative_gap
+from mercer.certificates.certificate import relative_gap
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_callback, check_count, check_number, check_seconds, check_whole
 from mercer.solvers.interruption import Interruption

@@ -52,7 +52,7 @@ class CoefficientMachine(MeasuredProblem):
         found = descent.CoefficientEvidence(*about, self.gram.n_threads, self.gram.memory_limit).evaluate(
             fitted=self.gram
         )
-        return Measure(found.primal, found.primal - found.gap, float(found.violation[0]))
+        return Measure(found.primal, found.primal - found.gap, max(0.0, found.relative_gap))
 
 
 def coefficient_machine(

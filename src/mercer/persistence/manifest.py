@@ -19,7 +19,7 @@ from mercer.multiclass.calibration import FITTED_ON, Calibration
 from mercer.multiclass.training import JOINT, SCHEMES
 from mercer.persistence.archive import ARRAYS, DTYPES, FORMAT, MANIFEST, SPARSE_ONLY, read_array
 from mercer.persistence.calibrations import calibration_dict, read_calibration
-from mercer.persistence.claims import claim_dict, number_of, read_claim
+from mercer.persistence.claims import claim_dict, claim_of_version_4, number_of, read_claim
 from mercer.persistence.model import Model, Part, Training
 from mercer.persistence.refusals import check_vector, real, refuse, text
 from mercer.persistence.seal_record import read_seal, seal_dict
@@ -34,7 +34,7 @@ VERSION = 5
 """Version that is written.
 
 Also read: version 1 (only C-SVC), version 2 (only box-constrained problems), version 3 (no dates and no free text) and
-version 4 (no elastic net).
+version 4 (no elastic net, and certificates whose fields differed from machine to machine).
 """
 
 MAX_COEFFICIENTS = 1 << 31
@@ -135,7 +135,12 @@ def parsed(members: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, np.ndar
     if version < 4:
         manifest = manifest | {"encoder": _encoder_of_version_3(manifest["encoder"])}
     if version < 5:
-        manifest = manifest | {"machine": _machine_of_version_4(manifest["machine"])}
+        machine = _machine_of_version_4(manifest["machine"])
+        parts = [
+            part | {"certificate": claim_of_version_4(part["certificate"], manifest["machine"]["type"])}
+            for part in manifest["parts"]
+        ]
+        manifest = manifest | {"machine": machine, "parts": parts}
     manifest = {"reading": {"decimal": None, "na": []}} | manifest  # older files have no such entry
     names = [name for name in ARRAYS if f"{name}.npy" in members]
     return manifest, {name: read_array(name, members.pop(f"{name}.npy")) for name in names}
@@ -406,7 +411,7 @@ def _parts(
         (
             real(entry["bias"], "bias", True),
             _half_width(entry["half_width"], machine_spec),
-            read_claim(entry["certificate"], machine_spec.claims if number == 0 or not machine_spec.is_whole else None),
+            read_claim(entry["certificate"], machine_spec, has_one=number == 0 or not machine_spec.is_whole),
         )
         for number, entry in enumerate(entries)
     ]

@@ -15,8 +15,6 @@ from mercer.data import Vectors, as_data
 from mercer.data.checks import distinct
 from mercer.data.lazy import lazy_property
 from mercer.kernels import Kernel
-from mercer.losses.certificate import LossCertificate
-from mercer.losses.certificate import combine as combine_losses
 from mercer.model_selection.seal import Seal
 from mercer.multiclass.calibration import Calibration
 from mercer.multiclass.coefficients import Coefficients, Entries
@@ -44,7 +42,7 @@ class Part:
     half_width : float or None
         Half the distance between the levels of its two groups: the margin rho of NuSVC, the epsilon of NuSVR. None for
         machines with at most one group.
-    certificate : Certificate, LossCertificate, Separation or None
+    certificate : Certificate, Separation or None
         The claim that was computed in training. If one problem has several outputs, only the first has the claim. None
         if nothing is claimed.
     multipliers : ndarray of float64 or None
@@ -65,7 +63,7 @@ class Part:
     def divisor(self) -> float:
         """Divisor of decision values that scales the margin to 1: rho of NuSVC if it is positive, otherwise 1."""
         found = self.half_width
-        return found if found is not None and has_width(found, self.certificate.rounding) else 1.0
+        return found if found is not None and has_width(found, self.certificate.decision_error) else 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,9 +311,7 @@ def used_part(table: Table, encoder: TableEncoder, target: str | None, rows: npt
 def combined(claims: list[Any]) -> Any:
     """Return the combined claim of several parts; None if they have no certificate."""
     known = [one for one in claims if one is not None]
-    if known and isinstance(known[0], Certificate):
-        return combine(known)
-    return combine_losses(known) if known and isinstance(known[0], LossCertificate) else None
+    return combine(known) if known and isinstance(known[0], Certificate) else None
 
 
 def point_of(problem: Problem, rows: npt.NDArray[np.int64], beta: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import clone, is_regressor
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from mercer.certificates.certificate import Evidence
+from mercer.certificates.quadratic import QuadraticEvidence, dual_objective
 from mercer.certificates.solution import Solution
 from mercer.data import Vectors, as_data
 from mercer.data.phrasing import listing
@@ -380,7 +380,7 @@ def _check_rows(machine: Dual, solutions: list[Solution], tasks: Iterable[PartTa
         raise ValueError(_OTHERS.format("targets"))
 
 
-def _has_rows(evidence: Evidence, gram: Gram) -> bool:
+def _has_rows(evidence: QuadraticEvidence, gram: Gram) -> bool:
     """Return whether the rows of a fit equal these rows; True if they cannot be compared."""
     own = None if evidence.idx is None else evidence.idx[: gram.n]  # for rows with two variables, the first of each
     fitted, given = (
@@ -404,8 +404,8 @@ def _check_problem(solution: Solution, problem: Problem, gram: Gram) -> None:
         )
     else:
         beta, box = solution.beta, (problem.lower, problem.upper)
-        dual, known = _dual(problem, gram, beta), solution.certificate.dual
-        slack = Slack.of(solution.certificate.rounding, float(np.abs(beta).sum()), gram)
+        dual, known = _dual(problem, gram, beta), dual_objective(solution.certificate, beta)
+        slack = Slack.of(solution.certificate.decision_error or 0.0, float(np.abs(beta).sum()), gram)
         if not abs(dual - known) <= AGREEMENT * abs(known) + slack.dual:
             raise ValueError(_OTHERS.format("targets"))
         # With several outputs, rows are counted: a row is bounded if none of its variables is free.

@@ -14,14 +14,14 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.certificates.certificate import Certificate, Evidence
+from mercer.certificates.certificate import Certificate
 from mercer.certificates.evaluation import Evaluation
+from mercer.certificates.quadratic import QuadraticEvidence
 from mercer.certificates.recomputation import recompute
 from mercer.data import Vectors, as_data
 from mercer.gram import Gram
 from mercer.gram.backends import BlockBackend
 from mercer.loo.decision_values import left_out
-from mercer.losses.certificate import LossCertificate
 from mercer.multiclass.calibration import FITTED_ON, FOLDS, calibrate, told_apart
 from mercer.multiclass.cross_fitting import cross_fitted
 from mercer.multiclass.probability_maps import Isotonic, Map, Sigmoid
@@ -51,7 +51,7 @@ class Verification:
     ----------
     same_table : bool
         Whether the training rows are those of the model's training, cell by cell.
-    stored, recomputed : Certificate, LossCertificate or None
+    stored, recomputed : Certificate or None
         The certificate in the model, and the recomputed one. The latter is None if it cannot be computed, or if the
         machine does not claim an optimum.
     findings : tuple of str
@@ -59,8 +59,8 @@ class Verification:
     """
 
     same_table: bool
-    stored: Certificate | LossCertificate | None
-    recomputed: Certificate | LossCertificate | None
+    stored: Certificate | None
+    recomputed: Certificate | None
     findings: tuple[str, ...]
 
     @property
@@ -154,7 +154,7 @@ def _check_dual(
         if rough is None or not np.isclose(stored.certificate.primal, rough.primal, rtol=AGREEMENT, atol=AGREEMENT):
             findings.append(f"a bias is {part.bias:.9g} in the file and {best:.9g} recomputed")
         evaluation = rough or evaluation
-    evidence = Evidence.of(problem, view, beta, convex=view.is_convex)
+    evidence = QuadraticEvidence.of(problem, view, beta, convex=view.is_convex)
     eased = replace(
         evaluation,
         violation=max(0.0, evaluation.violation - slack.rounding),
@@ -236,7 +236,8 @@ def _without_folds(model: Model, truth: npt.NDArray[Any], engine: Gram, check: C
     assert isinstance(model.prediction_kind, Classes)
     assert model.calibration is not None
     folds = model.calibration.folds
-    control = Control(Limits(tol=max(part.certificate.tol for part in model.parts)))
+    tolerance = "tol_gap" if isinstance(machine_spec, LinearSpec) else "tol"
+    control = Control(Limits(tol=max(getattr(part.certificate, tolerance) for part in model.parts)))
     if isinstance(machine_spec, LinearSpec):
         assert isinstance(engine.data, Vectors)
         classes = len(model.prediction_kind.labels), model.prediction_kind.scheme
@@ -302,7 +303,7 @@ def _check_border(
     lengths = gram.diag()
     size = float(np.abs(lengths).max(initial=0.0)) + abs(claimed.offset)
     room = 4.0 * slack.rounding + AGREEMENT * max(1.0, size)
-    bias = stored.bias + stored.certificate.kkt_violation + 2.0 * stored.certificate.rounding
+    bias = stored.bias + stored.certificate.kkt_violation + 2.0 * stored.certificate.decision_error
     scores, expected, norm = evaluation.values, -bias, claimed.squared_norm
     if norm is not None:
         scores = 2.0 * evaluation.values - lengths - norm

@@ -8,8 +8,8 @@ from typing import Generic
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.certificates.certificate import Evidence, conclude
 from mercer.certificates.evaluation import Evaluation, evaluate
+from mercer.certificates.quadratic import QuadraticEvidence, conclude
 from mercer.certificates.roundoff import is_feasible
 from mercer.certificates.screening import SolverValues
 from mercer.certificates.solution import Limits, Solution, TraceRow
@@ -169,7 +169,7 @@ class _Run(Generic[StateT]):
             solver=self._solver.name,
             reason=reason,
             limits=self._limits,
-            evidence=Evidence.of(self._problem, gram, state.beta, convex=self._convex),
+            evidence=QuadraticEvidence.of(self._problem, gram, state.beta, convex=self._convex),
             held_values=state.claim,
             n_kernel_values=gram.n_values - self._values_before,
             peak_memory_bytes=gram.peak_bytes + state.peak_bytes + STATE_ARRAYS * state.beta.nbytes,

@@ -8,6 +8,7 @@ from typing import final
 import numpy as np
 
 from mercer._typing import FloatArray
+from mercer.certificates.quadratic import dual_objective
 from mercer.certificates.roundoff import rounding_error
 from mercer.certificates.solution import Solution
 from mercer.certificates.status import InseparableError, Status
@@ -102,10 +103,11 @@ def _nearest(problem: Problem, gram: Gram, control: Control) -> list[Solution]:
         rounds.append(hulls)
         # 1/2 ||w||^2 exceeds its optimum by at most the violation of each class, whose weights sum to 1.
         squared = _squared_distance(hulls)
-        decided = hulls.certificate.kkt_violation <= _DECIDED * squared or squared <= _indistinct(hulls)
+        violation = hulls.certificate.kkt_violation or 0.0
+        decided = violation <= _DECIDED * squared or squared <= _indistinct(hulls)
         if decided or hulls.status not in (Status.OPTIMAL, Status.STATIONARY):
             return rounds
-        tol, start = 0.1 * min(tol, hulls.certificate.kkt_violation), hulls.beta
+        tol, start = 0.1 * min(tol, violation), hulls.beta
 
 
 def _left(control: Control, rounds: list[Solution]) -> Control:
@@ -128,12 +130,12 @@ def _separates(start: FloatArray, problem: Problem, gram: Gram) -> bool:
 
 def _squared_distance(hulls: Solution) -> float:
     """Return ||w||^2; it is negative only by rounding, or if the kernel is not positive semidefinite."""
-    return -2.0 * hulls.certificate.dual
+    return -2.0 * dual_objective(hulls.certificate, hulls.beta)
 
 
 def _indistinct(hulls: Solution) -> float:
     """Return the bound of the squared distance's rounding error: weights of sum 2 times the error of each value."""
-    return 2.0 * hulls.certificate.rounding
+    return 2.0 * (hulls.certificate.decision_error or 0.0)
 
 
 def _infeasible(gram: Gram, hulls: Solution, squared: float) -> InseparableError:

@@ -10,8 +10,8 @@ import numpy as np
 
 from mercer._core import combine_rows, conditions
 from mercer._typing import FloatArray, IndexArray
-from mercer.certificates.certificate import Evidence, conclude
 from mercer.certificates.evaluation import Conditions, Evaluation
+from mercer.certificates.quadratic import QuadraticEvidence, conclude
 from mercer.certificates.roundoff import is_certain, is_feasible, rounding_of_offsets, rounding_of_sums
 from mercer.certificates.solution import Limits, Solution, Solutions
 from mercer.certificates.status import Status
@@ -186,7 +186,7 @@ class InMemoryProblems:
         self._at_rows, self._value_rounding = at_rows, rounding + unsettled
         self._rounding = self._value_rounding + rounding_of_offsets(linear, linear)
         # The evidence has no reference to the Gram matrix, so that its memory is free for the next fit.
-        self._about = Evidence.of(whole, gram, self.beta, convex=True, idx=gram.origin_rows(self._idx))
+        self._about = QuadraticEvidence.of(whole, gram, self.beta, convex=True, idx=gram.origin_rows(self._idx))
         self._held_bytes = gram.peak_bytes + self._rounds.room_bytes
         self._multipliers, self._conditions = np.empty(len(self.problems)), []
         for number in range(len(self.problems)):
@@ -226,6 +226,7 @@ class InMemoryProblems:
         beta, values = self.beta[own], self._at_rows[own]
         evaluation = Evaluation.of(
             problem,
+            beta,
             values,
             problem.linear,
             self._multipliers[number : number + 1],

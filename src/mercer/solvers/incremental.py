@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from mercer._core import BLOCK_LIMIT, combine_rows, solve_block
 from mercer._typing import FloatArray, IndexArray
-from mercer.certificates.certificate import Evidence, conclude
 from mercer.certificates.evaluation import Evaluation, carry_over, evaluate
+from mercer.certificates.quadratic import QuadraticEvidence, conclude
 from mercer.certificates.solution import Limits, Solution, TraceRow
 from mercer.certificates.status import Status
 from mercer.gram import STATE_ARRAYS, Gram, padded_block
@@ -160,7 +160,7 @@ def solve_incremental(
         solver="followed",
         reason="rows gone or new: Newton steps from the known solution, face by face",
         limits=limits,
-        evidence=Evidence.of(problem, view, beta, convex=True),
+        evidence=QuadraticEvidence.of(problem, view, beta, convex=True),
         n_kernel_values=later_gram.n_values + gram.n_values - values_before,
         peak_memory_bytes=later_gram.peak_bytes + path.peak_bytes + STATE_ARRAYS * beta.nbytes,
     ).certify(evaluation)
@@ -357,6 +357,6 @@ def _view(gram: Gram, rows: IndexArray, problem: Problem) -> Gram:
 
 def _about(solution: Solution, problem: Problem, gram: Gram) -> Solution:
     """Return the same solution with a certificate that refers to the rows of this Gram matrix."""
-    evidence = Evidence.of(problem, gram, solution.beta, convex=gram.is_convex)
+    evidence = QuadraticEvidence.of(problem, gram, solution.beta, convex=gram.is_convex)
     assert solution.certified is not None
     return replace(solution, evidence=evidence, certified=replace(solution.certified, evidence=evidence))

@@ -14,11 +14,13 @@ import numpy.typing as npt
 
 from mercer._core import BLOCK_LIMIT, machines_workspace, solve_machines
 from mercer._typing import FloatArray, IndexArray
-from mercer.certificates.certificate import Certificate, Evidence, conclude, worst_status
-from mercer.certificates.evaluation import Conditions, Evaluation, conditions_of, relative_gap
+from mercer.certificates.certificate import Certificate, relative_gap, worst_status
+from mercer.certificates.evaluation import Conditions, Evaluation, conditions_of
+from mercer.certificates.quadratic import QuadraticEvidence, conclude
 from mercer.certificates.roundoff import (
     is_certain,
     is_feasible,
+    rounding_of_dual,
     rounding_of_objectives,
     rounding_of_offsets,
     rounding_of_sums,
@@ -154,7 +156,7 @@ class SmallProblems:
         self.solved = Solved(
             problems,
             limits,
-            Evidence.of(problems.whole, gram, beta, convex=True, idx=gram.origin_rows(chosen)),
+            QuadraticEvidence.of(problems.whole, gram, beta, convex=True, idx=gram.origin_rows(chosen)),
             self._part_starts,
             pairs,
             _count_shared(counts, pairs) if shares else np.zeros(len(pairs), dtype=np.int64),
@@ -256,8 +258,8 @@ class Solved:
     ----------
     problems : Problems
     limits : Limits
-    about : Evidence
-        Evidence of all problems together; `idx` are the rows of all parts.
+    about : QuadraticEvidence
+        QuadraticEvidence of all problems together; `idx` are the rows of all parts.
     part_starts, pairs : ndarray of int64
         First row of each part, and the two parts of each problem.
     n_shared : ndarray of int64
@@ -278,7 +280,7 @@ class Solved:
 
     problems: Problems
     limits: Limits
-    about: Evidence
+    about: QuadraticEvidence
     part_starts: IndexArray
     pairs: IndexArray
     n_shared: IndexArray
@@ -344,7 +346,9 @@ class Solved:
         """Return the common certificate of all problems; `parts` are their own certificates."""
         total = dict(zip(_COLUMNS, self.numbers.sum(axis=0).tolist(), strict=True))
         most = dict(zip(_COLUMNS, self.numbers.max(axis=0).tolist(), strict=True))
-        dual = -0.5 * (self._column("quadratic") + self._column("linear"))
+        rounding, dual = self._objective_rounding(), -0.5 * (self._column("quadratic") + self._column("linear"))
+        lengths = np.sqrt(np.add.reduceat(np.square(self.beta), self.problems.edges[:-1]))
+        dual -= rounding_of_dual(self._rounding, lengths, dual, self.problems.sizes)
         n_free, n_bounded = int(total["n_free"]), int(total["n_bounded"])
         # Summed in order, so that the result equals the sum over the parts.
         primal_sum, dual_sum = sum(self._column("primal").tolist()), sum(dual.tolist())
@@ -355,8 +359,10 @@ class Solved:
             gap=primal_sum - dual_sum,
             relative_gap=relative_gap(primal_sum, dual_sum),
             kkt_violation=max(0.0, most["excess"]),
+            gradient_violation=None,
             dual_infeasibility=most["infeasibility"],
-            rounding=float(self._rounding.max()),
+            rounding=sum(rounding.tolist()),
+            decision_error=float(self._rounding.max()),
             n_support=n_free + n_bounded,
             n_free=n_free,
             n_bounded=n_bounded,
@@ -366,7 +372,6 @@ class Solved:
             peak_memory_bytes=self.held_bytes + STATE_ARRAYS * self.beta.itemsize * int(self.problems.sizes.max()),
             tol=self.limits.tol,
             tol_gap=self.limits.tol_gap,
-            objective_rounding=sum(self._objective_rounding().tolist()),
             parts=parts,
         )
 
@@ -446,6 +451,7 @@ class Solved:
         beta, values = self.beta[variables], self.values[variables]
         evaluation = Evaluation.of(
             problem,
+            beta,
             values,
             problem.linear,
             np.array([multiplier]),

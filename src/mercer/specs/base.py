@@ -60,6 +60,9 @@ class MachineSpec(ABC):
     claims: ClassVar[type | None] = None
     """Type of the claim (for instance a certificate) that a model file stores and verification recomputes."""
 
+    stated: ClassVar[tuple[str, ...]] = ()
+    """Fields that the machine's certificate always has; others may be None."""
+
     is_whole: ClassVar[bool] = True
     """Whether all parts are outputs of one problem and share the claim that is stored with the first part."""
 

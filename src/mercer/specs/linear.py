@@ -27,12 +27,12 @@ from mercer.linear import (
     SquaredHinge,
     TableRows,
 )
-from mercer.linear.certificate import LinearCertificate, LinearEvidence
+from mercer.linear.certificate import LinearEvidence
 from mercer.linear.crammer_singer import JointEvidence
 from mercer.linear.joint_problem import JointLinearProblem
 from mercer.linear.softmax_certificate import SoftmaxEvidence
 from mercer.linear.softmax_problem import SoftmaxProblem
-from mercer.losses.certificate import Evidence
+from mercer.losses.certificate import EvaluatedEvidence
 from mercer.multiclass.calibration import FOLDS
 from mercer.multiclass.coupling import made_largest
 from mercer.multiclass.training import winners
@@ -55,7 +55,7 @@ class LinearSpec(LossSpec):
         Value of the column of a penalised bias.
     """
 
-    claims = LinearCertificate
+    stated = ("tol_gap",)
     is_whole = False
     has_duals = True
     C: float
@@ -86,7 +86,7 @@ class LinearSpec(LossSpec):
         kind = (Bias.FREE if self.free else Bias.PENALISED) if self.bias else Bias.NONE
         return LinearProblem(rows, self.loss, self.C, self.l1_ratio, kind, self.scaling, positive, class_weights)
 
-    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
+    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> EvaluatedEvidence:
         """Return the evidence for the certificate of a point; see :class:`LossSpec`."""
         assert point.vectors is not None
         assert point.multipliers is not None
@@ -136,7 +136,7 @@ class ForJointLinearSVC(LossSpec):
     """
 
     machine = "JointLinearSVC"
-    claims = LinearCertificate
+    stated = ("tol_gap",)
     has_duals = True
     C: float
     bias: bool = True
@@ -152,7 +152,7 @@ class ForJointLinearSVC(LossSpec):
         """The linear kernel; the vectors are the normal vectors of the parts."""
         return Linear
 
-    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
+    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> EvaluatedEvidence:
         """Return the evidence for the certificate of a point; see :class:`LossSpec`."""
         assert point.vectors is not None
         assert point.multipliers is not None
@@ -231,7 +231,7 @@ class ForLogisticRegression(LinearSpec):
         C, constant = self.C if is_penalised else 1.0, 1.0 if self.bias else 0.0
         return SoftmaxProblem(rows, n_classes, C, constant, class_weights, True, self.l1_ratio, is_penalised)
 
-    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
+    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> EvaluatedEvidence:
         """Return the evidence for the certificate of a point; see :class:`LossSpec`."""
         assert point.vectors is not None
         assert point.multipliers is not None
@@ -248,7 +248,7 @@ class ForLogisticRegression(LinearSpec):
 
     def _evidence_of(
         self, table: Any, targets: FloatArray, weights: FloatArray, w: FloatArray, beta: FloatArray
-    ) -> Evidence:
+    ) -> EvaluatedEvidence:
         if self.joint:
             rows = TableRows(table, targets.argmax(axis=1).astype(np.float64), weights)
             return SoftmaxEvidence(self.softmax_problem(rows, w.shape[1]), w, beta)

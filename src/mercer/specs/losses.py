@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit, softmax
 
 from mercer._typing import FloatArray
+from mercer.certificates.certificate import Certificate
 from mercer.data import Vectors
 from mercer.geometry.matrices import gram_matrix
 from mercer.gram import Gram
 from mercer.kernels import RBF, Kernel, Linear
 from mercer.losses import descent
-from mercer.losses.certificate import Evidence, KernelEvidence, LossCertificate
+from mercer.losses.certificate import EvaluatedEvidence, KernelEvidence
 from mercer.losses.linear import LinearEvidence
 from mercer.losses.objective import Logistic, Objective, Softmax, Squared
 from mercer.multiclass.coupling import made_largest
@@ -26,10 +28,11 @@ from mercer.specs.base import BY_PAIRS_OR_CLASSES, MachineSpec, Point
 class LossSpec(MachineSpec):
     """The specification of a machine with a loss function."""
 
-    claims = LossCertificate
+    claims = Certificate
+    stated: ClassVar[tuple[str, ...]] = ("gradient_violation", "decision_error", "tol")
 
     @abstractmethod
-    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
+    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> EvaluatedEvidence:
         """Return the evidence from which the certificate of a point is computed.
 
         Parameters
@@ -57,7 +60,7 @@ class KernelLoss(LossSpec):
     def objective(self, targets: FloatArray, weights: FloatArray) -> Objective:
         """Return the objective; see :meth:`evidence` for the arguments."""
 
-    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
+    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> EvaluatedEvidence:
         """Return the evidence for the certificate of a point; see :class:`LossSpec`."""
         return KernelEvidence.of(self.objective(targets, weights), gram, point.beta, point.bias, convex=gram.is_convex)
 
@@ -77,7 +80,7 @@ class LinearLoss(KernelLoss):
         """The kernel type; the vectors are not the training rows."""
         return RBF if self.network else Linear
 
-    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
+    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> EvaluatedEvidence:
         """Return the evidence for the certificate of a point; see :class:`LossSpec`."""
         assert point.vectors is not None
         data = gram.data
@@ -202,12 +205,13 @@ class ForGradientKernelSVC(LossSpec):
     """Hinge loss, and a penalty on the squares of the coefficients alpha_i = beta_i y_i / weight_i."""
 
     machine = "GradientKernelSVC"
+    stated = ("decision_error", "tol_gap")
     schemes = BY_PAIRS_OR_CLASSES
     is_whole = False
     has_multipliers = True
     penalty: float
 
-    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> Evidence:
+    def evidence(self, targets: FloatArray, weights: FloatArray, gram: Gram, point: Point) -> EvaluatedEvidence:
         """Return the evidence for the certificate of a point; see :class:`LossSpec`."""
         y, multipliers = targets[:, 0], point.multipliers
         assert multipliers is not None

@@ -19,6 +19,7 @@ class QuadraticSpec(MachineSpec):
     """The specification of a machine with a quadratic dual problem; with several classes, each part has a problem."""
 
     claims = Certificate
+    stated = ("kkt_violation", "decision_error", "n_support", "n_free", "n_bounded", "tol")
     calibrated_on = (LEAVE_ONE_OUT, FOLDS)
     is_whole = False
     schemes = BY_PAIRS_OR_CLASSES

@@ -260,7 +260,7 @@ class ToClassify(Goal):
                 data = gram.data
                 assert isinstance(data, Vectors)
                 classes, weigh = (self.n_classes, "ovo"), self._weigh(truth)
-                reached = max(part.certificate.tol for part in model.parts)  # to which `verify` trains them again
+                reached = max(part.certificate.tol_gap for part in model.parts)  # to which `verify` trains them again
                 own = control.with_limits(replace(control.limits, tol=reached))
                 raw = linear_values_by_folds(spec, data, truth, *classes, weigh, own, check=check)
             else:

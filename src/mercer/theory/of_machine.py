@@ -11,8 +11,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.pipeline import Pipeline
 
-from mercer.certificates.certificate import Evidence
 from mercer.certificates.kkt import KKTCases
+from mercer.certificates.quadratic import QuadraticEvidence
 from mercer.certificates.roundoff import rounding_error
 from mercer.certificates.solution import Solution
 from mercer.certificates.status import Status
@@ -233,7 +233,7 @@ def _of(solution: Solution, title: str, delta: float) -> MachineTheory:
             "theory.report needs the training rows, which pickling leaves behind: fit the machine again, or ask before "
             "pickling."
         )
-    examples: KKTCases = certificate.examples()  # type: ignore[assignment]
+    examples: KKTCases = certificate.examples()
     gram = evidence.gram()
     n, n_support = int(examples.y.size), int(np.count_nonzero(examples.alpha))
     optimal = certificate.status is Status.OPTIMAL
@@ -256,7 +256,7 @@ def _of(solution: Solution, title: str, delta: float) -> MachineTheory:
     return replace(part, bounds=tuple(_bounds(part, seen, longest, influence, ended, delta)))
 
 
-def _influence(evidence: Evidence, gram: Gram, bias: float) -> Iterator[Bound]:
+def _influence(evidence: QuadraticEvidence, gram: Gram, bias: float) -> Iterator[Bound]:
     """Yield the leave-one-out bounds by the influence of each row on the others."""
     radius, decision = Radius(gram), gram.matvec(evidence.beta) + bias
     settled, _ = joachims_terms(evidence.problem, evidence.beta, decision, radius.largest, radius.exact)
@@ -378,7 +378,7 @@ def _titles(machine: Any) -> list[str]:
     ]
 
 
-def _dimension(kernel: Kernel, evidence: Evidence) -> float:
+def _dimension(kernel: Kernel, evidence: QuadraticEvidence) -> float:
     """Return the dimension of the feature space without the constant (which acts as bias), or infinity if unknown."""
     if not isinstance(evidence.data, Vectors):
         return math.inf

@@ -20,11 +20,10 @@ from sklearn.utils import Bunch, _safe_indexing, get_tags
 from sklearn.utils.validation import _num_samples
 
 from mercer._typing import IndexArray
-from mercer.certificates.certificate import worst_status
+from mercer.certificates.certificate import Certificate, worst_status
 from mercer.certificates.status import Status, StoppedError
 from mercer.data.lazy import lazy_property
 from mercer.estimators._dual import DualMachine
-from mercer.losses.certificate import LossCertificate
 from mercer.model_selection.search.base import Search
 from mercer.model_selection.search.cv_results import columns, ranks
 from mercer.model_selection.search.fold_rows import row_numbers
@@ -313,7 +312,10 @@ def _end_of(machine: Any) -> tuple[Status, float] | None:
         solutions = machine._solved()
         return worst_status(solutions.statuses), float(solutions.violations.max())
     certificate = getattr(machine, "certificate_", None)
-    return (certificate.status, certificate.violation) if isinstance(certificate, LossCertificate) else None
+    if not isinstance(certificate, Certificate):
+        return None
+    violation = certificate.kkt_violation
+    return certificate.status, np.nan if violation is None else violation
 
 
 _NOTHING = _Summary(np.nan, np.nan, "", np.nan)

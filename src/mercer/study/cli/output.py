@@ -23,7 +23,7 @@ _COMPARED = (
     ("duality gap", "gap", ".3g"),
     ("relative gap", "relative_gap", ".3g"),
     ("KKT violation", "kkt_violation", ".3g"),
-    ("violation", "violation", ".3g"),
+    ("gradient violation", "gradient_violation", ".3g"),
     ("dual infeasibility", "dual_infeasibility", ".3g"),
     ("support vectors", "n_support", ",d"),
 )
@@ -87,14 +87,17 @@ def print_verification(model: Model, verification: Verification) -> None:
         for heading in ("", "in the file", "recomputed"):
             grid.add_column(heading, justify="right" if heading else "left")
         for name, attribute, form in _COMPARED:
-            if not hasattr(stored, attribute):
+            found = [getattr(one, attribute, None) for one in (stored, recomputed)]
+            if found == [None, None]:
                 continue
             several = len(stored.parts) > 1 and attribute == "n_support"
             grid.add_row(
                 f"{name}, sum of all machines" if several else name,
-                *(format(getattr(one, attribute), form) for one in (stored, recomputed)),
+                *("not stated" if one is None else format(one, form) for one in found),
             )
-        grid.add_row("tolerance", f"{stored.tol:g}", "")
+        for name, tol in (("tolerance", stored.tol), ("tolerance of the gap", stored.tol_gap)):
+            if tol is not None:
+                grid.add_row(name, f"{tol:g}", "")
         grid.add_row("status", str(stored.status), str(recomputed.status))
         out.print(grid)
     if model.seal is not None:

@@ -73,7 +73,9 @@ def certainty(model: Model) -> str:
             "small, too."
         )
     if certificate.status is Status.OPTIMAL:
-        how_much = "at all, to within rounding" if gap < ROUNDING else f"by more than {small(100 * gap)} percent"
+        how_much = (
+            "at all, to within rounding" if is_rounding(certificate) else f"by more than {small(100 * gap)} percent"
+        )
         return (
             f"The machine is certified optimal: no other machine with {fixed(model)} can lower its training objective "
             f"{how_much}."
@@ -88,6 +90,8 @@ def certainty(model: Model) -> str:
 
 def _stalled(certificate: Certificate) -> str:
     """Why a fit went no further: what it reached cannot be told from rounding, or rounding lets it reach no more."""
+    assert certificate.kkt_violation is not None
+    assert certificate.tol is not None
     if certificate.kkt_violation > certificate.tol:
         why = (
             f"Rounding in float64 lets the violation come no further down towards the {small(certificate.tol)} allowed"
@@ -100,15 +104,19 @@ def _stalled(certificate: Certificate) -> str:
     else:
         why = (
             f"The violation is within the {small(certificate.tol)} allowed as far as it can be told, but rounding in "
-            f"float64 may hide as much as {small(certificate.rounding)}"
+            f"float64 may hide as much as {small(certificate.decision_error or 0.0)}"
         )
     return f"{why}. A larger tolerance asks for less; a lower C, gamma or degree leaves less to rounding."
 
 
 def beyond_rounding(certificate: Certificate, gap: float) -> float:
     """A gap of the certificate, 0 where it is no more than rounding."""
-    rounding = abs(certificate.relative_gap) < ROUNDING
-    return 0.0 if rounding else gap
+    return 0.0 if is_rounding(certificate) else gap
+
+
+def is_rounding(certificate: Certificate) -> bool:
+    """Whether the gap is no more than rounding, which it includes."""
+    return abs(certificate.relative_gap) < ROUNDING or certificate.gap <= certificate.absolute_gap
 
 
 def numbers(model: Model) -> str:
@@ -130,15 +138,15 @@ def _certainty_of_loss(model: Model) -> str:
     if certificate.status is not Status.OPTIMAL:
         return (
             f"The machine is not certified optimal but ended as “{certificate.status}” (relative duality gap "
-            f"{small(certificate.relative_gap)}, violation {small(certificate.violation)}). {certificate.advice}"
+            f"{small(certificate.relative_gap)}{_violated(certificate)}). {certificate.advice}"
         )
     if not math.isfinite(certificate.relative_gap):
         return (
             "The machine is certified to meet the optimality conditions: no condition is broken by more than "
-            f"{small(certificate.violation)}, and {small(certificate.tol)} was allowed."
+            f"{small(certificate.gradient_violation)}, and {small(certificate.tol)} was allowed."
         )
     gap = abs(certificate.relative_gap)
-    how_much = "at all, to within rounding" if gap < ROUNDING else f"by more than {small(100 * gap)} percent"
+    how_much = "at all, to within rounding" if is_rounding(certificate) else f"by more than {small(100 * gap)} percent"
     return (
         f"The machine is certified optimal: no other machine with {fixed(model)} can lower its training "
         f"objective {how_much}."
@@ -156,8 +164,21 @@ def _numbers_of_loss(model: Model) -> str:
     )
     return (
         f"Certificate: {certificate.status}; duality gap {certificate.gap:.3g} (relative "
-        f"{certificate.relative_gap:.3g}), violation {certificate.violation:.3g} (tolerance {certificate.tol:g}).{why}"
+        f"{certificate.relative_gap:.3g}{_tolerance(certificate.tol_gap)}){_violated(certificate)}"
+        f"{_tolerance(certificate.tol, ' (', ')')}.{why}"
     )
+
+
+def _violated(certificate: Certificate) -> str:
+    """The violation that the machine's tolerance limits, if it limits one."""
+    if certificate.named_violation is None or certificate.tol is None:
+        return ""
+    name, value = certificate.named_violation
+    return f", {name} {small(value)}"
+
+
+def _tolerance(tol: float | None, before: str = ", ", after: str = "") -> str:
+    return "" if tol is None else f"{before}tolerance {tol:g}{after}"
 
 
 def listed(parts: list[str]) -> str:
