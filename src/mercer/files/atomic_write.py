@@ -88,6 +88,8 @@ def check_writable(path: str | Path, mode: Literal["w", "wb"] = "w") -> os.stat_
     OSError
         For the same reasons as :func:`open_atomically`.
     """
+    if str(path) == "":
+        raise OSError("the name of the file to write is empty: name a file")
     try:
         found = os.stat(path)
     except FileNotFoundError:

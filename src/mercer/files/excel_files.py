@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import warnings
 import zipfile
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ except ImportError as error:
     raise ImportError(
         "reading Excel workbooks needs openpyxl, which is not installed; install it with: pip install openpyxl"
     ) from error
+
+
+_MERGED = re.compile(rb'<(?:\w+:)?mergeCell [^>]*?ref="([A-Z]+[0-9]+:[A-Z]+[0-9]+)"')
+_MOST_MERGED = 1_000_000  # cells of a merged range that are filled in
 
 
 @dataclass(frozen=True)
@@ -109,15 +114,40 @@ def _sheets(source: IO[bytes], *, values: bool) -> dict[str, list[list[Any]]]:
         warnings.simplefilter("ignore", UserWarning)  # about styles and extensions, which do not matter here
         book = openpyxl.load_workbook(source, read_only=True, data_only=values)
         try:
-            return {sheet.title: _rows(sheet) for sheet in book.worksheets}
+            return {sheet.title: _rows(sheet, _merged_cells(source, sheet)) for sheet in book.worksheets}
         finally:
             book.close()
 
 
-def _rows(sheet: Any) -> list[list[Any]]:
-    found = []
-    for cells in sheet.iter_rows(values_only=True):
+def _merged_cells(source: IO[bytes], sheet: Any) -> dict[tuple[int, int], tuple[int, int]]:
+    """Return the first cell of the merged range of each cell that is merged with cells above it."""
+    source.seek(0)
+    with zipfile.ZipFile(source) as archive, archive.open(sheet._worksheet_path) as file:
+        tail = b""
+        ranges = []
+        while chunk := file.read(1 << 20):
+            ranges += _MERGED.findall(tail + chunk)
+            tail = chunk[-200:]
+    firsts: dict[tuple[int, int], tuple[int, int]] = {}
+    for one in {*ranges}:
+        left, top, right, bottom = openpyxl.utils.range_boundaries(one.decode())
+        if top > 1 and bottom > top and (bottom - top + 1) * (right - left + 1) <= _MOST_MERGED:
+            firsts |= {(row, j): (top, left) for row in range(top, bottom + 1) for j in range(left, right + 1)}
+    return firsts
+
+
+def _rows(sheet: Any, merged: dict[tuple[int, int], tuple[int, int]]) -> list[list[Any]]:
+    """Return the rows; cells that are merged with cells above them have the value of the first one."""
+    found, firsts = [], dict[tuple[int, int], Any]()
+    wanted = {*merged.values()}
+    for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
         row = list(cells)
+        for column in range(1, len(row) + 1) if merged else ():
+            place = number, column
+            if place in wanted:
+                firsts[place] = row[column - 1]
+            elif place in merged:
+                row[column - 1] = firsts.get(merged[place])
         while row and (row[-1] is None or row[-1] == ""):
             row.pop()
         if row:

@@ -15,7 +15,7 @@ from mercer.files import file_formats
 from mercer.files.arrow import pa, pacsv, pq
 from mercer.files.libsvm_data import read_lines
 from mercer.files.table_source import TableSource
-from mercer.files.text_columns import emptied, table_of_text, without_numbers
+from mercer.files.text_columns import emptied, refuse_second_header, table_of_text, without_numbers
 from mercer.files.text_files import DelimitedText, is_delimited
 from mercer.tables.note import Note
 from mercer.tables.reading import Limits, Reading, ReadingOptions
@@ -173,6 +173,7 @@ def _delimited(path: Path, raw: bytes, options: ReadingOptions, usual: str) -> T
     text.refuse_open_quote(path)
     try:
         names = column_names(path, next(text.rows()))
+        text.refuse_swallowed_rows(path, len(names))
         arrow = pacsv.read_csv(
             held_by_arrow(text.raw),
             # one block, as pyarrow refuses a row that is longer than its block
@@ -184,6 +185,7 @@ def _delimited(path: Path, raw: bytes, options: ReadingOptions, usual: str) -> T
         raise text.fault(path, error) from error
     if arrow.num_rows == 0:
         raise TableError(f"{path} has column names only, and no rows")
+    refuse_second_header(names, [arrow[name] for name in names], options)
     table = table_of_text(names, [arrow[name] for name in names], text.separator, options, text.line_of)
     notes = (*text.notes, *table.reading.notes)
     return replace(table, lines=text.lines(table.n_rows), reading=replace(table.reading, notes=notes))
@@ -254,6 +256,8 @@ def _excel(source: TableSource, options: ReadingOptions) -> Table:
         if name not in typed
     }
     numbers = _without_na(Table(tuple(typed), tuple(typed.values())), options)
+    if len(texts) == len(cells):
+        refuse_second_header(list(texts), list(texts.values()), options)
     table = table_of_text(list(texts), list(texts.values()), ";", options, lambda row: "")
     notes = (sheet.note, *table.reading.notes)
     columns = tuple(numbers[name] if name in typed else table[name] for name in names)

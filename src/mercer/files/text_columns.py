@@ -17,7 +17,7 @@ from mercer.tables.note import Note
 from mercer.tables.number_text import AMBIGUOUS, LOWER, NUMBER, PLAIN, WrittenNumber, written_number
 from mercer.tables.reading import Reading, ReadingOptions
 from mercer.tables.spelling import in_one_spelling
-from mercer.tables.table import Table, cell_text, first_rounded, warn_of_whole_numbers
+from mercer.tables.table import Table, TableError, cell_text, first_rounded, warn_of_whole_numbers
 from mercer.tables.units import agree, are_surely_units, factors_of, of_main_unit
 
 MAX_NAMES = 100
@@ -74,6 +74,28 @@ def table_of_text(
     limits, merged = options.limits_asked, options.all_merged
     reading = Reading(decimal, options.words, frozenset(options.text), notes, units, limits, merged)
     return Table(tuple(names), tuple(values), written=written, reading=reading)
+
+
+def refuse_second_header(names: Sequence[str], cells: Sequence[pa.ChunkedArray], options: ReadingOptions) -> None:
+    """Raise a TableError if the first row holds units or kinds: text above numbers in two columns or more."""
+    above: dict[str, str] = {}
+    for name, column in zip(names, cells, strict=True):
+        if name in options.text or len(column) < 6:
+            continue
+        first, rest = ((column[0].as_py() or "").strip(), pc.unique(column.slice(1, _SAMPLE)).to_pylist())
+        known = [cell.strip() for cell in rest if cell and cell.strip().lower() not in ALWAYS | AMONG_NUMBERS]
+        if not known or any(written_number(cell) is None for cell in known):
+            continue
+        if written_number(first) is not None or first in ALWAYS or first.lower() in AMONG_NUMBERS:
+            return
+        above[name] = first
+    if len(above) >= 2:
+        shown = ", ".join(f"{cell!r} in {name!r}" for name, cell in list(above.items())[:3])
+        raise TableError(
+            f"row 1 looks like a second line of column names, with units or kinds: it holds {shown}, and the rows "
+            "below hold numbers",
+            "delete this line",
+        )
 
 
 def without_numbers(values: np.ndarray, words: Sequence[str]) -> np.ndarray:

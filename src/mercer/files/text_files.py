@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from mercer.files.file_formats import BYTE_ORDER_MARK, is_svmlight, looks_like_utf_16, other_format
-from mercer.files.text_rows import MERGED, NEVER_CLOSED, RAGGED, open_quote
+from mercer.files.text_rows import MERGED, NEVER_CLOSED, RAGGED, STRAY_MARK, open_quote, swallowed_rows
 from mercer.tables.note import Note
 from mercer.tables.reading import ReadingOptions
 from mercer.tables.table import TableError
@@ -26,6 +26,8 @@ SEPARATORS = ",;\t|"
 _NAMES = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
 _SEPARATOR_LINE = re.compile(rb'"?sep=([,;\t|])"?[ \t]*(?:\r\n|\r|\n)', re.IGNORECASE)
 _BLANKS = re.compile(r'("(?:[^"]|"")*")|[ \t]+')
+_WORD_BYTES = re.compile(rb"[A-Za-z\x80-\xff]{2,}")
+_ENCODINGS = ("gb18030", "big5", "shift_jis", "euc_kr", "cp1251", "koi8_r", "cp1253", "cp1255", "cp1256")
 _HEAD = 1 << 16  # bytes in which the separator is searched
 _LINES = 30  # rows that tell the separator
 
@@ -126,6 +128,16 @@ class DelimitedText:
                 NEVER_CLOSED,
             )
 
+    def refuse_swallowed_rows(self, path: Path, n_cells: int) -> None:
+        """Raise a TableError if a quoted cell holds lines that look like rows."""
+        found = swallowed_rows(self.raw, b"\n" if b"\n" in self.raw else b"\r", self.separator.encode(), n_cells)
+        if found is not None:
+            raise TableError(
+                f"{path} has a quoted cell that begins in line {self.n_skipped + _line(self.raw, found[0])} and holds "
+                f"{found[1]:,} lines, which look like rows: a quotation mark is probably stray",
+                STRAY_MARK,
+            )
+
     def fault(self, path: Path, error: Exception) -> TableError:
         """Return the error for a text that pyarrow refused; the fault is found by a slower second reading."""
         reader = csv.reader(io.StringIO(self.raw.decode(), newline=""), delimiter=self.separator)
@@ -204,6 +216,15 @@ def _from_windows(path: Path, raw: bytes, error: UnicodeDecodeError) -> tuple[by
             f"{path} is UTF-8 up to {where}, which is not",
             "mend the line, or name the encoding, such as encoding=cp1252",
         )
+    if _is_other_alphabet(raw):
+        readings = _readings(raw)
+        raise TableError(
+            f"{path} is not UTF-8 ({where}), and nearly all letters of its words are above 0x7f, so that it is not "
+            "Western text either",
+            f"name its encoding: {'; '.join(readings[:6])}"
+            if readings
+            else "name its encoding, such as encoding=gb18030",
+        )
     try:
         text = raw.decode("cp1252")
     except UnicodeDecodeError as other:
@@ -217,6 +238,26 @@ def _from_windows(path: Path, raw: bytes, error: UnicodeDecodeError) -> tuple[by
         f"The file is not UTF-8 and was read as Windows-1252 (Latin-1): {where} is {character!r}",
         "encoding= names another encoding",
     )
+
+
+def _is_other_alphabet(raw: bytes) -> bool:
+    """Return whether words with letters above 0x7f mostly consist of these letters; Western words have a few."""
+    words = [word for word in _WORD_BYTES.findall(raw[:_HEAD]) if not word.isascii()]
+    of_them = sum(2 * sum(byte > 0x7F for byte in word) > len(word) for word in words)
+    return len(words) >= 3 and of_them > 0.6 * len(words)
+
+
+def _readings(raw: bytes) -> list[str]:
+    """Return the option for each encoding in which the text can be read, the likely ones first, with its words."""
+    found = []
+    for encoding in _ENCODINGS:
+        with suppress(UnicodeDecodeError):
+            text = raw[: raw.rfind(b"\n") + 1 or len(raw)].decode(encoding)
+            words = [word for word in re.findall(r"[^\W\d_]+", text[:4000]) if not word.isascii()]
+            odd = sum(word != word.lower() and word not in (word.upper(), word.capitalize()) for word in words)
+            if words:
+                found.append((odd, f"encoding={encoding} reads {' '.join(words[:3])!r}"))
+    return [option for _, option in sorted(found, key=lambda one: one[0])]
 
 
 def _line(raw: bytes, position: int) -> int:

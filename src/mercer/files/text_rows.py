@@ -19,6 +19,13 @@ RAGGED = "mend the line, or quote cells that hold the separator"
 MERGED = "a quoted cell holds line ends: a quotation mark is probably not closed"
 """Why a row of several lines may have too few or too many cells."""
 
+MIN_SWALLOWED = 3  # line ends; a quoted cell with fewer may hold a text of lines
+MIN_SWALLOWED_OF_TWO = 10  # the same in tables of two columns, whose rows have one separator as lines of text may
+LIKE_ROWS = 0.9  # share of the lines in a quoted cell that have as many cells as a row
+
+STRAY_MARK = "double the quotation mark inside a quoted cell, or remove it; a text that holds such lines is not read"
+"""What to do about a quotation mark that takes in rows."""
+
 _MARK = ord('"')
 
 
@@ -64,6 +71,28 @@ def open_quote(raw: bytes, separator: bytes | None) -> int | None:
         return None
     edges = _edges(raw, np.frombuffer(raw, dtype=np.uint8), separator)
     return int(edges[-1]) if edges.size % 2 else None
+
+
+def swallowed_rows(raw: bytes, line_end: bytes, separator: bytes | None, n_cells: int) -> tuple[int, int] | None:
+    """Return the first byte and the number of lines of a quoted cell whose lines look like rows; None without one.
+
+    A stray quotation mark at the beginning of a cell takes in all rows up to the next such mark.
+    """
+    if separator is None or n_cells < 2 or b'"' not in raw:
+        return None
+    values = np.frombuffer(raw, dtype=np.uint8)
+    edges, ends = _edges(raw, values, separator), np.flatnonzero(values == line_end[0])
+    starts, stops = edges[: len(edges) // 2 * 2 : 2], edges[1::2]
+    counts = np.searchsorted(ends, stops) - np.searchsorted(ends, starts)
+    least = MIN_SWALLOWED if n_cells > 2 else MIN_SWALLOWED_OF_TWO
+    for place in np.flatnonzero(counts >= least).tolist():
+        lines = raw[starts[place] + 1 : stops[place]].split(line_end)[1:-1]
+        n_rows = sum(
+            sum(line.count(separator[k : k + 1]) for k in range(len(separator))) == n_cells - 1 for line in lines
+        )
+        if n_rows >= LIKE_ROWS * len(lines):
+            return int(starts[place]), len(lines) + 2
+    return None
 
 
 def _edges(raw: bytes, values: np.ndarray, separator: bytes) -> np.ndarray:

@@ -193,7 +193,10 @@ class TableEncoder:
             f"column {rule.name!r} is empty in {rows_of(count, table.n_rows)}, and was in none in training; "
             f"{rule.substitute} stands in"
             for rule in self.rules_
-            if not rule.n_missing and rule.name in table and (count := int(table.missing(rule.name).sum()))
+            if self.missing == "impute"
+            and not rule.n_missing
+            and rule.name in table
+            and (count := int(table.missing(rule.name).sum()))
         ]
         width = self.dense_block_ if self.sparse_ is None else self.sparse_.n_columns
         if width is not None and _used_width(table) > width:
@@ -297,8 +300,8 @@ class TableEncoder:
             table = table.densified(self.dense_block_)
         if self.sparse_ is not None and table.sparse is None:
             raise TableError(
-                f"the model was trained on a sparse table of {self.sparse_.n_columns} features, this table has "
-                f"{len(table.names)} named columns",
+                f"the model was trained on a sparse table with features up to number {self.sparse_.n_columns - 1}, "
+                f"this table has {len(table.names)} named columns",
                 hint="give a file in svmlight format",
             )
         absent = [name for name in needed if name not in table]

@@ -17,9 +17,9 @@ from mercer.files.blocks.layout import Layout, Levels, RawBlock, Span
 from mercer.files.blocks.text_source import TextSource
 from mercer.files.file_formats import BYTE_ORDER_MARK, HEAD_BYTES, looks_like_utf_16
 from mercer.files.table_files import column_names, held_by_arrow
-from mercer.files.text_columns import table_of_text, without_numbers
+from mercer.files.text_columns import refuse_second_header, table_of_text, without_numbers
 from mercer.files.text_files import DelimitedText, with_tabs
-from mercer.files.text_rows import MERGED, RAGGED, row_ends, row_starts
+from mercer.files.text_rows import MERGED, RAGGED, STRAY_MARK, row_ends, row_starts, swallowed_rows
 from mercer.tables.kinds import STRAY_SHARE
 from mercer.tables.missing_words import ALWAYS, AMONG_NUMBERS
 from mercer.tables.number_text import written_number
@@ -29,6 +29,9 @@ from mercer.tables.units import agree, of_main_unit
 
 _WORDS = sorted({*ALWAYS, *AMONG_NUMBERS, *map(str.upper, AMONG_NUMBERS), *map(str.capitalize, AMONG_NUMBERS)})
 """Cells that are missing among numbers. Other spellings are found by the slower second reading of a piece."""
+
+
+_HEAD_ROWS = 100  # lines; a head with fewer grows as the memory allows
 
 
 class DelimitedSource(TextSource):
@@ -43,8 +46,8 @@ class DelimitedSource(TextSource):
     options : ReadingOptions
     usual : str
         The usual separator of such files.
-    head_bytes : int
-        Bytes of the head.
+    head_bytes, most_bytes : int
+        Bytes of the head; it grows up to the larger number if it has fewer than 100 lines.
 
     Attributes
     ----------
@@ -52,8 +55,13 @@ class DelimitedSource(TextSource):
         The first rows.
     """
 
-    def __init__(self, path: Path, options: ReadingOptions, usual: str, head_bytes: int = HEAD_BYTES) -> None:
+    def __init__(
+        self, path: Path, options: ReadingOptions, usual: str, head_bytes: int = HEAD_BYTES, most_bytes: int = 0
+    ) -> None:
         super().__init__(path, head_bytes)
+        while not self.is_whole and len(self.head.splitlines()) < _HEAD_ROWS and 2 * head_bytes <= most_bytes:
+            head_bytes *= 2
+            super().__init__(path, head_bytes)
         self._reading = options
         wide = looks_like_utf_16(self.head)
         if wide is not None or (options.encoding or "").lower().replace("_", "-").startswith(("utf-16", "utf-32")):
@@ -97,6 +105,7 @@ class DelimitedSource(TextSource):
         except pa.ArrowInvalid as error:
             one = len(self.names) == 1  # a title above the column names, or another separator
             raise (text.fault(self.path, error) if one else self._fault(raw, span, error)) from error
+        refuse_second_header(self.names, [arrow[name] for name in self.names], self._reading)
         table = table_of_text(self.names, [arrow[name] for name in self.names], self._separator, self._reading)
         self._decimal = self._reading.decimal or table.reading.decimal or "."
         columns, units = [], dict(table.reading.units)
@@ -169,6 +178,7 @@ class DelimitedSource(TextSource):
             return None
         texts, numbers = columns_of(self.layout)
         utf_8 = self._in_utf_8(raw, span)
+        self._refuse_swallowed_rows(raw, span)
 
         def where(row: int) -> str:
             return self.where(raw, span, row)
@@ -190,6 +200,16 @@ class DelimitedSource(TextSource):
             for name in texts
         }
         return raw_block(self.layout, values | codes, span, where)
+
+    def _refuse_swallowed_rows(self, raw: bytes, span: Span) -> None:
+        """Raise a TableError if a quoted cell of a piece holds lines that look like rows."""
+        found = swallowed_rows(raw, self.line_end, self.separator, len(self.names))
+        if found is not None:
+            raise TableError(
+                f"{self.place(raw, span, found[0])}: the quoted cell that begins here holds {found[1]:,} lines, which "
+                "look like rows: a quotation mark is probably stray",
+                STRAY_MARK,
+            )
 
     def _read(self, raw: bytes, types: dict[str, pa.DataType]) -> pa.Table:
         return pacsv.read_csv(

@@ -54,7 +54,7 @@ class BlockEncoding:
         own, numbers = table[rows], self._numbers
         gone = _missing(own)
         if self.is_unchanged and gone is None:
-            return own
+            return own[:, : self.p]  # constant columns of categories may be behind the numbers
         if not self.is_sparse and len(numbers.places) == self.p and gone is None:
             return numbers.encode(own)
         return self._entries(own, gone)

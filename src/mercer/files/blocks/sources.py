@@ -19,11 +19,13 @@ from mercer.files.blocks.svmlight_source import SvmlightSource
 from mercer.files.table_files import Format
 from mercer.files.table_source import TableSource
 from mercer.files.text_files import is_delimited
+from mercer.tables.column_checks import examine_text
 from mercer.tables.date_text import DateKind
 from mercer.tables.kinds import find_kinds
 from mercer.tables.reading import Limits, Reading, ReadingOptions
 from mercer.tables.table import Table, TableError
 
+_HEAD_SHARE = 16  # the head of a text file may take this part of the memory for reading
 _BYTES_OF_A_ROW = 100  # bytes of text that count as a row, where a number of rows takes the place of bytes
 
 
@@ -205,7 +207,8 @@ def _of_columns(
     if format == "parquet":
         n_rows = max(100, head_bytes // _BYTES_OF_A_ROW)
         return ParquetSource(path, reading, n_rows, memory, scratch)
-    return DelimitedSource(path, reading, "\t" if format == "tsv" else ",", head_bytes)
+    most_bytes = 0 if memory is None else memory // _HEAD_SHARE
+    return DelimitedSource(path, reading, "\t" if format == "tsv" else ",", head_bytes, most_bytes)
 
 
 def _format(path: Path) -> str:
@@ -266,4 +269,6 @@ def _layout(
                 f"{listing(held)} hold{'' if len(held) > 1 else 's'} {what}, which fit_file does not encode",
                 f"say drop={held!r}, or categorical={held!r} if the values are categories",
             )
+    for name in texts:
+        examine_text(table, table, name)
     return Layout(target, task, names, frozenset(texts) | categorical & {*names}, weights)
