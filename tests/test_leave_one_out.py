@@ -31,6 +31,8 @@ from mercer import (
     KernelRidge,
     LeastSquaresClassifier,
     LeastSquaresSVC,
+    LinearSVC,
+    LinearSVR,
     LogisticRegression,
     NuSVC,
     NuSVR,
@@ -779,3 +781,31 @@ def test_rounding_of_large_problems_at_large_bounds_is_stated():
         found = leave_one_out(SVC(kernel="linear", C=1e4, max_iter=2000), 1e3 * X[:300], y[:300], max_seconds=0.5)
     assert found.violation > 1e-6 * np.nanmax(np.abs(found.raw))
     assert np.isnan(found.rounding).all()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_linear_machines_have_the_bias_of_kernel_machines_also_where_it_is_an_interval(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(4, 8))
+    X = rng.integers(-1, 2, (n, 1)).astype(np.float64)
+    if seed % 2:
+        y = 0.5 * rng.integers(-1, 2, n)
+        linear, same = LinearSVR(bias="free", epsilon=0.1, C=0.1), SVR(kernel="linear", epsilon=0.1, C=0.1, tol=1e-10)
+    else:
+        y = np.where(np.arange(n) < n // 2, 1, -1)
+        linear, same = LinearSVC(bias="free", loss="hinge", C=0.1), SVC(kernel="linear", C=0.1, tol=1e-10)
+    fitted = clone(linear).set_params(tol=1e-12).fit(X, y)
+    np.testing.assert_allclose(fitted.intercept_, same.fit(X, y).intercept_, atol=1e-6)
+    np.testing.assert_allclose(leave_one_out(linear, X, y).raw, leave_one_out(same, X, y).raw, atol=3e-6)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_refits_of_linear_machines_are_exact(loss):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(40, 5))
+    y = np.where(X[:, 0] + 0.7 * rng.normal(size=40) > 0, 1, -1)
+    found = leave_one_out(LinearSVC(loss=loss, C=0.1), X, y)
+    for row in np.flatnonzero(found.rule[:, 0] == "refitted")[:8]:
+        others = np.delete(np.arange(40), row)
+        machine = LinearSVC(loss=loss, C=0.1, tol=1e-13).fit(X[others], y[others])
+        assert machine.decision_function(X[row : row + 1])[0] == pytest.approx(found.decision[row], abs=3e-7)

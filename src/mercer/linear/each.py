@@ -12,6 +12,7 @@ from mercer.certificates.status import Status
 from mercer.gram.threads import blas_threads
 from mercer.linear.certificate import LinearEvidence, certify_linear, evaluate_each
 from mercer.linear.dual_solver import DescentSolver, DualSolver, can_descend, descent_reason, named
+from mercer.linear.free_bias import with_middle_bias
 from mercer.linear.problem import LinearProblem
 from mercer.linear.rows import TableRows
 from mercer.linear.sampled import start_from_sample
@@ -92,7 +93,8 @@ def _solve_together(
     for point in solver.points:  # whose arrays are parts of larger ones if the work ended early
         point.w, point.beta = np.array(point.w), np.array(point.beta[slice(None)])
     evidences = [
-        LinearEvidence(problem, point.w, point.beta) for problem, point in zip(problems, solver.points, strict=True)
+        LinearEvidence(problem, with_middle_bias(problem, point.w), point.beta)
+        for problem, point in zip(problems, solver.points, strict=True)
     ]
     evaluations = evaluate_each(evidences, n_jobs)
     found = []

@@ -15,6 +15,7 @@ from mercer.linear.certificate import LinearEvidence, certify_linear
 from mercer.linear.columns import ColumnCurvature, column_bytes
 from mercer.linear.curvature import CurvatureOf, GramCurvature, SweptCurvature, gram_bytes
 from mercer.linear.dual_solver import DescentSolver, can_descend, descent_reason
+from mercer.linear.free_bias import with_middle_bias
 from mercer.linear.interior import InteriorPoint, interior_fits
 from mercer.linear.losses import Logistic
 from mercer.linear.newton import SmoothNewton
@@ -131,6 +132,7 @@ def _run(
         ended = iterate(_followed(solver, share * tol, after_step, patience), control, stage=solver.name, began=began)
         trace += ended.trace
         evidence = LinearEvidence(problem, *solver.solution())
+        evidence = replace(evidence, w=with_middle_bias(problem, evidence.w))
         held = replace(evidence, problem=solver.problem)  # which may hold the targets already
         evidence, found = evaluated(held, tol)
         reached = _Reached(replace(evidence, problem=problem), found, ended.status or Status.STALLED)

@@ -12,6 +12,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from mercer._typing import FloatArray, IndexArray, TextArray
 from mercer.certificates.status import Status
 from mercer.linear import Bias, LinearProblem, LinearSolution, Logistic, TableRows, solve
+from mercer.linear.free_bias import best_changes, middle_change
 from mercer.linear.sweeps import add_gram, times
 from mercer.loo.monitor import Ended, ProgressMonitor
 from mercer.solvers import Control, Limits
@@ -92,7 +93,7 @@ class _Rows:
         loss, y, charges = problem.loss, part.targets, part.charges
         beta = loss.coefficient(self._z, y, charges) if loss.is_smooth else self._solution.beta[part.block.at]
         same = beta == 0.0
-        self._raw[same] = self._z[same]
+        self._raw[same] = self._z[same] + self._changes_without(np.flatnonzero(same), y, charges)
         self._rule[same] = np.where(charges[same] > 0.0, "not a support vector", "not trained on")
         if isinstance(loss, Logistic) and problem.bias is Bias.FREE:
             self._decide_without_a_class(y, charges)
@@ -109,6 +110,24 @@ class _Rows:
         for row in np.flatnonzero(np.isnan(self._raw)):
             self._refit(int(row), watch, tol_gap, n_jobs)
             yield 1.0 - float(np.isnan(self._raw).mean())
+
+    def _changes_without(self, rows: IndexArray, y: FloatArray, charges: FloatArray) -> FloatArray:
+        """Return by how much a free bias rises without each of these rows, whose coefficients are 0, (m,).
+
+        It changes only without a row that alone determines an end of the interval of best biases.
+        """
+        changes, problem = np.zeros(rows.size), self._problem
+        low, high = best_changes(problem, y, self._z, charges)
+        if not high > low:
+            return changes
+        middle = middle_change(problem, y, self._z, charges)
+        for place, row in enumerate(rows):
+            own = best_changes(problem, y[[row]], self._z[[row]], charges[[row]])
+            if charges[row] > 0.0 and {low, high} & set(own):
+                others = charges.copy()
+                others[row] = 0.0
+                changes[place] = middle_change(problem, y, self._z, others) - middle
+        return changes
 
     def _decide_without_a_class(self, y: FloatArray, charges: FloatArray) -> None:
         """Decide for the other class, by +1 or -1, in the only row of a class: without it, b would have no optimum."""
