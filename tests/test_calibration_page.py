@@ -46,11 +46,19 @@ def test_the_model_file_has_them_and_they_are_verified(found, tmp_path):
     assert verify(model, frame()).ok
 
 
-def test_copies_and_short_tables_have_none():
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_copies_are_in_one_fold_where_probabilities_are_calibrated(kernel, tmp_path):
     double = pd.concat([frame(120), frame(120)], ignore_index=True)
-    result = study(double, "t", n_folds=3, kernel="linear")
-    assert not result.model.has_probabilities
-    assert "Can the probabilities be trusted?" not in render(result)
+    result = study(double, "t", n_folds=3, kernel=kernel)
+    folds, rows = result.model.calibration.folds, result.model.training.rows
+    assert len(set(folds.tolist())) == 5
+    of_row = dict(zip(rows.tolist(), folds.tolist(), strict=True))
+    assert all(of_row[row] == of_row[row + 120] for row in rows.tolist() if row < 120)
+    save_model(tmp_path / "m.mercer", result.model)
+    assert verify(load_model(tmp_path / "m.mercer"), double).ok
+
+
+def test_short_tables_have_none():
     short = study(frame(80), "t", n_folds=3, kernel="linear")
     assert not calibration.has_probabilities(short)
 

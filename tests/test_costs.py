@@ -123,7 +123,7 @@ def test_predictions_have_the_least_expected_cost(costly):
 def test_settings_are_chosen_by_the_mean_cost(costly):
     _, found = costly
     assert found.search.best.figure == pytest.approx(max(cell.figure for cell in found.search.cells))
-    constant = found.contenders[3]
+    constant = found.contenders[-1]
     counts = np.bincount(found.svm.train.codes)
     assert constant.test.predicted[0] == (counts @ found.model.costs).argmin()
     text = " ".join(prose.summary(found))

@@ -18,15 +18,18 @@ from mercer.model_selection.splits import stratified_folds
 from mercer.persistence import load_model, verify
 from mercer.study import cli, scores
 from mercer.study.candidates import KernelChoice
-from mercer.study.classification import ClassScoring, ToClassify, choose_logistic, choose_majority
+from mercer.study.class_rivals import Logistic, SameClass
+from mercer.study.classification import ClassScoring, ToClassify
 from mercer.study.cli import study as study_module
 from mercer.study.contenders import encoded_folds
 from mercer.study.costs import class_weights
 from mercer.study.protocol import study
 from mercer.study.regression import NumberScoring
 from mercer.study.report import decisions, prose
+from mercer.study.rivals import choose_rivals
 from mercer.study.scores import WeightedAccuracy
 from mercer.study.search import search
+from mercer.study.time_budget import TimeBudget
 from mercer.tables import TableEncoder, TableError, as_table
 
 NAMES, COUNTS = ["a", "b", "c"], np.array([60, 30, 10])
@@ -208,9 +211,8 @@ def test_machines_of_the_search_are_weighted_as_those_of_libsvm(frame, weights):
 def test_the_logistic_regression_has_the_same_weights():
     folds = folds_of(rare_class(200), "state")
     goal = ToClassify.asked(["sick", "well"], folds[0].truth, class_weight="balanced")
-    chosen = choose_logistic(folds, goal)
+    chosen, constant = choose_rivals(folds, [Logistic(goal), SameClass(goal)], 130, 130, TimeBudget(None))
     assert chosen.estimator.class_weight == pytest.approx({0: 10.0, 1: 200 / 380})
-    constant = choose_majority(folds, goal)
     assert (constant.name, goal.figure(sum(constant.errors))) == ("same class for all", pytest.approx(0.5))
 
 
@@ -438,8 +440,8 @@ def test_noise_is_not_above_chance_by_any_score(scoring):
     rng = np.random.default_rng(5)
     frame = rare_class(240, 0.2)[["a", "b", "state"]].assign(state=rng.permutation(rare_class(240, 0.2)["state"]))
     found = study(frame, "state", n_folds=3, scoring=scoring)
-    svm, constant = (found.goal.main(one.test) for one in (found.svm, found.contenders[3]))
-    assert svm.low <= constant.value <= svm.high or found.goal.sign(found.against(found.contenders[3])) <= 0
+    svm, constant = (found.goal.main(one.test) for one in (found.svm, found.contenders[-1]))
+    assert svm.low <= constant.value <= svm.high or found.goal.sign(found.against(found.contenders[-1])) <= 0
     assert "Was a support vector machine worth it? That is not shown" in prose.worth(found)
 
 

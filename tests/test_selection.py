@@ -21,9 +21,12 @@ from mercer.model_selection.splits import (
 from mercer.solvers import Interruption
 from mercer.solvers.progress import CostEstimate
 from mercer.study.candidates import Cell, KernelChoice
-from mercer.study.classification import LOGISTIC_C, ToClassify, choose_logistic, choose_majority, choose_neighbours
+from mercer.study.class_rivals import LOGISTIC_C, Logistic, Neighbours, SameClass
+from mercer.study.classification import ToClassify
 from mercer.study.contenders import encoded_folds
+from mercer.study.rivals import choose_rivals
 from mercer.study.search import SearchStopped, search
+from mercer.study.time_budget import TimeBudget
 from mercer.tables.encoding import TableEncoder
 from mercer.tables.table import TableError, as_table
 
@@ -335,7 +338,10 @@ def test_the_estimate_of_time_left_always_changes():
 
 def test_contenders_are_what_scikit_learn_says():
     folds = folds_of(three_classes(), "kind")
-    logistic = choose_logistic(folds, goal_of(folds))
+    goal = goal_of(folds)
+    logistic, neighbours, constant = choose_rivals(
+        folds, [Logistic(goal), Neighbours(goal, 60), SameClass(goal)], 60, 60, TimeBudget(None)
+    )
     best = float(logistic.setting.removeprefix("C = "))
     right = {C: 0 for C in LOGISTIC_C}
     for fold in folds:
@@ -344,7 +350,6 @@ def test_contenders_are_what_scikit_learn_says():
             predicted = LogisticRegression(C=C, max_iter=2000).fit(X, codes).predict(fold.X[fold.validation])
             right[C] += int(np.sum(predicted == fold.truth[fold.validation]))
     assert 90 - sum(logistic.errors) == right[best] == max(right.values())
-    neighbours = choose_neighbours(folds, goal_of(folds))
     k = int(neighbours.setting.split()[0])
     expected = tuple(
         int(
@@ -356,4 +361,4 @@ def test_contenders_are_what_scikit_learn_says():
         for fold in folds
     )
     assert neighbours.errors == expected
-    assert choose_majority(folds, goal_of(folds)).errors == (20, 20, 20)
+    assert constant.errors == (20, 20, 20)

@@ -45,6 +45,7 @@ def test_a_study_of_a_mixed_table(mixed):
         SVM,
         "logistic regression",
         "nearest neighbours",
+        "gradient boosting",
         "majority class",
     ]
     assert mixed.svm.test.accuracy.value > 0.75
@@ -251,7 +252,7 @@ def test_breast_cancer():
     found = study(frame, "target")
     assert found.svm.test.accuracy.value > 0.94
     assert found.svm.test.auc > 0.98
-    assert found.contenders[3].test.accuracy.value == pytest.approx(0.63, abs=0.01)
+    assert found.baseline.test.accuracy.value == pytest.approx(0.63, abs=0.01)
 
 
 def test_a_nonlinear_problem_is_won_against_logistic_regression():
@@ -346,8 +347,11 @@ def test_a_time_limit_that_is_too_short_is_an_error_without_linear_machines():
 
 def test_what_there_is_no_time_for_is_left_out_and_said(monkeypatch):
     monkeypatch.setattr("mercer.study.rivals.FIRST_ROWS", 30)
+    monkeypatch.setattr("mercer.study.rivals.LEAST", 60.0)
     monkeypatch.setattr(
-        TimeBudget, "share", lambda self, share: None if self._ends_at is None else 60.0 if share == SEARCH else 0.0
+        TimeBudget,
+        "share",
+        lambda self, share, least=0.0: None if self._ends_at is None else 60.0 if share == SEARCH else least,
     )
     found = study(three_classes(), "kind", n_folds=3, kernel="linear", max_seconds=60.0)
     said = " ".join(found.cuts)
@@ -360,7 +364,7 @@ def test_what_there_is_no_time_for_is_left_out_and_said(monkeypatch):
     assert "learning curve was left out" in said
     assert "Whether predictions need" in said
     assert found.insight.columns == ()
-    assert [one.search_rows for one in found.contenders[1:3]] == [30, 30]
+    assert [one.search_rows for one in found.rivals] == [30, 30]
     cautions = prose.cautions(found)
     assert all(any(cut in caution for caution in cautions) for cut in found.cuts)
     assert found.cuts[0] in html.unescape(render(found))

@@ -1,17 +1,16 @@
-"""Classification as the goal of a study: machines for pairs of classes, a score, and three rivals."""
+"""Classification as the goal of a study: machines for pairs of classes, a score, and the machines to compare with."""
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from mercer import multiclass
@@ -33,15 +32,17 @@ from mercer.specs import (
     class_tasks,
     linear_values_by_folds,
 )
-from mercer.study.contenders import N_NEIGHBOURS, Chosen, Fold, best_of, choose_neighbours_by, fit_quietly
+from mercer.study.boosting import can_boost
+from mercer.study.class_rivals import BoostedClasses, Logistic, Neighbours, SameClass
+from mercer.study.contenders import Fold
 from mercer.study.costs import BALANCED, ClassWeight, Cost, class_weights, cost_matrix, weights_by_cost
 from mercer.study.fold_training import FoldTraining, KernelTraining, Unit
 from mercer.study.goal import Answer, Goal, checked_scoring
+from mercer.study.rivals import Rival
 from mercer.study.scores import F1, SIGNIFICANT, AreaUnderRoc, LogLoss, MeanCost, Predictions, Score, WeightedAccuracy
 from mercer.study.time_budget import Deadline
+from mercer.study.timed import predict_in_time
 from mercer.tables import Classes
-
-LOGISTIC_C = tuple(10.0**exponent for exponent in range(-3, 4))
 
 ClassScoring = Literal["accuracy", "balanced_accuracy", "roc_auc", "f1", "log_loss"]
 """Scores by which settings can be chosen."""
@@ -89,7 +90,6 @@ class ToClassify(Goal):
         self.weights = np.ones(len(labels)) if weights is None else weights
         self.score = WeightedAccuracy(np.ones(len(labels)), n) if score is None else score
         self.costs, self.implied, self.constant = costs, implied, constant
-        self.rivals = (choose_logistic, choose_neighbours, choose_majority)
         self.interval_method = self.score.interval_method
 
     @classmethod
@@ -152,6 +152,11 @@ class ToClassify(Goal):
         constant = int(np.where(best, counts, -1).argmax())
         return cls(labels, n, weights=weights, score=score, costs=costs, implied=implied, constant=constant)
 
+    def rivals(self, X: Any, fewest_rows: int) -> list[Rival]:
+        """Return the machines to compare with; see `Goal.rivals`."""
+        boosted = [BoostedClasses(self)] if can_boost(X, 1 if self.n_classes == 2 else self.n_classes) else []
+        return [Logistic(self), Neighbours(self, fewest_rows), *boosted, SameClass(self)]
+
     @property
     def n_classes(self) -> int:
         """Number of classes."""
@@ -189,32 +194,38 @@ class ToClassify(Goal):
         """Return the class numbers as they are."""
         return truth, np.asarray
 
+    def suit(self, X: Any) -> None:
+        """Tell each class from the rest on sparse rows of several classes: one descent trains all machines at once."""
+        self.linear_scheme = "ovr" if self.n_classes > 2 and sparse.issparse(X) else "ovo"
+
     def linear_tasks(self, truth: npt.NDArray[Any]) -> list[LinearTask]:
-        """Return a task for each pair of classes."""
-        return class_tasks(truth, self.n_classes, "ovo", self._weigh(truth), np.arange(truth.size))
+        """Return a task for each pair of classes, or for each class against the rest."""
+        return class_tasks(truth, self.n_classes, self.linear_scheme, self._weigh(truth), np.arange(truth.size))
 
     def _weigh(self, truth: npt.NDArray[Any]) -> Callable[[npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[Any]]:
+        if self.linear_scheme == "ovr":  # the rest has the weight 1, as in LIBLINEAR
+            return lambda rows, signs: np.where(signs > 0.0, self.weights[truth[rows]], 1.0)
         return lambda rows, signs: self.weights[truth[rows]]
 
     def errors(self, trainings: Sequence[FoldTraining]) -> tuple[float, ...]:
         """Return what the predictions for each fold cost; probabilities are calibrated on the other folds."""
         if not self.needs_probabilities:
             return super().errors(trainings)
-        raw = [one.values() for one in trainings]
+        raw, scheme = [one.values() for one in trainings], trainings[0].scheme
         truth = [one.fold.truth[one.fold.validation] for one in trainings]
         found = []
         for number, (values, true) in enumerate(zip(raw, truth, strict=True)):
-            others = [np.concatenate([*each[:number], *each[number + 1 :]]) for each in (raw, truth)]
-            found.append(self.error(true, self._answer(values, self._calibrated(*others))))
+            others, known = (np.concatenate([*each[:number], *each[number + 1 :]]) for each in (raw, truth))
+            found.append(self.error(true, self._answer(values, self._calibrated(others, known, scheme), scheme)))
         return tuple(found)
 
     def error(self, truth: npt.NDArray[Any], answer: Answer) -> float:
         """Return what the predictions for some rows cost."""
         return self.score.error(Predictions(truth, *answer[:3]))
 
-    def error_of(self, truth: npt.NDArray[Any], values: npt.NDArray[np.float64]) -> float:
+    def error_of(self, truth: npt.NDArray[Any], values: npt.NDArray[np.float64], scheme: str = "ovo") -> float:
         """Return what the classes with the largest scores cost."""
-        return self.error(truth, self._answer(values, None))
+        return self.error(truth, self._answer(values, None, scheme))
 
     def figure(self, error: float) -> float:
         """Return the score."""
@@ -225,8 +236,11 @@ class ToClassify(Goal):
         return Classes.learnt(column, cells)
 
     def machine_spec(self, kernel: Kernel, C: float, epsilon: float | None) -> MachineSpec:
-        """Hinge loss and a free bias, with any kernel."""
-        return ForLinearSVC(C=C, squared=False, free=True) if isinstance(kernel, Linear) else ForSVC(C=C)
+        """Hinge loss and a free bias; its square and a penalised bias if each class is told from the rest."""
+        if isinstance(kernel, Linear):
+            by_rest = self.linear_scheme == "ovr"
+            return ForLinearSVC(C=C, squared=by_rest, free=not by_rest)
+        return ForSVC(C=C)
 
     def class_weight(self) -> npt.NDArray[np.float64]:
         """Return the weight of each class."""
@@ -240,10 +254,15 @@ class ToClassify(Goal):
         return list(trained.solutions)
 
     def finished(
-        self, model: Model, gram: Gram, truth: npt.NDArray[Any], control: Control, *, with_probabilities: bool
+        self,
+        model: Model,
+        gram: Gram,
+        truth: npt.NDArray[Any],
+        control: Control,
+        groups: npt.NDArray[np.int64] | None = None,
     ) -> Model:
-        """Return the model with calibrated probabilities, if they are needed or asked for, and with the costs."""
-        if not self.needs_probabilities and (not with_probabilities or control.interruption.requested):
+        """Return the model with calibrated probabilities, and with the costs; see `Goal.finished`."""
+        if not self.needs_probabilities and control.interruption.requested:
             return model
 
         deadline = Deadline(None if self.needs_probabilities else control.limits.max_seconds)
@@ -254,40 +273,64 @@ class ToClassify(Goal):
             if deadline.has_come:
                 raise TimeoutError
 
-        spec = model.machine_spec
+        spec, folds = model.machine_spec, None
+        if groups is not None:
+            folds = multiclass.fold_numbers(truth, self.n_classes, groups)
+        assert isinstance(model.prediction_kind, Classes)
+        scheme = model.prediction_kind.scheme
         try:
             if isinstance(spec, LinearSpec):
                 data = gram.data
                 assert isinstance(data, Vectors)
-                classes, weigh = (self.n_classes, "ovo"), self._weigh(truth)
+                classes, weigh = (self.n_classes, scheme), self._weigh(truth)
                 reached = max(part.certificate.tol_gap for part in model.parts)  # to which `verify` trains them again
                 own = control.with_limits(replace(control.limits, tol=reached))
-                raw = linear_values_by_folds(spec, data, truth, *classes, weigh, own, check=check)
+                raw = linear_values_by_folds(spec, data, truth, *classes, weigh, own, folds, check)
             else:
                 penalties = self._penalties(spec.C, truth)  # type: ignore[attr-defined]
                 raw = multiclass.cross_fitted(
-                    gram, truth, self.n_classes, penalties, scheme="ovo", duals=c_svc_each, control=control, check=check
+                    gram,
+                    truth,
+                    self.n_classes,
+                    penalties,
+                    scheme=scheme,
+                    duals=c_svc_each,
+                    control=control,
+                    folds=folds,
+                    check=check,
                 ).raw
         except TimeoutError:
             return model
-        return replace(model, calibration=self._calibrated(raw, truth), costs=self.costs)
+        return replace(model, calibration=self._calibrated(raw, truth, scheme, folds), costs=self.costs)
 
     def _penalties(self, C: float, truth: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Return C of each row, multiplied in the order of model files, so that bounds are equal to the last bit."""
         return np.asarray(C * self.weights[truth])
 
-    def _calibrated(self, raw: npt.NDArray[np.float64], truth: npt.NDArray[Any]) -> multiclass.Calibration:
+    def _calibrated(
+        self,
+        raw: npt.NDArray[np.float64],
+        truth: npt.NDArray[Any],
+        scheme: str,
+        folds: npt.NDArray[np.int64] | None = None,
+    ) -> multiclass.Calibration:
         """Return the map from decision values to the probabilities of the classes among rows as they are."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a machine with equal values is judged as it is
-            return multiclass.calibrate(raw, truth, self.n_classes, free=True, fitted_on=multiclass.CROSS_FITTED)
+            return multiclass.calibrate(
+                raw, truth, self.n_classes, scheme=scheme, free=True, fitted_on=multiclass.CROSS_FITTED, folds=folds
+            )
 
     def answer(self, model: Model, values: npt.NDArray[np.float64]) -> Answer:
         """Classes, scores, probabilities if there are some, and what margins are computed from."""
-        return (*self._answer(values, model.calibration), model.prediction_kind, values)
+        assert isinstance(model.prediction_kind, Classes)
+        scheme = model.prediction_kind.scheme
+        return (*self._answer(values, model.calibration, scheme), model.prediction_kind, values)
 
-    def _answer(self, values: npt.NDArray[np.float64], calibration: multiclass.Calibration | None) -> Answer:
-        scores = multiclass.class_scores(values, self.n_classes, "ovo")
+    def _answer(
+        self, values: npt.NDArray[np.float64], calibration: multiclass.Calibration | None, scheme: str
+    ) -> Answer:
+        scores = multiclass.class_scores(values, self.n_classes, scheme)
         if calibration is None:
             return multiclass.winners(scores), scores, None
         probabilities = calibration.probabilities(values)
@@ -295,9 +338,10 @@ class ToClassify(Goal):
             return multiclass.winners(scores), scores, probabilities
         return multiclass.least_expected_cost(probabilities, self.costs), scores, probabilities
 
-    def answer_of(self, estimator: Any, X: Any) -> Answer:
+    def answer_of(self, estimator: Any, X: Any, deadline: Deadline) -> Answer:
         """Classes, scores and probabilities."""
-        return self.answer_by(estimator.predict_proba(X), is_weighted=not isinstance(estimator, KNeighborsClassifier))
+        probabilities = predict_in_time(estimator.predict_proba, X, deadline)
+        return self.answer_by(probabilities, is_weighted=not isinstance(estimator, KNeighborsClassifier))
 
     def answer_by(self, probabilities: npt.NDArray[np.float64], *, is_weighted: bool) -> Answer:
         """Classes, scores and probabilities, from probabilities of a machine that was trained with weights or not."""
@@ -381,52 +425,3 @@ class _ClassTraining(KernelTraining):
             beta[self.fold.train] = self.machines.coefficients
             self._values = self.gram.matvec(beta, self.fold.validation.astype(np.int64)) + self.machines.biases
         return self._values
-
-
-def choose_logistic(folds: Sequence[Fold], goal: ToClassify) -> Chosen:
-    """L2-penalised logistic regression; C from `LOGISTIC_C`, ties to the smaller."""
-    start = time.perf_counter()
-
-    def errors(fold: Fold) -> Iterator[float]:
-        estimator = _logistic(LOGISTIC_C[0], goal)
-        for C in LOGISTIC_C:  # each solution is the next one's starting point
-            fit_quietly(estimator.set_params(C=C), fold.X[fold.train], fold.truth[fold.train])
-            answer = goal.answer_of(estimator, fold.X[fold.validation])
-            yield goal.error(fold.truth[fold.validation], answer)
-
-    best, found = best_of(errors(fold) for fold in folds)
-    C = LOGISTIC_C[best]
-    return Chosen("logistic regression", f"C = {C:g}", _logistic(C, goal), found, time.perf_counter() - start)
-
-
-def _logistic(C: float, goal: ToClassify) -> LogisticRegression:
-    # Expected costs and the logarithmic loss need the probabilities of the classes as they are.
-    weights = None if goal.is_unweighted or goal.needs_probabilities else dict(enumerate(goal.weights.tolist()))
-    return LogisticRegression(C=C, max_iter=2000, warm_start=True, class_weight=weights)
-
-
-def choose_neighbours(folds: Sequence[Fold], goal: ToClassify) -> Chosen:
-    """Nearest neighbours by majority vote."""
-
-    def errors(classes: npt.NDArray[np.int64], truth: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        votes = np.cumsum(np.eye(goal.n_classes, dtype=np.int32)[classes], axis=1)
-        found = np.full(votes.shape[1], np.inf)
-        for k in N_NEIGHBOURS:
-            if k <= found.size:
-                found[k - 1] = goal.error(truth, goal.answer_by(votes[:, k - 1] / k, is_weighted=False))
-        return found
-
-    return choose_neighbours_by(folds, KNeighborsClassifier, errors)
-
-
-def choose_majority(folds: Sequence[Fold], goal: ToClassify) -> Chosen:
-    """The baseline that predicts the same class for all rows."""
-    start = time.perf_counter()
-    errors = tuple(
-        goal.error(fold.truth[fold.validation], goal.same_for_all(fold.truth[fold.train], len(fold.validation)))
-        for fold in folds
-    )
-    name, setting = "majority class", "always the most frequent class"
-    if not goal.is_unweighted or goal.costs is not None:
-        name, setting = "same class for all", "always the class with the best score on the training rows"
-    return Chosen(name, setting, None, errors, time.perf_counter() - start)

@@ -1,23 +1,17 @@
-"""Parts that the rivals of the support vector machine share; all are chosen by the same folds."""
+"""The folds that all machines of a study are chosen by, and a rival of the support vector machine as it was chosen."""
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
 from mercer.tables import Table, TableEncoder
 
 Matrix: TypeAlias = Any
 """An encoded table: ndarray or csr_array."""
-
-N_NEIGHBOURS = (1, 3, 5, 7, 11, 15, 21, 31)
 
 _FEWEST_OF_A_CLASS = 4  # training rows; a class keeps at least this number, if it has them
 
@@ -82,43 +76,3 @@ class Chosen:
     errors: tuple[float, ...]
     seconds: float
     n_rows: int = 0
-
-
-def fit_quietly(estimator: Any, X: Matrix, truth: np.ndarray) -> Any:
-    """Fit without ConvergenceWarning: a machine that reached its iteration limit is compared like any other."""
-    # One thread: the matrices are small, and several threads can be twenty times slower.
-    with warnings.catch_warnings(), threadpool_limits(1):
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return estimator.fit(X, truth)
-
-
-def best_of(per_fold: Iterable[Iterator[float]]) -> tuple[int, tuple[float, ...]]:
-    """Return the position of the best candidate (the first if tied), and its error in each fold."""
-    table = np.array([list(fold) for fold in per_fold])
-    best = int(table.sum(axis=0).argmin())
-    return best, tuple(float(error) for error in table[:, best])
-
-
-def choose_neighbours_by(
-    folds: Sequence[Fold], machine: type, costs: Callable[[np.ndarray, np.ndarray], np.ndarray]
-) -> Chosen:
-    """Nearest neighbours; their number from `N_NEIGHBOURS`, ties to the smaller.
-
-    `costs` gets what the neighbours of each row say, the nearest first, and what is true; it returns what the answers
-    cost for every number of neighbours.
-    """
-    start = time.perf_counter()
-    most = min(len(fold.train) for fold in folds)
-    candidates = [k for k in N_NEIGHBOURS if k <= most]
-
-    def costs_in(fold: Fold) -> Iterator[float]:
-        # One search for the most neighbours serves every smaller number of them.
-        truth = fold.truth[fold.train]
-        found = machine(candidates[-1]).fit(fold.X[fold.train], truth)
-        nearest = found.kneighbors(fold.X[fold.validation], return_distance=False)
-        return iter(costs(truth[nearest], fold.truth[fold.validation])[np.array(candidates) - 1])
-
-    best, errors = best_of(costs_in(fold) for fold in folds)
-    k = candidates[best]
-    setting = "1 neighbour" if k == 1 else f"{k} neighbours"
-    return Chosen("nearest neighbours", setting, machine(k), errors, time.perf_counter() - start)

@@ -22,7 +22,16 @@ Unit: TypeAlias = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 
 
 class FoldTraining(ABC):
-    """One fold along one path of the search, with the last machines that were trained on it."""
+    """One fold along one path of the search, with the last machines that were trained on it.
+
+    Attributes
+    ----------
+    fold : Fold
+    scheme : {"ovo", "ovr"}
+        Whether machines of several classes tell pairs of them apart, or each class from the rest.
+    """
+
+    scheme = "ovo"
 
     def __init__(self, fold: Fold) -> None:
         self.fold = fold
@@ -75,12 +84,19 @@ class LinearTraining(FoldTraining):
         The machines to train on the training rows of the fold.
     in_unit : callable
         Turns values of machines into the unit of the target.
+    scheme : {"ovo", "ovr"}
     """
 
     def __init__(
-        self, fold: Fold, spec: Callable[[float], MachineSpec], tasks: Sequence[LinearTask], in_unit: Unit
+        self,
+        fold: Fold,
+        spec: Callable[[float], MachineSpec],
+        tasks: Sequence[LinearTask],
+        in_unit: Unit,
+        scheme: str = "ovo",
     ) -> None:
         super().__init__(fold)
+        self.scheme = scheme
         self.spec, self.tasks, self.in_unit = spec, tasks, in_unit
         self.data = as_data(fold.X[fold.train])
         self.machines: LinearMachines | None = None

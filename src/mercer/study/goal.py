@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, TypeAlias
 
@@ -22,9 +22,11 @@ from mercer.model_selection import Interval
 from mercer.persistence import Model, TrainingSet
 from mercer.solvers import Control
 from mercer.specs import LinearMachines, LinearSpec, LinearTask, MachineSpec, QuadraticSpec, train_linear
-from mercer.study.contenders import Chosen, Fold
+from mercer.study.contenders import Fold
 from mercer.study.fold_training import FoldTraining, LinearTraining, Unit
-from mercer.tables import PredictionKind, TableError
+from mercer.study.rivals import Rival
+from mercer.study.time_budget import Deadline
+from mercer.tables import Classes, PredictionKind, TableError
 
 Answer: TypeAlias = tuple[Any, ...]
 """The predictions of a machine for some rows, in the form that its goal evaluates."""
@@ -74,11 +76,22 @@ class Goal(ABC):
     largest_row_loss: ClassVar[float | None] = None
     """The largest of :meth:`row_losses`, if there is one."""
 
+    linear_scheme: str = "ovo"
+    """Whether linear machines of several classes tell pairs of them apart, or each class from the rest ("ovr")."""
+
     has_probabilities: ClassVar[bool] = False
     """Whether predictions may have probabilities."""
 
-    rivals: tuple[Callable[[Sequence[Fold], Any], Chosen], ...]
-    """Choose the machines to compare with: two that one would try first, and the same answer for all."""
+    @abstractmethod
+    def rivals(self, X: Any, fewest_rows: int) -> list[Rival]:
+        """Return the machines to compare with: those that one would try first, and the same answer for all, the last.
+
+        Parameters
+        ----------
+        X : encoded training rows
+        fewest_rows : int
+            Training rows of the smallest fold.
+        """
 
     @property
     @abstractmethod
@@ -90,9 +103,15 @@ class Goal(ABC):
     def is_loss(self) -> bool:
         """Whether people read the figure without its sign, as a loss: the lowest is best."""
 
+    @abstractmethod
+    def suit(self, X: Any) -> None:
+        """Choose the form of linear machines that is fast on encoded rows like these."""
+
     def training(self, kernel: Kernel, epsilon: float | None, fold: Fold, memory_limit: int) -> FoldTraining:
         """Begin with a fold; linear machines of many rows have a solver of their own, with the same optimum."""
-        if isinstance(kernel, Linear) and self.rows_of_a_machine(len(fold.train)) >= MANY_ROWS:
+        if isinstance(kernel, Linear) and (
+            self.linear_scheme == "ovr" or self.rows_of_a_machine(len(fold.train)) >= MANY_ROWS
+        ):
             return self.linear_training(epsilon, fold)
         return self.kernel_training(kernel, epsilon, fold, memory_limit)
 
@@ -100,7 +119,11 @@ class Goal(ABC):
         """Begin with a fold, for linear machines."""
         truth, in_unit = self.learnable(fold.truth[fold.train])
         return LinearTraining(
-            fold, lambda C: self.machine_spec(Linear(), C, epsilon), self.linear_tasks(truth), in_unit
+            fold,
+            lambda C: self.machine_spec(Linear(), C, epsilon),
+            self.linear_tasks(truth),
+            in_unit,
+            self.linear_scheme,
         )
 
     @abstractmethod
@@ -121,11 +144,11 @@ class Goal(ABC):
 
     def errors(self, trainings: Sequence[FoldTraining]) -> tuple[float, ...]:
         """Return what the predictions for the validation rows of each fold cost."""
-        return tuple(self.error_of(one.fold.truth[one.fold.validation], one.values()) for one in trainings)
+        return tuple(self.error_of(one.fold.truth[one.fold.validation], one.values(), one.scheme) for one in trainings)
 
     @abstractmethod
-    def error_of(self, truth: npt.NDArray[Any], values: npt.NDArray[np.float64]) -> float:
-        """Return what predictions from the values of machines cost; see `FoldTraining.values`."""
+    def error_of(self, truth: npt.NDArray[Any], values: npt.NDArray[np.float64], scheme: str = "ovo") -> float:
+        """Return what predictions from the values of machines cost; see `FoldTraining`."""
 
     @abstractmethod
     def figure(self, error: float) -> float:
@@ -144,6 +167,9 @@ class Goal(ABC):
         spec, weights = self.machine_spec(gram.kernel, C, epsilon), self.class_weight()
         if isinstance(spec, LinearSpec):
             machines = _sharply_trained(spec, as_data(training.X), self.linear_tasks(training.truth), control)
+            kind = training.prediction_kind
+            if isinstance(kind, Classes):
+                training = replace(training, prediction_kind=replace(kind, scheme=self.linear_scheme))
             return training.linear_model(spec, machines, weights)
         assert isinstance(spec, QuadraticSpec)
         return training.model(spec, gram.kernel, self.solve(gram, training.truth, spec, control), weights)
@@ -159,12 +185,17 @@ class Goal(ABC):
         """Weights of the classes, where there are some."""
 
     def finished(
-        self, model: Model, gram: Gram, truth: npt.NDArray[Any], control: Control, *, with_probabilities: bool
+        self,
+        model: Model,
+        gram: Gram,
+        truth: npt.NDArray[Any],
+        control: Control,
+        groups: npt.NDArray[np.int64] | None = None,
     ) -> Model:
         """Return a trained model with what its predictions need besides the machine, from its training rows.
 
-        Probabilities that no prediction needs are there only if `with_probabilities` asks for them, and if they are
-        ready within the time limit of `control`.
+        Probabilities that no prediction needs are there only if they are ready within the time limit of `control`. Rows
+        of one group are kept together where the probabilities are calibrated.
         """
         return model
 
@@ -173,8 +204,8 @@ class Goal(ABC):
         """Return the predictions of a model with these decision values."""
 
     @abstractmethod
-    def answer_of(self, estimator: Any, X: Any) -> Answer:
-        """Return the predictions of a scikit-learn estimator."""
+    def answer_of(self, estimator: Any, X: Any, deadline: Deadline) -> Answer:
+        """Return the predictions of a scikit-learn estimator; TimeoutError if they take longer than the deadline."""
 
     @abstractmethod
     def same_for_all(self, truth: npt.NDArray[Any], n: int) -> Answer:

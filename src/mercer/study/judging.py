@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,18 @@ import numpy as np
 from mercer.model_selection import Opening, SealedTest
 from mercer.persistence import Model
 from mercer.study.arranged import Arranged
-from mercer.study.contenders import Chosen, fit_quietly
+from mercer.study.contenders import Chosen, Matrix, spread
 from mercer.study.goal import Answer, Goal
 from mercer.study.insight import SealedInsight, look_into_sealed
 from mercer.study.search import SearchResult
-from mercer.study.time_budget import COLUMNS, TimeBudget
+from mercer.study.time_budget import ANSWERS, COLUMNS, LEAST, OTHER_FITS, TRAINING_ROWS, Deadline, TimeBudget
+from mercer.study.timed import fit_in_time
 from mercer.tables import ColumnChoice, Table, TableEncoder
 
 SVM = "support vector machine"
+
+FEWEST_JUDGED = 1000
+"""Training rows on which the support vector machine is judged at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +33,8 @@ class Contender:
 
     `cv` is the cross-validated score of the chosen setting. It is a little too good, because this setting is the best
     of several. `train` and `test` hold all scores: an `Evaluation` for classes, or `Deviations` for numbers. Under a
-    time limit only the support vector machine is judged on the training rows; `train` of the others is None.
+    time limit only the support vector machine is judged on the training rows, on as many of them as there is time for;
+    `train` of the others is None.
     `search_seconds` is the time of the choice of its setting, by `search_rows` training rows of a fold. `fit_seconds`
     is the time of the final fit, on all rows that are not sealed.
     """
@@ -72,20 +78,32 @@ def trained_svm(goal: Goal, found: SearchResult, model: Model, fit_seconds: floa
     return Trained(SVM, best.setting_with(model.kernel), best.errors, found.seconds, fit_seconds, answer, best.n_rows)
 
 
-def trained_other(goal: Goal, chosen: Chosen, encoder: TableEncoder, rest: Table, truth: np.ndarray) -> Trained:
-    """Return a scikit-learn machine trained on the same encoding, or a constant prediction if there is no estimator."""
-    start = time.perf_counter()
-    estimator = chosen.estimator
-    if estimator is not None:
-        fit_quietly(estimator, encoder.transform(rest), truth)
+def train_others(
+    goal: Goal, chosen: Sequence[Chosen], X: Matrix, encoder: TableEncoder, truth: np.ndarray, budget: TimeBudget
+) -> list[Trained]:
+    """Return the machines to compare with, trained on the same encoded rows as the machine of the study.
 
-    def answer(part: Table) -> Answer:
-        if estimator is None:
-            return goal.same_for_all(truth, part.n_rows)
-        return goal.answer_of(estimator, encoder.transform(part))
+    Under a time limit they share a part of the time that is left. One that it stops is compared as it is.
+    """
+    deadline, found = Deadline(budget.share(OTHER_FITS)), []
+    for number, one in enumerate(chosen):
+        left, start = deadline.seconds_left, time.perf_counter()
+        own = Deadline(None if left is None else max(LEAST, left / (len(chosen) - number)))
+        if one.estimator is not None and not fit_in_time(one.estimator, X, truth, own):
+            budget.cuts.append(f"The final fit of {one.name} was ended by its time limit; it is compared as it was.")
+        answer = partial(_answer, goal, one.estimator, encoder, truth, budget)
+        seconds = one.seconds, time.perf_counter() - start
+        found.append(Trained(one.name, one.setting, one.errors, *seconds, answer, one.n_rows))
+    return found
 
-    seconds = chosen.seconds, time.perf_counter() - start
-    return Trained(chosen.name, chosen.setting, chosen.errors, *seconds, answer, chosen.n_rows)
+
+def _answer(
+    goal: Goal, estimator: Any, encoder: TableEncoder, truth: np.ndarray, budget: TimeBudget, part: Table
+) -> Answer:
+    """Return the predictions of a scikit-learn machine, or of a constant if there is no estimator."""
+    if estimator is None:
+        return goal.same_for_all(truth, part.n_rows)
+    return goal.answer_of(estimator, encoder.transform(part), Deadline(budget.share(ANSWERS, LEAST)))
 
 
 def open_seal(
@@ -103,16 +121,27 @@ def open_seal(
 
     Returns the contenders, the table's sealed rows, the insight into the model that they give, and the opening.
     """
+    seconds_of_svm: list[float] = []
 
     def judged(rows: np.ndarray, some: Sequence[Trained] = trained) -> list[Any]:
+        """Return what comes of each machine, None for one whose predictions take too long."""
         part, true = used.take(rows), column_choice.truth.values[rows]
         groups = None if arranged.units is None else arranged.units[rows]
-        return [goal.judge(true, one.answer(part), groups) for one in some]
+        found = []
+        for one in some:
+            try:
+                found.append(goal.judge(true, one.answer(part), groups))
+            except TimeoutError:
+                found.append(None)
+        return found
 
     def look(rows: np.ndarray) -> tuple[np.ndarray, list[Any], SealedInsight]:
         groups = None if arranged.units is None else arranged.units[rows]
         truth, in_table = column_choice.truth.values[rows], column_choice.rows[rows]
-        judgements = judged(rows)
+        began = time.perf_counter()
+        judgements = judged(rows, trained[:1])
+        seconds_of_svm.append(time.perf_counter() - began)
+        judgements += judged(rows, trained[1:])
         seconds = budget.share(COLUMNS)
         insight = look_into_sealed(
             goal, model, used.take(rows), truth, in_table, groups, together=together, max_seconds=seconds
@@ -121,7 +150,15 @@ def open_seal(
 
     unsealed = sealed.open(look, "final estimate of the study")
     test_rows, on_test, insight = unsealed.value
-    on_rest = judged(sealed.rest, trained if budget.share(1.0) is None else trained[:1])
-    sides = zip(trained, [*on_rest, *[None] * (len(trained) - len(on_rest))], on_test, strict=True)
-    contenders = tuple(one.judged(goal, train, test) for one, train, test in sides)
+    left = budget.share(TRAINING_ROWS)
+    rest = sealed.rest
+    if left is not None:
+        most = max(FEWEST_JUDGED, int(sealed.n_test * left / max(seconds_of_svm[0], 1e-9)))
+        rest = spread(rest, column_choice.truth.values, most)
+    on_rest = judged(rest, trained if left is None else trained[:1])
+    sides = list(zip(trained, [*on_rest, *[None] * (len(trained) - len(on_rest))], on_test, strict=True))
+    for one, _, test in sides:
+        if test is None:
+            budget.cuts.append(f"There was no time for the predictions of {one.name}, so it is not compared.")
+    contenders = tuple(one.judged(goal, train, test) for one, train, test in sides if test is not None)
     return contenders, test_rows, insight, unsealed.opening

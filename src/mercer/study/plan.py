@@ -10,11 +10,10 @@ from functools import partial
 from mercer.certificates import Status
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.solvers import Control, Limits, most_steps
-from mercer.study.candidates import C_GRID, KERNELS, KernelChoice
+from mercer.study.candidates import C_GRID, KERNELS, KernelChoice, growth
 from mercer.study.contenders import Fold
 from mercer.study.goal import Goal
 from mercer.study.report.numbers import duration
-from mercer.study.round_clock import growth
 from mercer.study.rounds import GROWTH, n_kept, part_of, round_sizes
 
 PLAN = "plan"
@@ -76,6 +75,7 @@ def plan_search(
     max_seconds: float | None = None,
     n_rows: int | None = None,
     fit_seconds: float | None = None,
+    has_linear: bool = False,
 ) -> SearchPlan:
     """Plan a search. Its time is estimated from one fit and its predictions, in one fold of the first round.
 
@@ -93,6 +93,9 @@ def plan_search(
         Rows of the final fit; default the training rows of a fold.
     fit_seconds : float, optional
         Time that is left for the final fit.
+    has_linear : bool, default=False
+        Whether linear machines have been judged already. If only linear machines are to be tried, the plan then has no
+        kernels.
 
     Raises
     ------
@@ -105,11 +108,13 @@ def plan_search(
     limit = None if max_seconds is None else _FIRST_ROUND * max_seconds
     linear, curved = (tuple(one for one in kernels if one.is_linear is kind) for kind in (True, False))
     probed, is_whole = _probe(first, goal, (*curved, *linear)[0], C_grid, tol, limit)
-    if fit_seconds is not None and linear and curved:
+    if fit_seconds is not None and (linear or has_linear) and curved:
         rows = n_train if n_rows is None else n_rows
         expected = probed * growth(sizes[0], max(rows, sizes[0]))
         if not is_whole or expected > fit_seconds:
             chosen, why = linear, _why_linear(rows, expected, fit_seconds, is_whole=is_whole)
+            if not linear:
+                return SearchPlan(sizes, (0,), len(folds), 0.0, max_seconds, (), why)
             probed, _ = _probe(first, goal, linear[0], C_grid, tol, limit)
     larger = partial(growth, is_linear=all(one.is_linear for one in chosen))
     n_first = len(chosen) * len(C_grid) + (len(goal.epsilons) - 1) * len(C_grid)

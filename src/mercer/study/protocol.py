@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,44 +16,34 @@ import sklearn
 
 import mercer
 from mercer import solvers
-from mercer.certificates import Certificate, Status
-from mercer.data import as_data, check_count, check_number
-from mercer.gram import CachePolicy, Gram
+from mercer.certificates import Certificate
+from mercer.data import check_count, check_number
 from mercer.model_selection import (
     Interval,
     Opening,
     SealedTest,
     check_share,
 )
-from mercer.persistence import Model, TrainingSet
-from mercer.solvers import StageProgress, fit_progress
+from mercer.persistence import Model
+from mercer.solvers import StageProgress
 from mercer.study.arranged import Arranged, Copies
-from mercer.study.candidates import KERNELS, KernelChoice, kernels_named
+from mercer.study.candidates import KERNELS, kernels_named
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Fold, encoded_folds
 from mercer.study.costs import ClassWeight, Cost
 from mercer.study.examination import Examination, same_columns
+from mercer.study.final_fit import final_fit
 from mercer.study.goal import Goal
 from mercer.study.insight import Insight, LearningCurve, gather, learning_curve, row_cards
-from mercer.study.judging import Contender, open_seal, trained_other, trained_svm
+from mercer.study.judging import Contender, open_seal, train_others, trained_svm
 from mercer.study.ledger import Looks
-from mercer.study.plan import PLAN, plan_search
 from mercer.study.preparation import SplitOptions, prepare
 from mercer.study.regression import ToEstimate
 from mercer.study.rivals import choose_rivals
 from mercer.study.scores import accuracy_difference
-from mercer.study.search import NO_TIME, SearchResult, SearchStopped, last_resort, search
-from mercer.study.time_budget import (
-    CALIBRATION,
-    COLUMNS,
-    CURVE,
-    FINAL_FIT,
-    LAST_FIT,
-    RIVALS,
-    SEARCH,
-    Deadline,
-    TimeBudget,
-)
+from mercer.study.search import SearchResult
+from mercer.study.searching import SEARCH_TOL, searched
+from mercer.study.time_budget import COLUMNS, CURVE, TimeBudget
 from mercer.tables import (
     MAX_LEVELS,
     ColumnChoice,
@@ -67,9 +57,6 @@ from mercer.tables import (
     as_table,
     read_target,
 )
-
-SEARCH_TOL = 1e-3
-"""KKT violation to which the machines of the search and of the learning curve are solved."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +81,8 @@ class Study:
     goal : Goal
         The kind of prediction, and how predictions are judged.
     contenders : tuple of Contender
-        The support vector machine first, then logistic or ridge regression, nearest neighbours, and a constant
-        prediction.
+        The support vector machine first, then the machines to compare with: logistic or ridge regression, nearest
+        neighbours, boosted trees on dense rows, and a constant prediction as the last one.
     insight : Insight
         The columns and rows on which the machine depends, and whether more rows would help.
     test_rows : ndarray of int64
@@ -144,6 +131,16 @@ class Study:
         """Certificate of the chosen machine."""
         return self.model.certificate
 
+    @property
+    def rivals(self) -> tuple[Contender, ...]:
+        """The machines to compare with, without the constant prediction."""
+        return self.contenders[1:-1]
+
+    @property
+    def baseline(self) -> Contender:
+        """The constant prediction among the contenders."""
+        return self.contenders[-1]
+
     def against(self, other: Contender) -> Any:
         """Compare the support vector machine with another contender on the sealed rows; see `Goal.compare`."""
         return self._compared(self.svm, other)
@@ -167,7 +164,7 @@ class Study:
     @property
     def is_useful(self) -> bool:
         """Whether the support vector machine did better on the sealed rows than the constant prediction."""
-        return self.sign(self.svm, self.contenders[3]) > 0
+        return self.sign(self.svm, self.baseline) > 0
 
     def __repr__(self) -> str:
         main = self.goal.main(self.svm.test)
@@ -210,8 +207,12 @@ def study(
     First, a test part is sealed. On the other rows, kernel, gamma and C (and epsilon for numbers) are chosen by
     cross-validation. Everything that is learnt from data (imputation, scaling, levels, the target's scale) is learnt
     inside the folds. The best machine is then fitted again on all these rows and certified. Logistic regression (ridge
-    regression for numbers) and nearest neighbours are chosen on the same folds. Finally, the seal is opened once, for
-    all machines.
+    regression for numbers), nearest neighbours and, for dense rows, gradient boosting go through the same folds.
+    Finally, the seal is opened once, for all machines.
+
+    If the table is wide, such as text, linear machines are judged first, on all rows. With several classes of text, a
+    linear machine tells each class from the rest. Without a time limit, kernels are then tried only if that takes about
+    half a minute at most.
 
     Before that, only this is used of the sealed rows: their number, the names of the columns, and their targets, which
     name the classes and stratify the split (by ranges, if targets are numbers). Two checks also read them. Sealed
@@ -275,10 +276,11 @@ def study(
         KKT violation to which the final machine is solved.
     max_seconds : float, optional
         Time limit of the study. Its stages get shares of the time that is left: they are then cut short or left out,
-        and `cuts` of the result says so. If not even one candidate can be judged in time, a linear machine with C = 1
-        is trained, unless `kernel` excludes it; that may take some seconds more than the limit. The split, the
-        encoding, the final fits of the machines to compare with and the predictions of the sealed rows are complete in
-        any case.
+        and `cuts` of the result says so. A candidate whose final fit would take too long is not chosen, and if a final
+        fit is stopped before the machine has learnt, the best candidate that can be finished takes its place. If not
+        even one candidate can be judged in time, a linear machine with C = 1 is trained, unless `kernel` excludes it;
+        that may take some seconds more than the limit. The split, the encoding and the predictions of the sealed rows
+        are complete in any case.
     looks : Looks, optional
         Earlier looks at these rows, and the ledger to which this one is added before the seal is opened.
     progress : callable, optional
@@ -316,19 +318,21 @@ def study(
     sealed, arranged, column_choice, goal = rows.sealed, rows.arranged, rows.column_choice, rows.goal
     tell(StageProgress("search"))
     folds = encoded_folds(rows.rest, rows.truth, rows.splits, rows.encoder)
-    found = _searched(folds, goal, kernels, len(rows.rest_rows), budget, progress)
+    goal.suit(folds[0].X)
+    found = searched(folds, goal, kernels, len(rows.rest_rows), budget, progress)
     clock.lap("search")
 
     tell(StageProgress("comparison with simpler methods"))
-    others = choose_rivals(folds, goal, found, budget)
+    rivals = goal.rivals(rows.training.X, min(len(fold.train) for fold in folds))
+    others = choose_rivals(folds, rivals, found.best.n_rows, found.n_rows, budget)
     clock.lap("choosing the machines to compare with")
 
-    # Copies and groups in different parts of the rows would make probabilities look surer than they are.
-    model = _refit(goal, rows.training, found, tol, tell, budget, with_probabilities=arranged.units is None)
+    units = None if arranged.units is None else arranged.units[sealed.rest]
+    model, found = final_fit(goal, rows.training, found, tol, tell, budget, units)
     clock.lap("final fit and certificate")
 
     trained = [trained_svm(goal, found, model, clock.seconds["final fit and certificate"])]
-    trained += [trained_other(goal, chosen, model.encoder, rows.rest, rows.truth) for chosen in others]
+    trained += train_others(goal, others, rows.training.X, rows.training.encoder, rows.truth, budget)
     clock.lap("final fits of the others")
 
     curve = _learning_curve(goal, found, folds, tell, budget)
@@ -399,69 +403,6 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: package.__version__ for name, package in packages.items()}
 
 
-def _searched(
-    folds: list[Fold],
-    goal: Goal,
-    kernels: Sequence[KernelChoice],
-    n_rows: int,
-    budget: TimeBudget,
-    progress: Callable[[StageProgress], None] | None,
-) -> SearchResult:
-    """Plan the search, search, and return the result; the final fit will have `n_rows` rows.
-
-    A first Ctrl-C ends the search, and the cells that are finished count. A second Ctrl-C ends the study.
-    """
-    deadline, interruption = Deadline(budget.share(SEARCH)), solvers.Interruption()
-    try:
-        found = _search_in_time(folds, goal, kernels, n_rows, budget, deadline, interruption, progress)
-    except SearchStopped:
-        if interruption.requested or not any(one.is_linear for one in kernels):
-            raise
-        found = last_resort(folds, goal, tol=SEARCH_TOL, interruption=interruption, progress=progress)
-    if interruption.insisted:
-        raise KeyboardInterrupt
-    return found
-
-
-def _search_in_time(
-    folds: list[Fold],
-    goal: Goal,
-    kernels: Sequence[KernelChoice],
-    n_rows: int,
-    budget: TimeBudget,
-    deadline: Deadline,
-    interruption: solvers.Interruption,
-    progress: Callable[[StageProgress], None] | None,
-) -> SearchResult:
-    """Plan the search, and search up to the deadline; SearchStopped if no candidate is finished then."""
-    if deadline.has_come:
-        raise SearchStopped("time limit")
-    plan = plan_search(
-        folds,
-        goal,
-        kernels=kernels,
-        tol=SEARCH_TOL,
-        max_seconds=deadline.seconds_left,
-        n_rows=n_rows,
-        fit_seconds=budget.share((1.0 - SEARCH) * (1.0 - RIVALS) * FINAL_FIT),
-    )
-    if progress is not None:
-        progress(StageProgress(PLAN, note=str(plan)))
-    found = search(
-        folds,
-        goal,
-        kernels=plan.kernels,
-        sizes=plan.sizes,
-        tol=SEARCH_TOL,
-        max_seconds=deadline.seconds_left,
-        interruption=interruption,
-        progress=progress,
-    )
-    if plan.why_linear:
-        budget.cuts.append(plan.why_linear)
-    return found
-
-
 def _learning_curve(
     goal: Goal,
     found: SearchResult,
@@ -479,44 +420,6 @@ def _learning_curve(
     if interruption.insisted or (interruption.requested and found.stopped == "interrupted"):
         raise KeyboardInterrupt
     return curve
-
-
-def _refit(
-    goal: Goal,
-    training: TrainingSet,
-    found: SearchResult,
-    tol: float,
-    tell: Callable[[StageProgress], None],
-    budget: TimeBudget,
-    *,
-    with_probabilities: bool,
-) -> Model:
-    """Return the best cell's machine, fitted to all rows that are not sealed, with its certificate.
-
-    Probabilities that no prediction needs are computed if `with_probabilities`, and if there is time for them. A first
-    Ctrl-C ends the fit early; the certificate then says how far it is from the optimum. A second Ctrl-C ends the study,
-    even if the first one ended the search.
-    """
-    tell(StageProgress("final fit"))
-    best, keep = found.best, CachePolicy.NON_NATIVE if training.prediction_kind.n_parts > 1 else CachePolicy.NONE
-    kernel = best.choice.kernel(training.X)
-    seconds = budget.share(FINAL_FIT)
-    if seconds is not None and found.stopped == NO_TIME:
-        seconds = max(seconds, LAST_FIT)
-    limits = solvers.Limits(tol=tol, max_seconds=seconds)
-    control = solvers.Control(limits, lambda progress: tell(fit_progress("final fit", progress)))
-    with control.interruption as interruption:
-        gram = Gram(kernel, as_data(training.X), keep=keep)
-        model = goal.fitted(training, gram, best.C, best.epsilon, control)
-        if model.certificate.status is Status.TIME_LIMIT:
-            budget.cuts.append("The final fit was ended before its optimum.")
-        control = control.with_limits(replace(limits, max_seconds=budget.share(CALIBRATION)))
-        model = goal.finished(model, gram, training.truth, control, with_probabilities=with_probabilities)
-    if goal.has_probabilities and with_probabilities and model.calibration is None and not interruption.requested:
-        budget.cuts.append("The machine has no probabilities, because their calibration would have taken too long.")
-    if interruption.insisted or (interruption.requested and found.stopped == "interrupted"):
-        raise KeyboardInterrupt
-    return model
 
 
 class _Clock:

@@ -1,15 +1,11 @@
-"""Numbers as the goal: support vector regression, squared deviations, and three rivals."""
+"""Numbers as the goal: support vector regression, squared deviations, and the machines to compare with."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.linear_model import Ridge
-from sklearn.neighbors import KNeighborsRegressor
 
 from mercer.certificates import Solution
 from mercer.gram import Gram
@@ -18,14 +14,15 @@ from mercer.model_selection import Deviations, Interval, bootstrap, r2_differenc
 from mercer.persistence import Model
 from mercer.solvers import Control, solve
 from mercer.specs import ForLinearSVR, ForSVR, LinearTask, MachineSpec, QuadraticSpec
-from mercer.study.contenders import Chosen, Fold, best_of, choose_neighbours_by, fit_quietly
+from mercer.study.boosting import can_boost
+from mercer.study.contenders import Fold
 from mercer.study.fold_training import FoldTraining, KernelTraining, Unit
 from mercer.study.goal import Answer, Goal, checked_scoring
+from mercer.study.number_rivals import BoostedNumbers, Mean, NeighbourMeans, RidgeRegression
+from mercer.study.rivals import Rival
+from mercer.study.time_budget import Deadline
+from mercer.study.timed import predict_in_time
 from mercer.tables import Quantity
-
-PENALTIES = tuple(10.0**exponent for exponent in range(-3, 6))
-"""Penalties of ridge regression on standardised columns: from none to speak of to little left but the mean."""
-
 
 NumberScoring = Literal["r2", "mae", "rmse"]
 """Scores by which settings can be chosen."""
@@ -53,7 +50,11 @@ class ToEstimate(Goal):
     def __init__(self, column: str, truth: npt.NDArray[np.float64], scoring: str = "r2") -> None:
         self.column, self.scoring = column, checked_scoring(scoring, get_args(NumberScoring), self.task)
         self.n, self.squares = truth.size, float(np.sum((truth - truth.mean()) ** 2))
-        self.rivals = (choose_ridge, choose_neighbours, choose_mean)
+
+    def rivals(self, X: Any, fewest_rows: int) -> list[Rival]:
+        """Return the machines to compare with; see `Goal.rivals`."""
+        boosted = [BoostedNumbers(self)] if can_boost(X, 1) else []
+        return [RidgeRegression(self), NeighbourMeans(self, fewest_rows), *boosted, Mean(self)]
 
     @property
     def figure_name(self) -> str:
@@ -80,11 +81,14 @@ class ToEstimate(Goal):
         scale = self.learn(self.column, truth)
         return scale.scaled(truth), scale.in_unit
 
+    def suit(self, X: Any) -> None:
+        """Do nothing: there is one form."""
+
     def linear_tasks(self, truth: npt.NDArray[Any]) -> list[LinearTask]:
         """Return one task of all rows."""
         return [LinearTask(np.arange(truth.size), truth, np.ones(truth.size))]
 
-    def error_of(self, truth: npt.NDArray[Any], values: npt.NDArray[np.float64]) -> float:
+    def error_of(self, truth: npt.NDArray[Any], values: npt.NDArray[np.float64], scheme: str = "ovo") -> float:
         """Return the sum of the losses."""
         return float(np.sum(self.losses(truth, values[:, 0])))
 
@@ -120,9 +124,9 @@ class ToEstimate(Goal):
         assert isinstance(model.prediction_kind, Quantity)
         return (model.prediction_kind.in_unit(values[:, 0]),)
 
-    def answer_of(self, estimator: Any, X: Any) -> Answer:
+    def answer_of(self, estimator: Any, X: Any, deadline: Deadline) -> Answer:
         """Numbers."""
-        return (estimator.predict(X),)
+        return (predict_in_time(estimator.predict, X, deadline),)
 
     def same_for_all(self, truth: npt.NDArray[Any], n: int) -> Answer:
         """The mean."""
@@ -184,39 +188,3 @@ class _NumberTraining(KernelTraining):
         beta[self.fold.train] = self.coefficients
         raw = self.gram.matvec(beta, self.fold.validation.astype(np.int64)) + self.solutions[0].bias
         return self.in_unit(raw[:, None])
-
-
-def choose_ridge(folds: Sequence[Fold], goal: ToEstimate) -> Chosen:
-    """Linear regression with a ridge; the penalty from `PENALTIES`, ties to the larger."""
-    start = time.perf_counter()
-    candidates = PENALTIES[::-1]
-
-    def errors_in(fold: Fold) -> Iterator[float]:
-        for penalty in candidates:
-            estimator = fit_quietly(Ridge(alpha=penalty), fold.X[fold.train], fold.truth[fold.train])
-            yield np.sum(goal.losses(fold.truth[fold.validation], estimator.predict(fold.X[fold.validation])))
-
-    best, errors = best_of(errors_in(fold) for fold in folds)
-    penalty = candidates[best]
-    return Chosen(
-        "ridge regression", f"penalty = {penalty:g}", Ridge(alpha=penalty), errors, time.perf_counter() - start
-    )
-
-
-def choose_neighbours(folds: Sequence[Fold], goal: ToEstimate) -> Chosen:
-    """Mean of the nearest neighbours."""
-
-    def squares(numbers: npt.NDArray[np.float64], truth: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        means = np.cumsum(numbers, axis=1) / np.arange(1, numbers.shape[1] + 1)
-        return np.asarray(np.sum(goal.losses(truth[:, None], means), axis=0))
-
-    return choose_neighbours_by(folds, KNeighborsRegressor, squares)
-
-
-def choose_mean(folds: Sequence[Fold], goal: ToEstimate) -> Chosen:
-    """Always the mean: what any machine must beat."""
-    start = time.perf_counter()
-    errors = tuple(
-        float(np.sum(goal.losses(fold.truth[fold.validation], fold.truth[fold.train].mean()))) for fold in folds
-    )
-    return Chosen("mean", "always the mean of the training rows", None, errors, time.perf_counter() - start)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mercer.solvers import CostEstimate
-from mercer.study.candidates import Candidate
-from mercer.study.rounds import COST_EXPONENT
+from mercer.study.candidates import Candidate, growth
 
 
 class RoundClock:
@@ -68,8 +67,3 @@ class RoundClock:
             left = each * estimate.n_total - spent
         later = sum(count * growth(self.n_rows, size) for size, count in self._later.items())
         return left + self.n_folds * each * later
-
-
-def growth(n_rows: int, larger: int, *, is_linear: bool = False) -> float:
-    """Return the expected ratio of the times of a fit on `larger` rows and on `n_rows`; linear machines take n."""
-    return (larger / n_rows) ** (1.0 if is_linear else COST_EXPONENT)

@@ -13,7 +13,7 @@ from collections.abc import Sequence, Set
 import numpy as np
 
 from mercer.model_selection import hardly_best
-from mercer.study.candidates import Candidate, Cell
+from mercer.study.candidates import COST_EXPONENT, Candidate, Cell
 from mercer.study.contenders import Fold, spread
 
 WHOLE_ROWS = 2000
@@ -21,9 +21,6 @@ WHOLE_ROWS = 2000
 
 GROWTH = 4
 """Factor by which the number of training rows grows from one round to the next."""
-
-COST_EXPONENT = 1.5
-"""The time of a fit is assumed to grow with this power of its rows; 1.1 to 1.7 were measured (adult, up to 27,000)."""
 
 _KEPT = 3  # divisor; at most a third of the candidates goes on to the next round
 _FEWEST_KEPT = 3  # candidates; the limit of a round is never lower

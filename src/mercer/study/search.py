@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
@@ -70,6 +70,10 @@ class SearchResult:
         The first round has all candidates; a small table has this round alone.
     n_rows : int
         Training rows of a fold, of the smallest one.
+    n_linear_first : int
+        Number of linear machines that were judged on all rows before the rounds; they are in no round.
+    chosen : Cell or None
+        The cell that takes the place of the best one, if the final fit of that takes too long.
     """
 
     cells: tuple[Cell, ...]
@@ -79,11 +83,24 @@ class SearchResult:
     seconds: float
     rounds: tuple[Round, ...]
     n_rows: int
+    n_linear_first: int = 0
+    chosen: Cell | None = None
 
     @property
     def best(self) -> Cell:
-        """The best cell of the last round; among equals the simplest machine."""
-        return min(self.cells, key=lambda cell: cell.rank)
+        """The chosen cell: the best one of the last round, among equals the simplest machine."""
+        return min(self.cells, key=lambda cell: cell.rank) if self.chosen is None else self.chosen
+
+    def followed_by(self, other: SearchResult) -> SearchResult:
+        """Return this search of linear machines together with one of kernels on the same folds."""
+        return replace(
+            other,
+            cells=(*self.cells, *other.cells),
+            n_planned=self.n_planned + other.n_planned,
+            extended=tuple(dict.fromkeys((*self.extended, *other.extended))),
+            seconds=self.seconds + other.seconds,
+            n_linear_first=len(self.cells),
+        )
 
     @property
     def linear_as_good(self) -> Cell | None:

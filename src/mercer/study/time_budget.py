@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import time
 
-EXAMINATION, SEARCH, RIVALS, FINAL_FIT, CALIBRATION, CURVE, COLUMNS = 0.1, 0.45, 0.25, 0.6, 0.4, 0.4, 0.5
-"""Share of the time left at the start of each stage that the stage may take. They leave some of it to the last look."""
+EXAMINATION, SEARCH, RIVALS, FINAL_FIT, CALIBRATION, OTHER_FITS, CURVE = 0.1, 0.45, 0.25, 0.55, 0.3, 0.3, 0.3
+ANSWERS, COLUMNS, TRAINING_ROWS = 0.2, 0.4, 0.3
+"""Share of the time left at the start of each stage that the stage may take. They leave some of it to the last look;
+`ANSWERS` is the share of the predictions of one machine to compare with."""
+
+LEAST = 0.5
+"""Seconds that the choice, the fit and the predictions of a machine to compare with may take at least."""
 
 LAST_FIT = 10.0
 """Seconds that the final fit of a machine may take at least if there was no time for a search."""
@@ -29,9 +34,9 @@ class TimeBudget:
         self._ends_at = None if max_seconds is None else time.perf_counter() + max_seconds
         self.cuts: list[str] = []
 
-    def share(self, share: float) -> float | None:
-        """Return this share of the seconds that are left; None if there is no limit."""
-        return None if self._ends_at is None else share * max(0.0, self._ends_at - time.perf_counter())
+    def share(self, share: float, least: float = 0.0) -> float | None:
+        """Return this share of the seconds that are left, or `least`; None if there is no limit."""
+        return None if self._ends_at is None else max(least, share * (self._ends_at - time.perf_counter()))
 
 
 class Deadline:

@@ -97,9 +97,9 @@ def study_command(
     """Find, certify and honestly evaluate a machine for a TABLE (CSV, Excel, Parquet or svmlight).
 
     A test part is sealed first; kernel, gamma and C (for numbers epsilon too) are chosen on the rest by
-    cross-validation; the seal is opened once. Logistic regression (for numbers ridge regression) and nearest neighbours
-    go through the same protocol. Ctrl-C ends the search and goes on with the best candidate so far; before the search
-    has begun, and a second time, it ends everything.
+    cross-validation; the seal is opened once. Logistic regression (for numbers ridge regression), nearest neighbours
+    and gradient boosting go through the same protocol. Ctrl-C ends the search and goes on with the best candidate so
+    far; before the search has begun, and a second time, it ends everything.
 
     Looks at sealed rows are counted across runs. Each look is a line of the ledger mercer-looks.jsonl in the folder and
     of the one beside it. A study finds earlier looks there and beside the table, also those with another seed.

@@ -13,6 +13,7 @@ from mercer.study.classification import ToClassify
 from mercer.study.goal import Goal
 from mercer.study.judging import Contender
 from mercer.study.protocol import Study
+from mercer.study.report.certificates import listed
 from mercer.study.report.decisions import by_costs, thresholds_of
 from mercer.study.report.numbers import capitalised, count, interval, p_value, percent, rounded
 from mercer.study.report.phrasing import TaskPhrasing, differences
@@ -90,21 +91,19 @@ class OfClasses(TaskPhrasing):
 
     def comparison(self, study: Study) -> str:
         """How the other machines did on the same rows."""
-        goal, (logistic, neighbours, constant) = study.goal, study.contenders[1:]
-        one, two, three = (self.score(goal, other) for other in (logistic, neighbours, constant))
-        if score_of(goal).is_plain:
-            return (
-                f"On the same rows logistic regression was right in {one}, nearest neighbours in {two}, and "
-                f"{self.same_answer(study)} would be right in {three}."
-            )
-        return (
-            f"On the same rows the {goal.figure_name} of logistic regression was {one}, that of nearest neighbours "
-            f"{two}, and that of {self.same_answer(study)} {three}."
-        )
+        goal, is_plain = study.goal, score_of(study.goal).is_plain
+        constant = self.score(goal, study.baseline)
+        others = [(one.name, self.score(goal, one)) for one in study.rivals]
+        if is_plain:
+            shown = [f"{name} was right in {score}" for name, score in others[:1]]
+            shown += [f"{name} in {score}" for name, score in others[1:]]
+            return f"On the same rows {listed([*shown, f'{self.same_answer(study)} would be right in {constant}'])}."
+        shown = [f"that of {name} was {score}" for name, score in (*others, (self.same_answer(study), constant))]
+        return f"The {goal.figure_name} on the same rows: {listed(shown)}."
 
     def same_answer(self, study: Study) -> str:
         """Always giving the same answer, in words."""
-        return f"always answering “{labels_of(study).names[int(study.contenders[3].test.predicted[0])]}”"
+        return f"always answering “{labels_of(study).names[int(study.baseline.test.predicted[0])]}”"
 
     def compared(self, goal: Goal, comparisons: dict[str, Any]) -> str:
         """Rows that only one of two got right, or by how much the score is better."""
@@ -179,7 +178,7 @@ class OfClasses(TaskPhrasing):
         """Confusion matrix, margins, and ROC curves where there are scores."""
         from mercer import plot
 
-        svm, logistic = study.contenders[:2]
+        svm, other = study.contenders[:2]
         accuracy = percent(svm.test.accuracy.value)
         found = {
             "confusion": (
@@ -193,7 +192,7 @@ class OfClasses(TaskPhrasing):
         }
         if svm.test.curves:
             found["roc"] = (
-                plot.roc_curves(svm.test.curves, svm.train.curves, (logistic.name, logistic.test.curves)),
+                plot.roc_curves(svm.test.curves, svm.train.curves, (other.name, other.test.curves)),
                 f"ROC curves; area {svm.test.auc:.3f} on sealed rows and {svm.train.auc:.3f} on training rows.",
             )
         thresholds = thresholds_of(study)
@@ -259,7 +258,7 @@ def _lost_by(study: Study) -> str:
     """
     svm, found, n_classes = study.svm.test, [], len(labels_of(study).names)
     balanced, area = WeightedAccuracy(np.ones(n_classes), svm.n, is_balanced=True), AreaUnderRoc(svm.n)
-    for rival in study.contenders[1:3]:
+    for rival in study.rivals:
         other, figures = rival.test, []
         if other.accuracy.value > svm.accuracy.value:
             continue

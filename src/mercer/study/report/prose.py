@@ -9,6 +9,7 @@ from itertools import groupby
 from mercer.data import listing
 from mercer.model_selection import Opening
 from mercer.persistence import Model
+from mercer.study.boosting import BOOSTING
 from mercer.study.candidates import Cell, gamma_of
 from mercer.study.examination import Finding, Kind, Weight
 from mercer.study.judging import Contender
@@ -47,12 +48,14 @@ def worth(study: Study) -> str:
 
     First against the same answer for all, then against the two machines that one would try first.
     """
-    phrasing, goal, constant = phrasing_of(study), study.goal, study.contenders[3]
-    rivals, usual = study.contenders[1:3], phrasing_of(study).same_answer(study)
-    useful = [one.name for one in study.contenders[:3] if study.sign(one, constant) > 0]
+    phrasing, goal, constant = phrasing_of(study), study.goal, study.baseline
+    rivals, usual = study.rivals, phrasing_of(study).same_answer(study)
+    useful = [one.name for one in (study.svm, *study.rivals) if study.sign(one, constant) > 0]
     signs = {rival: study.sign(study.svm, rival) for rival in rivals}
     better, worse, equal = ([one for one, sign in signs.items() if sign == wanted] for wanted in (-1, 1, 0))
-    if study.sign(study.svm, constant) < 0:
+    if not rivals:
+        verdict = "That cannot be told: there was no time for the machines to compare with"
+    elif study.sign(study.svm, constant) < 0:
         verdict = f"No: it did worse than {usual}, beyond what chance explains"
     elif not useful:
         verdict = (
@@ -67,10 +70,12 @@ def worth(study: Study) -> str:
     elif better:
         verdict = f"No: {' and '.join(one.name for one in better)} did better, beyond what chance explains"
     elif not equal:
-        verdict = "Yes: it did better than both, beyond what chance explains"
+        verdict = f"Yes: it did better than {listed([one.name for one in worse])}, beyond what chance explains"
     else:
-        first = f"It did better than {worse[0].name}, beyond what chance explains. " if worse else ""
-        verdict = f"{first}{_bound(study, equal[0], equal[0].name)}, and {equal[0].name} is the simpler machine"
+        names = listed([one.name for one in worse]) if worse else ""
+        first = f"It did better than {names}, beyond what chance explains. " if worse else ""
+        simpler = "" if equal[0].name == BOOSTING else f", and {equal[0].name} is the simpler machine"
+        verdict = f"{first}{_bound(study, equal[0], equal[0].name)}{simpler}"
     compared = {rival.name: study.against(rival) for rival in rivals}
     if study.svm.name not in useful:
         compared = {usual: study.against(constant)} | compared
@@ -150,7 +155,7 @@ def doubts(study: Study) -> list[Finding]:
 
 def _drift(study: Study) -> list[Finding]:
     """A doubt if the machine did worse on the sealed rows than a constant prediction: they are not like the others."""
-    goal, constant = study.goal, study.contenders[3]
+    goal, constant = study.goal, study.baseline
     if study.sign(study.svm, constant) >= 0:
         return []
     shown = partial(phrasing_of(study).figure, goal)
@@ -180,7 +185,7 @@ def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
         notes.append(f"{seen}.")
     elif seen and not study.arranged.equal.by_chance:
         notes.append(f"{seen}, so the figures may be too good; let copies stay together (--copies together).")
-    as_many = [one.name for one in study.contenders[1:3] if one.search_rows == found.best.n_rows]
+    as_many = [one.name for one in study.rivals if one.search_rows == found.best.n_rows]
     rivals = search_prose.rivals(found, as_many)
     notes += [f"For lack of time: {study.cuts[0]}", *study.cuts[1:]] if study.cuts else []
     notes += filter(None, [search_prose.ended_early(found), search_prose.unfinished(found), rivals])

@@ -12,6 +12,7 @@ from mercer.study.goal import Goal
 from mercer.study.judging import Contender
 from mercer.study.protocol import Study
 from mercer.study.regression import ToEstimate
+from mercer.study.report.certificates import listed
 from mercer.study.report.numbers import count, interval, percent, quantities, quantity, rounded
 from mercer.study.report.phrasing import TaskPhrasing, differences
 from mercer.tables import Quantity
@@ -62,17 +63,15 @@ class OfNumbers(TaskPhrasing):
 
     def comparison(self, study: Study) -> str:
         """How the other machines did on the same rows."""
-        ridge, neighbours, mean = study.contenders[1:]
-        return (
-            f"On the same rows ridge regression had R² {rounded(ridge.test.r2)} and was off by "
-            f"{quantity(ridge.test.mae)} on average, nearest neighbours R² {rounded(neighbours.test.r2)} and "
-            f"{quantity(neighbours.test.mae)}, and always answering "
-            f"{quantity(float(mean.test.predicted[0]))} would be off by {quantity(mean.test.mae)}."
-        )
+        others = [(one.name, rounded(one.test.r2), quantity(one.test.mae)) for one in study.rivals]
+        shown = [f"{name} had R² {r2} and was off by {mae} on average" for name, r2, mae in others[:1]]
+        shown += [f"{name} had R² {r2} and {mae}" for name, r2, mae in others[1:]]
+        shown.append(f"{self.same_answer(study)} would be off by {quantity(study.baseline.test.mae)}")
+        return f"On the same rows {listed(shown)}."
 
     def same_answer(self, study: Study) -> str:
         """Always giving the same answer, in words."""
-        return f"always answering {quantity(float(study.contenders[3].test.predicted[0]))}"
+        return f"always answering {quantity(float(study.baseline.test.predicted[0]))}"
 
     def compared(self, goal: Goal, comparisons: dict[str, Any]) -> str:
         """By how much its R² is larger, or its error lower."""

@@ -34,7 +34,10 @@ def rounds(found: SearchResult) -> str:
     ]
     first, *others = parts
     listed = f"{first} training rows a fold" + (f", {_listed(others)}" if others else "")
-    said = f"To save time, candidates were judged in rounds, and the better ones went on to more rows: {listed}."
+    kind = "candidates" if not found.n_linear_first else "kernels"
+    said = f"To save time, {kind} were judged in rounds, and the better ones went on to more rows: {listed}."
+    if found.n_linear_first:
+        said = f"All {found.n_linear_first} linear machines were judged with all {found.n_rows:,} first. {said}"
     if found.best.n_rows == found.n_rows:
         return said
     return f"{said} The chosen one was judged with {found.best.n_rows:,} of {found.n_rows:,}."

@@ -1,0 +1,127 @@
+"""The search of a study within its share of the time: linear machines first if the table is wide, then kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from scipy import sparse
+
+from mercer import solvers
+from mercer.solvers import StageProgress
+from mercer.study.candidates import KernelChoice
+from mercer.study.contenders import Fold
+from mercer.study.goal import Goal
+from mercer.study.plan import PLAN, plan_search
+from mercer.study.report.numbers import duration
+from mercer.study.search import SearchResult, SearchStopped, last_resort, search
+from mercer.study.time_budget import FINAL_FIT, RIVALS, SEARCH, Deadline, TimeBudget
+
+SEARCH_TOL = 1e-3
+"""KKT violation to which the machines of the search and of the learning curve are solved."""
+
+PATIENCE = 30.0
+"""Seconds that kernels may take on a wide table without a time limit, where linear machines are seldom beaten."""
+
+_LINEAR_FIRST = 0.6  # share of the time of a search that linear machines may take before kernels
+
+Progress = Callable[[StageProgress], None] | None
+
+
+def searched(
+    folds: list[Fold],
+    goal: Goal,
+    kernels: Sequence[KernelChoice],
+    n_rows: int,
+    budget: TimeBudget,
+    progress: Progress,
+) -> SearchResult:
+    """Plan the search, search, and return the result; the final fit will have `n_rows` rows.
+
+    A first Ctrl-C ends the search, and the cells that are finished count. A second Ctrl-C ends the study.
+    """
+    deadline, interruption = Deadline(budget.share(SEARCH)), solvers.Interruption()
+    try:
+        found = _in_time(folds, goal, kernels, n_rows, budget, deadline, interruption, progress)
+    except SearchStopped:
+        if interruption.requested or not any(one.is_linear for one in kernels):
+            raise
+        found = last_resort(folds, goal, tol=SEARCH_TOL, interruption=interruption, progress=progress)
+    if interruption.insisted:
+        raise KeyboardInterrupt
+    return found
+
+
+def is_wide(fold: Fold) -> bool:
+    """Whether rows have so many columns that linear machines are judged first: text, or more columns than rows."""
+    return sparse.issparse(fold.X) or fold.X.shape[1] > min(len(fold.train), 1000)
+
+
+def _in_time(
+    folds: list[Fold],
+    goal: Goal,
+    kernels: Sequence[KernelChoice],
+    n_rows: int,
+    budget: TimeBudget,
+    deadline: Deadline,
+    interruption: solvers.Interruption,
+    progress: Progress,
+) -> SearchResult:
+    """Search up to the deadline; SearchStopped if no candidate is finished then."""
+    if deadline.has_come:
+        raise SearchStopped("time limit")
+    linear, curved = ([one for one in kernels if one.is_linear is kind] for kind in (True, False))
+    first: SearchResult | None = None
+    if linear and curved and is_wide(folds[0]):
+        left = deadline.seconds_left
+        first = search(
+            folds,
+            goal,
+            kernels=linear,
+            sizes=(min(len(fold.train) for fold in folds),),
+            tol=SEARCH_TOL,
+            max_seconds=None if left is None else _LINEAR_FIRST * left,
+            interruption=interruption,
+            progress=progress,
+        )
+        if first.stopped == "interrupted":
+            return first
+        kernels = curved
+    plan = plan_search(
+        folds,
+        goal,
+        kernels=kernels,
+        tol=SEARCH_TOL,
+        max_seconds=deadline.seconds_left,
+        n_rows=n_rows,
+        fit_seconds=budget.share((1.0 - SEARCH) * (1.0 - RIVALS) * FINAL_FIT),
+        has_linear=first is not None,
+    )
+    if first is not None and plan.kernels and deadline.seconds_left is None and plan.seconds > PATIENCE:
+        budget.cuts.append(
+            f"Only linear machines were tried: kernels would take about {duration(plan.seconds)}, and on a table with "
+            f"so many columns they are seldom better. max_seconds={10 * int(plan.seconds / 5):d} tries them, too."
+        )
+        return first
+    if progress is not None:
+        progress(StageProgress(PLAN, note=str(plan)))
+    if plan.why_linear:
+        budget.cuts.append(plan.why_linear)
+    if first is not None and not plan.kernels:
+        return first
+    try:
+        found = search(
+            folds,
+            goal,
+            kernels=plan.kernels,
+            sizes=plan.sizes,
+            tol=SEARCH_TOL,
+            max_seconds=deadline.seconds_left,
+            interruption=interruption,
+            progress=progress,
+        )
+    except SearchStopped:
+        if first is None:
+            raise
+        budget.cuts.append("Only linear machines were judged: the time limit came before one with a kernel was.")
+        return first
+    return found if first is None else first.followed_by(found)

@@ -1,0 +1,143 @@
+"""Studies of wide tables and of text, and what a study does if a fit takes longer than its time."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+
+from mercer.certificates import Status
+from mercer.persistence import load_model, save_model, verify
+from mercer.study import final_fit, searching
+from mercer.study.class_rivals import Logistic, Neighbours
+from mercer.study.classification import ToClassify
+from mercer.study.contenders import Fold
+from mercer.study.protocol import study
+from mercer.study.report import prose
+from mercer.study.report.page import render
+from mercer.study.rivals import choose_rivals
+from mercer.study.search import search
+from mercer.study.time_budget import Deadline, TimeBudget
+from mercer.study.timed import fit_in_time, predict_in_time
+
+TOPICS = ("sea", "sky", "soil")
+
+
+def texts(n=150):
+    """Texts of three topics, with words of their own."""
+    rng = np.random.default_rng(0)
+    letters = "abcdefghijklmnopqrst"
+    words = [[f"{topic}{a}{b}" for a in letters[:6] for b in letters[:6]] for topic in TOPICS]
+    common = [f"of{a}{b}" for a in letters for b in letters[:10]]
+    topic = np.arange(n) % 3
+    rows = [" ".join([*rng.choice(words[one], 4), *rng.choice(common, 12)]) for one in topic]
+    return pd.DataFrame({"text": rows, "topic": np.array(TOPICS)[topic]})
+
+
+@pytest.fixture(scope="module")
+def of_texts():
+    return study(texts(), "topic", n_folds=3)
+
+
+def test_each_class_of_texts_is_told_from_the_rest(of_texts, tmp_path):
+    assert of_texts.search.n_linear_first == 6
+    linear = [cell for cell in of_texts.search.cells if cell.choice.is_linear]
+    assert all(cell.n_rows == of_texts.search.n_rows for cell in linear)
+    only_linear = study(texts(), "topic", n_folds=3, kernel="linear")
+    assert only_linear.model.prediction_kind.scheme == "ovr"
+    assert len(only_linear.model.parts) == 3
+    assert only_linear.svm.test.accuracy.value > 0.9
+    assert only_linear.model.has_probabilities
+    save_model(tmp_path / "m.mercer", only_linear.model)
+    assert verify(load_model(tmp_path / "m.mercer"), texts()).ok
+    assert "3 machines, one for each class" in render(only_linear)
+
+
+def test_without_patience_only_linear_machines_are_tried_on_wide_tables(monkeypatch):
+    monkeypatch.setattr(searching, "PATIENCE", 0.0)
+    found = study(texts(), "topic", n_folds=3)
+    assert all(cell.choice.is_linear for cell in found.search.cells)
+    assert any(cut.startswith("Only linear machines were tried: kernels would take about ") for cut in found.cuts)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_machine_that_was_stopped_before_it_learnt_is_not_the_answer(monkeypatch, n_classes):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    frame = pd.DataFrame(X, columns=["u", "v"]).assign(
+        y=np.array(["a", "b", "c"])[np.digitize((X**2).sum(axis=1), [1.0, 3.0][: n_classes - 1])]
+    )
+    fitted = ToClassify.fitted
+
+    def stopped(self, training, gram, C, epsilon, control):
+        model = fitted(self, training, gram, C, epsilon, control)
+        if model.machine_spec.is_linear:
+            return model
+        parts = [
+            replace(one, certificate=replace(one.certificate, status=Status.TIME_LIMIT, primal=1e3, relative_gap=1.0))
+            for one in model.parts
+        ]
+        return replace(model, parts=tuple(parts))
+
+    monkeypatch.setattr(ToClassify, "fitted", stopped)
+    found = study(frame, "y", n_folds=3, max_seconds=60.0)
+    assert found.model.machine_spec.is_linear
+    assert found.search.best.choice.is_linear
+    assert any("The linear machine" in cut and "takes its place" in cut for cut in found.cuts)
+    assert "linear machine" in prose.choice(found)
+    assert not final_fit.has_learnt(stopped_model := study(frame, "y", n_folds=3, kernel="rbf", max_seconds=60.0).model)
+    assert stopped_model.certificate.status is Status.TIME_LIMIT
+
+
+def test_candidates_whose_final_fit_takes_too_long_are_not_chosen():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 3)), np.arange(120) % 2
+    halves = np.arange(60), np.arange(60, 120)
+    folds = [Fold(X, y, *halves), Fold(X, y, *halves[::-1])]
+    found = search(folds, ToClassify(["a", "b"], 120), C_grid=(1.0,), extend=False)
+    slow = tuple(
+        replace(cell, seconds=1e6, errors=(0.0, 0.0)) if not cell.choice.is_linear else cell for cell in found.cells
+    )
+    budget = TimeBudget(60.0)
+    chosen = final_fit._affordable(replace(found, cells=slow), 120, 30.0, budget)
+    assert chosen.best.choice.is_linear
+    assert "would take about" in budget.cuts[0]
+    assert final_fit._affordable(replace(found, cells=slow), 120, None, budget).best.seconds == 1e6
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LogisticRegression(C=10.0, max_iter=500, warm_start=True, solver="newton-cg", tol=1e-6),
+        HistGradientBoostingClassifier(max_iter=20, warm_start=True, early_stopping=False, random_state=0),
+    ],
+)
+def test_fits_in_pieces_end_where_whole_fits_do(estimator):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    y = (X[:, 0] + 0.5 * rng.normal(size=200) > 0).astype(int)
+    whole = estimator.__class__(**estimator.get_params()).fit(X, y).predict_proba(X)
+    assert fit_in_time(estimator, X, y, Deadline(60.0))
+    np.testing.assert_allclose(predict_in_time(estimator.predict_proba, X, Deadline(60.0)), whole, atol=1e-4)
+    assert not fit_in_time(estimator.__class__(**estimator.get_params()), X, y, Deadline(0.0))
+    with pytest.raises(TimeoutError):
+        predict_in_time(estimator.predict_proba, X, Deadline(0.0))
+
+
+def test_a_rival_without_time_is_left_out_and_named():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), np.arange(60) % 2
+    folds, goal = [Fold(X, y, np.arange(40), np.arange(40, 60))] * 2, ToClassify(["a", "b"], 40)
+
+    class Slow(Logistic):
+        def errors(self, fold, settings, deadline):
+            time.sleep(0.01)
+            raise TimeoutError
+
+    budget = TimeBudget(60.0)
+    (chosen,) = choose_rivals(folds, [Slow(goal), Neighbours(goal, 40)], 40, 40, budget)
+    assert chosen.name == "nearest neighbours"
+    assert budget.cuts == ["There was no time for logistic regression."]
