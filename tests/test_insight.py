@@ -145,7 +145,9 @@ def test_not_shown_is_not_said_to_be_dispensable(found):
     insight = replace(found.insight, columns=tuple(Importance((name,), importance(*ends)) for name, *ends in columns))
     sentence = words.columns_that_matter(replace(found, insight=insight))
     assert "“sure” by 15.0 percentage points (10.0 to 20.0)" in sentence
-    assert "Without 'little' it rises by at most 1.2 percentage points: it could be left out." in sentence
+    assert (
+        "Without 'little' it rises by at most 1.2 percentage points, so little is lost if it is left out." in sentence
+    )
     assert "Whether 'wide' is needed cannot be told from so few rows: the rise may be 0, or as much as 80.0" in sentence
 
 
@@ -254,6 +256,7 @@ def test_rows_are_named_by_line_identifier_and_cells_that_matter(tmp_path):
     table.to_csv(tmp_path / "t.csv", index=False)
     result = study(read_table(tmp_path / "t.csv"), "t", n_folds=2, kernel="linear")
     cards = result.insight.cards
+    assert all(len(cell) <= 10 for card in cards.values() for name, cell in card.cells if name == "a")
     assert set(cards) == result.insight.noted
     for row, card in cards.items():
         assert (card.line, card.identifiers) == (row + 2, (("key", f"K{row:04}"),))
@@ -264,4 +267,4 @@ def test_rows_are_named_by_line_identifier_and_cells_that_matter(tmp_path):
     page = render(result)
     assert f'<span class="unit">line {row + 2}</span>' in page
     assert f"key K{row:04}" in page
-    assert "all of them add up to it" in page
+    assert "those of all columns add up to it" in page

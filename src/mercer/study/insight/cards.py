@@ -19,6 +19,15 @@ N_CELLS = 4
 N_EXPLAINED = 12
 """Columns, the most important ones, whose contributions to the prediction of a row are computed."""
 
+N_REFERENCE = 2000
+"""Rows whose cells those of a row are compared with, at most."""
+
+MAX_DIGITS = 10
+"""Characters of a number that is shown as it stands in the table."""
+
+MAX_CHARACTERS = 60
+"""Characters that are shown of a text."""
+
 N_REASONS = 3
 """Contributions that are shown of a row: the largest ones."""
 
@@ -83,7 +92,8 @@ def row_cards(
     wanted = np.unique(np.array(sorted(rows), dtype=np.int64))
     if not wanted.size:
         return {}
-    identifying = [name for name, why in choice.left_out.items() if why.startswith(IDENTIFIER) and name in table]
+    out = {name: why for name, why in choice.left_out.items() if name in table}
+    identifying = [name for name, why in out.items() if why.startswith(IDENTIFIER) or _all_differ(table, name)]
     names = list(dict.fromkeys([*([groups] if groups is not None else []), *identifying]))[:N_IDENTIFIERS]
     shown = [name for name in important if name in table and name not in names][:N_CELLS]
     explained = [name for name in important if name in {rule.name for rule in model.encoder.rules_}][:N_EXPLAINED]
@@ -91,16 +101,33 @@ def row_cards(
     part, lines = table.take(wanted), table.line_numbers(wanted)
     reasons: list[tuple[tuple[str, float], ...]] = [()] * len(wanted)
     if with_reasons and explained:
-        found = explain(model, used.take(np.searchsorted(choice.rows, wanted)), reference, columns=explained)
+        drawn = np.sort(np.random.default_rng(0).permutation(reference.n_rows)[:N_REFERENCE])
+        own = used.take(np.searchsorted(choice.rows, wanted))
+        found = explain(model, own, reference.take(drawn), columns=explained)
         reasons = [tuple(found.largest(number, N_REASONS)) for number in range(len(wanted))]
 
-    def cells(number: int, columns: list[str]) -> tuple[tuple[str, str], ...]:
-        return tuple((name, _text(part, name, number)) for name in columns)
-
     return {
-        row: RowCard(row, None if lines is None else lines[k], cells(k, names), cells(k, shown), reasons[k])
+        row: RowCard(
+            row,
+            None if lines is None else lines[k],
+            tuple((name, _text(part, name, k)) for name in names),
+            tuple((name, _shortened(part, name, k)) for name in shown),
+            reasons[k],
+        )
         for row, k in place.items()
     }
+
+
+def _all_differ(table: Table, name: str) -> bool:
+    return not table.missing(name).any() and len(set(table[name].tolist())) == table.n_rows
+
+
+def _shortened(table: Table, name: str, row: int) -> str:
+    """Return a cell as text that fits into a line: a number of six digits, or the beginning of a long text."""
+    text = _text(table, name, row)
+    if len(text) > MAX_DIGITS and table.is_numeric(name):
+        return f"{table[name][row]:.6g}"
+    return text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…"
 
 
 def _text(table: Table, name: str, row: int) -> str:

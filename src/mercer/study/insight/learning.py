@@ -23,10 +23,10 @@ SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
 MIN_ROWS = 20
 """Fewest training rows of a fold from which a figure says something."""
 
-SMALL_GAIN = 0.01
+SMALL_GAIN = 0.02
 """Largest upper end of the gain by the last doubling of rows at which it is shown to be small: of a share or R²."""
 
-SMALL_SAVING = 0.03
+SMALL_SAVING = 0.04
 """The same for a loss, as a part of it."""
 
 

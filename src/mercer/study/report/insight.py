@@ -55,8 +55,8 @@ def columns_that_matter(study: Study) -> str:
     said = [_shown(study, shown) if shown else f"For no column is it shown that {_what_rises(study)} rises without it."]
     if small:
         said.append(
-            f"Without {_named(small)} it rises by at most {_amount(study, _highest(small))}: "
-            f"{'each of them alone' if len(small) > 1 else 'it'} could be left out."
+            f"Without {_named(small)} it rises by at most {_amount(study, _highest(small))}, so little is lost if "
+            f"{'one of them' if len(small) > 1 else 'it'} is left out."
         )
     if unknown:
         verb = "is needed" if len(unknown) == 1 else "are needed"
@@ -231,13 +231,13 @@ def contributions(study: Study) -> str:
     if not any(card.reasons for card in study.insight.cards.values()):
         return ""
     exact = (
-        "all of them add up to it"
+        "those of all columns add up to it"
         if study.model.machine_spec.is_linear
         else "the machine also has interactions between columns"
     )
     return (
         f"Contributions: by how much a cell raises {_what_is_explained(study)}, compared with the cells of other rows "
-        f"(the largest ones; {exact})."
+        f"(the largest ones of the most important columns; {exact})."
     )
 
 
