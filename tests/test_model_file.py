@@ -487,6 +487,23 @@ def test_files_of_version_3_are_read(tmp_path):
     assert verify(load_model(tmp_path / "new.mercer"), frame).ok
 
 
+@pytest.mark.parametrize("name", ["softmax", "rest", "network"])
+def test_logistic_machines_of_version_4_are_read(name, tmp_path):
+    row = np.arange(30)
+    frame = pd.DataFrame({"a": row % 7, "b": row * 5 % 11, "kind": np.array(["x", "y", "z"])[row * 7 // 4 % 3]})
+    loaded = load_model(Path(__file__).parent / "data" / f"version_4_{name}.mercer")
+    assert verify(loaded, frame).findings == ()
+    assert loaded.certificate.status == "optimal"
+    first = {
+        "softmax": [0.1889, -0.4083, 0.2191],
+        "rest": [-0.3849, -1.1641, -0.3860],
+        "network": [0.3446, -0.1815, -0.1632],
+    }
+    np.testing.assert_allclose(loaded.scores(frame)[0], first[name], atol=1e-4)
+    save_model(tmp_path / "new.mercer", loaded)
+    assert verify(load_model(tmp_path / "new.mercer"), frame).ok
+
+
 SPARSE = {
     "rows": LeastSquaresSVC(kernel="linear"),
     "w": LogisticRegression(),
@@ -1151,8 +1168,8 @@ DAMAGED_KINDS = {
     "ridge": ("KernelRidge", nested("machine", "alpha", -1.0), "alpha of a KernelRidge cannot be -1.0"),
     "variance": (
         "LogisticRegression",
-        nested("machine", "prior_variance", 0),
-        "prior_variance of a LogisticRegression",
+        nested("machine", "C", 0),
+        "C of a LogisticRegression",
     ),
     "maps of a ridge": ("KernelRidge", setting(calibration={}), "it has probabilities of decision values"),
     "maps of a joint machine": (

@@ -124,6 +124,8 @@ class SoftmaxEvidence(WeightsEvidence):
             rounding += beyond / (1.0 + beyond) * max(0.0, primal - gap)
             gap += rounding
             of_losses += spread * loss + rounding_of_sums(w.size) * penalty
+            if not problem.is_penalised:  # a loss of 0 is underflow, because no weights reach it
+                gap = max(gap, float(totals.sum()) * float(np.finfo(np.float64).tiny))
         if shift > _OFF_BALANCE or beyond > 1.0 or not np.isfinite(gap):
             gap = float("inf")
         return Evaluation(

@@ -64,9 +64,9 @@ class SoftmaxLasso(SoftmaxNewton):
         """Make Newton steps until the relative gap is at most `tol`, or rounding prevents progress."""
         least, idle, r = float("inf"), 0, self.problem.l1_ratio
         while True:
-            self._shift(3)
+            self.balance(3)
             part = self.part
-            shares, losses = shares_of(self.z, part.codes)
+            shares, losses = self.shares()
             v = self.pulled(beta_of(shares, part.codes, part.charges))
             loss = inner(part.charges, losses)
             primal = loss + self._penalty_of(self.w)
@@ -133,7 +133,7 @@ class SoftmaxLasso(SoftmaxNewton):
         """Make a Newton step for some weights with a line search; return whether the point has moved."""
         self.check()
         part, r = self.part, self.problem.l1_ratio
-        shares, losses = shares_of(self.z, part.codes)
+        shares, losses = self.shares()
         whole, beta = self.whole(shares), beta_of(shares, part.codes, part.charges)
         groups = [(int(k), np.flatnonzero(classes == k)) for k in np.unique(classes)]
         tables = [self._table_of(columns[at]) for _, at in groups]
@@ -172,9 +172,10 @@ class SoftmaxLasso(SoftmaxNewton):
             moved = self.w.copy()
             moved[columns, classes] = target
             z = self.z + length * change
-            reached = inner(part.charges, shares_of(z, part.codes)[1]) + self._penalty_of(moved)
+            known = shares_of(z, part.codes)
+            reached = inner(part.charges, known[1]) + self._penalty_of(moved)
             if reached <= value + _DECREASE * length * model + 1e-15 * abs(value):
-                self.w, self.z = moved, z
+                self.w, self.z, self._known = moved, z, known
                 return True
             length *= 0.5
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
@@ -24,7 +24,9 @@ _SMALL, _MOST_UNKNOWNS = 5e7, 600  # multiplications and weights up to which sec
 _SHARE_IF_SMALL = 1e-3  # of the tolerance, for small problems: a step more is cheap, and doubles the digits
 _FORCING = 0.1  # largest relative residual of conjugate gradients
 _MOST_PRODUCTS = 500  # steps of conjugate gradients for a direction
-_SHIFTS = 3  # Newton steps for the biases after each step; they cost little
+_CHEAP = 10.0  # products that a factorisation may cost, up to which it is made at once
+_SHIFTS = 1  # Newton steps for the biases after each step; they cost little
+_HALVINGS = 40  # of such a step, until the losses decrease
 _MOST_SHIFTS = 30  # Newton steps for the biases at the end
 _BALANCED = 1e-14  # largest sum of a class's coefficients, as a share of all charges, that counts as rounding
 _MOST_FACTORED = 4_000  # rows or columns of a matrix that is factorised
@@ -84,6 +86,7 @@ class SoftmaxNewton:
         self.w = np.zeros(shape) if start is None else start - start.mean(axis=1, keepdims=True)
         self.z = np.zeros((problem.rows.n, problem.n_classes))
         self.n_iter = 0
+        self._known: tuple[FloatArray, FloatArray] | None = None
         self._lengths = column_lengths(problem)
         self._scales = scales_of(problem, self._lengths)
         self._factor: Callable[[FloatArray], FloatArray] | None = None
@@ -92,6 +95,8 @@ class SoftmaxNewton:
         self._costs = _Costs.of(problem, spare)
         if self._costs.is_small:
             self.share = _SHARE_IF_SMALL
+        if self._costs.factor <= _CHEAP * self._costs.product:
+            self._spent = self._costs.factor
         if start is not None:
             self.z = self.times(self.w)
 
@@ -131,8 +136,8 @@ class SoftmaxNewton:
     def solution(self) -> tuple[FloatArray, FloatArray]:
         """Return the weights, and feasible dual coefficients."""
         part = self.part
-        self._shift(_MOST_SHIFTS)
-        beta = beta_of(shares_of(self.z, part.codes)[0], part.codes, part.charges)
+        self.balance(_MOST_SHIFTS)
+        beta = beta_of(self.shares()[0], part.codes, part.charges)
         return self.w, balanced(beta, part.codes, part.charges) if self._has_free_bias else beta
 
     @property
@@ -144,16 +149,22 @@ class SoftmaxNewton:
         """Bytes of the numbers of rows and columns for each class, and of the matrix."""
         return least_bytes(self.problem) + self._matrix_bytes
 
-    def _shift(self, most: int) -> None:
+    def shares(self) -> tuple[FloatArray, FloatArray]:
+        """Return the shares of the other classes and the losses at the point, computed once."""
+        if self._known is None:
+            self._known = shares_of(self.z, self.part.codes)
+        return self._known
+
+    def balance(self, most: int) -> None:
         """Move the biases to where the sums of the coefficients are 0, by Newton's method."""
         if not self._has_free_bias:
             return
         part, n_classes = self.part, self.problem.n_classes
         mass = float(part.charges.sum())
-        shares, losses = shares_of(self.z, part.codes)
-        loss = inner(part.charges, losses)
         for _ in range(most):
             self.check()
+            shares, losses = self.shares()
+            loss = inner(part.charges, losses)
             missing = beta_of(shares, part.codes, part.charges).sum(axis=0)
             if np.abs(missing).max() <= _BALANCED * mass:
                 return
@@ -163,23 +174,20 @@ class SoftmaxNewton:
             second.flat[:: n_classes + 1] += bends + 1e-14 * mass
             step = np.linalg.lstsq(second + bends.mean() / n_classes, missing, rcond=1e-14)[0]
             step -= step.mean()
-            for _ in range(40):
-                moved, moved_losses = shares_of(self.z + step, part.codes)
-                found = inner(part.charges, moved_losses)
-                if found <= loss + 1e-14 * abs(loss):
+            for _ in range(_HALVINGS):
+                moved = shares_of(self.z + step, part.codes)
+                if inner(part.charges, moved[1]) <= loss + 1e-14 * abs(loss):
                     break
                 step *= 0.25
             else:
                 return
-            self.z += step
+            self.z, self._known = self.z + step, moved
             self.w[-1] += step / self.problem.constant
-            shares, loss = moved, found
 
     def look(self) -> Look:
         """Return what is known at the point, after the biases have moved."""
-        self._shift(_SHIFTS)
-        part = self.part
-        shares, losses = shares_of(self.z, part.codes)
+        self.balance(_SHIFTS)
+        part, (shares, losses) = self.part, self.shares()
         beta = beta_of(shares, part.codes, part.charges)
         v = self.pulled(beta)
         away = np.square(self.w - v) * self.counted
@@ -192,10 +200,13 @@ class SoftmaxNewton:
     def move(self, look: Look, direction: FloatArray, change: FloatArray) -> bool:
         """Make a Newton step with a line search, which changes z by `change`; return whether the point has moved."""
         part = self.part
+        known: tuple[float, tuple[FloatArray, FloatArray]] | None = None
 
         def slope(length: float) -> float:
+            nonlocal known
             self.check()
-            beta = beta_of(shares_of(self.z + length * change, part.codes)[0], part.codes, part.charges)
+            known = length, shares_of(self.z + length * change, part.codes)
+            beta = beta_of(known[1][0], part.codes, part.charges)
             return inner((self.counted * (self.w + length * direction)).ravel(), direction.ravel()) - inner(
                 beta.ravel(), change.ravel()
             )
@@ -209,6 +220,7 @@ class SoftmaxNewton:
             return False
         self.w = self.w + length * direction
         self.z = self.z + length * change
+        self._known = known[1] if known is not None and known[0] == length else None
         return True
 
     def whole(self, shares: FloatArray) -> FloatArray:
@@ -239,24 +251,18 @@ class SoftmaxNewton:
             self._spent += self._costs.product
             return image.ravel()
 
-        solution = np.zeros(right.size)
-        left = _MOST_PRODUCTS
-        while left > 0:
-            is_bought = self._costs.fits and self._spent >= self._costs.factor
-            if is_bought:
-                self._factor, self._spent = self._factorised(curvature), 0.0
-            precondition = self._preconditioner(curvature)
-            room = left
-            if self._costs.fits:
-                room = int(min(left, max(1.0, np.ceil((self._costs.factor - self._spent) / self._costs.product))))
-            residual = right.ravel() - product(solution) if solution.any() else right.ravel()
-            aim = forcing**2 * float(right.ravel() @ precondition(right.ravel()))
-            if float(residual @ precondition(residual)) <= aim:
+        costs, solution, is_bought = self._costs, np.zeros(right.size), False
+        for _ in range(2):
+            if costs.fits and self._spent >= costs.factor:
+                self._factor, self._spent, is_bought = self._factorised(curvature), 0.0, True
+            most = _MOST_PRODUCTS
+            if costs.fits and not is_bought:
+                most = int(min(most, max(1.0, np.ceil((costs.factor - self._spent) / costs.product))))
+            start = solution if solution.any() else None
+            about: dict[str, Any] = {"start": start, "tol": forcing, "max_iter": most}
+            solution = conjugate_gradients(product, right.ravel(), self._preconditioner(curvature), **about)
+            if is_bought or not costs.fits or self._spent < costs.factor:
                 break
-            solution = conjugate_gradients(
-                product, right.ravel(), precondition, start=solution, tol=forcing, max_iter=room
-            )
-            left -= room
         found = solution.reshape(shape)
         return found - found.mean(axis=1, keepdims=True)
 

@@ -34,7 +34,7 @@ VERSION = 5
 """Version that is written.
 
 Also read: version 1 (only C-SVC), version 2 (only box-constrained problems), version 3 (no dates and no free text) and
-version 4 (no elastic net, and certificates whose fields differed from machine to machine).
+version 4 (no elastic net, other logistic machines, and certificates whose fields differed from machine to machine).
 """
 
 MAX_COEFFICIENTS = 1 << 31
