@@ -11,7 +11,20 @@ from sklearn.datasets import load_iris
 
 import plain
 from cases import blobs
-from mercer import SVC
+from mercer import (
+    SVC,
+    SVDD,
+    SVR,
+    GradientKernelSVC,
+    KernelRidge,
+    LinearSVC,
+    LinearSVR,
+    LogisticRegression,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    QuantileSVR,
+)
 from mercer.certificates.kkt import KKTCases
 from mercer.certificates.status import IndefiniteKernelWarning, Status
 from mercer.data import as_data
@@ -179,7 +192,7 @@ def test_pickling_leaves_the_data_behind(labels):
 def test_nearest_points_have_no_slacks():
     X, y = blobs()
     certificate = solve(nearest_points(y), Gram(RBF(gamma=5.0), as_data(X))).certificate
-    with pytest.raises(TypeError, match=r"machines with hinge loss, .* 'nearest points', .* list those of a C-SVC"):
+    with pytest.raises(TypeError, match=r"'nearest points' is not that of a machine"):
         certificate.examples()
 
 
@@ -204,3 +217,172 @@ def test_a_machine_without_bias_is_listed_too():
     examples = machine.certificate_.examples()
     np.testing.assert_allclose(examples.yf, examples.y * machine.decision_function(X[50:]), atol=1e-10)
     assert examples.violation.max() <= examples.tolerance
+
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(50, 3))
+SIGNS = np.where(ROWS[:, 0] + 0.5 * RNG.normal(size=50) > 0.0, 1.0, -1.0)
+TARGETS = ROWS[:, 0] + 0.3 * RNG.normal(size=50)
+CODES = np.digitize(ROWS[:, 1], [-0.5, 0.5])
+WEIGHTS = RNG.choice([0.0, 0.5, 1.0, 2.0], 50)
+KEPT = np.flatnonzero(WEIGHTS)
+K = plain.gaussian(ROWS, ROWS, 0.3)
+RBF_ROWS = {"kernel": "rbf", "gamma": 0.3, "tol": 1e-7}
+
+
+def coefficients(machine):
+    """The signed coefficients of all rows."""
+    beta = np.zeros(len(ROWS))
+    beta[machine.support_] = np.ravel(machine.dual_coef_)
+    return beta[KEPT]
+
+
+def holds(examples, distance, C, *, squared=False):
+    """Check the conditions of the cases on distances that NumPy has computed, and the slacks."""
+    np.testing.assert_array_equal(examples.rows, KEPT)
+    np.testing.assert_allclose(examples.distance, distance, atol=1e-9)
+    np.testing.assert_allclose(examples.C, C, rtol=1e-12)
+    room = examples.tolerance + 1e-9
+    assert examples.tolerance < 1e-4
+    alpha = examples.alpha
+    used = alpha > 0.0
+    assert (distance[~used] >= -room).all()
+    if squared:
+        np.testing.assert_allclose(distance[used], -0.5 * (alpha / C)[used], atol=room)
+        assert set(examples.case) <= {"alpha = 0", "alpha > 0"}
+    else:
+        bounded = alpha >= C
+        assert (distance[bounded] <= room).all()
+        assert np.abs(distance[used & ~bounded]).max(initial=0.0) <= room
+        assert ((examples.case == "alpha = C") == bounded).all()
+    assert (examples.violation <= room).all()
+
+
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("epsilon", [0.2, 0.0])
+@pytest.mark.parametrize("linear", [False, True])
+def test_examples_of_regression(linear, epsilon, squared):
+    loss = "squared_epsilon_insensitive" if squared else "epsilon_insensitive"
+    if linear:
+        machine = LinearSVR(loss=loss, epsilon=epsilon, C=0.5, bias="free", tol_gap=1e-10)
+    else:
+        machine = SVR(loss=loss, epsilon=epsilon, C=0.5, **RBF_ROWS)
+    machine.fit(ROWS, TARGETS, sample_weight=WEIGHTS)
+    examples = machine.certificate_.examples()
+    f = machine.predict(ROWS)[KEPT]
+    residual = TARGETS[KEPT] - f
+    beta = examples.beta if linear else coefficients(machine)
+    np.testing.assert_allclose(examples.beta, beta, atol=1e-12)
+    np.testing.assert_allclose(examples.residual, residual, atol=1e-9)
+    distance = epsilon - np.where(beta == 0.0, np.abs(residual), np.sign(beta) * residual)
+    holds(examples, distance, 0.5 * WEIGHTS[KEPT], squared=squared)
+    slack = np.maximum(0.0, np.abs(residual) - epsilon)
+    np.testing.assert_allclose(examples.slack, slack, atol=1e-9)
+    penalty = 0.5 * np.square(machine.coef_).sum() if linear else 0.5 * beta @ K[np.ix_(KEPT, KEPT)] @ beta
+    losses = examples.C @ (slack**2 if squared else slack)
+    assert penalty + losses == pytest.approx(machine.certificate_.primal, rel=1e-9)
+    assert ((examples.category == "outside") == (slack > examples.tolerance)).all()
+    with pytest.raises(TypeError, match="epsilon"):
+        _ = examples.margin
+
+
+@pytest.mark.parametrize("machine", [NuSVR(nu=0.4, **RBF_ROWS), QuantileSVR(quantile=0.3, **RBF_ROWS)], ids=repr)
+def test_examples_of_other_regressors(machine):
+    machine.fit(ROWS, TARGETS, sample_weight=WEIGHTS)
+    examples, beta = machine.certificate_.examples(), coefficients(machine)
+    C = WEIGHTS[KEPT]
+    if isinstance(machine, QuantileSVR):
+        assert examples.epsilon == 0.0
+        C = C * np.where(beta < 0.0, 0.7, 0.3)
+    else:
+        assert examples.epsilon == pytest.approx(machine.epsilon_, rel=1e-9)
+    residual = TARGETS[KEPT] - machine.predict(ROWS)[KEPT]
+    sides = np.where(beta == 0.0, np.abs(residual), np.sign(beta) * residual)
+    holds(examples, examples.epsilon - sides, C)
+
+
+@pytest.mark.parametrize("name", ["squared", "nu", "linear", "linear squared", "linear penalised"])
+def test_examples_of_classifiers(name):
+    machine = {
+        "squared": SVC(loss="squared_hinge", C=0.7, **RBF_ROWS),
+        "nu": NuSVC(nu=0.4, **RBF_ROWS),
+        "linear": LinearSVC(loss="hinge", C=0.7, bias="free", tol_gap=1e-10),
+        "linear squared": LinearSVC(C=0.7, tol_gap=1e-10),
+        "linear penalised": LinearSVC(loss="hinge", C=0.7, tol_gap=1e-10),
+    }[name].fit(ROWS, SIGNS, sample_weight=WEIGHTS)
+    examples = machine.certificate_.examples()
+    yf = SIGNS[KEPT] * machine.decision_function(ROWS)[KEPT]
+    C = 0.7 * WEIGHTS[KEPT]
+    if name == "nu":
+        beta = coefficients(machine)
+        np.testing.assert_allclose(examples.alpha, np.abs(beta), rtol=1e-9)
+        C = examples.C[examples.alpha > 0.0].max() / WEIGHTS[KEPT].max() * WEIGHTS[KEPT]
+    holds(examples, yf - 1.0, C, squared="squared" in name)
+    np.testing.assert_allclose(examples.slack, np.maximum(0.0, 1.0 - yf), atol=1e-9)
+    if name.startswith("linear"):
+        length = np.linalg.norm(machine.coef_)
+    else:
+        beta = coefficients(machine)
+        length = np.sqrt(beta @ K[np.ix_(KEPT, KEPT)] @ beta)
+    assert examples.margin == pytest.approx(2.0 / length, rel=1e-6)
+    assert set(examples.category) <= CATEGORIES
+
+
+@pytest.mark.parametrize("name", ["one-class", "SVDD"])
+def test_examples_of_one_class(name):
+    machine = OneClassSVM(nu=0.3, **RBF_ROWS) if name == "one-class" else SVDD(C=0.1, **RBF_ROWS)
+    machine.fit(ROWS, sample_weight=WEIGHTS)
+    examples, own = machine.certificate_.examples(), K[np.ix_(KEPT, KEPT)]
+    alpha = np.abs(examples.alpha)
+    if name == "one-class":
+        rho = -machine.solution_.bias
+        holds(examples, own @ alpha - rho, WEIGHTS[KEPT])
+        assert examples.margin == pytest.approx(rho / np.sqrt(alpha @ own @ alpha), rel=1e-9)
+        np.testing.assert_allclose(alpha.sum(), 0.3 * WEIGHTS.sum(), rtol=1e-9)
+    else:
+        squared = np.diag(own) - 2.0 * own @ alpha + alpha @ own @ alpha
+        radius = examples.margin
+        np.testing.assert_allclose(alpha.sum(), 1.0, rtol=1e-9)
+        holds(examples, radius**2 - squared, np.minimum(1.0, 0.1 * WEIGHTS[KEPT]))
+    assert set(examples.category) == {"inside", "on the border", "outside"}
+    outside = examples.category == "outside"
+    np.testing.assert_array_equal(machine.predict(ROWS[KEPT])[outside], -1)
+
+
+@pytest.mark.parametrize("linear", [False, True])
+def test_examples_of_the_joint_machine(linear):
+    if linear:
+        machine = LinearSVC(multi_class="crammer_singer", C=0.5, tol_gap=1e-10).fit(ROWS, CODES)
+        scores = machine.decision_function(ROWS)
+        squares = np.square(machine.coef_[:, None] - machine.coef_[None]).sum(axis=2)
+    else:
+        machine = SVC(multi_class="joint", C=0.5, **RBF_ROWS).fit(ROWS, CODES)
+        beta = machine.solution_.beta.reshape(-1, 3)
+        scores = K @ beta
+        products = beta.T @ scores
+        squares = np.diag(products)[:, None] + np.diag(products) - 2.0 * products
+    examples = machine.certificate_.examples()
+    others = np.where(CODES[:, None] == np.arange(3), -np.inf, scores).max(axis=1)
+    apart = scores[np.arange(50), CODES] - others
+    np.testing.assert_allclose(examples.yf, apart, atol=1e-9)
+    np.testing.assert_allclose(examples.slack, np.maximum(0.0, 1.0 - apart), atol=1e-9)
+    assert examples.margin == pytest.approx(2.0 / np.sqrt(squares.max()), rel=1e-6)
+    assert (examples.violation <= examples.tolerance + 1e-9).all()
+    charged = 0.5 * np.maximum(0.0, 1.0 - apart).sum()
+    assert charged <= machine.certificate_.primal
+    assert (examples.alpha[apart > 1.0 + examples.tolerance] == 0.0).all()
+    assert (examples.alpha[apart < 1.0 - examples.tolerance] == 0.5).all()
+
+
+@pytest.mark.parametrize(
+    ("machine", "message"),
+    [
+        (KernelRidge(), "smooth loss|loss without kinks"),
+        (LogisticRegression(), "loss without kinks"),
+        (GradientKernelSVC(), "squares of its coefficients"),
+    ],
+    ids=repr,
+)
+def test_examples_that_mean_nothing_are_an_error(machine, message):
+    with pytest.raises(TypeError, match=message):
+        machine.fit(ROWS, SIGNS).certificate_.examples()

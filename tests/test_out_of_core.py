@@ -549,7 +549,7 @@ def test_tol_is_the_certified_gap_of_a_file(tmp_path, capsys, machine):
         given = ("--target", "y", "--drop", "t", "--machine", machine, "--tol", tol, "--out", tmp_path / "m")
         assert commanded(capsys, "fit", "--linear", path, *given)[0] == 0
         certificate = load_model(tmp_path / "m").certificate
-        assert certificate.tol == float(tol)
+        assert certificate.tol_gap == float(tol)
         gaps.append(certificate.relative_gap)
     assert 1e-9 < gaps[0] <= 0.3
     assert gaps[1] <= 1e-9

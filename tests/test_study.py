@@ -52,7 +52,7 @@ def test_a_study_of_a_mixed_table(mixed):
     assert mixed.column_choice.left_out == {"row": "looks like a row identifier: it counts 1, 2, 3, ... down the table"}
     assert mixed.model.encoder.constant_ == ("unit",)
     assert mixed.certificate.status == "optimal"
-    assert mixed.certificate.tol == 1e-8  # of a linear machine, so that the signs of its weights are proved
+    assert mixed.certificate.tol_gap == 1e-8  # of a linear machine, so that the signs of its weights are proved
     assert mixed.opening.clean
     assert len(mixed.sealed.openings) == 1
     assert len(mixed.svm.test.codes) == 40
@@ -337,7 +337,7 @@ def test_without_time_for_a_search_a_linear_machine_is_the_last_resort(table, ta
     said = " ".join([*prose.summary(found), *prose.cautions(found)])
     assert "There was no time for a search: the machine is the last resort" in said
     assert "was the only candidate, with this cross-validated" in said
-    assert "(tolerance 1e-08). A study trains its final linear machine" in prose.numbers(found.model)
+    assert ", tolerance 1e-08). A study trains its final linear machine" in prose.numbers(found.model)
 
 
 def test_a_time_limit_that_is_too_short_is_an_error_without_linear_machines():

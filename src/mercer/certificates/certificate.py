@@ -271,15 +271,17 @@ class Certificate:
 
         Returns
         -------
-        KKTCases
-            For one machine; for several machines, a tuple of them in the order of `parts`.
+        KKTCases, TubeCases or BorderCases
+            For classification, regression or one class; see :mod:`mercer.certificates.kkt`. For several machines, a
+            tuple of them in the order of `parts`.
 
         Raises
         ------
         ValueError
             If the training data are not available: a pickled or loaded certificate has no reference to them.
         TypeError
-            If the machine has a smooth loss (least squares, likelihood), and so has no slacks.
+            If the machine has a smooth loss (least squares, likelihood), and so has no slacks, or another penalty than
+            that of w.
 
         Notes
         -----

@@ -12,7 +12,8 @@ import numpy as np
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.certificate import Certificate, Evidence, Numbers, relative_gap
 from mercer.certificates.evaluation import Evaluation, conditions_of
-from mercer.certificates.kkt import KKTCases
+from mercer.certificates.examples import Decided, examples_of
+from mercer.certificates.kkt import Cases
 from mercer.certificates.recomputation import recompute
 from mercer.certificates.roundoff import is_certain, rounding_of, rounding_of_dual
 from mercer.certificates.status import Status
@@ -20,7 +21,7 @@ from mercer.data import Data
 from mercer.gram import Gram
 from mercer.gram.backends import Backend, BlockBackend
 from mercer.kernels import Kernel
-from mercer.problems import Hinge, Problem, inner
+from mercer.problems import Problem, inner
 
 
 def conclude(
@@ -161,7 +162,7 @@ class QuadraticEvidence(Evidence):
         gap = relative_gap(primal, dual)
         return replace(certificate, primal=primal, dual=dual, gap=primal - dual, relative_gap=gap, objective_error=0.0)
 
-    def examples(self, whole: Gram | None = None) -> KKTCases:
+    def examples(self, whole: Gram | None = None) -> Cases:
         """Return the optimality condition of each training example; see :meth:`Certificate.examples`."""
         return _examples(self, self.gram(whole))
 
@@ -182,35 +183,18 @@ def _length(beta: FloatArray) -> float:
     return inner(beta, beta) ** 0.5
 
 
-def _examples(evidence: QuadraticEvidence, gram: Gram) -> KKTCases:
+def _examples(evidence: QuadraticEvidence, gram: Gram) -> Cases:
     problem, beta = evidence.problem, evidence.beta
-    loss = problem.loss
-    if not isinstance(loss, Hinge):
-        raise TypeError(
-            f"examples are listed for machines with hinge loss, but this certificate is of the problem "
-            f"{problem.name!r}, whose examples have no slacks; list those of a C-SVC."
-        )
-    values = gram.matvec(beta)
+    values = gram.matvec(problem.by_output(beta)).ravel()
     multipliers, found = conditions_of(problem, beta, values)
     suggested = problem.bias(multipliers)
     bias = suggested if evidence.bias is None else evidence.bias
-    rounding = rounding_of(gram, beta, values)
-    return KKTCases(
-        rows=np.arange(problem.n) if evidence.idx is None else evidence.idx.copy(),
-        y=loss.y.copy(),
-        alpha=np.abs(beta),
-        C=loss.C.copy(),
-        yf=loss.y * (values + bias),
-        margin=_margin(inner(beta, values), rounding * float(np.abs(beta).sum()), evidence.convex),
-        tolerance=max(0.0, found.excess) + abs(bias - suggested) + rounding,
+    rounding = rounding_of(gram, problem.by_output(beta), values)
+    tolerance = max(0.0, found.excess) + abs(bias - suggested) + rounding
+    rows = np.arange(gram.n) if evidence.idx is None else evidence.idx.copy()
+    return examples_of(
+        problem, Decided(rows, beta, values, bias, multipliers, tolerance, rounding, convex=evidence.convex)
     )
-
-
-def _margin(quadratic: float, rounding: float, convex: bool) -> float:
-    """Return 2 / ||w||, where ||w||^2 is `quadratic` to within `rounding`."""
-    if quadratic > rounding:
-        return 2.0 / quadratic**0.5
-    return float("inf") if convex or quadratic >= -rounding else float("nan")
 
 
 def numbers_of(evaluation: Evaluation, problem: Problem) -> Numbers:

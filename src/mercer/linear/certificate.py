@@ -11,11 +11,13 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate
+from mercer.certificates.examples import margin_of
+from mercer.certificates.kkt import Cases, KKTCases, TubeCases
 from mercer.certificates.status import Status
 from mercer.linear.column_lengths import lengths_of
 from mercer.linear.dual_point import rounding_of_sums
 from mercer.linear.exact_sums import exact_products
-from mercer.linear.losses import Extremes, LinearLoss
+from mercer.linear.losses import SAME, Extremes, LinearLoss
 from mercer.linear.problem import Bias, LinearProblem
 from mercer.linear.rows import RowNumbers
 from mercer.linear.sweeps import column_squares, times, transposed_times
@@ -154,6 +156,28 @@ class LinearEvidence(WeightsEvidence):
             imbalance = abs(float(sums.v[-1] + sums.v_low[-1]))
             errors = errors + 2.0 * (imbalance + float(errors[-1])) / sums.mass * sums.length * lengths
         return errors
+
+    def examples(self, whole: Any = None) -> Cases:
+        """Return the optimality condition of each row; see :meth:`mercer.Certificate.examples`."""
+        problem, loss = self.problem, self.problem.loss
+        if loss.kind.is_logistic:
+            return super().examples(whole)  # an error
+        sums, found = _sums(self, None, independent=False), []
+        assert sums.conditions is not None
+        tolerance = sums.conditions.violation(has_free_bias=problem.bias is Bias.FREE) + sums.deviation
+        for part in problem.parts():
+            used = np.flatnonzero(part.charges > 0.0)
+            z = times(part.block.table, problem.constant, self.w)[used]
+            own = np.asarray(self.beta[part.block.at], dtype=np.float64)
+            beta = loss.feasible(own, part.targets, part.charges)[used]
+            rows = used + (part.block.at.start or 0)
+            found.append((rows, part.targets[used], z, beta, part.charges[used]))
+        rows, y, z, beta, C = (np.concatenate(each) for each in zip(*found, strict=True))
+        beta = np.where(np.abs(beta) >= (1.0 - SAME) * C, np.sign(beta) * C, beta) if loss.kind.bounded else beta
+        if not loss.classifies:
+            return TubeCases(rows, y, z, beta, C, loss.kind.epsilon, tolerance, not loss.kind.bounded)
+        margin = margin_of(float(self.weights @ self.weights), 0.0, convex=True)
+        return KKTCases(rows, y, y * beta, C, y * z, margin, tolerance, not loss.kind.bounded)
 
     def evaluate(self, *, independent: bool = False, products: Products | None = None) -> Evaluation:
         """Evaluate the point in one sweep over the rows; with `independent`, by NumPy alone.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer._core import JointDescent
 from mercer._typing import FloatArray
+from mercer.certificates.examples import joint_examples, margin_of
+from mercer.certificates.kkt import Cases
 from mercer.certificates.status import Status
 from mercer.data import as_data
 from mercer.gram import CachePolicy, Gram
@@ -108,6 +110,27 @@ class JointEvidence(WeightsEvidence):
     def weights(self) -> FloatArray:
         """The normal vectors, (n_classes, p)."""
         return self.problem.split(self.w)[0]
+
+    def examples(self, whole: Any = None) -> Cases:
+        """Return the optimality condition of each row; see :meth:`mercer.Certificate.examples`."""
+        del whole
+        found = []
+        for part in self.problem.parts():
+            used = np.flatnonzero(part.charges > 0.0)
+            scores = times(part.block.table, self.problem.constant, self.w)[used]
+            beta = near(self.beta[part.block.at], part)[used]
+            found.append((used + (part.block.at.start or 0), part.codes[used], part.charges[used], beta, scores))
+        rows, codes, C, beta, scores = (np.concatenate(each) for each in zip(*found, strict=True))
+        own = np.arange(codes.size), codes
+        beta[np.abs(beta) <= SAME * C[:, None]] = 0.0
+        beta[own] = np.where(beta[own] >= (1.0 - SAME) * C, C, beta[own])
+        products = self.weights @ self.weights.T
+        squares = np.diag(products)[:, None] + np.diag(products)[None, :] - 2.0 * products
+        margin = margin_of(float(squares.max()), 0.0, convex=True)
+        evaluation = self.evaluate()
+        assert evaluation.kkt is not None
+        tolerance = (evaluation.kkt.violation or 0.0) + float(evaluation.decision_error.max())
+        return joint_examples(rows, codes, C, beta, scores, margin, tolerance)
 
     def ball(self, gap: float) -> tuple[FloatArray, FloatArray] | None:
         """Return a ball around the optimal weights, in which those of the biases count, too."""

@@ -54,6 +54,15 @@ class CoefficientEvidence(RowsEvidence):
     memory_limit: int | None = None
     convex: bool = True  # for every kernel, because margins are linear in alpha
 
+    def examples(self, whole: Any = None) -> Any:
+        """Raise a TypeError; see :meth:`mercer.Certificate.examples`."""
+        del whole
+        raise TypeError(
+            "examples() is for machines whose penalty is ||w||². GradientKernelSVC penalises the squares of its "
+            "coefficients, so that a coefficient says nothing of its row's margin. Compute the slacks from "
+            "decision_function(X), or list those of an SVC."
+        )
+
     def evaluate(self, *, independent: bool = False, fitted: Gram | None = None) -> Evaluation:
         """Evaluate the point; see :meth:`gram`."""
         gram = self.gram(independent=independent, fitted=fitted)
