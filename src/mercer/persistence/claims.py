@@ -55,7 +55,8 @@ def claim_of_version_4(entry: dict[str, Any] | None, machine: str) -> dict[str, 
             found |= {"rounding": number_of(rounding), "decision_error": None}
         if entry["status"] == Status.OPTIMAL and not relative <= entry["tol"]:
             found |= {"status": str(Status.STALLED)}
-    return {**entry, **found, "relative_gap": number_of(relative)}
+    kept = {name: value for name, value in entry.items() if name != "violation"}
+    return {**kept, **found, "relative_gap": number_of(relative)}
 
 
 def _read(value: Any) -> float:
