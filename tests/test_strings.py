@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -29,7 +30,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 import mercer.kernels as mk
 import reference
 from cases import ISAS
-from mercer import SVC, IndefiniteKernelWarning, RKHSFunction
+from mercer import SVC, IndefiniteKernelWarning, KernelRidge, RKHSFunction
 from mercer.data import as_data, as_structured, together
 from mercer.gram import Gram
 from mercer.gram.backends import BlockBackend
@@ -882,3 +883,27 @@ def test_the_instruction_set_can_be_forced(kernel, isa, monkeypatch):
     else:
         assert isa in Gram(kernel, data).backend_reason
         np.testing.assert_allclose(kernel.block(as_structured(X), as_structured(X)), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("rows", [["1100", "0110"] * 5, [[1, 0, 0], [0, 1, 1]] * 5], ids=["strings", "lists"])
+def test_bits_are_no_sets_and_the_way_out_is_said(rows):
+    y = np.arange(10) % 2
+    with pytest.raises(ValueError, match=r"of the bits 0 and 1, .* give the places of the ones") as caught:
+        SVC(kernel=Jaccard()).fit(rows, y)
+    way_out = re.search(r"\[\{.*\} for row in X\]", str(caught.value))[0]
+    assert SVC(kernel=Jaccard()).fit(eval(way_out, {"X": rows}), y).score(eval(way_out, {"X": rows}), y) == 1.0
+    table = np.array([[1, 0, 0], [0, 1, 1]] * 5)
+    with pytest.raises(ValueError, match="table of bits become sets") as caught:
+        SVC(kernel=Jaccard()).fit(table, y)
+    way_out = re.search(r"\[\{.*\} for row in X\]", str(caught.value))[0]
+    sets = eval(way_out, {"X": table, "np": np})
+    assert SVC(kernel=Jaccard()).fit(sets, y).score(sets, y) == 1.0
+
+
+def test_a_kernel_that_is_the_same_for_all_rows_is_a_warning():
+    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
+    for machine in (SVC(gamma=1e-30), KernelRidge(kernel="rbf", gamma=1e-30)):
+        with pytest.warns(UserWarning, match="every kernel value of the training rows is 1: RBF"):
+            machine.fit(X, y)
+    with pytest.warns(UserWarning, match="every kernel value"):
+        SVC(kernel=Jaccard()).fit(["ab", "ba"] * 10, y)

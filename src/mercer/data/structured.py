@@ -197,7 +197,10 @@ def as_structured(X: Any) -> Structured:
     if shape is not None and len(shape) == 2 and shape[1] == 1:
         X = np.asarray(X, dtype=object)[:, 0]
     elif shape is not None and len(shape) != 1:
-        raise ValueError(f"X must be a list or column of strings, lists of tokens or sets, got shape {tuple(shape)}")
+        raise ValueError(
+            f"X must be a list or column of strings, lists of tokens or sets, got shape {tuple(shape)}; "
+            "the rows of a table of bits become sets by [{*np.flatnonzero(row).tolist()} for row in X]"
+        )
     return Structured(list(X))
 
 

@@ -242,8 +242,17 @@ class KernelMachine(HoldsKernel, BaseEstimator):
     def _warn_of_kernel(self, gram: Gram, besides: str = "", *, depth: int) -> None:
         """Warn if the kernel is not known to be positive semidefinite, so that optimality is not proved.
 
-        `besides` is a further consequence for the message. The user's call is `depth` frames above.
+        Warn, too, if the kernel has the same value for all rows, so that no machine can tell them apart. `besides` is a
+        further consequence for the message. The user's call is `depth` frames above.
         """
+        value = _constant_value(gram)
+        if value is not None:
+            warnings.warn(
+                f"every kernel value of the training rows is {value:g}: {self.kernel_!r} cannot tell these rows apart, "
+                "and all rows get the same prediction. Check the rows, or take another kernel or another gamma.",
+                UserWarning,
+                stacklevel=depth,
+            )
         if not gram.is_convex:
             warnings.warn(
                 f"{self.kernel_!r} is not known to be positive semidefinite on the training rows ({gram.diagnosis}). "
@@ -263,6 +272,24 @@ class KernelMachine(HoldsKernel, BaseEstimator):
         self._check_is_fitted()
         return check_rows(self, X, self.kernel_, reset=False)
 
+
+def _constant_value(gram: Gram) -> float | None:
+    """Return the value of a positive semidefinite kernel that is the same for all pairs of rows; None if it is not.
+
+    The values of the first row and the diagonal suffice: the vectors of all rows in the feature space are then equal.
+    """
+    diagonal = gram.diag()
+    value = float(diagonal[0])
+    if gram.n < 3 or not np.isfinite(value) or np.ptp(diagonal) > _SAME_VALUE * abs(value):
+        return None
+    for cols in (np.arange(min(gram.n, 8)), np.arange(gram.n)):
+        if not (np.abs(gram.block(np.array([0]), cols) - value) <= _SAME_VALUE * abs(value)).all():
+            return None
+    return value
+
+
+_SAME_VALUE = 1e-14
+"""Relative difference up to which kernel values are the same, to rounding."""
 
 _UNKNOWN = (
     "With more than 2,000 rows (a matrix in memory: 5,000) this is not checked; if you know it, say so by "

@@ -22,9 +22,23 @@ class _Sets(Counted):
     takes_sets = True
 
     def _count(self, rows: Structured) -> sp.csr_array:
+        _refuse_bits(rows)
         members = word_counts(rows, [(0,)], [1.0])
         members.data[:] = 1.0
         return members
+
+
+def _refuse_bits(rows: Structured) -> None:
+    """Raise ValueError for strings and lists of the bits 0 and 1 of one length: as sets, they are all {0, 1}."""
+    lengths = rows.lengths
+    if rows.kind == "sets" or rows.n < 2 or not lengths[0] > 2 or np.ptp(lengths) > 0:
+        return
+    if {str(letter) for letter in rows.alphabet} <= {"0", "1", "0.0", "1.0", "False", "True"}:
+        one = "bit == '1'" if rows.kind == "strings" else "bit"
+        raise ValueError(
+            f"the rows are {rows.kind} of the bits 0 and 1, and as sets of these two nearly all of them are equal: "
+            f"give the places of the ones, [{{j for j, bit in enumerate(row) if {one}}} for row in X]"
+        )
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def check_class_counts(
             f"folds, but {', '.join(small[:8])}{' and others' if len(small) > 8 else ''} "
             f"{'has' if len(small) == 1 else 'have'} fewer",
             hint=(mistaken if are_numbers and len(labels) > 2 else one_way)
-            + "leave out or merge the rare classes, or change n_folds or test_size",
+            + "rare=drop leaves the rare classes out, rare=merge makes one of them; or change n_folds or test_size",
         )
 
 

@@ -352,12 +352,14 @@ def _reading(entry: dict[str, Any]) -> Reading:
         units={name: text(unit, "unit") for name, unit in units.items()},
         limits=entry.get("limits"),
         merged=frozenset(text(name, "name of a column") for name in entry.get("merged", [])),
+        rest=text(entry.get("rest", ""), "name of the class of rare ones"),
     )
 
 
 def _reading_dict(reading: Reading) -> dict[str, Any]:
     """Return how a table was read as plain data; entries that say nothing are left out."""
     others = {"units": dict(reading.units), "limits": reading.limits, "merged": sorted(reading.merged)}
+    others["rest"] = reading.rest
     return {"decimal": reading.decimal, "na": list(reading.na)} | {name: one for name, one in others.items() if one}
 
 

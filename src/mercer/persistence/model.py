@@ -23,6 +23,7 @@ from mercer.problems import Problem, has_width
 from mercer.specs import MachineSpec, Point, QuadraticSpec
 from mercer.tables.encoding import TableEncoder
 from mercer.tables.prediction_kind import Classes, PartTask, PredictionKind
+from mercer.tables.rare import with_rest
 from mercer.tables.reading import Reading
 from mercer.tables.table import Table, TableWarning
 
@@ -292,11 +293,18 @@ class Model:
         factors = self.machine_spec.row_weights(by_class, targets, by_rest=by_rest)
         return factors if training.sample_weight is None else factors * training.sample_weight[rows]
 
+    def with_classes(self, table: Table) -> Table:
+        """Return the table with the class of merged rare ones in place of classes that the model does not know."""
+        kind, rest = self.prediction_kind, self.reading.rest
+        if not rest or not isinstance(kind, Classes) or kind.column not in table:
+            return table
+        return with_rest(table, kind.column, kind.names, rest)
+
     def training_part(self, table: Table) -> Table:
         """Return the training rows of the table, with the target and the columns that the model uses."""
         target = self.prediction_kind.column
         if target is not None and self.prediction_kind.is_text:
-            table = table.as_text(target)
+            table = self.with_classes(table).as_text(target)
         return used_part(table, self.encoder, target, self.training.rows)
 
 

@@ -34,6 +34,7 @@ from mercer.tables.prediction_kind import Classes as Classes
 from mercer.tables.prediction_kind import PredictionKind as PredictionKind
 from mercer.tables.prediction_kind import Quantity as Quantity
 from mercer.tables.prediction_kind import numbers as numbers
+from mercer.tables.rare import without_rare as without_rare
 from mercer.tables.reading import ReadingOptions as ReadingOptions
 from mercer.tables.rules import CategoricalRule as CategoricalRule
 from mercer.tables.rules import NumericRule as NumericRule

@@ -32,6 +32,8 @@ class Reading:
         How limits such as <1.0 were read among numbers.
     merged : frozenset of str
         Columns of categories whose spellings were merged.
+    rest : str
+        Name of the class that stands for rare classes of the target; "" if none were merged.
     """
 
     decimal: str | None = None
@@ -41,6 +43,7 @@ class Reading:
     units: Mapping[str, str] = field(default_factory=dict)
     limits: str | None = None
     merged: frozenset[str] = frozenset()
+    rest: str = ""
 
 
 @dataclass(frozen=True)

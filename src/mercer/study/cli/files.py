@@ -124,6 +124,7 @@ def read(path: str, reading: dict[str, Any], *, text: Iterable[str] = (), model:
 
     as_text, known = known_reading(text, model)
     table = read_table(path, text_columns=as_text, **reading, **known)
+    table = table if model is None else model.with_classes(table)
     for name in text:
         table[name]  # raises a TableError that suggests similar names
     for note in table.reading.notes:

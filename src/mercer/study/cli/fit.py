@@ -23,6 +23,7 @@ from mercer.study.cli.options import (
     column_options,
     cost_of,
     force_option,
+    rare_option,
     reading_options,
     say_reading,
     seconds_option,
@@ -30,6 +31,7 @@ from mercer.study.cli.options import (
     target_of,
     target_option,
     task_option,
+    with_rare,
 )
 from mercer.study.cli.targets import read_truth, refuse_target, without_labels
 
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 @force_option
 @machine_options
 @task_option
+@rare_option
 @column_options
 @reading_options
 @seconds_option
@@ -62,6 +65,7 @@ def fit_command(
     memory: str | None,
     cache: str | None,
     scale: bool | None,
+    rare: str | None,
     **options: Any,
 ) -> int:
     """Train one machine on all rows of a TABLE, certify it, and write it to a file.
@@ -97,6 +101,7 @@ def fit_command(
         )
     _refuse_options_of_files()
     rows = read(table, reading, text=as_text(columns))
+    rows = with_rare(rows, target, task, rare, test_size=0.25, folds=5)
     path = Path(out)
     check_output(path, (table,), is_model_file, force=force, mode="wb")
     asked = _asked(rows, target, machine, weights, task, columns, options)

@@ -43,7 +43,7 @@ def read_in_parts(
             if note.text not in said:
                 said.add(note.text)
                 say("note", str(note))
-        yield table
+        yield model.with_classes(table)
 
 
 class PartWarnings:

@@ -31,6 +31,7 @@ _OPTIONS = {
     "multi_class": "--multi-class",
     "n_folds": "--folds",
     "na": "--na",
+    "rare": "--rare",
     "scoring": "--scoring",
     "sep": "--sep",
     "sheet": "--sheet",

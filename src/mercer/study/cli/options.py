@@ -166,6 +166,29 @@ task_option = click.option(
 )
 
 
+rare_option = click.option(
+    "--rare",
+    type=click.Choice(["merge", "drop"]),
+    help="Classes of too few rows: make one class of them, or leave their rows out  [default: refuse or keep them]",
+)
+
+
+def with_rare(table: Table, target: str | None, task: Any, rare: Any, *, test_size: float, folds: int) -> Table:
+    """Return the table without classes that have too few rows for this protocol, and print which these are."""
+    from mercer.model_selection import rows_enough
+    from mercer.tables import read_target, without_rare
+
+    if rare is None:
+        return table
+    truth = None if target is None else read_target(table, target, "classification" if task == "auto" else task)
+    if truth is None or truth.task != "classification":
+        raise click.UsageError("--rare is for classes", click.get_current_context())
+    table, note = without_rare(table, truth.target, rare, rows_enough(test_size, folds))
+    if note is not None:
+        say("note", str(note))
+    return table
+
+
 class_weight_option = click.option(
     "--class-weight",
     metavar="WEIGHTS",

@@ -23,6 +23,7 @@ from mercer.study.cli.options import (
     cost_of,
     cost_option,
     groups_option,
+    rare_option,
     reading_options,
     say_reading,
     seconds_option,
@@ -31,6 +32,7 @@ from mercer.study.cli.options import (
     target_option,
     task_option,
     time_option,
+    with_rare,
 )
 
 _CLASS_SCORES = ("accuracy", "balanced_accuracy", "roc_auc", "f1", "log_loss")
@@ -71,6 +73,7 @@ _PAGE = 0.1
     help="Kernel to try; may be repeated  [default: all]",
 )
 @class_weight_option
+@rare_option
 @cost_option
 @click.option(
     "--scoring",
@@ -121,6 +124,8 @@ def study_command(
     costs = cost_of(cost)
     rows = read(table, reading, text=as_text(options))
     name, wanted = Path(table).name, target_of(rows, target)
+    size = options["test_size"]
+    rows = with_rare(rows, wanted, options["task"], options.pop("rare"), test_size=size, folds=folds)
     asked = Path(out if out is not None else f"{_stem(name)}-study")
     with writable_folder(asked if force else free_folder(asked)) as folder:
         if folder != asked:
