@@ -88,7 +88,7 @@ def test_spellings_of_categories_are_named_with_the_option_that_merges_them():
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_a_word_for_missing_can_be_for_one_column(ending, tmp_path):
     path = tmp_path / f"t.{ending}"
-    frame = pd.DataFrame({"bp": [0, 80, 90] * 20, "n": [0, 1, 2] * 20, "s": ["x", "y", "0"] * 20, "y": [0, 1, 1] * 20})
+    frame = pd.DataFrame({"bp": [0, 80, 90] * 20, "n": [0, 1, 2] * 20, "s": ["x", "y", "z"] * 20, "y": [0, 1, 1] * 20})
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
     table = read_table(path, na=["bp=0", "s=x"])
     assert [int(table.missing(name).sum()) for name in ("bp", "n", "s")] == [20, 0, 20]

@@ -111,9 +111,10 @@ def left_out(
 def warn_of_rounding(name: str, violation: float, raw: FloatArray, largest: float = 0.0, n_stalled: int = 0) -> None:
     """Warn if decision values are not exact to 1e-6 of the largest one, in `raw` or given as `largest`."""
     if n_stalled:
+        size = f"by up to {violation:.2g}" if np.isfinite(violation) else "by an unknown amount"
         warnings.warn(
-            f"{name}: rounding leaves {n_stalled} of {raw.size} values inexact, by up to {violation:.2g}, even in "
-            "extended precision (rule 'stalled'). Scale the columns, or use a smaller C.",
+            f"{name}: rounding leaves {n_stalled} of {raw.size} values inexact, {size}, even in extended precision "
+            "(rule 'stalled'). Scale the columns, or use a smaller C.",
             ConvergenceWarning,
             stacklevel=4,
         )
