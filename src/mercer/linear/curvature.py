@@ -66,6 +66,7 @@ class Curvature(ABC):
     problem: LinearProblem
     terms: SmoothTerms
     n_jobs: int | None
+    gave_up = False  # whether a direction was too slow to find, so that another solver should follow
 
     def sweep(self, w: FloatArray | None, z: RowNumbers, check: Callable[[], None]) -> Sweep:
         """Return the sums at the weights `w`, and collect the second derivatives there.

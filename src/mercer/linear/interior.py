@@ -8,63 +8,105 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from mercer._typing import FloatArray
+from mercer._typing import FloatArray, IndexArray
 from mercer.linear.column_lengths import column_lengths
 from mercer.linear.dual_point import make_feasible
+from mercer.linear.losses import Logistic
 from mercer.linear.problem import Bias, LinearProblem
 from mercer.linear.rows import RowNumbers, TableRows
 from mercer.linear.solver import LinearSolver
-from mercer.linear.systems import solve_graded, solve_positive
+from mercer.linear.systems import factor_positive, solve_graded, weighted_gram, weighted_products
 from mercer.losses.iteration import Step
 
-_MOST_VALUES = 20_000_000  # values of the table that is copied
+MOST_VALUES = 20_000_000  # values of the table that is copied
 _MOST_PRODUCTS = 4e9  # multiplications of one step
 _MOST_LONG = 2e7  # multiplications of one step up to which it is in longdouble, which has no BLAS
-_MOST_COLUMNS = 2_000
+_MOST_UNKNOWNS = 2_000  # rows or columns of the system of a step, whichever are fewer
+_SPARSE = 0.1  # share of the values of a sparse table that are stored, up to which its copy is sparse
+_REFINEMENTS = 3  # of the solution of a system with a row for each row of the table
+_BORDER = 1e-4  # share of the second derivative from the rows below which that of the penalty is too small to divide by
+_RESIDUAL = 1e-9  # relative residual at which they end
+_LEAST_WEIGHT = 1e-30  # weight of a row in the system, relative to the largest, from which it counts
 _MOST_STEPS = 200
 _IDLE = 15  # successive steps without a better point, after which rounding prevents progress
 _NEARER = 0.999  # factor by which the products of the pairs must fall in a step; the first steps are short
 _ROUNDED = 1e-17  # share of the objective below which these products do not matter
 _CORRECTIONS = 3  # of the final coefficients
 _ZERO_SHARES = (1.0, 1e-3, 1e-6, 1e-9)  # shares of the penalty below which weights become 0, the largest that fits
+_STRETCHES = (1.0, 1.0 + 1e-9, 1.0 + 1e-7, 1.0 + 1e-6)
+"""Factors of the weights after some became 0: with a large C, margins just below 1 cost more than longer weights."""
+
 _TO_BOUND = 0.995  # share of the way to the nearest bound that a step goes
 
 
 def interior_fits(problem: LinearProblem, memory_limit: int | None) -> bool:
-    """Whether the table is in memory and small enough for a copy, and for steps with all rows."""
+    """Whether the table is in memory and small enough for a copy, and for steps with all rows and columns."""
     rows, q = problem.rows, problem.n_columns
-    few = isinstance(rows, TableRows) and rows.n * q <= _MOST_VALUES and q <= _MOST_COLUMNS
+    unknowns = q if isinstance(problem.loss, Logistic) else min(rows.n, q)
+    few = isinstance(rows, TableRows) and rows.n * q <= MOST_VALUES and unknowns <= _MOST_UNKNOWNS
     fits = memory_limit is None or workspace_bytes(problem) <= memory_limit
-    return few and fits and rows.n * q**2 <= _MOST_PRODUCTS
+    return few and fits and rows.n * q * unknowns <= _MOST_PRODUCTS
 
 
-def workspace_bytes(problem: LinearProblem) -> int:
+def workspace_bytes(problem: LinearProblem, n_columns: int | None = None) -> int:
     """Return the bytes of the copies of the table, the matrices and the numbers of the rows."""
-    n, q = problem.rows.n, problem.n_columns
-    return real_type(problem).itemsize * (2 * n * q + 24 * n + 4 * q * q)
+    n, q = problem.rows.n, problem.n_columns if n_columns is None else n_columns
+    return real_type(problem, q).itemsize * (2 * n * q + 24 * (n + q) + 4 * min(n, q) ** 2)
 
 
-def real_type(problem: LinearProblem) -> np.dtype[Any]:
+def real_type(problem: LinearProblem, n_columns: int) -> np.dtype[Any]:
     """Return the type of the numbers: longdouble if the problem is small."""
-    few = problem.rows.n * problem.n_columns**2 <= _MOST_LONG
+    few = problem.rows.n * n_columns**2 <= _MOST_LONG
     return np.dtype(np.longdouble if few else np.float64)
 
 
-def copied(problem: LinearProblem, table: Any, charges: FloatArray) -> tuple[Any, Any]:
-    """Return a copy of rows with the column of the constant, and what was subtracted from each other column, (p,).
+def copied(
+    problem: LinearProblem,
+    table: Any,
+    rows: IndexArray,
+    charges: FloatArray,
+    columns: IndexArray,
+    real: np.dtype[Any],
+    *,
+    keeps_sparse: bool = False,
+) -> tuple[Any, Any]:
+    """Return a copy of some rows and columns of a table, and what was subtracted from each column.
 
-    With a free bias, this is the mean by the charges, and otherwise 0.
+    With a free bias, it is their mean, weighted by the charges, and otherwise 0. The last column may be that of the
+    constant. With `keeps_sparse`, rows with few entries are a CSR table, from which nothing is subtracted.
     """
-    real = real_type(problem)
-    values = np.asarray(table.toarray() if sp.issparse(table) else table, dtype=real)
-    centre = np.zeros(problem.rows.p, dtype=real)
+    own = columns[columns < problem.rows.p]
+    table = table if rows.size == table.shape[0] else table[rows]
+    values: Any = table if own.size == table.shape[1] else table[:, own]
+    if (
+        keeps_sparse
+        and sp.issparse(values)
+        and real == np.float64
+        and values.nnz <= _SPARSE * values.shape[0] * values.shape[1]
+    ):
+        if own.size < columns.size:
+            values = sp.hstack([values, np.full((len(charges), 1), problem.constant)])
+        return sp.csr_array(values, dtype=real), np.zeros(own.size)
+    values = np.array(values.toarray() if sp.issparse(values) else values, dtype=real)
+    centre = np.zeros(own.size, dtype=real)
     if problem.bias is Bias.FREE and len(charges):
         share = charges.astype(real)
         centre = share @ values / share.sum()
         values = values - centre
-    if problem.constant:
+    if own.size < columns.size:
         values = np.column_stack([values, np.full(len(charges), problem.constant, dtype=real)])
     return values, centre
+
+
+def _squares(table: Any) -> Any:
+    return table.power(2) if sp.issparse(table) else np.square(table)
+
+
+def _largest(table: Any) -> Any:
+    """Return the largest absolute value of each column."""
+    if sp.issparse(table):
+        return abs(table).max(axis=0).toarray().ravel() if table.shape[0] else np.zeros(table.shape[1])
+    return np.abs(table).max(axis=0, initial=0.0)
 
 
 class _State(NamedTuple):
@@ -81,8 +123,8 @@ class InteriorPoint(LinearSolver):
     """Mehrotra's predictor-corrector method for losses and penalties that are piecewise linear or quadratic.
 
     Every loss, and the l1 penalty, is a sum of wedges c max(0, t - g'u) or of their squares: one for a row of a class,
-    two for a target, and two for the absolute value of a weight. A step solves a system with a row for each column, and
-    costs as much as a Newton step that visits all rows. In small problems it is in longdouble.
+    two for a target, and two for the absolute value of a weight. A step solves a system with as many unknowns as there
+    are columns, or rows if these are fewer. With `is_long`, small problems are solved in longdouble.
 
     With a free bias, a constant is subtracted from each column and from the targets, which does not change the other
     weights. With the l1 penalty, columns whose weight must be 0 take no part.
@@ -94,15 +136,25 @@ class InteriorPoint(LinearSolver):
 
     name = "interior-point"
 
-    def __init__(self, problem: LinearProblem, check: Callable[[], None], n_iter: int, n_jobs: int | None) -> None:
+    def __init__(
+        self,
+        problem: LinearProblem,
+        check: Callable[[], None],
+        n_iter: int,
+        n_jobs: int | None,
+        *,
+        columns: IndexArray | None = None,
+        is_long: bool = True,
+        zeros_cost: float = 0.0,
+    ) -> None:
         super().__init__(problem, check)
+        self.zeros_cost = zeros_cost  # relative increase of the objective that exact zeros may cost
         self.n_iter, self._n_jobs = n_iter, n_jobs
         (part,) = problem.parts()
         self._used = np.flatnonzero(part.charges > 0.0)
-        self._real = real_type(problem)
+        self._taken = np.arange(problem.n_columns) if columns is None else columns
+        self._real = real_type(problem, self._taken.size) if is_long else np.dtype(np.float64)
         self._read(part.block.table, part.targets[self._used], part.charges[self._used])
-        self._is_last = False
-        self._solve = solve_positive if self._real == np.float64 else solve_graded
         self._state = self._best = self._start()
         self._least, self._reached, self._idle, self._steps = float("inf"), float("inf"), 0, 0
         self._complementarity: Any = float("inf")  # least sum of the products that are 0 at the optimum
@@ -112,24 +164,30 @@ class InteriorPoint(LinearSolver):
         problem, real = self.problem, self._real
         n, loss = len(y), problem.loss
         targets, share = np.asarray(y, dtype=real), np.asarray(charges, dtype=real)
-        values, self._centre = copied(problem, table[self._used], charges)
+        values, self._centre = copied(problem, table, self._used, charges, self._taken, real, keeps_sparse=True)
         self._level = real.type(0)
         if problem.bias is Bias.FREE and n and not loss.classifies:
             self._level = share @ targets / share.sum()
             targets = targets - self._level
-        l1, l2 = (np.asarray(own, dtype=real) for own in (problem.l1_weights, problem.l2_weights))
+        l1, l2 = (np.asarray(own[self._taken], dtype=real) for own in (problem.l1_weights, problem.l2_weights))
         has_l1, is_l1 = problem.l1_ratio > 0.0, problem.l1_ratio == 1.0
         if loss.is_smooth:
-            pull = 2.0 * np.sqrt(np.sum(share * np.square(targets)) * (share @ np.square(values)))
+            pull = 2.0 * np.sqrt(np.sum(share * np.square(targets)) * (share @ _squares(values)))
         else:
-            pull = share @ np.abs(values)
+            pull = share @ abs(values)
         # A weight is 0 if the largest possible |sum_i beta_i x_ij| is below the factor of |w_j|.
-        self._taken = np.flatnonzero(pull >= l1 if has_l1 else np.abs(values).any(axis=0))
-        values, l1, l2 = values[:, self._taken], l1[self._taken], l2[self._taken]
-        largest = np.abs(values).max(axis=0, initial=0.0)
+        largest = _largest(values)
+        counts = np.flatnonzero(pull >= l1 if has_l1 else largest > 0.0)
+        self._taken, self._centre = self._taken[counts], self._centre[counts[counts < self._centre.size]]
+        values, l1, l2 = values[:, counts], l1[counts], l2[counts]
+        largest = largest[counts]
         exponents = np.clip(np.frexp(np.where(largest > 0.0, largest, 1.0))[1], -500, 500)
         self._scales = np.ldexp(np.ones(exponents.size, dtype=real), -exponents)
-        self._table = np.ascontiguousarray(values * self._scales)
+        self._table: Any = (
+            sp.csr_array(values @ sp.diags_array(self._scales))
+            if sp.issparse(values)
+            else np.ascontiguousarray(values * self._scales)
+        )
         spread = np.sqrt(share @ np.square(targets) / share.sum()) if n and not loss.classifies else real.type(1)
         self._unit = spread if spread > 0.0 else real.type(1)
         self._kappa = self._unit if is_l1 else self._unit**2
@@ -177,23 +235,71 @@ class InteriorPoint(LinearSolver):
             pull[self._columns] += a[-2 * k : -k] - a[-k:]
         return np.asarray(pull)
 
-    def _matrix(self, h: FloatArray) -> FloatArray:
-        """Return the second derivatives of the penalty plus the sum of h g g'."""
-        n, k = self._table.shape[0], self._columns.size
+    def _system(self, h: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return a function that solves the system of the second derivatives: the penalty plus the sum of h g g'."""
+        n, k, table = self._table.shape[0], self._columns.size, self._table
         of_rows = h[: h.size - 2 * k].reshape(-1, n).sum(axis=0)
-        matrix = (self._table * of_rows[:, None]).T @ self._table
+        of_columns = self._bend.copy()
+        of_columns[self._columns] += h[h.size - 2 * k : h.size - k] + h[h.size - k :]
+        if self._real == np.float64 and n < table.shape[1]:
+            return self._system_of_rows(of_rows, of_columns)
+        matrix = weighted_gram(table, of_rows, self.check)
         diagonal = np.einsum("jj->j", matrix)
-        diagonal += self._bend
-        if k:
-            diagonal[self._columns] += h[-2 * k : -k] + h[-k:]
-        return np.asarray(matrix)
+        diagonal += of_columns
+        if self._real == np.float64:
+            return factor_positive(matrix, self.check)
+        return lambda right: solve_graded(matrix, right)
+
+    def _system_of_rows(self, of_rows: FloatArray, of_columns: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return a function that solves the system by one with a row for each row of the table (Woodbury).
+
+        Columns whose own second derivative is much smaller than what the rows add, such as that of a free bias, are a
+        border of that system: division by it would cost all digits.
+        """
+        rows = np.flatnonzero(of_rows > _LEAST_WEIGHT * of_rows.max(initial=0.0))
+        if not rows.size:
+            return lambda right: right / of_columns
+        table, weights = self._table if rows.size == len(of_rows) else self._table[rows], of_rows[rows]
+        is_border = of_columns <= _BORDER * (weights @ _squares(table))
+        border = table[:, is_border]
+        border = border.toarray() if sp.issparse(border) else border
+        inverse = np.divide(1.0, of_columns, out=np.zeros_like(of_columns), where=~is_border)
+        matrix = weighted_products(table, inverse, self.check)
+        diagonal = np.einsum("ii->i", matrix)
+        diagonal += 1.0 / weights
+        of_matrix = factor_positive(matrix, self.check)
+        edge = of_matrix(border) if border.size else border
+        corner = border.T @ edge
+        diagonal = np.einsum("jj->j", corner)
+        diagonal += of_columns[is_border]
+        of_corner = factor_positive(corner, self.check)
+
+        def solved(right: FloatArray) -> FloatArray:
+            s = of_matrix(table @ (inverse * right))
+            shift = of_corner(right[is_border] - border.T @ s) if border.size else right[:0]
+            found = inverse * (right - table.T @ (s + edge @ shift))
+            found[is_border] = shift
+            return found
+
+        def solve(right: FloatArray) -> FloatArray:
+            found, least = solved(right), float("inf")
+            for _ in range(_REFINEMENTS):
+                residual = right - of_columns * found - table.T @ (weights * (table @ found))
+                size = float(np.abs(residual).max(initial=0.0))
+                if not _RESIDUAL * float(np.abs(right).max(initial=0.0)) < size < 0.5 * least:
+                    break
+                least, found = size, found + solved(residual)
+            return found
+
+        return solve
 
     def steps(self, tol: float) -> Iterator[Step]:
         """Make steps until the gap by the method's own estimate is at most `tol`, or rounding prevents progress.
 
-        Called again, because the certificate is not good enough, it goes on until rounding prevents progress.
+        Called again with a `tol` that it has reached, because the certificate is not good enough, it goes on until
+        rounding prevents progress.
         """
-        tol, self._is_last = (0.0 if self._is_last else tol), True
+        tol = 0.0 if self._reached <= tol else tol
         with np.errstate(all="ignore"):
             while True:
                 self.check()
@@ -216,13 +322,17 @@ class InteriorPoint(LinearSolver):
 
     def _measure(self, at: _State) -> tuple[float, float]:
         """Return the gap, to which violated conditions are added, and the objective."""
-        bent, primal = 0.5 * (self._bend @ np.square(at.u)), self._primal(at.u)
+        primal, k = self._primal(at.u), self._columns.size
         flat = np.where(self._squared, np.square(at.a) / (4.0 * self._charges), 0.0)
-        dual = self._ends @ at.a - flat.sum() - bent
-        off = np.abs(at.u * (self._bend * at.u - self._pull(at.a))).sum()
-        if self.problem.l1_ratio == 1.0 and self._columns.size:  # coefficients outside the bounds are scaled down
-            pull = np.abs(self._coefficients(at.a) @ self._table)[self._columns]
-            largest = (pull / self._charges[-self._columns.size :]).max()
+        dual = self._ends @ at.a - flat[: flat.size - 2 * k].sum()
+        pull = self._coefficients(at.a) @ self._table
+        most = np.zeros_like(pull)
+        most[self._columns] = self._charges[self._charges.size - k :]
+        beyond = np.maximum(0.0, np.abs(pull) - most)
+        dual -= 0.5 * np.divide(np.square(beyond), self._bend, out=np.zeros_like(pull), where=self._bend > 0.0).sum()
+        off = np.abs(at.u * pull)[(self._bend == 0.0) & (most == 0.0)].sum()
+        if self.problem.l1_ratio == 1.0 and k:  # coefficients outside the bounds are scaled down
+            largest = (np.abs(pull) / np.where(most > 0.0, most, np.inf)).max()
             off += max(0.0, 1.0 - 1.0 / largest) * abs(dual)
         gap = float((abs(primal - dual) + off) * self._kappa)
         return (gap if np.isfinite(gap) else float("inf")), float(primal * self._kappa)
@@ -242,13 +352,13 @@ class InteriorPoint(LinearSolver):
         linear = ~self._squared
         bend = np.where(linear, at.loss / at.rest, 0.5 / self._charges)
         h = 1.0 / (at.surplus / at.a + bend)
-        matrix = self._matrix(h)
+        solve = self._system(h)
         dual = self._pull(at.a) - self._bend * at.u
         off = self._values(at.u) - self._ends - at.surplus + np.where(linear, at.loss, 0.5 * at.a / self._charges)
 
         def direction(first: FloatArray, second: FloatArray) -> _State:
             moved = -off + first / at.a - np.where(linear, second / at.rest, 0.0)
-            du = self._solve(matrix, dual + self._pull(h * moved))
+            du = solve(dual + self._pull(h * moved))
             da = h * (moved - self._values(du))
             surplus = (first - at.surplus * da) / at.a
             loss = np.where(linear, (second + at.loss * da) / at.rest, 0.0)
@@ -284,7 +394,7 @@ class InteriorPoint(LinearSolver):
         w = np.zeros(problem.n_columns, dtype=self._real)
         w[self._taken] = self._unit * self._scales * self._sparse(best)
         if problem.bias is Bias.FREE:
-            w[-1] += self._level - self._centre @ w[:-1]
+            w[-1] += self._level - self._centre @ w[self._taken[: self._centre.size]]
         beta = problem.rows.numbers()
         own = np.zeros(problem.rows.n)
         own[self._used] = (self._coefficients(self._balanced(best)) * (self._kappa / self._unit)).astype(np.float64)
@@ -293,11 +403,18 @@ class InteriorPoint(LinearSolver):
         make_feasible(problem, beta, column_lengths(problem), self._n_jobs)
         return w.astype(np.float64), beta
 
+    @property
+    def coefficients(self) -> FloatArray:
+        """The dual coefficients of the best point for its columns, (n,), whatever those of other columns demand."""
+        own = np.zeros(self.problem.rows.n)
+        own[self._used] = (self._coefficients(self._best.a) * (self._kappa / self._unit)).astype(np.float64)
+        return own
+
     def _sparse(self, at: _State) -> FloatArray:
         """Return the weights, of which those that the l1 penalty makes 0 are exactly 0.
 
         Interior points have no zeros. A weight is set to 0 if its share of the penalty is smaller than the distance of
-        |sum_i beta_i x_ij| to its bound, but only if the objective does not increase.
+        |sum_i beta_i x_ij| to its bound, but only if the objective increases by `zeros_cost` at most.
         """
         k = self._columns.size
         if not k:
@@ -305,11 +422,13 @@ class InteriorPoint(LinearSolver):
         size = self._charges[-k:] * np.abs(at.u[self._columns])
         pull = self._coefficients(at.a) @ self._table - self._bend * at.u
         distance = 1.0 - np.abs(pull)[self._columns] / self._charges[-k:]
+        most = self._primal(at.u) * (1.0 + self.zeros_cost)
         for share in _ZERO_SHARES:
             u = at.u.copy()
             u[self._columns[size < share * distance * size.sum()]] = 0.0
-            if self._primal(u) <= self._primal(at.u):
-                return u
+            for stretch in _STRETCHES:
+                if self._primal(stretch * u) <= most:
+                    return stretch * u
         return at.u
 
     def _balanced(self, at: _State) -> FloatArray:
@@ -323,7 +442,7 @@ class InteriorPoint(LinearSolver):
             with np.errstate(all="ignore"):
                 near = np.square(np.where(self._squared, a, np.minimum(a, np.abs(self._charges - a))))
                 left = self._bend * at.u - self._pull(a)
-                moved = a + near * self._values(self._solve(self._matrix(near), left))
+                moved = a + near * self._values(self._system(near)(left))
             if not np.isfinite(moved).all():
                 break
             a = np.clip(moved, 0.0, np.where(self._squared, np.inf, self._charges))
@@ -332,4 +451,4 @@ class InteriorPoint(LinearSolver):
     @property
     def bytes_held(self) -> int:
         """Bytes of the copies of the table, the matrices and the numbers of the wedges."""
-        return workspace_bytes(self.problem)
+        return workspace_bytes(self.problem, self._taken.size)

@@ -39,8 +39,9 @@ class ScaledNewton(LinearSolver):
         self.n_iter, self._n_jobs, self._is_last = n_iter, n_jobs, False
         (part,) = problem.parts()
         self._used = np.flatnonzero(part.charges > 0.0)
-        self._real = real_type(problem)
-        values, self._centre = copied(problem, part.block.table[self._used], part.charges[self._used])
+        self._real = real_type(problem, problem.n_columns)
+        about = part.block.table, self._used, part.charges[self._used], np.arange(problem.n_columns)
+        values, self._centre = copied(problem, *about, self._real)
         self._y, self._charges = (np.asarray(own[self._used], dtype=self._real) for own in (part.targets, part.charges))
         largest = np.abs(values).max(axis=0, initial=0.0)
         self._scales: Any = np.ldexp(np.ones_like(largest), -np.frexp(np.where(largest > 0.0, largest, 1.0))[1])

@@ -22,7 +22,9 @@ from mercer.linear.newton import SmoothNewton
 from mercer.linear.problem import LinearProblem
 from mercer.linear.proximal import ProximalPoint
 from mercer.linear.refinement import evaluated
+from mercer.linear.rows import TableRows
 from mercer.linear.scaled_newton import ScaledNewton
+from mercer.linear.sifting import Sifting, sifting_fits
 from mercer.linear.solution import LinearPoint, LinearSolution, WarmStart
 from mercer.linear.solver import LinearSolver
 from mercer.losses.certificate import Evaluation
@@ -31,6 +33,8 @@ from mercer.solvers.control import Control
 
 TOL_GAP = 1e-4  # relative duality gap at which a fit is optimal, if the limits do not say
 MOST_COLUMNS = 2_000  # columns up to which matrices of second derivatives are formed
+_LEAST_ROWS = 3  # rows for each column from which the matrix of all columns is used with an l1 norm
+_LEAST_ROWS_WITH_KINKS = 20  # the same for losses with kinks
 _PATIENCE = 40  # steps that do not halve the gap, after which a method for small tables follows
 _DESCENT_ARRAYS = 4  # arrays with a number for each column that coordinate descent and its certificate hold
 _INTERIOR, _SCALED = "an interior point method", "Newton's method on centred and scaled columns"
@@ -81,7 +85,16 @@ def solve(
     with blas_threads(0.0 if wide else problem.rows.n * problem.n_columns**2), control.interruption:
         solver, reason = choose(replace(problem, stores_parts=True), control, began, start, memory_limit, n_jobs)
         has_other = interior_fits(problem, memory_limit)
-        best = _run(problem, solver, control, began, tol, trace, after_step, _PATIENCE if has_other else None)
+        best = _run(
+            problem,
+            solver,
+            control,
+            began,
+            tol,
+            trace,
+            after_step,
+            _PATIENCE if has_other and not isinstance(solver, Sifting) else None,
+        )
         peak = solver.bytes_held
         if has_other and best.ending is Status.STALLED and not best.found.is_close(tol):
             is_logistic = isinstance(problem.loss, Logistic)
@@ -181,18 +194,21 @@ def choose(
         return DescentSolver(problem, check, start, control, began, **about), descent_reason(problem)
     curvature: CurvatureOf = GramCurvature
     columns = f"The table has few columns ({problem.rows.p:,}), so that their matrix of second derivatives is small"
-    if q > MOST_COLUMNS or (memory_limit is not None and gram_bytes(problem) + _needed(problem) > memory_limit):
+    too_large = memory_limit is not None and gram_bytes(problem) + _needed(problem) > memory_limit
+    is_wide = problem.l1_ratio > 0.0 and _is_wide(problem)
+    sifts = is_wide and sifting_fits(problem, memory_limit)
+    if q > MOST_COLUMNS or too_large or is_wide:
         curvature = SweptCurvature
         columns = f"The matrix of second derivatives of {problem.rows.p:,} columns is large, so that it is not formed"
         if problem.l1_ratio > 0.0:
-            needed = column_bytes(problem)
+            needed = 0 if sifts and not problem.loss.is_smooth else column_bytes(problem)
             if memory_limit is not None and needed > memory_limit:
                 raise MemoryError(
                     f"the l1 penalty with many columns needs a copy of the table by columns, of {needed:,} bytes, but "
                     f"memory_limit is {memory_limit:,}. Raise memory_limit, or use the l2 penalty."
                 )
             spare = None if memory_limit is None else max(0, memory_limit - needed - _needed(problem))
-            curvature = partial(ColumnCurvature, check=check, spare_bytes=spare)
+            curvature = partial(ColumnCurvature, check=check, spare_bytes=spare, gives_up=sifts)
             columns = f"{columns}: steps are made on the columns that count"
     if memory_limit is not None and _needed(problem) > memory_limit:
         raise MemoryError(
@@ -200,14 +216,25 @@ def choose(
             f"columns, but memory_limit is {memory_limit:,}. Raise memory_limit, or fit from a file "
             "if the rows are many."
         )
-    if problem.loss.is_smooth:
-        return SmoothNewton(
-            problem, check, curvature, start, n_jobs
-        ), f"{columns}, and the loss is smooth: Newton's method."
+    newton = SmoothNewton(problem, check, curvature, start, n_jobs) if problem.loss.is_smooth else None
+    if sifts:
+        before = "" if newton is None else "Newton's method, and where it is slow "
+        return Sifting(problem, check, start, n_jobs, memory_limit, newton), (
+            f"The penalty has an l1 norm, and the table has few rows ({problem.rows.n:,}) for its columns "
+            f"({problem.rows.p:,}): {before}an interior point method on a growing set of columns."
+        )
+    if newton is not None:
+        return newton, f"{columns}, and the loss is smooth: Newton's method."
     return (
         ProximalPoint(problem, check, curvature, start, n_jobs),
         f"{columns}, and the loss has kinks: Newton's method on smoothed losses (proximal point method).",
     )
+
+
+def _is_wide(problem: LinearProblem) -> bool:
+    """Whether steps on a growing set of columns are faster than steps on all of them, by the rows for each column."""
+    least = _LEAST_ROWS if problem.loss.is_smooth else _LEAST_ROWS_WITH_KINKS
+    return isinstance(problem.rows, TableRows) and problem.rows.n < least * problem.n_columns
 
 
 def _needed(problem: LinearProblem) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+import scipy.sparse as sp
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 
 from mercer._typing import FloatArray
 
@@ -13,18 +15,22 @@ _FIRST_RIDGE = 1e-14  # relative to the diagonal; tried after a factorisation fa
 _RIDGE_GROWTH = 100.0
 _REFINEMENTS = 30  # steps of conjugate gradients that correct a factorised matrix with a ridge
 _REFINED = 1e-10  # relative residual at which they stop
+_PANEL = 256  # columns of a Cholesky factor that are computed at a time
+_AT_ONCE = 1_024  # rows of a matrix that is factorised in one call, in about 10 ms
+_PRODUCTS = 1e9  # multiplications of a matrix product between two checks of the limits, about 50 ms
 
 
-def solve_positive(matrix: FloatArray, right: FloatArray) -> FloatArray:
+def solve_positive(matrix: FloatArray, right: FloatArray, check: Callable[[], None] | None = None) -> FloatArray:
     """Solve a positive semidefinite system of equations; see :func:`factor_positive`."""
-    return factor_positive(matrix)(right)
+    return factor_positive(matrix, check)(right)
 
 
-def factor_positive(matrix: FloatArray) -> Callable[[FloatArray], FloatArray]:
+def factor_positive(matrix: FloatArray, check: Callable[[], None] | None = None) -> Callable[[FloatArray], FloatArray]:
     """Return a function that solves a positive semidefinite system of equations for a right-hand side.
 
     The matrix is scaled to a unit diagonal. If dependent columns make its factorisation fail, a ridge is added, and its
-    effect is removed by conjugate gradients with the factor as preconditioner.
+    effect is removed by conjugate gradients with the factor as preconditioner. `check` is called about every 50 ms.
+    The right-hand side may have several columns.
     """
     diagonal = np.diagonal(matrix)
     safe = np.where(diagonal > 0.0, diagonal, 1.0)
@@ -35,7 +41,7 @@ def factor_positive(matrix: FloatArray) -> Callable[[FloatArray], FloatArray]:
         shifted = scaled.copy()
         shifted.flat[:: scaled.shape[0] + 1] += ridge + (diagonal <= 0.0)
         try:
-            factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+            factor = _cholesky(shifted, check)
         except LinAlgError:
             factor = None
         if factor is not None and np.isfinite(np.diagonal(factor[0])).all():
@@ -46,6 +52,10 @@ def factor_positive(matrix: FloatArray) -> Callable[[FloatArray], FloatArray]:
     is_exact = not ridge and float(np.diagonal(factor[0]).min(initial=1.0)) >= 1e-5
 
     def solve(right: FloatArray) -> FloatArray:
+        if right.ndim > 1:
+            if is_exact:
+                return (cho_solve(factor, (right.T * scale).T, check_finite=False).T * scale).T
+            return np.column_stack([solve(column) for column in right.T])
         aim = right * scale
         solution = cho_solve(factor, aim, check_finite=False)
         if not is_exact:
@@ -60,6 +70,68 @@ def factor_positive(matrix: FloatArray) -> Callable[[FloatArray], FloatArray]:
         return solution * scale
 
     return solve
+
+
+def _cholesky(matrix: FloatArray, check: Callable[[], None] | None) -> tuple[FloatArray, bool]:
+    """Return the Cholesky factor as `cho_factor` does, and overwrite the matrix; large ones in panels."""
+    n = matrix.shape[0]
+    if n <= _AT_ONCE or check is None:
+        return cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+    for first in range(0, n, _PANEL):
+        panel, last = slice(first, first + _PANEL), min(n, first + _PANEL)
+        for top in range(first, n, _AT_ONCE):
+            rows = slice(top, top + _AT_ONCE)
+            matrix[rows, panel] -= matrix[rows, :first] @ matrix[panel, :first].T
+            check()
+        matrix[panel, panel] = cho_factor(matrix[panel, panel], lower=True, check_finite=False)[0]
+        for top in range(last, n, _AT_ONCE):
+            rows = slice(top, top + _AT_ONCE)
+            about = matrix[panel, panel], matrix[rows, panel].T
+            matrix[rows, panel] = solve_triangular(*about, lower=True, check_finite=False).T
+            check()
+    return matrix, True
+
+
+def weighted_gram(table: Any, weights: FloatArray, check: Callable[[], None]) -> FloatArray:
+    """Return the sum of weights_i x_i x_i' over the rows of a table, for weights >= 0; in its own type of number."""
+    q = table.shape[1]
+    if sp.issparse(table):
+        tiles = (sp.diags_array(np.sqrt(weights)) @ table).tocsc().T.tocsr()
+        return _sparse_products(tiles, check)
+    matrix = np.zeros((q, q), dtype=table.dtype)
+    height = max(1, int(_PRODUCTS / max(1, q * q)))
+    for first in range(0, table.shape[0], height):
+        rows = slice(first, first + height)
+        tile = table[rows] * np.sqrt(weights[rows])[:, None]
+        matrix += tile.T @ tile
+        check()
+    return matrix
+
+
+def _sparse_products(table: Any, check: Callable[[], None]) -> FloatArray:
+    """Return the products of all pairs of rows of a CSR table."""
+    m, transposed = table.shape[0], table.T.tocsr()
+    matrix = np.empty((m, m))
+    for first in range(0, m, _PANEL):
+        rows = slice(first, first + _PANEL)
+        matrix[rows] = (table[rows] @ transposed).toarray()
+        check()
+    return matrix
+
+
+def weighted_products(table: Any, weights: FloatArray, check: Callable[[], None]) -> FloatArray:
+    """Return the products of all pairs of rows, with weights >= 0 of the columns."""
+    m = table.shape[0]
+    if sp.issparse(table):
+        return _sparse_products((table @ sp.diags_array(np.sqrt(weights))).tocsr(), check)
+    matrix = np.zeros((m, m), dtype=table.dtype)
+    width = max(1, int(_PRODUCTS / max(1, m * m)))
+    for first in range(0, table.shape[1], width):
+        columns = slice(first, first + width)
+        tile = table[:, columns] * np.sqrt(weights[columns])
+        matrix += tile @ tile.T
+        check()
+    return matrix
 
 
 def solve_graded(matrix: FloatArray, right: FloatArray) -> FloatArray:

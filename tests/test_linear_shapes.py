@@ -1,0 +1,100 @@
+"""Linear machines on tables with more columns than rows, and tables that mean the same stored in another way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mercer import LinearSVC, LogisticRegression
+from mercer.linear import (
+    Bias,
+    EpsilonInsensitive,
+    Hinge,
+    LinearLoss,
+    LinearProblem,
+    Logistic,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+    TableRows,
+    solve,
+)
+from mercer.solvers import Control, Limits
+
+LOSSES = [Hinge(), SquaredHinge(), Logistic(), EpsilonInsensitive(0.1), SquaredEpsilonInsensitive(0.1)]
+
+
+def control(tol_gap: float = 1e-8) -> Control:
+    return Control(Limits(tol_gap=tol_gap, max_seconds=10.0))
+
+
+def wide(n: int, p: int) -> tuple[np.ndarray, np.ndarray]:
+    X = np.random.default_rng(0).normal(size=(n, p))
+    return X, (X[:, 0] > 0.0).astype(float)
+
+
+@pytest.mark.parametrize(("l1_ratio", "C"), [(0.0, 30.0), (0.4, 0.1), (1.0, 0.1), (1.0, 30.0)])
+@pytest.mark.parametrize("bias", [Bias.PENALISED, Bias.FREE])
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_tables_that_mean_the_same_have_the_same_optimum(
+    loss: LinearLoss, l1_ratio: float, bias: Bias, C: float
+) -> None:
+    X, y = wide(24, 40)
+    X, positive = X.astype(np.float32).astype(float), 1 if loss.classifies else None
+    y = y if loss.classifies else X[:, 1] + 2.0
+    weights = np.tile([1.0, 2.0, 1.0], 8)
+    twice = np.append(np.arange(24), np.flatnonzero(weights == 2.0))
+    tables = {
+        "as it is": TableRows(X, y, weights),
+        "columns of zeros": TableRows(np.hstack([X, np.zeros((24, 25))]), y, weights),
+        "many columns of zeros": TableRows(sp.csr_array(np.hstack([X, np.zeros((24, 3_000))])), y, weights),
+        "CSR": TableRows(sp.csr_array(X), y, weights),
+        "float32": TableRows(X.astype(np.float32), y, weights),
+        "rows repeated": TableRows(X[twice], y[twice]),
+    }
+    if l1_ratio == 1.0:
+        tables["copies of columns"] = TableRows(np.hstack([X, X[:, ::-1]]), y, weights)
+    found = {
+        name: solve(LinearProblem(rows, loss, C, l1_ratio, bias, positive=positive), control()).certificate
+        for name, rows in tables.items()
+    }
+    assert {name: one.status for name, one in found.items()} == dict.fromkeys(tables, "optimal")
+    best = found["as it is"].primal
+    assert {name: one.primal for name, one in found.items()} == pytest.approx(dict.fromkeys(tables, best), rel=3e-8)
+
+
+@pytest.mark.parametrize(("n", "p", "C", "best"), [(200, 220, 10.0, 31.5094), (200, 300, 100.0, 39.3613)])
+def test_the_l1_penalty_with_more_columns_than_rows_and_logistic_loss(n: int, p: int, C: float, best: float) -> None:
+    X, y = wide(n, p)
+    machine = LogisticRegression(penalty="l1", C=C, max_seconds=10.0).fit(X, y.astype(int))
+    assert machine.certificate_.status == "optimal"
+    assert machine.certificate_.primal == pytest.approx(best, rel=1.1e-4)
+
+
+@pytest.mark.parametrize("C", [0.01, 100.0, 1e6])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_the_l1_penalty_has_exact_zeros_on_wide_tables(loss: str, C: float) -> None:
+    X, y = wide(60, 500)
+    machine = LinearSVC(penalty="l1", loss=loss, C=C, max_seconds=10.0).fit(X, y)
+    assert machine.certificate_.status == "optimal"
+    assert np.count_nonzero(machine.coef_) <= 60  # a vertex has at most as many as rows
+
+
+def test_a_wide_table_starts_at_the_last_solution() -> None:
+    X, y = wide(60, 500)
+    machine = LinearSVC(penalty="l1", loss="hinge", C=10.0, warm_start=True, max_seconds=10.0).fit(X, y)
+    first, steps = machine.certificate_, machine.n_iter_
+    again = machine.fit(X, y).certificate_
+    assert (first.status, again.status) == ("optimal", "optimal")
+    assert machine.n_iter_ < steps
+    assert again.primal == pytest.approx(first.primal, rel=1e-4)
+
+
+def test_steps_on_wide_tables_stop_in_time_and_keep_to_their_memory() -> None:
+    X, y = wide(300, 900)
+    machine = LinearSVC(penalty="l1", loss="hinge", C=10.0, max_seconds=0.05)
+    with pytest.warns(UserWarning, match="time"):
+        machine.fit(X, y)
+    assert machine.certificate_.status == "time_limit"
+    assert machine.certificate_.seconds < 2.0
+    assert np.isfinite(machine.certificate_.gap)
