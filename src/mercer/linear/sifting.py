@@ -156,7 +156,8 @@ class Sifting(LinearSolver):
     def _take(self, solver: LinearSolver, enough: float = 0.0) -> None:
         """Keep the point of a set of columns if its gap over all columns is the least one, or `enough`."""
         point = solver.solution()
-        gap = LinearEvidence(self.problem, *point).evaluate().relative_gap
+        found = LinearEvidence(self.problem, *point).evaluate()
+        gap = found.bound / abs(found.primal) if found.primal and np.isfinite(found.gap) else found.relative_gap
         if gap <= max(self._gap, enough):
             self._point, self._gap = point, gap
 
