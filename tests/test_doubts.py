@@ -58,6 +58,46 @@ def test_points_that_are_a_sum_of_columns_are_found_though_they_look_like_classe
     assert [set(one.columns) for one in of_leaks(as_table(frame))] == [{"one", "two", "three"}]
 
 
+def group_sums(values, group):
+    grouped = pd.Series(values.astype(float)).groupby(group)
+    return grouped.transform("sum"), grouped.transform("count")
+
+
+def smoothed(frame, values, rng):
+    total, n = group_sums(values, rng.integers(0, 40, len(values)))
+    return frame.assign(leak=(total + 10 * values.mean()) / (n + 10))
+
+
+def partly_missing(frame, values, rng):
+    return frame.assign(leak=np.where(rng.random(len(values)) < 0.2, np.nan, values.astype(float)))
+
+
+def incomplete_sum(frame, values, rng):
+    part = values * rng.random(len(values))
+    return frame.assign(first=np.where(rng.random(len(values)) < 0.1, np.nan, part), second=values - part)
+
+
+def product(frame, values, rng):
+    factor = rng.lognormal(size=len(values))
+    return frame.assign(first=factor, second=values / factor)
+
+
+def missing_above(frame, values, rng):
+    return frame.assign(leak=np.where(values > np.median(values), np.nan, rng.normal(size=len(values))))
+
+
+@pytest.mark.parametrize("plant", [smoothed, partly_missing, incomplete_sum, product, missing_above])
+def test_a_leak_in_disguise_is_found(plant):
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"noise": rng.normal(size=600), "count": rng.poisson(4, 600)})
+    numbers = np.round(rng.lognormal(1.0, 0.6, 600), 3)
+    classes = rng.random(600) < 0.3
+    for values in [numbers, classes] if plant in (smoothed, partly_missing) else [numbers]:
+        target = np.where(values, "yes", "no") if values is classes else values
+        assert is_found(plant(frame, values, rng).assign(**{TARGET: target}))
+        assert of_leaks(as_table(plant(frame, values, rng).assign(**{TARGET: rng.permutation(target)}))) == []
+
+
 @pytest.mark.slow
 def test_no_doubt_is_false_and_hardly_a_leak_is_missed():
     assert [seed for seed in range(N_MADE) if doubts(as_table(made(seed)))] == []

@@ -28,6 +28,10 @@ MIN_ROWS = 5
 EXACT = 1e-3
 """Squared standard errors a value up to which the column holds the means of these very rows, but for rounding."""
 
+CLEAR, SAME, MIN_SMOOTHED = 0.1, 0.01, 5
+"""Smoothed averages: values this far from the mean, as a share of the farthest, are looked at; how much the numbers of
+added rows may differ, as a share; and how many such values there must be."""
+
 DECIMALS = 9
 """Most decimals of a value that are told from rounding in float64."""
 
@@ -130,12 +134,31 @@ def _are_means(
         return False
     variance = values * (1.0 - values) if are_shares else off / np.maximum(counts - 1, 1)
     squares = float((counts[judged] * (means - values)[judged] ** 2 / variance[judged]).sum())
-    if squares <= EXACT * n_judged:
+    if squares <= EXACT * n_judged or _are_smoothed(values, means, counts, float(target.mean())):
         return True
     if np.corrcoef(own, target)[0, 1] * np.sqrt(len(codes)) < RELATED or squares > n_judged:
         return False
     chance = _chance_of_means(size * values, counts, size * target)
     return chance * float(chi2.cdf(squares, n_judged)) <= max_chance
+
+
+def _are_smoothed(
+    values: npt.NDArray[np.float64], means: npt.NDArray[np.float64], counts: npt.NDArray[np.int64], mean: float
+) -> bool:
+    """Return whether values are means that were drawn to the mean of all rows, as if this had occurred a times more.
+
+    Then (n m + a mean) / (n + a) is the value of n rows whose mean is m, with the same a for all values; with 2 a if
+    two sets of rows have the same value.
+    """
+    clear = (np.abs(values - mean) > CLEAR * np.abs(values - mean).max()) & (counts > 1)
+    if np.count_nonzero(clear) < MIN_SMOOTHED:
+        return False
+    more = (counts * (means - values) / np.where(clear, values - mean, 1.0))[clear]
+    least = float(np.quantile(more, 0.1))
+    if least <= 0.0:
+        return False
+    times = np.round(more / least)
+    return bool(np.mean((times >= 1.0) & (np.abs(more / least - times) <= SAME * times)) >= 1.0 - ODD_ONES)
 
 
 def _chance_of_means(

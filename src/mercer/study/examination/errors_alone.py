@@ -25,10 +25,27 @@ MAX_CHANCE = 1e-3
 """Largest bound of the probability that a rule is as good by chance, over all columns of the table."""
 
 
+MIN_MISSING = 10
+"""Fewest rows with, and without, a missing cell whose targets are compared."""
+
+APART = 0.98
+"""Smallest area under the ROC curve at which a missing cell tells large targets from small ones."""
+
 OUTERMOST = 0.05
 """Share of the rows at each end of the target without which a line must fit, too."""
 
-Basis: TypeAlias = Literal["levels", "intervals", "missing", "missing of one", "rising", "falling", "line", "near"]
+Basis: TypeAlias = Literal[
+    "levels",
+    "intervals",
+    "missing",
+    "missing of one",
+    "missing of large",
+    "missing of small",
+    "rising",
+    "falling",
+    "line",
+    "near",
+]
 """What a rule is made of: see the module. "missing of one" tells one of several classes from all others."""
 
 
@@ -38,17 +55,21 @@ class Rule:
 
     Attributes
     ----------
-    how : {"levels", "intervals", "missing", "missing of one", "rising", "falling", "line", "near"}
+    how : str
+        See `Basis`.
     error : float
         Its error divided by the error of the best constant prediction: wrong rows for classes, squared deviations of
         ranks ("line": of the numbers themselves) for numbers. 0 is perfect, 1 is useless.
     right : float
         Share of rows predicted correctly (classes), or 1 - `error` (numbers).
+    share : float
+        Share of the rows that it is for: those in which the column is not missing, if it is not for all.
     """
 
     how: Basis
     error: float
     right: float
+    share: float = 1.0
 
 
 def class_rules(column: Column, target: npt.NDArray[np.int64], n_columns: int) -> list[Rule]:
@@ -180,10 +201,25 @@ def number_rules(column: Column, target: npt.NDArray[np.float64]) -> list[Rule]:
         Rule("rising" if correlation > 0 else "falling", ordered / total, 1 - ordered / total),
         Rule("levels" if column.n_levels <= n // 2 else "near", local / total, 1 - local / total),
     ]
+    found += _by_missing(column, ranks)
     line = _off_a_line(column, target)
     if line < min(rule.error for rule in found):
         found.append(Rule("line", line, 1 - line))
     return sorted(found, key=lambda rule: rule.error)
+
+
+def _by_missing(column: Column, ranks: npt.NDArray[np.float64]) -> list[Rule]:
+    """Return the rule by which the targets of rows with a missing cell lie above or below those of all others."""
+    missing = column.missing
+    n_missing, n_known = int(np.count_nonzero(missing)), int(np.count_nonzero(~missing))
+    if min(n_missing, n_known) < MIN_MISSING:
+        return []
+    area = (float(ranks[missing].sum()) - n_missing * (n_missing + 1) / 2) / (n_missing * n_known)
+    if max(area, 1.0 - area) < APART:
+        return []
+    return [
+        Rule("missing of large" if area > 0.5 else "missing of small", min(area, 1.0 - area), max(area, 1.0 - area))
+    ]
 
 
 def _off_a_line(column: Column, target: npt.NDArray[np.float64]) -> float:

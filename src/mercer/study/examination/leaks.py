@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from mercer.data import listing
@@ -20,7 +22,10 @@ MOSTLY = 0.1
 MISSING_ALONE = 0.25
 """The same for the pattern of missing cells, which hardly ever predicts a target unless it was made by it."""
 
-BY_MISSING = ("missing", "missing of one")
+KNOWN = 0.3
+"""Smallest share of rows in which a column is known that predicts the target of these rows."""
+
+BY_MISSING = ("missing", "missing of one", "missing of large", "missing of small")
 """Rules that go by which cells are missing."""
 
 EXACT = 1e-9  # error up to which a rule has no exception but for rounding
@@ -44,6 +49,8 @@ def leaks(sample: Sample, truth: Truth) -> list[Finding]:
     mostly: list[tuple[Column, Rule]] = []
     for column in (*sample.columns, *sample.words):
         best = _best(_rules(column, sample, truth))
+        if best is None or best.error > ALONE:
+            best = _where_known(column, sample, truth) or best
         if best is None or best.error > (MISSING_ALONE if best.how in BY_MISSING else MOSTLY):
             continue
         (alone if best.how in BY_MISSING or best.error <= ALONE else mostly).append((column, best))
@@ -68,6 +75,21 @@ def _rules(column: Column, sample: Sample, truth: Truth) -> list[Rule]:
     return found
 
 
+def _where_known(column: Column, sample: Sample, truth: Truth) -> Rule | None:
+    """Return the rule that predicts the target of the rows alone whose cell is not missing; None without one."""
+    known = ~column.missing
+    if known.all() or known.mean() < KNOWN:
+        return None
+    part = replace(column, codes=column.codes[known], numbers=None if column.numbers is None else column.numbers[known])
+    target = sample.target[known]
+    found = _best(
+        class_rules(part, target, sample.n_columns) if isinstance(truth, Labels) else number_rules(part, target)
+    )
+    if found is None or found.error > ALONE:
+        return None
+    return replace(found, share=float(known.mean()))
+
+
 def _best(rules: list[Rule]) -> Rule | None:
     """Return the rule to report: the best one, unless the pattern of missing cells is the stronger sign of a leak."""
     missing = [rule for rule in rules if rule.how in BY_MISSING and rule.error <= MISSING_ALONE]
@@ -81,6 +103,8 @@ _HOW = {
     "intervals": "each class has a range of its own",
     "missing": "its cells are missing in rows of one class and present in the others",
     "missing of one": "its cells are missing in rows of this class and present in the others, or the other way round",
+    "missing of large": "its cells are missing in rows with large targets and present in the others",
+    "missing of small": "its cells are missing in rows with small targets and present in the others",
     "rising": "it rises with the target from row to row",
     "falling": "it falls from row to row as the target rises",
     "line": "the target is nearly a linear function of it",
@@ -102,8 +126,13 @@ def _how(column: Column, rule: Rule, truth: Truth) -> str:
 def _rate(rule: Rule, truth: Truth) -> str:
     """How good a rule is, in words; percentages are rounded down, so that 100% is perfect."""
     share = f"{np.floor(1000 * rule.right) / 10:.1f}%".replace(".0%", "%")
+    of_rows = "the rows" if rule.share == 1.0 else f"the rows in which it is not missing ({100 * rule.share:.0f}%)"
+    if rule.how.startswith("missing of ") and not isinstance(truth, Labels):
+        return f"up to a threshold (area under ROC {np.floor(1000 * rule.right) / 1000:.3f})"
     if isinstance(truth, Labels):
-        return f"in {share} of the rows"
+        return f"in {share} of {of_rows}"
+    if rule.share < 1.0:
+        return f"in {of_rows} ({share} of the variance there)"
     return f"({share} of its variance)" if rule.how == "line" else f"({share} of the variance of its ranks)"
 
 
