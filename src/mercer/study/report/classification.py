@@ -59,6 +59,11 @@ class OfClasses(TaskPhrasing):
         """The score on the sealed rows that settings were chosen by."""
         return self._value(goal, goal.main(one.test).value)
 
+    def score_interval(self, goal: Goal, one: Contender) -> str:
+        """The interval of this score."""
+        found = goal.main(one.test)
+        return interval(found) if score_of(goal).is_share else interval(found, 3)
+
     def _value(self, goal: Goal, value: float) -> str:
         """The same for a loss that has no sign."""
         return percent(value) if score_of(goal).is_share else rounded(value)
