@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from typing import TypeVar, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -97,6 +97,10 @@ class Gram:
     def n(self) -> int:
         """Number of rows."""
         return self._store.data.n if self._idx is None else self._idx.size
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the kernel and the rows; kernel values are evaluated again."""
+        return _restored, (self.kernel, self.data, self.idx, self.memory_limit)
 
     @property
     def kernel(self) -> Kernel:
@@ -562,3 +566,9 @@ def _finished(work: Generator[None, None, Result], check: Callable[[], None] | N
             return end.value
         if check is not None:
             check()
+
+
+def _restored(kernel: Kernel, data: Data, idx: IndexArray | None, memory_limit: int) -> Gram:
+    """Return a Gram matrix that was pickled."""
+    gram = Gram(kernel, data, memory_limit=memory_limit)
+    return gram if idx is None else gram.restrict(idx)

@@ -59,12 +59,12 @@ def best_changes(problem: LinearProblem, y: FloatArray, z: FloatArray, charges: 
     else:
         return 0.0, 0.0
     if isinstance(loss, Hinge | EpsilonInsensitive):
-        return _smallest(low, high, charges)
+        return smallest_between(low, high, charges)
     ends = float(low.max()), float(high.min())  # no row has a loss between these
     return ends if ends[0] <= ends[1] else (0.0, 0.0)
 
 
-def _smallest(low: FloatArray, high: FloatArray, charges: FloatArray) -> tuple[float, float]:
+def smallest_between(low: FloatArray, high: FloatArray, charges: FloatArray) -> tuple[float, float]:
     """Return where sum_i c_i (max(0, low_i - d) + max(0, d - high_i)) is smallest: the ends of an interval."""
     has_low, has_high = np.isfinite(low), np.isfinite(high)
     kinks = np.concatenate([low[has_low], high[has_high]])

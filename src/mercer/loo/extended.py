@@ -55,7 +55,7 @@ class LongGram:
             passes = {step for step in program if step[0] in (Op.DOT, Op.SQDIST)}
             others = [step for step in program if step[0] not in (Op.DOT, Op.SQDIST) and step[0] not in _POINTWISE]
             if not others and all(step[1] == 0.0 for step in passes):
-                rows = data.rows(np.arange(data.n) if gram.idx is None else gram.idx).float64().astype(np.longdouble)
+                rows = data.rows(np.arange(data.n) if gram.idx is None else gram.idx).dense().astype(np.longdouble)
                 tiles = {step: _tile(step[0], rows) for step in passes | {(Op.DOT, 0.0)}}
                 values = interpret(program, tiles.__getitem__)
                 # Inner products and each step on a tile round; an exponential multiplies the error by its argument.

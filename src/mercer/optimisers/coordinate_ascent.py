@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigvalsh
 
 from mercer._typing import FloatArray
 from mercer.data.checks import float_values
+from mercer.data.lazy import lazy_property
 from mercer.optimisers.base import Measure, MeasuredProblem, Optimiser, Step
+from mercer.optimisers.rounding import growth
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +48,31 @@ class Quadratic(MeasuredProblem):
         return "a quadratic function"
 
     def measure(self, point: Any) -> Measure:
-        """Return -W(x), its minimum by a Cholesky factor, and the largest element of the gradient."""
+        """Return -W(x), a lower bound of its minimum, and the largest element of the gradient.
+
+        At the solution x* of A x = b by a Cholesky factor, with residual r, the minimum is at least
+        -W(x*) - ||r||^2 / (2 lambda), lambda being the smallest eigenvalue. Both values are moved by their rounding.
+        """
         x = np.asarray(point)
+        _, lowest = self._minimum
+        objective, error = self._value(x)
+        return Measure(objective + error, lowest, float(np.abs(self.b - self.A @ x).max(initial=0.0)))
+
+    @lazy_property
+    def _minimum(self) -> tuple[FloatArray, float]:
+        """A point near the minimum, and a lower bound of the minimum."""
         best = cho_solve(cho_factor(self.A), self.b)
-        objective = 0.5 * float(x @ self.A @ x) - float(self.b @ x)
-        return Measure(objective, -0.5 * float(self.b @ best), float(np.abs(self.b - self.A @ x).max(initial=0.0)))
+        eigenvalues = eigvalsh(self.A)
+        least = float(eigenvalues[0]) - growth(self.b.size) * self.b.size * float(np.abs(eigenvalues).max())
+        residual = np.abs(self.b - self.A @ best) + growth(self.b.size) * (np.abs(self.A) @ np.abs(best) + abs(self.b))
+        value, error = self._value(best)
+        short = 0.5 * float(residual @ residual) / least if least > 0.0 else np.inf
+        return best, value - error - short
+
+    def _value(self, x: FloatArray) -> tuple[float, float]:
+        """Return -W(x) and a bound of its rounding error."""
+        value, sizes = 0.5 * float(x @ self.A @ x) - float(self.b @ x), np.abs(x)
+        return value, 2.0 * growth(x.size) * float(0.5 * (sizes @ np.abs(self.A) @ sizes) + np.abs(self.b) @ sizes)
 
 
 def _numbers(name: str, values: npt.ArrayLike) -> FloatArray:

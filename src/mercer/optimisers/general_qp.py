@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from scipy.linalg import lstsq
 
 from mercer._typing import FloatArray
+from mercer.loo.extended import MAX_ROWS, ActiveSet, LongGram
 from mercer.optimisers.base import MeasuredProblem, Optimiser, Step
 from mercer.optimisers.coordinate_ascent import Quadratic
 from mercer.optimisers.kernel_machine import KernelSVM
@@ -40,8 +41,10 @@ class GeneralQP(Optimiser):
     Notes
     -----
     Cost: O(n^3) for a machine with a kernel, O(n p^2) for a linear one, each some ten to thirty times; memory O(n^2).
-    Guarantee: polynomial time, to about ten digits. The solution of a kernel SVM is then polished: the conditions of
-    its free support vectors are solved as a linear system.
+    Guarantee: polynomial time, to about ten digits where the numbers of the problem have similar sizes; the gap of the
+    run says what was reached. Variables of a kernel SVM are scaled to at most 1. Its solution is then polished: with
+    up to 250 rows by an active-set method in extended precision, else by solving the conditions of its free support
+    vectors as a linear system.
 
     References
     ----------
@@ -63,7 +66,10 @@ class GeneralQP(Optimiser):
         if isinstance(problem, KernelSVM):
             gram = problem.gram.afresh()
             K = np.array(gram.block())
-            yield Step(1, _polished(problem, K, *_solve(_of_kernel_svm(problem, K))), gram.n_values)
+            scale = float(problem.C.max())
+            x, multipliers = _solve(_of_kernel_svm(problem, K, scale))
+            point = _polished(problem, K, scale * x, scale * multipliers)
+            yield Step(1, _exact(problem, point), gram.n_values)
         elif isinstance(problem, LinearMachine):
             x, multipliers = _solve(_of_linear_svm(problem))
             yield Step(1, LinearPoint(x[: problem.rows.shape[1]], problem.y * multipliers[: problem.y.size]))
@@ -74,12 +80,25 @@ class GeneralQP(Optimiser):
             yield Step(1, _solve(Program(sp.triu(problem.A), -problem.b, *none, *none))[0])
 
 
-def _of_kernel_svm(problem: KernelSVM, K: FloatArray) -> Program:
-    """Return min 1/2 beta'K beta - y'beta within the box, with sum 0 if there is a bias."""
+def _of_kernel_svm(problem: KernelSVM, K: FloatArray, scale: float) -> Program:
+    """Return min 1/2 beta'K beta - y'beta within the box, with sum 0 if there is a bias.
+
+    The variables are beta / scale, and the objective is divided by the larger one of 1 and scale times the largest
+    kernel value, so that no number is much larger than 1.
+    """
     n, signs = problem.y.size, sp.diags(problem.y)
+    unit = max(1.0, scale * float(np.abs(K).max()))
     E = sp.csc_matrix(np.ones((int(problem.has_bias), n)))
-    G, h = sp.vstack([-signs, signs]), np.concatenate([np.zeros(n), problem.C])
-    return Program(sp.triu(K), -problem.y, E, np.zeros(E.shape[0]), G, h)
+    G, h = sp.vstack([-signs, signs]), np.concatenate([np.zeros(n), problem.C / scale])
+    return Program(sp.triu(K * (scale / unit)), -problem.y / unit, E, np.zeros(E.shape[0]), G, h)
+
+
+def _exact(problem: KernelSVM, point: FloatArray) -> FloatArray:
+    """Return the optimum near a point by an active-set method in extended precision; the point if rows are many."""
+    if problem.y.size > MAX_ROWS:
+        return point
+    solver = ActiveSet(problem.problem, LongGram.of(problem.gram), np.arange(problem.y.size))
+    return solver.solve(point, lambda: None).beta.astype(np.float64)
 
 
 def _polished(problem: KernelSVM, K: FloatArray, beta: FloatArray, multipliers: FloatArray) -> FloatArray:

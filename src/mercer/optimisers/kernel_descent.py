@@ -17,6 +17,7 @@ from mercer.kernels.base import Kernel
 from mercer.losses import descent
 from mercer.losses.kernel_newton import KernelProduct
 from mercer.optimisers.base import Measure, MeasuredProblem, Optimiser, Step
+from mercer.optimisers.rounding import EPS
 from mercer.optimisers.rows import as_gram, as_signs, require_signs
 
 
@@ -52,7 +53,8 @@ class CoefficientMachine(MeasuredProblem):
         found = descent.CoefficientEvidence(*about, self.gram.n_threads, self.gram.memory_limit).evaluate(
             fitted=self.gram
         )
-        return Measure(found.primal, found.primal - found.gap, max(0.0, found.relative_gap))
+        error = max(found.rounding, EPS * abs(found.primal))
+        return Measure(found.primal + error, found.primal - found.gap - error, max(0.0, found.relative_gap))
 
 
 def coefficient_machine(

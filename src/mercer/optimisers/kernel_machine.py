@@ -11,12 +11,18 @@ import numpy.typing as npt
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.evaluation import evaluate
 from mercer.data.arguments import check_flag, check_whole
+from mercer.data.lazy import lazy_property
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
+from mercer.loo.extended import LongGram
 from mercer.optimisers.base import Measure, MeasuredProblem
+from mercer.optimisers.rounding import EPS, Numbers, best_bias, growth, hinge_error
 from mercer.optimisers.rows import as_gram, as_signs, charges
 from mercer.problems import Hinge, Problem
 from mercer.problems.classification import c_svc_each
+
+MAX_ROWS = 1000  # rows up to which objectives are computed in longdouble if float64 is not exact enough
+_EXACT = 1e-11  # relative error of an objective above which float64 is not exact enough
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,15 +88,52 @@ class KernelSVM(MeasuredProblem):
         return loss.C
 
     def measure(self, point: Any) -> Measure:
-        """Return objectives and KKT violation of signed coefficients; the bias is the one that fits them best."""
+        """Return objectives and KKT violation of signed coefficients, with the best bias for them.
+
+        The objective is stated too large, and the bound too small, by what rounding may be. If that is much and there
+        are few rows, both are computed in longdouble.
+        """
         beta = np.clip(point, self.problem.lower, self.problem.upper)
         self.problem.balance(beta)
         found = evaluate(self.problem, self.gram, beta)
-        return Measure(found.primal, found.dual if found.is_feasible else -np.inf, found.violation)
+        roundoff = 2.0 * self.gram.roundoff * EPS + growth(int(np.count_nonzero(beta)))
+        primal, dual, error = self._objectives(beta, found.values, roundoff, growth(beta.size))
+        if error > _EXACT * max(abs(primal), abs(dual)) and self.gram.n <= MAX_ROWS:
+            exact, eps = self._long_gram, float(np.finfo(np.longdouble).eps)
+            values = exact.values @ beta.astype(np.longdouble)
+            roundoff = exact.error + growth(beta.size, eps)
+            primal, dual, error = self._objectives(beta, values, roundoff, growth(beta.size, eps))
+        return Measure(primal + error, dual - error if found.is_feasible else -np.inf, found.violation)
+
+    @lazy_property
+    def _long_gram(self) -> LongGram:
+        return LongGram.of(self.gram)
+
+    def _objectives(
+        self, beta: FloatArray, values: Numbers, roundoff: float, rounded: float
+    ) -> tuple[float, float, float]:
+        """Return both objectives, and a bound of the error of each.
+
+        `values` are K beta, with a relative error of `roundoff` in units of the sum of the sizes of their terms; other
+        sums have the relative error `rounded`.
+        """
+        point = beta.astype(values.dtype)
+        lengths = np.sqrt(np.abs(self.gram.diag()))
+        errors = roundoff * lengths * float(np.abs(beta) @ lengths)
+        b = best_bias(values.astype(np.float64), self.y, self.C) if self.has_bias else 0.0
+        half = 0.5 * (point @ values)
+        own = 0.5 * (float(np.abs(beta) @ errors) + rounded * float(np.abs(point) @ np.abs(values)))
+        margin = self.y * (values + b)
+        primal = float(half + (self.C * np.maximum(0.0, 1.0 - margin)).sum())
+        dual = float(self.y @ point - half)
+        off_balance = abs(b) * float(np.abs(point.sum())) if self.has_bias else 0.0  # of the sum of the coefficients
+        of_dual = own + rounded * float(np.abs(beta).sum()) + 2.0 * off_balance + EPS * abs(dual)
+        of_primal = own + hinge_error(margin, errors + rounded * abs(b), self.C) + EPS * abs(primal)
+        return primal, dual, max(of_primal, of_dual)
 
     def bias(self, beta: FloatArray) -> float:
-        """Return the bias that belongs to signed coefficients: a mean over the free support vectors."""
-        return evaluate(self.problem, self.gram, beta).bias
+        """Return the best bias for signed coefficients; 0 if the machine has none."""
+        return best_bias(self.gram.matvec(beta), self.y, self.C) if self.has_bias else 0.0
 
 
 def kernel_svm(
@@ -127,7 +170,8 @@ def kernel_svm(
     >>> print(run.status, round(run.certificate.objective, 6))
     optimal 26.888889
     """
-    gram = as_gram(X, kernel, check_whole("memory_limit", memory_limit, unit="bytes", at_least=0))
+    limit = check_whole("memory_limit", memory_limit, unit="bytes", at_least=0)
+    gram = as_gram(X, kernel, limit, sample_weight)
     signs, weights = as_signs(y, gram.n), charges(C, sample_weight, gram.n)
     return KernelSVM(c_svc_each(signs, weights, [gram.n], bias=check_flag("bias", bias))[0], gram)
 

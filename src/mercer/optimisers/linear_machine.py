@@ -17,6 +17,7 @@ from mercer.linear import Bias, Hinge, LinearProblem, Logistic, TableRows
 from mercer.losses.objective import Logistic as LogisticLoss
 from mercer.losses.objective import Objective
 from mercer.optimisers.base import Measure, MeasuredProblem
+from mercer.optimisers.rounding import growth, hinge_error
 from mercer.optimisers.rows import as_signs, charges, checked_rows, require_charges, require_finite
 
 _BALANCED = 1e-10  # largest sum of the dual coefficients with a free bias, relative to the sum of their sizes
@@ -112,6 +113,7 @@ class LinearMachine(MeasuredProblem):
         y, C, X, loss = self.y, self.C, self.rows, self.problem.loss
         z = X @ w
         objective = 0.5 * float(self.problem.counted @ np.square(w)) + loss.total(z, y, C)
+        objective += self._objective_error(w, z, objective)
         natural = loss.coefficient(z, y, C)
         gradient = self.problem.counted * w - X.T @ natural
         if not self.is_svm:
@@ -141,7 +143,34 @@ class LinearMachine(MeasuredProblem):
         if self.is_svm and squares > 0.0:
             scale = min(1.0, float(y @ beta) / squares)
             beta, v, squares = scale * beta, scale * v, scale**2 * squares
-        return loss.dual(beta, y, C) - 0.5 * squares, beta, v
+        return loss.dual(beta, y, C) - 0.5 * squares - self._dual_error(beta, v, squares), beta, v
+
+    @lazy_property
+    def _sizes(self) -> Any:
+        return abs(self.rows)
+
+    def _objective_error(self, w: FloatArray, z: FloatArray, objective: float) -> float:
+        """Return a bound of the rounding error of the objective at `w`."""
+        errors = growth(w.size) * (self._sizes @ np.abs(w))
+        if self.is_svm:
+            of_losses = hinge_error(self.y * z, errors, self.C)
+        else:  # the slope of the logistic loss is at most 1
+            of_losses = float(self.C @ (errors + growth(self.y.size) * (1.0 + np.abs(z))))
+        return of_losses + growth(w.size) * abs(objective)
+
+    def _dual_error(self, beta: FloatArray, v: FloatArray, squares: float) -> float:
+        """Return a bound of the rounding error of the dual objective at `beta`, whose normal vector is `v`."""
+        rounded, sizes = growth(beta.size), np.abs(beta)
+        errors = (rounded * (self._sizes.T @ sizes))[: v.size]
+        of_squares = float(np.abs(v) @ errors) + 0.5 * float(errors @ errors) + growth(v.size) * squares
+        share = np.minimum(1.0, sizes / self.C)
+        logs = np.abs(share * np.log(np.maximum(share, 1e-300))) + 1.0
+        of_dual = rounded * float(sizes.sum() if self.is_svm else self.C @ logs)
+        off_balance = 0.0
+        if self.problem.bias is Bias.FREE:  # the sum of beta is 0 up to rounding, and counts with the bias
+            reach = 1.0 + float((self._sizes[:, :-1] @ np.abs(v)).max(initial=0.0))
+            off_balance = (abs(float(beta.sum())) + rounded * float(sizes.sum())) * reach
+        return of_squares + of_dual + off_balance
 
 
 def _slackness(share: FloatArray, margin: FloatArray) -> float:

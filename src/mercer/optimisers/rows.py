@@ -37,8 +37,8 @@ def checked_rows(kernel: Kernel, X: Any) -> Data:
     return data
 
 
-def as_gram(X: Any, kernel: str | Kernel, memory_limit: int | None = None) -> Gram:
-    """Return the Gram matrix of rows, with the kernel parameters that depend on them.
+def as_gram(X: Any, kernel: str | Kernel, memory_limit: int | None = None, sample_weight: Any = None) -> Gram:
+    """Return the Gram matrix of rows, with the kernel parameters that depend on them and on their weights.
 
     Raises
     ------
@@ -47,7 +47,10 @@ def as_gram(X: Any, kernel: str | Kernel, memory_limit: int | None = None) -> Gr
     """
     chosen = as_kernel(kernel)
     data = checked_rows(chosen, X)
-    return Gram(chosen.resolve(data), data, memory_limit=memory_limit)
+    weights = None if sample_weight is None else check_sample_weight(sample_weight, data.n)
+    if weights is not None and (weights == 1.0).all():
+        weights = None
+    return Gram(chosen.resolve(data, weights), data, memory_limit=memory_limit)
 
 
 def as_signs(y: npt.ArrayLike, n: int) -> FloatArray:
