@@ -12,7 +12,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import mercer
 from mercer import (
     SVC,
-    SVDD,
     SVR,
     GaussianBasis,
     GradientKernelSVC,
@@ -27,49 +26,38 @@ from mercer import (
     LinearSVR,
     LogisticRegression,
     NuSVC,
-    NuSVR,
     Nystroem,
     OneClassSVM,
     ParzenClassifier,
     PegasosSVC,
     PolynomialBasis,
     PolynomialMap,
-    QuantileSVR,
     RandomFourier,
     RBFNetworkClassifier,
 )
 from mercer.features.landmarks import SCHEMES
 
+_PUBLIC = [found for found in map(mercer.__getattr__, mercer.__all__) if inspect.isclass(found)]
 ESTIMATORS = [
-    SVC(),
-    NuSVC(nu=0.35),  # weighted, the smallest class in the data of one check allows nu up to 0.352941
-    SVR(),
-    NuSVR(),
-    QuantileSVR(),
-    OneClassSVM(),
-    SVDD(C=0.1),  # with the default, no row of the training data is an outlier
-    KernelRidge(),
-    LeastSquaresSVC(),
-    LeastSquaresClassifier(),
-    KernelLogisticRegression(),
-    LogisticRegression(),
-    LinearSVC(),
-    LinearSVR(),
-    KernelPerceptron(max_passes=20),  # the default passes over classes that overlap take seconds
-    GradientKernelSVC(),
-    KernelNeighborsClassifier(),
-    ParzenClassifier(),
-    RBFNetworkClassifier(),
-    KernelSearchCV(SVC(), C=[0.1, 1.0], cv=2),
-    PolynomialMap(),
-    PolynomialBasis(),
-    GaussianBasis(),
-    RandomFourier(),
-    Nystroem(),
+    KernelSearchCV(SVC(), C=[0.1, 1.0], cv=2) if kind is KernelSearchCV else kind()
+    for kind in _PUBLIC
+    if issubclass(kind, BaseEstimator)
 ]
-"""One configuration of every class."""
+"""Every public estimator with its default parameters; a search needs a machine and values."""
+
+STEPS_ARE_NOT_COPIES = "a row of weight 2 is one step, and its copies are two"
+INFEASIBLE = "nu=0.5 is infeasible with the weights of this check, which is an error, as in scikit-learn"
+FAILING = {
+    NuSVC: {f"check_sample_weight_equivalence_on_{kind}_data": INFEASIBLE for kind in ("dense", "sparse")},
+    PegasosSVC: {
+        **{f"check_sample_weight_equivalence_on_{kind}_data": STEPS_ARE_NOT_COPIES for kind in ("dense", "sparse")},
+        "check_class_weight_classifiers": "weights of 1,000 need a thousand times more steps than alpha=1e-4 does",
+    },
+}
+"""Checks that fail for default parameters, and why."""
 
 WITH_OTHER_CODE = [
+    NuSVC(nu=0.35),  # weighted, the smallest class in the data of one check allows nu up to 0.352941
     SVC(kernel="linear"),
     SVC(multi_class="ovr"),
     SVC(multi_class="joint"),
@@ -101,7 +89,6 @@ WITH_THE_SAME_CODE = [
     LeastSquaresSVC(class_weight="balanced"),
     KernelLogisticRegression(class_weight="balanced"),
     LogisticRegression(multi_class="ovr"),
-    KernelPerceptron(),
     KernelPerceptron(50, form="primal", multi_class="ovr"),
     KernelPerceptron(class_weight="balanced"),
     KernelPerceptron(50, kernel="rbf"),
@@ -122,11 +109,6 @@ WITH_PROBABILITIES = [
     LeastSquaresClassifier(1.0, probability=True),
     KernelPerceptron(max_passes=20, probability=True),
 ]
-ONLINE = [PegasosSVC(alpha=1.0)]  # for a smaller alpha, one check has too few steps
-STEPS_ARE_NOT_COPIES = {
-    f"check_sample_weight_equivalence_on_{storage}_data": "a row of weight 2 is one step, and its copies are two"
-    for storage in ("dense", "sparse")
-}
 WEIGHTS_ARE_NOT_COPIES = {
     f"check_sample_weight_equivalence_on_{storage}_data": "where one of two copies is left out, the other one stays"
     for storage in ("dense", "sparse")
@@ -137,13 +119,16 @@ quiet = [
 ]
 
 
-def contract(estimators, failing=()):
+def contract(estimators, failing=None):
     """Parametrise a test by scikit-learn's checks of the estimators, without warnings of difficult data."""
+
+    def expected(estimator):
+        return FAILING.get(type(estimator), {}) if failing is None else failing
 
     def mark(test):
         for filtered in quiet:
             test = filtered(test)
-        return parametrize_with_checks(estimators, expected_failed_checks=lambda _: dict(failing))(test)
+        return parametrize_with_checks(estimators, expected_failed_checks=expected)(test)
 
     return mark
 
@@ -153,13 +138,8 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
-@contract(ONLINE, STEPS_ARE_NOT_COPIES)
-def test_scikit_learn_contract_of_online_learners(estimator, check):
-    check(estimator)
-
-
 @pytest.mark.full
-@contract(WITH_OTHER_CODE)
+@contract(WITH_OTHER_CODE, {})
 def test_scikit_learn_contract_of_other_code(estimator, check):
     check(estimator)
 
@@ -171,13 +151,13 @@ def test_scikit_learn_contract_with_probabilities(estimator, check):
 
 
 @pytest.mark.slow
-@contract(WITH_THE_SAME_CODE)
+@contract(WITH_THE_SAME_CODE, {})
 def test_scikit_learn_contract_of_the_same_code(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
-@contract([LinearSVC(loss="hinge", penalty="l1", bias="free", tol=1e-9)])
+@contract([LinearSVC(loss="hinge", penalty="l1", bias="free", tol=1e-9)], {})
 def test_scikit_learn_contract_of_the_l1_penalty_with_hinge_loss(estimator, check):
     check(estimator)
 
@@ -188,11 +168,9 @@ def test_scikit_learn_contract_of_a_joint_machine_with_probabilities(estimator, 
     check(estimator)
 
 
-def test_every_public_estimator_is_checked():
-    public = [found for found in map(mercer.__getattr__, mercer.__all__) if inspect.isclass(found)]
-    assert {found for found in public if issubclass(found, BaseEstimator)} == {
-        type(found) for found in [*ESTIMATORS, *ONLINE]
-    }
+def test_few_checks_are_expected_to_fail():
+    assert {kind.__name__: len(checks) for kind, checks in FAILING.items()} == {"NuSVC": 2, "PegasosSVC": 3}
+    assert len(ESTIMATORS) >= 26
 
 
 def test_all_public_names_exist_in_a_new_process_without_extras():

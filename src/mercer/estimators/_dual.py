@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -16,6 +16,7 @@ import sklearn
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate, worst_status
 from mercer.certificates.solution import Solutions
 from mercer.certificates.status import Status
@@ -262,12 +263,12 @@ class SingleMachine(DualMachine):
         X: Any,
         y: Any,
         sample_weight: Any,
-        machine_spec: QuadraticSpec,
+        machine_spec: QuadraticSpec | Callable[[FloatArray], QuadraticSpec],
         *,
         earlier: Solution | None = None,
         spent: float = 0.0,
     ) -> Data:
-        """Solve the problem of `machine_spec` for the rows of positive weight, and store the machine.
+        """Solve the problem of `machine_spec`, or of its value at the weights, for the rows of positive weight.
 
         `y` holds a target for each row, or is "no_validation" for machines without targets. A fit may train several
         times: `earlier` is then the last solution on the same rows, and `spent` the seconds since the fit began. The
@@ -281,6 +282,8 @@ class SingleMachine(DualMachine):
         rows = np.flatnonzero(weights > 0.0)
         if not rows.size:
             raise ValueError("sample_weight must be positive in one row at least, but all weights are zero.")
+        if not isinstance(machine_spec, QuadraticSpec):
+            machine_spec = machine_spec(weights[rows])
         targets = np.zeros(data.n) if isinstance(y, str) else check_targets(y)
         kernel = spec.resolve(data, None if sample_weight is None else weights)
         gram = self._gram(kernel, data, rows)

@@ -37,7 +37,7 @@ class KernelPerceptron(ByPairs):
 
     Parameters
     ----------
-    max_passes : int, default=1000
+    max_passes : int, default=300
         Largest number of passes over the rows, >= 1. If the classes cannot be separated, every pass makes a mistake.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}, Kernel or callable, default="linear"
         See :class:`mercer.SVC`, also for `degree`, `gamma` and `coef0`.
@@ -116,7 +116,7 @@ class KernelPerceptron(ByPairs):
     Notes
     -----
     The fitted machine is the last f. If the classes cannot be separated, f does not converge: it is no better after
-    1000 passes than after 50.
+    1,000 passes than after 50.
 
     A row that was never a mistake did not change f: its leave-one-out decision value is its decision value. Every other
     row costs as many additions as the fit.
@@ -141,7 +141,7 @@ class KernelPerceptron(ByPairs):
 
     def __init__(
         self,
-        max_passes: int = 1000,
+        max_passes: int = 300,
         *,
         kernel: str | Kernel | Callable[[Any, Any], Any] = "linear",
         degree: int = 3,

@@ -17,6 +17,7 @@ from mercer.gram.backends import InMemoryRows
 from mercer.kernels import Gamma, Kernel, Linear
 from mercer.solvers import Progress
 
+_UNITS = 10.0  # sum of the penalties of all rows, by default
 _SAME = 1e-9  # relative to the largest k(x, x); smaller differences between values k(x, x) count as rounding errors
 
 
@@ -36,9 +37,10 @@ class SVDD(NoveltyDetector):
 
     Parameters
     ----------
-    C : float, default=1.0
+    C : float, optional
         Penalty of a unit of squared distance outside the ball, > 0; infinity is allowed. The penalties of all rows must
-        sum to at least 1.
+        sum to at least 1. At most a share of 1 / (C n) of n rows lies outside. The default is 10 / n, by weight: at
+        most a tenth.
     kernel, degree, gamma, coef0, tol
         See :class:`SVC`.
     tol_gap : float or None, default=1e-3
@@ -107,7 +109,7 @@ class SVDD(NoveltyDetector):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | None = None,
         *,
         kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
         degree: int = 3,
@@ -162,7 +164,12 @@ class SVDD(NoveltyDetector):
         """
         del y
         with self._all_or_nothing():
-            data = self._train(X, "no_validation", sample_weight, specs.ForSVDD(C=check_penalty(self.C)))
+            given = None if self.C is None else check_penalty(self.C)
+
+            def asked(weights: FloatArray) -> specs.ForSVDD:
+                return specs.ForSVDD(C=_UNITS / float(weights.sum()) if given is None else given)
+
+            data = self._train(X, "no_validation", sample_weight, asked)
             evidence = self._solutions[0].evidence
             assert evidence is not None
             lengths = -2.0 * evidence.problem.linear

@@ -132,7 +132,7 @@ class KernelSVM(MeasuredProblem):
         return primal, dual, max(of_primal, of_dual)
 
     def bias(self, beta: FloatArray) -> float:
-        """Return the best bias for signed coefficients; 0 if the machine has none."""
+        """Return the best bias for signed coefficients; 0 for a machine without a bias."""
         return best_bias(self.gram.matvec(beta), self.y, self.C) if self.has_bias else 0.0
 
 
