@@ -13,14 +13,18 @@ import numpy as np
 from mercer._typing import FloatArray
 from mercer.gram.threads import n_threads
 from mercer.linear.class_descent import MOST_CLASSES, ClassDescent, descends_together
-from mercer.linear.dual_descent import DualPoint, dual_descent, dual_objective, dual_point
+from mercer.linear.costs import MOST_COLUMNS, multiplies_only, newton_epochs
+from mercer.linear.curvature import GramCurvature, SweptCurvature
+from mercer.linear.dual_descent import DualPoint, dual_descent, dual_objective, dual_point, recompute
 from mercer.linear.finish import engine_solves, finish, linear_gram
+from mercer.linear.newton import SmoothNewton
 from mercer.linear.problem import Bias, LinearProblem
 from mercer.linear.products import RowProducts, products_fit
+from mercer.linear.proximal import ProximalPoint
 from mercer.linear.rows import RowNumbers, TableRows
-from mercer.linear.solution import WarmStart
+from mercer.linear.solution import LinearPoint, WarmStart
 from mercer.linear.solver import LinearSolver
-from mercer.losses.iteration import Step
+from mercer.losses.iteration import Step, raise_when_late
 from mercer.solvers.control import Control
 
 _ROWS_AN_EPOCH = 10
@@ -29,10 +33,11 @@ product of two rows costs half of a visit of a row, rows are shrunken, and suppo
 
 _ROWS_A_MATRIX_EPOCH = 15  # the same for evaluating the products of all rows in single precision, each pair once
 _ROWS_A_CLASS_EPOCH = 150  # the same for solving a class with these products, where few rows stay support vectors
-_SHARED_EPOCH = 0.35  # time of an epoch for a class that shares visits of rows with others, in epochs of one class
+SHARED_EPOCH = 0.35  # time of an epoch for a class that shares visits of rows with others, in epochs of one class
 _TRIED = 0.5
 """Share of the time of the kernel engine that descent gets first: only its progress tells how many epochs are left."""
 
+_TRIED_OF_NEWTON = 0.2  # the same share of the time of Newton's method, which is known better
 _MOST_TRIED = 300  # epochs of descent on a problem before the engine, whatever that takes
 _LEAST_EPOCHS = 30  # epochs that are worth less than starting the engine
 _ARRAYS = 6  # arrays of an element for each row: coefficients, their copy, targets, charges, squares, order
@@ -46,10 +51,12 @@ def can_descend(problem: LinearProblem) -> bool:
 
 def descent_reason(problem: LinearProblem) -> str:
     """Return the reason for this solver, as a sentence."""
-    many = f"The table has many columns ({problem.rows.p:,})"
+    few = problem.n_columns <= MOST_COLUMNS
+    many = "The rows are sparse" if few else f"The table has many columns ({problem.rows.p:,})"
     if problem.bias is Bias.FREE:
         return f"{many}, and the bias is free, which the solvers of kernel machines can keep."
-    engine = "" if not engine_solves(problem) else ", and the solvers of kernel machines where this is slow"
+    other = ", and Newton's method or" if few else ", and"
+    engine = "" if not (few or engine_solves(problem)) else f"{other} the solvers of kernel machines where this is slow"
     return f"{many}: dual coordinate descent, which visits a row at a time{engine}."
 
 
@@ -57,7 +64,8 @@ class DualSolver:
     """Problems of several classes on the same rows, or a single problem.
 
     Classes on sparse rows share coordinate descents, one on each thread; other problems have their own. Problems whose
-    descent is slow are solved by the kernel engine, which shares kernel values between the classes.
+    descent is slow are solved by Newton's method if there are few columns, and otherwise by the kernel engine, which
+    shares kernel values between the classes.
 
     Parameters
     ----------
@@ -78,7 +86,7 @@ class DualSolver:
     n_iter : list of int
         Epochs of each problem.
     engine : str
-        Name of the kernel engine's solver; empty before it works.
+        Name of the solver that finished, of Newton's method or the kernel engine's; empty before it works.
     """
 
     def __init__(
@@ -113,7 +121,14 @@ class DualSolver:
             yield from self._finish(range(len(problems)), tol)
             return
         self._shares = len(problems) > 1 and products_fit(problems[0], self._memory_limit)
+        if self.engine:  # whose weights are not exactly the sum of beta_i x_i
+            for problem, point in zip(problems, self.points, strict=True):
+                recompute(problem, point)
+        self._newton_epochs = newton_epochs(problems[0], self._memory_limit)
         slow = yield from self._descend(tol)
+        if slow and self._newton_epochs < self._engine_epochs:
+            yield from self._finish_by_newton(slow, tol)
+            return
         if len(slow) > 1 and self._shares:
             slow = yield from self._solve_shared(slow, tol)
         if slow:
@@ -168,12 +183,19 @@ class DualSolver:
 
         A problem has made epochs for a part of that time before.
         """
+        share = SHARED_EPOCH if descends_together(self.problems) else 1.0
+        left, made = ({k: share * epochs[k] for k in left} for epochs in (left, self.n_iter))
+        if not left:
+            return []
+        if self._newton_epochs < self._engine_epochs:
+            most, tried = self._newton_epochs, min(_TRIED_OF_NEWTON * self._newton_epochs, share * _MOST_TRIED)
+            if (limit := self.control.limits.max_iter) >= 0:
+                most = min(most, share * limit - max(made.values()))
+            return [k for k in left if left[k] > most and made[k] >= tried]
         if not engine_solves(self.problems[0]):
             return []
-        share = _SHARED_EPOCH if descends_together(self.problems) else 1.0
-        left, made = ({k: share * epochs[k] for k in left} for epochs in (left, self.n_iter))
-        n = self.problems[0].rows.n
-        alone, least = max(_LEAST_EPOCHS, n / _ROWS_AN_EPOCH), max(_LEAST_EPOCHS, n / _ROWS_A_CLASS_EPOCH)
+        n, alone = self.problems[0].rows.n, self._engine_epochs
+        least = max(_LEAST_EPOCHS, n / _ROWS_A_CLASS_EPOCH)
         if self._shares:
             together = [k for k in left if left[k] > least]
             matrix = n / _ROWS_A_MATRIX_EPOCH
@@ -181,6 +203,30 @@ class DualSolver:
             if sum(made.values()) >= tried and sum(min(left[k], alone + least) - least for k in together) > matrix:
                 return together
         return [k for k in left if left[k] > alone and made[k] >= min(_TRIED * alone, share * _MOST_TRIED)]
+
+    @property
+    def _engine_epochs(self) -> float:
+        """The time in which the kernel engine solves a problem, in epochs."""
+        n = self.problems[0].rows.n
+        return max(_LEAST_EPOCHS, n / _ROWS_AN_EPOCH) if engine_solves(self.problems[0]) else float("inf")
+
+    def _finish_by_newton(self, numbers: Sequence[int], tol: float) -> Iterator[Step]:
+        check, n_iter = raise_when_late(self.control, self._began), max(self.n_iter)
+        for k in numbers:
+            problem, point = self.problems[k], self.points[k]
+            if problem.loss.is_smooth:  # from 0: with a large C, the sum of beta_i x_i is far from the optimum
+                curvature = SweptCurvature if multiplies_only(problem) else GramCurvature
+                solver: LinearSolver = SmoothNewton(problem, check, curvature, None, self._n_jobs)
+            else:
+                start = LinearPoint(np.array(point.w), np.array(point.beta[slice(None)]), problem.C)
+                solver = ProximalPoint(problem, check, GramCurvature, start, self._n_jobs)
+            self.engine, self._engine_bytes = solver.name, solver.bytes_held
+            try:
+                for step in solver.steps(solver.share * tol):
+                    self.n_iter[k] = n_iter + step.n_iter
+                    yield step._replace(n_iter=self.n_iter[k])
+            finally:
+                point.w, point.beta = solver.solution()
 
     def _solve_shared(self, numbers: Sequence[int], tol: float) -> Generator[Step, None, list[int]]:
         """Solve problems on threads, with the products of all rows in memory; return those that need exact products.

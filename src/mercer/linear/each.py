@@ -11,12 +11,14 @@ import numpy as np
 from mercer.certificates.status import Status
 from mercer.gram.threads import blas_threads
 from mercer.linear.certificate import LinearEvidence, certify_linear, evaluate_each
-from mercer.linear.dual_solver import DescentSolver, DualSolver, can_descend, descent_reason, named
+from mercer.linear.class_descent import descends_together
+from mercer.linear.costs import MOST_COLUMNS, descends_first
+from mercer.linear.dual_solver import SHARED_EPOCH, DescentSolver, DualSolver, can_descend, descent_reason, named
 from mercer.linear.free_bias import with_middle_bias
 from mercer.linear.problem import LinearProblem
 from mercer.linear.rows import TableRows
 from mercer.linear.sampled import start_from_sample
-from mercer.linear.select import MOST_COLUMNS, TOL_GAP, solve
+from mercer.linear.select import TOL_GAP, solve
 from mercer.linear.solution import LinearSolution, WarmStart
 from mercer.linear.turns import in_turns
 from mercer.losses.iteration import iterate
@@ -55,12 +57,15 @@ def solve_each(
 
     Notes
     -----
-    Problems on tables with many columns in memory are solved together, and share kernel values at the end; see
-    :class:`mercer.linear.dual_solver.DualSolver`. Other problems are solved one after the other, each on all threads.
+    Problems on tables in memory that are sparse, or have many columns, are solved together, and share kernel values at
+    the end; see :class:`mercer.linear.dual_solver.DualSolver`. Other problems are solved one after the other, each on
+    all threads.
     """
     given = [None] * len(problems) if starts is None else list(starts)
     first = problems[0]
-    together = first.n_columns > MOST_COLUMNS and isinstance(first.rows, TableRows) and can_descend(first)
+    share = 1.0 / SHARED_EPOCH if descends_together(problems) else 1.0
+    is_wide = first.n_columns > MOST_COLUMNS or descends_first(first, share)
+    together = is_wide and isinstance(first.rows, TableRows) and can_descend(first)
     began = time.perf_counter()
     with control.interruption:
         if len(problems) > 1 and together:

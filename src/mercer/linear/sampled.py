@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from mercer.gram.threads import blas_threads
+from mercer.linear.costs import MOST_COLUMNS
 from mercer.linear.problem import LinearProblem
 from mercer.linear.proximal import unit_of
 from mercer.linear.rows import LinearRows
-from mercer.linear.select import MOST_COLUMNS, choose
+from mercer.linear.select import choose
 from mercer.linear.solution import LinearPoint
 from mercer.losses.iteration import iterate
 from mercer.solvers.control import Control

@@ -13,6 +13,7 @@ from mercer.certificates.status import Status
 from mercer.gram.threads import blas_threads
 from mercer.linear.certificate import LinearEvidence, certify_linear
 from mercer.linear.columns import ColumnCurvature, column_bytes
+from mercer.linear.costs import MOST_COLUMNS, descends_first, multiplies_only
 from mercer.linear.curvature import CurvatureOf, GramCurvature, SweptCurvature, gram_bytes
 from mercer.linear.dual_solver import DescentSolver, can_descend, descent_reason
 from mercer.linear.free_bias import with_middle_bias
@@ -32,7 +33,6 @@ from mercer.losses.iteration import Step, iterate, raise_when_late
 from mercer.solvers.control import Control
 
 TOL_GAP = 1e-4  # relative duality gap at which a fit is optimal, if the limits do not say
-MOST_COLUMNS = 2_000  # columns up to which matrices of second derivatives are formed
 _LEAST_ROWS = 3  # rows for each column from which the matrix of all columns is used with an l1 norm
 _LEAST_ROWS_WITH_KINKS = 20  # the same for losses with kinks
 _PATIENCE = 40  # steps that do not halve the gap, after which a method for small tables follows
@@ -183,7 +183,8 @@ def choose(
 ) -> tuple[LinearSolver, str]:
     """Return the solver of a problem and a sentence that says why it was chosen."""
     q, check = problem.n_columns, raise_when_late(control, began)
-    if q > MOST_COLUMNS and can_descend(problem):
+    is_continued = start is not None and start.factor is not None  # by proximal steps, after those of a sample
+    if (q > MOST_COLUMNS and can_descend(problem)) or (descends_first(problem) and not is_continued):
         if memory_limit and 8 * _DESCENT_ARRAYS * q > memory_limit:
             raise MemoryError(
                 f"the solver needs {8 * _DESCENT_ARRAYS * q:,} bytes for the numbers of {q:,} columns, but the limit "
@@ -197,7 +198,7 @@ def choose(
     too_large = memory_limit is not None and gram_bytes(problem) + _needed(problem) > memory_limit
     is_wide = problem.l1_ratio > 0.0 and _is_wide(problem)
     sifts = is_wide and sifting_fits(problem, memory_limit)
-    if q > MOST_COLUMNS or too_large or is_wide:
+    if too_large or is_wide or multiplies_only(problem):
         curvature = SweptCurvature
         columns = f"The matrix of second derivatives of {problem.rows.p:,} columns is large, so that it is not formed"
         if problem.l1_ratio > 0.0:
