@@ -39,7 +39,7 @@ def sparse_problem(n, p, loss, C, *, entries=8, classes=2, positive=1, is_dense=
 @pytest.mark.parametrize(
     ("n", "p", "loss", "C", "solver"),
     [
-        (2_000, 40, Hinge(), 1e-3, "dual coordinate descent"),
+        (4_000, 40, Hinge(), 1e-3, "dual coordinate descent"),
         (2_000, 40, Hinge(), 100.0, "proximal-newton"),
         (2_000, 40, EpsilonInsensitive(0.1), 100.0, "proximal-newton"),
         (2_000, 40, SquaredHinge(), 1.0, "newton"),
@@ -83,7 +83,7 @@ def test_newtons_method_ends_a_slow_descent(monkeypatch, loss):
 @pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("C", [1e-3, 10.0])
 def test_classes_of_few_columns_are_solved_as_each_alone(loss, C):
-    problems = [sparse_problem(1_500, 30, loss, C, classes=5, positive=k) for k in range(5)]
+    problems = [sparse_problem(4_000, 30, loss, C, classes=5, positive=k) for k in range(5)]
     together = solve_each(problems, Control(Limits(tol_gap=1e-6)), n_jobs=2)
     for problem, found in zip(problems, together, strict=True):
         assert found.certificate.status == found.certificate.verify().status == "optimal"

@@ -21,6 +21,7 @@ _SOLVED = 1 / 60  # a multiplication of a Cholesky factorisation
 _STEPS, _STEPS_WITH_KINKS = 6, 25  # Newton steps of a problem
 _PASSES = 3  # over the table in a Newton step
 _PRODUCTS = 20  # passes of conjugate gradients in a Newton step
+_SHORT = 1e5  # time of a matrix that does not count
 _LEAST_EPOCHS = 8  # of descent
 _EPOCHS = 12  # more epochs for each unit of C times ||x||^2
 _CERTAIN = 4.0  # times by which the matrix must be slower: conjugate gradients may need many more products
@@ -65,6 +66,8 @@ def descends_first(problem: LinearProblem, share: float = 1.0) -> bool:
     """
     rows = problem.rows
     if not (rows.is_sparse and isinstance(rows, TableRows)) or problem.l1_ratio > 0.0 or problem.bias is Bias.FREE:
+        return False
+    if _matrix_time(problem) < _SHORT:  # and Newton's method ends with a far smaller gap
         return False
     if rows.n <= problem.n_columns:
         return True
