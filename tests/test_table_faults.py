@@ -7,7 +7,7 @@ import pytest
 
 from mercer import LinearSVC, LinearSVR
 from mercer.files.table_files import read_table
-from mercer.persistence import fit_model, save_model
+from mercer.persistence import fit_model, load_model, save_model
 from mercer.tables.table import TableError
 
 ROWS = [f"{k},text {k},{k % 2}" for k in range(200)]
@@ -118,3 +118,17 @@ def test_spellings_are_merged_as_asked_in_files_of_any_size(tmp_path):
     path = written(tmp_path, [f"{k},{['M', 'm ', ' M'][k % 3] if k % 4 else 'F'},{k % 2}" for k in range(100)])
     assert {*read_table(path, merge=["t"])["t"]} == {"m", "f"}
     assert in_parts(path, merge=["t"]).encoder_.rules_[1].levels == ("m", "f")
+    model = fit_model(read_table(path, merge=["t"]), "y", LinearSVC(), keep=["a"])
+    save_model(tmp_path / "m.mercer", model)
+    frame = pd.DataFrame({"a": [1.0, 1.0], "t": [" M", "m"]})
+    assert len({*load_model(tmp_path / "m.mercer").decision_values(frame).ravel().tolist()}) == 1
+
+
+def test_numbers_that_a_frame_has_as_text_are_no_identifiers(tmp_path):
+    cells = [f"{k}.50-" if k % 50 else f"{k}.50" for k in range(100)]
+    frame = pd.DataFrame({"due": cells, "x": np.sin(np.arange(100.0)), "y": ["a", "b"] * 50})
+    message = r"row 2 holds '1.50-' \(shapes: '9.9-' \(98\), '9.9' \(2\)\)"
+    with pytest.raises(TableError, match=message):
+        fit_model(frame, "y", LinearSVC())
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert fit_model(read_table(tmp_path / "t.csv"), "y", LinearSVC()).encoder.number_columns == ("due", "x")

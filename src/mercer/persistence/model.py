@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ from mercer.tables.encoding import TableEncoder
 from mercer.tables.prediction_kind import Classes, PartTask, PredictionKind
 from mercer.tables.rare import with_rest
 from mercer.tables.reading import Reading
-from mercer.tables.table import Table, TableWarning
+from mercer.tables.spelling import in_one_spelling
+from mercer.tables.table import Table, TableWarning, as_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +163,7 @@ class Model:
 
     def decision_values(self, table: Any) -> npt.NDArray[np.float64]:
         """Return the decision values of all parts, (n, number of parts), in float64."""
-        return self._values(as_data(self.encoder.transform(table)))
+        return self._values(self._encoded(table))
 
     def _values(self, data: Vectors) -> npt.NDArray[np.float64]:
         return self.machine_spec.values(self.kernel, data, self.support_vectors, *self.machines)
@@ -216,7 +217,7 @@ class Model:
 
     def scores(self, table: Any) -> npt.NDArray[np.float64]:
         """Return the scores of each row: see `scores` of the model's `prediction_kind`."""
-        return self._scores(as_data(self.encoder.transform(table)))
+        return self._scores(self._encoded(table))
 
     def _scores(self, data: Vectors) -> npt.NDArray[np.float64]:
         return self.prediction_kind.scores(self._values(data), lambda: self.kernel.diag(data))
@@ -257,7 +258,7 @@ class Model:
             If the table has categories or sparse features that no training row has.
         """
         self._warn_of_unseen(table)
-        data = as_data(self.encoder.transform(table))
+        data = self._encoded(table)
         if not self.machine_spec.is_sum or self.costs is not None:
             return self._answers(self._values(data), data)[0]
         found = self.prediction_kind.predict(self.kernel, data, self.support_vectors, *self.machines)
@@ -266,7 +267,7 @@ class Model:
     def answer(self, table: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
         """Return the predictions and the scores that decide them; warns like `predict`."""
         self._warn_of_unseen(table)
-        data = as_data(self.encoder.transform(table))
+        data = self._encoded(table)
         return self._answers(self._values(data), data)
 
     def _answers(
@@ -279,7 +280,7 @@ class Model:
         return self.prediction_kind.outcomes[least_expected_cost(self._probabilities(values), self.costs)], scores
 
     def _warn_of_unseen(self, table: Any) -> None:
-        for sentence in self.encoder.describe_unseen(table):
+        for sentence in self.encoder.describe_unseen(self._as_read(table)):
             warnings.warn(sentence, TableWarning, stacklevel=3)
 
     def row_weights(
@@ -292,6 +293,18 @@ class Model:
         by_rest = scheme == "ovr" and len(self.parts) > 1
         factors = self.machine_spec.row_weights(by_class, targets, by_rest=by_rest)
         return factors if training.sample_weight is None else factors * training.sample_weight[rows]
+
+    def _encoded(self, table: Any) -> Vectors:
+        return as_data(self.encoder.transform(self._as_read(table)))
+
+    def _as_read(self, table: Any) -> Table:
+        """Return a table with the spellings merged that were merged in training."""
+        table = as_table(table)
+        if not self.reading.merged:
+            return table
+        names = [name for name in self.reading.merged - table.reading.merged if name in table]
+        columns = {name: in_one_spelling(table[name]) for name in names}
+        return replace(table, columns=tuple(columns.get(name, table[name]) for name in table.names))
 
     def with_classes(self, table: Table) -> Table:
         """Return the table with the class of merged rare ones in place of classes that the model does not know."""

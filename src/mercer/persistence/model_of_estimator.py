@@ -26,7 +26,7 @@ from mercer.persistence.model import Model, Part, grouped, grouped_parts
 from mercer.persistence.training_set import TrainingSet, encode_training_rows
 from mercer.problems import Problem, inner
 from mercer.specs import QuadraticSpec
-from mercer.tables.column_checks import suspicious_columns
+from mercer.tables.column_checks import examine_text, suspicious_columns
 from mercer.tables.encoding import Kind, Missing, TableEncoder
 from mercer.tables.kinds import find_kinds
 from mercer.tables.prediction_kind import (
@@ -246,6 +246,9 @@ def _examined(
     features = training if target is None else training.without([target])
     kinds, notes = find_kinds(features)
     doubtful = suspicious_columns(features, {*kinds, *training.select([*keep]).names})
+    for name in features.names:
+        if name not in kinds:
+            examine_text(features, features, name)
     for note in notes:
         warnings.warn(f"{note.text}; encoder=TableEncoder(kinds=...) says otherwise", TableWarning, stacklevel=3)
     for name, reason in doubtful.items():

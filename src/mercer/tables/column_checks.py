@@ -121,6 +121,13 @@ def _warn_of_text(table: Table, name: str, known: Sequence[str], numbers: Mappin
         why = why if n_others > 1 else why.removesuffix(", as do ")
         why += f"{n_others - 1} more; " if n_others > 1 else "; "
         why += f"mend these cells, na=[{table[name][faulty]!r}] says that such cells are missing, {_keep(name)}"
+    elif marked is not None and n_levels > max(MANY_LEVELS, 0.9 * len(known)):  # else it would be an identifier
+        raise TableError(
+            f"column {name!r} holds numbers that the table has as text: row {table.row_numbers([marked])[0]} holds "
+            f"{table[name][marked]!r} (shapes: {shapes_of(known)})",
+            f"write plain numbers, such as -1234.5, or save the table as CSV, which is read so; {_keep(name)}, "
+            f"drop={name} leaves it out",
+        )
     elif marked is not None:
         why = f"row {table.row_numbers([marked])[0]} holds {table[name][marked]!r}; write plain numbers, such as "
         why += "1234.5, if that is what they are"
