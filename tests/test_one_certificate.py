@@ -24,7 +24,7 @@ from mercer import (
     QuantileSVR,
 )
 from mercer.certificates.status import Status
-from mercer.kernels import Linear
+from mercer.kernels import RBF, Linear
 from mercer.linear import Bias, Hinge, LinearProblem, TableRows, solve
 from mercer.solvers import Control, Limits
 
@@ -264,3 +264,36 @@ def test_the_ball_around_the_mean_of_both_points_proves_more():
 def test_proved_signs_of_a_machine_without_weights_are_an_error():
     with pytest.raises(TypeError, match=r"weights of columns.* LinearSVC"):
         SVC(kernel="linear").fit(X, Y).certificate_.proved_signs()
+
+
+CENTRED = X - X.mean(axis=0)
+FLAT = RBF(gamma=1e-30)
+
+
+@pytest.mark.parametrize("machine", [OneClassSVM(kernel="linear"), OneClassSVM(kernel="linear", nu=0.1)], ids=repr)
+def test_a_one_class_machine_of_centred_columns_says_that_it_is_0(machine):
+    with pytest.warns(UserWarning, match="w = 0 is the optimum .* the origin cannot be told from the training rows"):
+        machine.fit(CENTRED)
+    assert (machine.predict(CENTRED) == 1).all()
+    assert machine.certificate_.status is Status.OPTIMAL
+    assert machine.certificate_.gap <= machine.certificate_.absolute_gap
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        type(machine)(**machine.get_params()).fit(CENTRED + 3.0)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        SVC(kernel=FLAT),
+        SVR(kernel=FLAT),
+        KernelRidge(kernel=FLAT),
+        KernelLogisticRegression(kernel=FLAT),
+        LeastSquaresSVC(kernel=FLAT),
+        GradientKernelSVC(kernel=FLAT),
+    ],
+    ids=repr,
+)
+def test_a_kernel_that_is_constant_on_the_rows_is_a_warning(machine):
+    with pytest.warns(UserWarning, match="cannot tell these rows apart.*the same prediction"):
+        machine.fit(X, Y)

@@ -437,7 +437,8 @@ def test_every_kernel_trains_a_certified_machine(case, stored):
     found = plain.figures(K, y, 2.0, machine.solution_.beta, machine.intercept_[0])
     assert found.violation <= 1.1e-6
     assert machine.certificate_.primal == pytest.approx(found.primal)
-    assert machine.certificate_.verify().gap == pytest.approx(machine.certificate_.gap, abs=1e-8)
+    room = 1e-8 + machine.certificate_.rounding  # the gap includes an estimate of the rounding of the dual objective
+    assert machine.certificate_.verify().gap == pytest.approx(machine.certificate_.gap, abs=room)
     np.testing.assert_allclose(
         machine.decision_function(stored(X)), K @ machine.solution_.beta + machine.intercept_, atol=1e-8
     )

@@ -20,6 +20,9 @@ from mercer import (
     SVR,
     InseparableError,
     KernelSearchCV,
+    LinearSVC,
+    LinearSVR,
+    LogisticRegression,
     Polynomial,
     SealedSplit,
     Sigmoid,
@@ -388,13 +391,15 @@ def test_groups_have_no_hoeffding_interval():
 
 def test_unsupported_machines_are_refused():
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(TypeError, match=r"is of a fitted SVC with hinge loss, got SVR of the problem 'epsilon-SVR'"):
+    with pytest.raises(
+        TypeError, match=r"is of a fitted SVC with hinge loss, .*, got SVR of the problem 'epsilon-SVR'"
+    ):
         theory.report(SVR().fit(X, y))
-    with pytest.raises(TypeError, match="is of a fitted SVC with hinge loss, got SVC of the problem"):
+    with pytest.raises(TypeError, match=r"is of a fitted SVC with hinge loss, .*, got SVC of the problem"):
         theory.report(SVC(loss="squared_hinge").fit(X, y))
-    with pytest.raises(TypeError, match="is of a fitted SVC with hinge loss, got SVC of the problem"):
+    with pytest.raises(TypeError, match=r"is of a fitted SVC with hinge loss, .*, got SVC of the problem"):
         theory.report(SVC(multi_class="joint").fit(X, y))
-    with pytest.raises(TypeError, match="is of a fitted SVC with hinge loss, got dict"):
+    with pytest.raises(TypeError, match=r"is of a fitted SVC with hinge loss, .*, got dict"):
         theory.report({})
     with pytest.raises(TypeError, match=r"got that of scikit-learn: mercer\.SVC takes its place"):
         theory.report(sklearn.svm.SVC().fit(X, y))
@@ -418,3 +423,34 @@ def test_training_rows_are_refused_as_test_rows(pipeline):
     assert theory.report(machine, X[60:], y[60:]).test
     with pytest.raises(ValueError, match="rows that the machine was trained on"):
         theory.report(machine, X[:60], y[:60])
+
+
+def test_a_linear_machine_has_the_theory_of_the_same_machine_with_a_kernel():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] + 0.5 * rng.normal(size=60) > 0.0
+    kernel = SVC(kernel="linear", tol=1e-9).fit(X, y)
+    linear = LinearSVC(loss="hinge", bias="free", tol_gap=1e-10).fit(X, y)
+    ours, theirs = theory.report(linear), theory.report(kernel)
+    assert [(bound.name, bound.value) for bound in ours.bounds] == [
+        (bound.name, pytest.approx(bound.value, rel=1e-6, nan_ok=True)) for bound in theirs.bounds
+    ]
+    assert joachims_bound(linear) == joachims_bound(kernel)
+    assert span_bound(linear) == span_bound(kernel)
+    penalised = LinearSVC(loss="hinge", tol_gap=1e-10).fit(X, y)
+    same = SVC(kernel=Linear() + 1.0, fit_intercept=False, tol=1e-9).fit(X, y)
+    assert (joachims_bound(penalised), span_bound(penalised)) == (joachims_bound(same), span_bound(same))
+    several = LinearSVC(loss="hinge", C=0.1).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
+    assert [one.title for one in theory.report(several).machines] == [f"{k} against the rest" for k in range(3)]
+    with pytest.raises(ValueError, match="rows that the machine was trained on"):
+        theory.report(linear, X, y)
+
+
+@pytest.mark.parametrize(
+    "machine", [LinearSVC(), LinearSVC(loss="hinge", penalty="l1"), LinearSVR(), LogisticRegression()], ids=repr
+)
+@pytest.mark.parametrize("bound", [theory.report, joachims_bound, span_bound])
+def test_linear_machines_without_this_theory_say_what_to_do(machine, bound):
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(TypeError, match=r"LinearSVC\(loss='hinge'\)"):
+        bound(machine.fit(X, X[:, 0] > 0.0))

@@ -106,6 +106,10 @@ class Evidence(ABC):
             "LinearSVC, LinearSVR and LogisticRegression have weights of columns."
         )
 
+    def as_quadratic(self) -> Any:
+        """Return the evidence of the same machine as one with a kernel and a quadratic dual; None without one."""
+        return None
+
     @property
     def is_assumed(self) -> bool:
         """Whether the user declared the kernel positive semidefinite, without a check."""

@@ -166,6 +166,10 @@ class QuadraticEvidence(Evidence):
         """Return the optimality condition of each training example; see :meth:`Certificate.examples`."""
         return _examples(self, self.gram(whole))
 
+    def as_quadratic(self) -> QuadraticEvidence:
+        """Return this evidence."""
+        return self
+
     @property
     def is_assumed(self) -> bool:
         """Whether the user declared the kernel positive semidefinite, without a check."""

@@ -239,20 +239,25 @@ class KernelMachine(HoldsKernel, BaseEstimator):
             self._take_gram(gram)
         return gram if rows.size == data.n else gram.restrict(rows)
 
+    def _warn_if_constant(self, gram: Gram, *, depth: int) -> None:
+        """Warn if the kernel does not tell the training rows apart. The user's call is `depth` frames above."""
+        value = _constant_value(gram)
+        if value is None:
+            return
+        warnings.warn(
+            f"every kernel value of the training rows is {value:g}: {gram.kernel!r} cannot tell these rows apart, "
+            f"and all rows get the same prediction. Check the rows, or take another kernel or another gamma.",
+            UserWarning,
+            stacklevel=depth,
+        )
+
     def _warn_of_kernel(self, gram: Gram, besides: str = "", *, depth: int) -> None:
         """Warn if the kernel is not known to be positive semidefinite, so that optimality is not proved.
 
         Warn, too, if the kernel has the same value for all rows, so that no machine can tell them apart. `besides` is a
         further consequence for the message. The user's call is `depth` frames above.
         """
-        value = _constant_value(gram)
-        if value is not None:
-            warnings.warn(
-                f"every kernel value of the training rows is {value:g}: {self.kernel_!r} cannot tell these rows apart, "
-                "and all rows get the same prediction. Check the rows, or take another kernel or another gamma.",
-                UserWarning,
-                stacklevel=depth,
-            )
+        self._warn_if_constant(gram, depth=depth + 1)
         if not gram.is_convex:
             warnings.warn(
                 f"{self.kernel_!r} is not known to be positive semidefinite on the training rows ({gram.diagnosis}). "

@@ -12,6 +12,7 @@ from sklearn.base import OutlierMixin
 from mercer._typing import FloatArray
 from mercer.data import Data, Dense
 from mercer.estimators._dual import SingleMachine
+from mercer.gram import Gram
 
 _MOST_ROWS = 512  # training rows; the scores of at most this many rows are compared
 _LEAST_ROWS = 3  # training rows; with fewer, scores are not compared
@@ -101,6 +102,9 @@ class NoveltyDetector(OutlierMixin, SingleMachine):
         """Bound of how far below the offset a row on the border may score: KKT violation plus rounding."""
         certificate = self._solutions[0].certified
         return 0.0 if certificate is None else certificate.kkt_violation + 2.0 * certificate.decision_error
+
+    def _warn_if_constant(self, gram: Gram, *, depth: int) -> None:
+        """Do nothing: :meth:`_warn_if_rounding_decides` and ties say the same of a constant kernel, and what to do."""
 
     def _warn_if_rounding_decides(self, data: Data, error_bound: float) -> None:
         """Warn if the scores of the training rows differ by little more than their rounding `error_bound`.

@@ -212,6 +212,7 @@ class GradientKernelSVC(Iterated, ByPairs):
         check_choice("solver", self.solver, descent.SOLVERS)
         kernel, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight, groups)
         gram = self._gram(kernel, data, labels.rows)
+        self._warn_if_constant(gram, depth=3)
         if kernel.calls_function:
             gram.diag()  # refuses a function that is not symmetric: training and prediction would use different ones
         weights, codes = labels.weights[labels.rows], labels.codes[labels.rows]

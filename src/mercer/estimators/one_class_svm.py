@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mercer import specs
+from mercer.certificates.status import Status
 from mercer.data.arguments import check_share
 from mercer.estimators._contamination import Border, border_of, missing_below
 from mercer.estimators._novelty import NoveltyDetector
@@ -209,9 +210,26 @@ class OneClassSVM(NoveltyDetector):
                 self.intercept_ = np.array([-border.score])
             self.nu_, self.offset_ = machine_spec.nu, -self.intercept_
             has_ties = share is not None and border.tied.size > 0 and not self._silent
+            if self._warn_if_origin_is_among_rows():
+                return self
             if not (has_ties and self._warn_of_ties(border, share or 0.0)):
                 self._warn_if_rounding_decides(data, self._rounding)
             return self
+
+    def _warn_if_origin_is_among_rows(self) -> bool:
+        """Warn if w = 0 is the optimum, and return whether it is: then all rows score 0, and count as inside."""
+        certified = self._solutions[0].certified
+        if certified is None or certified.status is not Status.OPTIMAL or not certified.absolute_gap > 0.0:
+            return False
+        if not self._silent:
+            warnings.warn(
+                f"w = 0 is the optimum of this machine: with {self.kernel_!r}, the origin cannot be told from the "
+                "training rows, so that no plane separates them from it, and every row scores 0 and is inside. Centred "
+                "columns cause this with a linear kernel. Take kernel='rbf' or SVDD, or do not centre the columns.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return True
 
     def _warn_of_ties(self, border: Border, share: float) -> bool:
         """Warn if the kernel is the reason that fewer rows than `share` are outside; return whether it is."""

@@ -217,6 +217,7 @@ class KernelPerceptron(ByPairs):
         used, weights = labels.rows, labels.weights[labels.rows]
         vectors = data.rows(used).float64() if primal and isinstance(data, Vectors) else None
         gram = self._gram(kernel, data, used, keep=CachePolicy.EXPENSIVE)
+        self._warn_if_constant(gram, depth=3)
         tasks = training.make_tasks(labels.codes[used], labels.classes.size, self.multi_class)
         beta, alpha = np.zeros((used.size, len(tasks))), np.zeros((len(tasks), data.n))
         found = []

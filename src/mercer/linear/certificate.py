@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,15 +13,20 @@ from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate
 from mercer.certificates.examples import margin_of
 from mercer.certificates.kkt import Cases, KKTCases, TubeCases
+from mercer.certificates.quadratic import QuadraticEvidence
 from mercer.certificates.status import Status
+from mercer.data import as_data
+from mercer.gram import Gram
+from mercer.kernels import Kernel, Linear
 from mercer.linear.column_lengths import lengths_of
 from mercer.linear.dual_point import rounding_of_sums
 from mercer.linear.exact_sums import exact_products
-from mercer.linear.losses import SAME, Extremes, LinearLoss
+from mercer.linear.losses import SAME, Extremes, Hinge, LinearLoss
 from mercer.linear.problem import Bias, LinearProblem
-from mercer.linear.rows import RowNumbers
+from mercer.linear.rows import RowNumbers, TableRows
 from mercer.linear.sweeps import column_squares, times, transposed_times
 from mercer.losses.certificate import EvaluatedEvidence, Evaluation, KKTNumbers, certify
+from mercer.problems import c_svc_each
 
 _OFF_BALANCE = 1e-9  # largest |sum of beta| that counts as rounding, as a share of the sum of |beta|; free bias only
 _AT_A_TIME = 16  # problems whose points are evaluated in one sweep
@@ -156,6 +161,28 @@ class LinearEvidence(WeightsEvidence):
             imbalance = abs(float(sums.v[-1] + sums.v_low[-1]))
             errors = errors + 2.0 * (imbalance + float(errors[-1])) / sums.mass * sums.length * lengths
         return errors
+
+    def as_quadratic(self) -> QuadraticEvidence | None:
+        """Return the evidence of the same machine with the linear kernel; None for losses other than the hinge loss.
+
+        It is also None with another penalty than l2, and for rows in a file. A penalised bias is a part of the kernel.
+        """
+        problem = self.problem
+        if not isinstance(problem.loss, Hinge) or problem.l1_ratio or not isinstance(problem.rows, TableRows):
+            return None
+        (part,) = problem.parts()
+        used = np.flatnonzero(part.charges > 0.0)
+        y, C = part.targets[used], part.charges[used]
+        is_free = problem.bias is Bias.FREE
+        kernel: Kernel = Linear()
+        if problem.constant and not is_free:
+            kernel = kernel + problem.constant**2
+        beta = problem.loss.feasible(np.asarray(self.beta[part.block.at], dtype=np.float64)[used], y, C)
+        beta = np.where(np.abs(beta) >= (1.0 - SAME) * C, np.sign(beta) * C, beta)
+        dual = c_svc_each(y, C, [y.size], bias=is_free)[0]
+        gram = Gram(kernel, as_data(part.block.table)).restrict(used)
+        bias = float(self.w[-1]) if is_free else 0.0
+        return replace(QuadraticEvidence.of(dual, gram, beta, convex=True), bias=bias)
 
     def examples(self, whole: Any = None) -> Cases:
         """Return the optimality condition of each row; see :meth:`mercer.Certificate.examples`."""

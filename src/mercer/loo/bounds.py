@@ -25,7 +25,7 @@ _ROUNDED = 1e-9  # share of a margin of 1; the rule proves nothing for a row tha
 
 
 def joachims_bound(machine: Any) -> float:
-    """Return Joachims' bound on the leave-one-out error of a fitted :class:`SVC` for two classes.
+    """Return Joachims' bound on the leave-one-out error of a fitted :class:`SVC` or :class:`LinearSVC` of two classes.
 
     The bound is the share of rows with 2 alpha_i R² + xi_i >= 1; every leave-one-out error is one of these rows. R² is
     max k(x, x) - min k(x, z) over all rows, plus a rounding bound of a few units of single precision. The lemma assumes
@@ -35,8 +35,8 @@ def joachims_bound(machine: Any) -> float:
 
     Parameters
     ----------
-    machine : SVC
-        A fitted machine with hinge loss for two classes.
+    machine : SVC or LinearSVC
+        A fitted machine with hinge loss for two classes; a LinearSVC with the l2 penalty, on rows in memory.
 
     Returns
     -------
@@ -173,7 +173,7 @@ def _smallest_value(gram: Gram) -> float:
 
 
 def span_bound(machine: Any) -> float:
-    """Return the span estimate of the leave-one-out error of a fitted :class:`SVC` for two classes.
+    """Return the span estimate of the leave-one-out error of a fitted :class:`SVC` or :class:`LinearSVC`, two classes.
 
     The estimate is the share of rows with y_i f(x_i) <= alpha_i S_i². S_i is the distance of phi(x_i) from the affine
     span of the other free support vectors. The estimate equals the leave-one-out error if the removal of a row changes
@@ -181,8 +181,8 @@ def span_bound(machine: Any) -> float:
 
     Parameters
     ----------
-    machine : SVC
-        A fitted machine with hinge loss for two classes.
+    machine : SVC or LinearSVC
+        A fitted machine with hinge loss for two classes; a LinearSVC with the l2 penalty, on rows in memory.
 
     Returns
     -------
@@ -230,19 +230,26 @@ def _of(machine: Any, name: str) -> tuple[Problem, Gram, FloatArray, float]:
     if isinstance(machine, BaseEstimator):
         check_is_fitted(machine)
     solutions = getattr(machine, "_solutions", [])
-    evidence = solutions[0].evidence if len(solutions) == 1 else None
+    held = _evidence_of(solutions[0]) if len(solutions) == 1 else None
+    evidence = None if held is None else held.as_quadratic()
     if evidence is None or not isinstance(evidence.problem.loss, Hinge):
         raise TypeError(
-            f"{name} is of a fitted SVC with hinge loss for two classes, got {type(machine).__name__}"
-            f"{_how_it_differs(machine, len(solutions), evidence)}."
+            f"{name} is of a fitted SVC with hinge loss, or LinearSVC(loss='hinge'), for two classes, got "
+            f"{type(machine).__name__}{_how_it_differs(machine, len(solutions), evidence)}."
         )
     gram = evidence.gram()
     if not gram.is_convex:
         raise ValueError(
-            f"{name} needs a kernel that is positive semidefinite, but {machine.kernel_!r} is not known to be on these "
+            f"{name} needs a kernel that is positive semidefinite, but {evidence.kernel!r} is not known to be on these "
             f"rows ({gram.diagnosis}): what it says would not hold."
         )
-    return evidence.problem, gram, evidence.beta, solutions[0].bias
+    bias = evidence.bias if getattr(solutions[0], "bias", None) is None else solutions[0].bias
+    return evidence.problem, gram, evidence.beta, bias
+
+
+def _evidence_of(solution: Any) -> Any:
+    """Return the evidence of a solution; that of a linear machine is a part of its certificate."""
+    return solution.evidence if hasattr(solution, "evidence") else solution.certificate.evidence
 
 
 def _how_it_differs(machine: Any, n_machines: int, evidence: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -128,14 +128,15 @@ class TheoryReport:
 def report(
     machine: Any, X: Any = None, y: Any = None, *, test: Estimate | None = None, k: int = 1, delta: float = 0.05
 ) -> TheoryReport:
-    """Return the bounds of learning theory for a trained :class:`SVC`.
+    """Return the bounds of learning theory for a trained :class:`SVC` or :class:`LinearSVC`.
 
     **Solves** for the radius of the smallest ball around the training rows in the kernel's space.
 
     Parameters
     ----------
-    machine : SVC
-        An SVC with hinge loss, fitted in this process; also as the end of a pipeline, or in a fitted search.
+    machine : SVC or LinearSVC
+        A machine with hinge loss, fitted in this process (a LinearSVC with the l2 penalty, on rows in memory); also as
+        the end of a pipeline, or in a fitted search.
     X : array-like of shape (m, p), optional
         Test rows, which were not used in training, for an interval of the error; requires `y`.
     y : array-like of shape (m,), optional
@@ -157,7 +158,7 @@ def report(
     Raises
     ------
     TypeError
-        If the machine is not an SVC with hinge loss.
+        If the machine is not an SVC or a LinearSVC with hinge loss.
     ValueError
         If the training rows are missing, for instance after pickling; if only one of X and y is given; if a number is
         out of its range, or X holds the training rows.
@@ -225,15 +226,17 @@ def _radius(gram: Gram, weights: Any) -> float:
     return math.sqrt(max(0.0, float(squared.max()) + 4.0 * rounding))
 
 
-def _of(solution: Solution, title: str, delta: float) -> MachineTheory:
+def _of(solution: Any, title: str, delta: float) -> MachineTheory:
     certificate = solution.certificate
-    evidence = certificate.evidence
-    if evidence is None:
+    held = certificate.evidence
+    if held is None:
         raise ValueError(
             "theory.report needs the training rows, which pickling leaves behind: fit the machine again, or ask before "
             "pickling."
         )
-    examples: KKTCases = certificate.examples()
+    evidence: QuadraticEvidence = held.as_quadratic()
+    examples = evidence.examples()
+    assert isinstance(examples, KKTCases)
     gram = evidence.gram()
     n, n_support = int(examples.y.size), int(np.count_nonzero(examples.alpha))
     optimal = certificate.status is Status.OPTIMAL
@@ -245,14 +248,15 @@ def _of(solution: Solution, title: str, delta: float) -> MachineTheory:
         separates=bool(optimal and examples.slack.max() <= max(examples.tolerance, 1e-9) < 1.0),
         margin=examples.margin,
         ball=enclosing_ball(gram) if gram.is_convex else None,
-        dimension=_dimension(evidence.kernel, evidence),
+        dimension=_dimension(evidence.kernel, evidence) if held is evidence else float(held.weights.size),
         bounds=(),
     )
     seen = part.margin * min(1.0, float(examples.yf.min()))
     bias = evidence.problem.n_groups > 0
     ended = "" if optimal else f"the machine ended as {certificate.status}, not optimal"
     longest = None if bias else math.sqrt(float(gram.diag().max()))
-    influence = () if ended else tuple(_influence(evidence, gram, solution.bias))
+    bias_value = solution.bias if held is evidence else evidence.bias or 0.0
+    influence = () if ended else tuple(_influence(evidence, gram, bias_value))
     return replace(part, bounds=tuple(_bounds(part, seen, longest, influence, ended, delta)))
 
 
@@ -336,6 +340,9 @@ def _trained_on(machine: Any, X: Any) -> bool:
     found = getattr(machine, "best_estimator_", machine)
     rows = found[:-1].transform(X) if isinstance(found, Pipeline) and len(found) > 1 else X
     last = _last(machine)
+    if not hasattr(last, "support_vectors_"):
+        table, own = _solutions(last)[0].certificate.evidence.problem.rows.table, np.shape(rows)
+        return not sparse.issparse(table) and table.shape == own and np.array_equal(table, rows)
     kept = last.support_vectors_
     if not isinstance(kept, np.ndarray) or kept.dtype == object or not kept.size or sparse.issparse(rows):
         return False
@@ -350,28 +357,43 @@ def _last(machine: Any) -> Any:
     return found[-1] if isinstance(found, Pipeline) else found
 
 
-def _solutions(machine: Any) -> tuple[Solution, ...]:
+def _solutions(machine: Any) -> tuple[Any, ...]:
     if isinstance(machine, type):
         raise TypeError(f"theory.report is of a fitted machine, got the class {machine.__name__}.")
     if not hasattr(type(machine), "solution_"):
         kind = type(machine)
         theirs = kind.__module__.startswith("sklearn.") and kind.__name__ == "SVC"
         got = "that of scikit-learn: mercer.SVC takes its place" if theirs else kind.__name__
-        raise TypeError(f"theory.report is of a fitted SVC with hinge loss, got {got}.")
+        raise TypeError(f"{_NEEDED}, got {got}.")
     found = machine.solution_
-    solutions: tuple[Solution, ...] = found if isinstance(found, tuple) else (found,)
+    solutions: tuple[Any, ...] = tuple(found) if isinstance(found, Sequence) else (found,)
     for solution in solutions:
-        evidence = solution.evidence
-        if evidence is not None and not isinstance(evidence.problem.loss, Hinge):
+        held = solution.evidence if isinstance(solution, Solution) else solution.certificate.evidence
+        if held is None:
+            continue
+        evidence = held.as_quadratic()
+        if evidence is None:
             raise TypeError(
-                f"theory.report is of a fitted SVC with hinge loss, got {type(machine).__name__} of the problem "
-                f"{evidence.problem.name!r}."
+                f"{_NEEDED}, got {type(machine).__name__} with another loss or penalty, or on rows in a file. Fit "
+                "LinearSVC(loss='hinge') on rows in memory."
             )
+        if not isinstance(evidence.problem.loss, Hinge):
+            raise TypeError(f"{_NEEDED}, got {type(machine).__name__} of the problem {evidence.problem.name!r}.")
     return solutions
 
 
+_NEEDED = "theory.report is of a fitted SVC with hinge loss, or LinearSVC(loss='hinge') with the l2 penalty"
+
+
 def _titles(machine: Any) -> list[str]:
-    classes, tasks = machine.classes_.tolist(), machine.machines_.tasks
+    classes = machine.classes_.tolist()
+    if not hasattr(machine, "machines_"):  # a linear machine: each class against the rest
+        return (
+            [f"{classes[1]!r} against {classes[0]!r}"]
+            if len(classes) == 2
+            else [f"{one!r} against the rest" for one in classes]
+        )
+    tasks = machine.machines_.tasks
     return [
         f"{classes[task.positive]!r} against {'the rest' if task.negative is None else repr(classes[task.negative])}"
         for task in tasks
