@@ -264,7 +264,7 @@ def test_every_guess_about_a_file_is_a_note_with_the_option_that_changes_it(merc
     (tmp_path / "plain.csv").write_text("Preis,b,Ort,ion\n1928,7.0,Köln,Na\n")
     predicted = [mercer("predict", "m", name)[1] for name in ("new.csv", "plain.csv")]
     assert predicted[0] == predicted[1]
-    assert predicted[0].splitlines()[1].startswith(("00,", "01,"))
+    assert predicted[0].splitlines()[1].startswith(("1,00,", "1,01,"))
 
 
 OPTIONS = [
@@ -383,7 +383,7 @@ def test_labels_are_data_in_a_file_and_harmless_on_a_terminal(mercer, tmp_path, 
     with open(tmp_path / "p.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["label"] for row in rows} == set(labels.values())
-    assert list(rows[0]) == ["label", 'decision_value_w,"\r\nx']
+    assert list(rows[0]) == ["row", "label", 'decision_value_w,"\r\nx']
     assert mercer("predict", "m", "t.csv")[1] == (tmp_path / "p.csv").read_bytes().decode()
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     out = mercer("predict", "m", "t.csv")[1]
