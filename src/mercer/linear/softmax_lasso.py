@@ -20,22 +20,24 @@ from mercer.problems import inner
 
 _INSIDE = 1.0 - 1e-13  # largest |sum_i beta_i x_ij| with the l1 penalty; the limit is 1, and sums are rounded
 _LEAST_ENTERING = 100  # zero weights that may become nonzero in a step; with more nonzero weights, as many as these
-_LARGEST_BLOCK = 800  # weights whose second derivatives are factorised together, in about 50 ms
+_LARGEST_BLOCK = 1_600  # weights whose second derivatives are factorised together; their matrix has 20 MB
 _IDLE = 20  # successive steps that do not lower the gap, after which rounding prevents progress
 _RIDGE = 1e-10  # share of a second derivative that is added to it, for directions without curvature
 _DECREASE = 1e-4  # share of the decrease by the model that a step must reach
 _HALVINGS = 40  # of a step
 _WORK = 1 << 27  # multiplications between two checks of the limits
+_GROWTH = 10.0  # of C from one problem to the next, before the problem itself
+_ROUGH, _ROUGH_STEPS = 0.03, 10  # relative gap, and most steps, of problems with a smaller C
 _FORCING = 1e-3  # share of the violations of optimality that coordinate descent may leave in a model
-_PASSES, _CALLS = 20, 50  # of coordinate descent in a native call, and native calls
-_ACTIVE_SETS = 20  # active sets that the exact method tries
+_PASSES, _CALLS = 20, 3  # of coordinate descent in a native call, and native calls
+_ACTIVE_SETS, _AT_A_TIME = 100, 4  # active sets that the exact method tries, and between two checks of the limits
 
 
 class SoftmaxLasso(SoftmaxNewton):
     """Newton steps for the weights that are not 0, and for those whose weight 0 is furthest from optimal.
 
     The matrix of their second derivatives is formed, and the feature-sign method minimises the quadratic model with its
-    absolute values. More than 800 weights are divided into blocks, which are visited one after the other.
+    absolute values. More than 1,600 weights are divided into blocks, which are visited one after the other.
 
     References
     ----------
@@ -58,11 +60,35 @@ class SoftmaxLasso(SoftmaxNewton):
             self.w, self.z = start.copy(), self.times(start)
         table = self.part.block.table
         self._columns = table if isinstance(table, np.ndarray) else sp.csc_array(table)
-        self._seed = 0
+        self._seed, self._is_fresh = 0, start is None
 
     def steps(self, tol: float) -> Iterator[Step]:
-        """Make Newton steps until the relative gap is at most `tol`, or rounding prevents progress."""
-        least, idle, r = float("inf"), 0, self.problem.l1_ratio
+        """Make Newton steps until the relative gap is at most `tol`, or rounding prevents progress.
+
+        With a large C, quadratic models are good only near the optimum: the problem is solved roughly for smaller C.
+        """
+        full = self.part
+        for factor in self._factors():
+            self.part = full._replace(charges=factor * full.charges)
+            try:
+                yield from self._stage(_ROUGH, _ROUGH_STEPS)
+            finally:
+                self.part = full
+        self._is_fresh = False
+        yield from self._stage(tol, None)
+
+    def _factors(self) -> FloatArray:
+        """Return the factors of C before the problem itself, from about the least one with weights that are not 0."""
+        if not self._is_fresh:
+            return np.zeros(0)
+        beta = beta_of(self.shares()[0], self.part.codes, self.part.charges)
+        largest = float((np.abs(self.pulled(beta)) * self.counted).max(initial=0.0))
+        count = np.log(max(1.0, largest / self.problem.l1_ratio)) / np.log(_GROWTH)
+        return _GROWTH ** -np.arange(np.floor(count), 0.0, -1.0)
+
+    def _stage(self, tol: float, most: int | None) -> Iterator[Step]:
+        """Make Newton steps until the relative gap is at most `tol`, at most `most` of them."""
+        least, idle, r, first = float("inf"), 0, self.problem.l1_ratio, self.n_iter
         while True:
             self.balance(3)
             part = self.part
@@ -74,7 +100,7 @@ class SoftmaxLasso(SoftmaxNewton):
             largest = max(abs(primal), abs(primal - gap))
             relative = gap / largest if largest > 0.0 else 0.0
             yield Step(self.n_iter, relative, primal)
-            if relative <= tol:
+            if relative <= tol or self.n_iter - first == most:
                 return
             idle = 0 if gap < 0.99 * least else idle + 1
             least = min(least, gap)
@@ -206,7 +232,13 @@ class SoftmaxLasso(SoftmaxNewton):
             )
             if left <= aim:
                 break
-        return minimise_lasso(matrix, gradient - matrix @ u, penalty, found, most_steps=_ACTIVE_SETS)
+        linear = gradient - matrix @ u
+        for _ in range(0, _ACTIVE_SETS, _AT_A_TIME):
+            self.check()
+            last, found = found, minimise_lasso(matrix, linear, penalty, found, most_steps=_AT_A_TIME)
+            if np.array_equal(found, last):
+                break
+        return found
 
     def _table_of(self, columns: IndexArray) -> Any:
         """Return chosen columns, scaled, with that of the constant if its number is among them."""

@@ -25,7 +25,7 @@ _SHARE_IF_SMALL = 1e-3  # of the tolerance, for small problems: a step more is c
 _FORCING = 0.1  # largest relative residual of conjugate gradients
 _MOST_PRODUCTS = 500  # steps of conjugate gradients for a direction
 _CHEAP = 10.0  # products that a factorisation may cost, up to which it is made at once
-_SHIFTS = 1  # Newton steps for the biases after each step; they cost little
+_SHIFTS, _SHIFTS_IF_SMALL = 1, 10  # Newton steps for the biases after each step of the weights
 _HALVINGS = 40  # of such a step, until the losses decrease
 _MOST_SHIFTS = 30  # Newton steps for the biases at the end
 _BALANCED = 1e-14  # largest sum of a class's coefficients, as a share of all charges, that counts as rounding
@@ -186,7 +186,7 @@ class SoftmaxNewton:
 
     def look(self) -> Look:
         """Return what is known at the point, after the biases have moved."""
-        self.balance(_SHIFTS)
+        self.balance(_SHIFTS_IF_SMALL if self._costs.is_small else _SHIFTS)
         part, (shares, losses) = self.part, self.shares()
         beta = beta_of(shares, part.codes, part.charges)
         v = self.pulled(beta)
