@@ -32,8 +32,9 @@ from mercer.linear import (
 from mercer.solvers import Control, Progress, StageProgress
 from mercer.specs.linear import LinearSpec
 from mercer.tables.encoding import MAX_LEVELS, TableEncoder
-from mercer.tables.prediction_kind import Quantity, check_numbers
+from mercer.tables.prediction_kind import Quantity
 from mercer.tables.reading import Reading, ReadingOptions
+from mercer.tables.target_numbers import check_numbers
 
 if TYPE_CHECKING:
     from mercer.files.blocks.cache import BlockCache

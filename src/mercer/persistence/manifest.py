@@ -27,8 +27,9 @@ from mercer.specs import MachineSpec
 from mercer.specs import from_dict as from_recipe
 from mercer.tables.encoding import TableEncoder
 from mercer.tables.number_text import in_order
-from mercer.tables.prediction_kind import MAX_TARGET, Classes, Membership, PredictionKind, Quantity
+from mercer.tables.prediction_kind import Classes, Membership, PredictionKind, Quantity
 from mercer.tables.reading import Limits, Reading
+from mercer.tables.target_numbers import MAX_TARGET
 
 VERSION = 5
 """Version that is written.

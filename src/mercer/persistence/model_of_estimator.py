@@ -36,9 +36,9 @@ from mercer.tables.prediction_kind import (
     PredictionKind,
     Quantity,
     class_codes,
-    numbers,
 )
 from mercer.tables.table import Table, TableError, TableWarning, as_table, target_column
+from mercer.tables.target_numbers import numbers
 
 Dual: TypeAlias = SVC | NuSVC | SVR | NuSVR | QuantileSVR | OneClassSVM | SVDD
 """Machines that solve and certify a box-constrained problem."""

@@ -32,8 +32,9 @@ from mercer.solvers import Control, Limits
 from mercer.solvers.interruption import in_time
 from mercer.specs import ForOneClassSVM, ForSVC, LinearSpec, QuadraticSpec, linear_values_by_folds
 from mercer.tables.cell_hashes import bits_of, block_hashes, mixed_hashes, row_hashes
-from mercer.tables.prediction_kind import Classes, Membership, numbers
+from mercer.tables.prediction_kind import Classes, Membership
 from mercer.tables.table import Table, TableError, as_table
+from mercer.tables.target_numbers import numbers
 
 ALIKE = 1e-6
 """Difference up to which a recomputed probability counts as equal to the stored one; only three digits matter."""

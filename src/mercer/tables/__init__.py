@@ -33,7 +33,6 @@ from mercer.tables.note import Note as Note
 from mercer.tables.prediction_kind import Classes as Classes
 from mercer.tables.prediction_kind import PredictionKind as PredictionKind
 from mercer.tables.prediction_kind import Quantity as Quantity
-from mercer.tables.prediction_kind import numbers as numbers
 from mercer.tables.rare import without_rare as without_rare
 from mercer.tables.reading import ReadingOptions as ReadingOptions
 from mercer.tables.rules import CategoricalRule as CategoricalRule
@@ -49,4 +48,5 @@ from mercer.tables.target import Quantities as Quantities
 from mercer.tables.target import Task as Task
 from mercer.tables.target import Truth as Truth
 from mercer.tables.target import read_target as read_target
+from mercer.tables.target_numbers import numbers as numbers
 from mercer.tables.times import times_of as times_of

@@ -93,9 +93,9 @@ def _refuse_disagreement(table: Table, name: str, numbers: Mapping[str, WrittenN
     other = next(row for row in rows if kinds[table[name][row]] != kinds[table[name][rows[0]]])
     first, second = table.row_numbers([rows[0], other])
     raise TableError(
-        f"column {name!r} holds numbers of different units: row {first} holds {table[name][rows[0]]!r}, row {second} "
-        f"holds {table[name][other]!r}",
-        f"write all in one unit; {_keep(name)}, drop={name} leaves it out",
+        f"column {name!r} holds numbers of different units or signs: row {first} holds {table[name][rows[0]]!r}, row "
+        f"{second} holds {table[name][other]!r}",
+        f"write all in one unit, and debits with a sign; {_keep(name)}, drop={name} leaves it out",
     )
 
 

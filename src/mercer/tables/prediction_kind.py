@@ -6,7 +6,6 @@ machines of a model and their targets, and how decision values become prediction
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,16 +21,11 @@ from mercer.kernels import Kernel
 from mercer.multiclass import training
 from mercer.multiclass.coefficients import Coefficients, Entries, PairCoefficients
 from mercer.multiclass.prediction import predicted_classes
-from mercer.tables.number_text import in_order, number_of
+from mercer.tables.number_text import in_order
 from mercer.tables.table import Table, TableError, cell_text, text_cells
+from mercer.tables.target_numbers import check_numbers, number_or_nan, numbers
 
 Answers: TypeAlias = npt.NDArray[Any]
-
-MAX_TARGET = 1e100
-"""Largest size of a target; squared deviations do not overflow."""
-
-MIN_SPREAD = 1e-100
-"""Smallest spread of a target; squared deviations do not underflow."""
 
 
 @dataclass(frozen=True)
@@ -346,7 +340,7 @@ class Quantity(PredictionKind):
     def learnt(cls, column: str, cells: npt.NDArray[Any]) -> Quantity:
         """Return the scaling of known cells; TableError if they are not numbers, too large, or all equal."""
         if cells.dtype == object:
-            values = np.array([_number(cell) for cell in cells])
+            values = np.array([number_or_nan(cell) for cell in cells])
             if np.isnan(values).any():
                 stray = cells[np.isnan(values).argmax()]
                 raise TableError(f"the target {column!r} must hold numbers for regression, but holds {stray!r}")
@@ -354,36 +348,6 @@ class Quantity(PredictionKind):
         check_numbers(column, cells, f"all {cells.size} rows to train on")
         centre = float(cells.mean())
         return cls(column, centre, float(np.sqrt(np.mean((cells - centre) ** 2))))
-
-
-def check_numbers(column: str, values: FloatArray, where: str = "every row") -> None:
-    """Raise a TableError for numbers that cannot be a target: all equal, too large, or with too small a spread."""
-    if float(np.abs(values).max()) > MAX_TARGET:
-        raise TableError(
-            f"the target {column!r} holds {values[np.argmax(np.abs(values))]:g}, which is too large to compute with",
-            "mend the cell, or use another unit",
-        )
-    spread, size = float(np.ptp(values)), float(np.abs(values).max())
-    if not spread > 1e-12 * size:  # a smaller spread is rounding of the mean
-        raise TableError(
-            f"the target {column!r} must vary for regression, but is {cell_text(float(values[0]))} in {where}"
-        )
-    if spread < MIN_SPREAD:
-        raise TableError(
-            f"the target {column!r} varies by {spread:.3g} only, which is too small to compute with", "use another unit"
-        )
-
-
-def numbers(table: Table, column: str) -> FloatArray:
-    """Return the target's cells as numbers; NaN for cells that are missing or not numbers."""
-    if table.is_numeric(column):
-        return table[column]
-    return np.array([_number(cell, table.reading.decimal or ".") for cell in table[column]])
-
-
-def _number(cell: str | None, decimal: str = ".") -> float:
-    number = number_of(cell, decimal)
-    return math.nan if number is None else number
 
 
 @dataclass(frozen=True)

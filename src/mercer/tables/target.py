@@ -12,8 +12,9 @@ from mercer.data.phrasing import listing
 from mercer.tables.column_checks import MIN_ROWS
 from mercer.tables.missing import refuse_infinite
 from mercer.tables.number_text import in_order, number_of, written_number
-from mercer.tables.prediction_kind import check_numbers, class_codes, numbers
+from mercer.tables.prediction_kind import class_codes
 from mercer.tables.table import Table, TableError, cell_text
+from mercer.tables.target_numbers import check_numbers, numbers
 
 Task = Literal["auto", "classification", "regression"]
 """How a target is treated: as classes, as numbers, or as what it looks like ("auto")."""

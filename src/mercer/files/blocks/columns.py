@@ -9,9 +9,9 @@ import numpy as np
 
 from mercer.files.arrow import pa, pc
 from mercer.files.blocks.layout import MAX_VALUE, Layout, Levels, Locate, RawBlock, Span, narrow
-from mercer.tables.prediction_kind import MAX_TARGET
 from mercer.tables.spelling import one_spelling
 from mercer.tables.table import TableError, cell_text
+from mercer.tables.target_numbers import MAX_TARGET
 
 
 def columns_of(layout: Layout) -> tuple[list[str], list[str]]:

@@ -11,8 +11,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.tables.prediction_kind import MAX_TARGET
 from mercer.tables.table import TableError
+from mercer.tables.target_numbers import MAX_TARGET
 
 Task = Literal["classification", "regression"]
 """What the labels of blocks are: numbers of classes, or targets."""
