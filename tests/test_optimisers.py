@@ -3,6 +3,7 @@
 import builtins
 import importlib.util
 import math
+import pickle
 import signal
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,9 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
+import reference
 from mercer import SVC, GradientKernelSVC, LogisticRegression
+from mercer.kernels import Linear, Polynomial
 from mercer.linear import EpsilonInsensitive, Hinge, LinearProblem, TableRows
 from mercer.optimisers import (
     BatchSubgradient,
@@ -608,3 +611,57 @@ def test_two_thousand_rows_take_seconds(optimiser):
     assert solved
     for problem in solved:
         assert optimiser.minimise(problem, tol_gap=tol, max_seconds=30.0).status == "optimal", problem.name
+
+
+HUGE = [[-1.47, 39279.7], [-0.42, -103464.7], [-0.04, 118733.8]], [-1, 1, 1]
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("C", [1e-8, 10.0, 1e8])
+@pytest.mark.parametrize("degree", [1, 3])
+def test_bounds_are_true_at_huge_kernel_values(bias, C, degree):
+    rows, y = np.array(HUGE[0]), HUGE[1]
+    kernel = Linear() if degree == 1 else Polynomial(degree=3, gamma=1.0, coef0=1.0)
+    problem = kernel_svm(rows, y, C=C, kernel=kernel, bias=bias)
+    K = reference.exact_gram(rows, "poly", degree=degree, coef0=float(degree > 1))
+    beta, _ = reference.solve_exactly(problem.problem, K)
+    quadratic = sum(beta[i] * beta[j] * K[i][j] for i in range(3) for j in range(3))
+    optimum = float(sum(int(sign) * b for sign, b in zip(y, beta, strict=True)) - quadratic / 2)
+    if (C, bias, degree) == (10.0, False, 1):
+        assert optimum == pytest.approx(23.286599, abs=1e-6)
+    others = [PlattSMO(), SecondOrderSMO()] if bias else [KernelDualAscent()]
+    for optimiser in [OsunaWorkingSets(2), GeneralQP(), *others]:
+        run = optimiser.minimise(problem, tol_gap=1e-6, max_steps=200)
+        assert run.certificate.bound <= optimum * (1 + 1e-15) <= run.certificate.objective * (1 + 2e-15)
+        if isinstance(optimiser, GeneralQP) and degree == 1 and C <= 10.0:  # as near as numbers in float64 come
+            assert run.certificate.relative_gap < 1e-4
+
+
+def test_the_bias_of_a_measure_is_the_best_one():
+    rng = np.random.default_rng(0)
+    rows, y = rng.normal(size=(40, 2)), np.arange(40) % 2
+    problem = kernel_svm(rows, y, C=2.0, kernel="linear")
+    beta = np.repeat(rng.uniform(0.0, 2.0, 20), 2) * problem.y  # classes alternate, so that the sum is 0
+    f = problem.gram.matvec(beta)
+
+    def primal(b):
+        return 0.5 * beta @ f + 2.0 * np.maximum(0.0, 1.0 - problem.y * (f + b)).sum()
+
+    best = min(primal(b) for b in problem.y - f)
+    assert primal(problem.bias(beta)) == pytest.approx(best, rel=1e-12)
+    assert problem.measure(beta).objective == pytest.approx(best, rel=1e-9)
+
+
+def test_gamma_is_resolved_with_weights_as_in_svc():
+    rng = np.random.default_rng(0)
+    rows, y, w = rng.normal(size=(30, 2)), np.arange(30) % 2, rng.uniform(0.1, 3.0, 30)
+    problem = kernel_svm(rows, y, sample_weight=w)
+    assert problem.gram.kernel == SVC().fit(rows, y, w).kernel_
+
+
+@pytest.mark.parametrize(("problem", "optimiser"), ONE_EACH.values(), ids=ONE_EACH)
+def test_runs_can_be_pickled(problem, optimiser):
+    run = optimiser.minimise(problem, max_steps=3)
+    again = pickle.loads(pickle.dumps(run))
+    assert again.verify() == run.verify()
+    assert (again.trace, again.status) == (run.trace, run.status)
