@@ -13,7 +13,7 @@ from mercer import SVC
 from mercer.model_selection import SealedTest
 from mercer.persistence import fit_model
 from mercer.persistence.model_file import load_model, save_model
-from mercer.study import cli, protocol
+from mercer.study import cli
 from mercer.study.fingerprint import Fingerprint, RowHashes, Sample
 from mercer.study.ledger import LEDGER, Looks
 from mercer.study.report.numbers import ordinal
@@ -54,7 +54,8 @@ def test_a_second_study_writes_over_nothing_and_is_the_second_look(study, tmp_pa
     assert len(load_model("t-study-2/model.mercer").seal.openings) == 2
 
     with monkeypatch.context() as patched:
-        patched.setattr(protocol, "open_seal", lambda *_: 1 / 0)  # like a run that is killed before it says anything
+        # Like a run that is killed before it says anything.
+        patched.setattr("mercer.study.sealed_study.open_seal", lambda *_: 1 / 0)
         study("--out", "elsewhere", status=1)
     out, err = study("--force", "--seed", "3")
     assert "note: the study in t-study is written over, as --force asks" in err

@@ -581,7 +581,7 @@ def test_control_characters_of_names_are_spelt_out_on_the_page_and_in_the_termin
     frame = pd.DataFrame(cells).assign(**{f"t{CONTROLS}": np.where(a > 0, f"yes{CONTROLS}", "no")})
     found = study(frame, f"t{CONTROLS}", n_folds=2, kernel="linear", scoring="f1")
     page = render(found, source=f"s{CONTROLS}.csv", command=f"mercer study s{CONTROLS}.csv")
-    print_study(found)
+    print_study(found, "t.csv", "mercer study t.csv", "model.mercer")
     for text in (page, capsys.readouterr().out):
         assert not set(CONTROLS) & set(text)
         assert r"\u202e\u2066\x1b\x07" in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,8 @@ from mercer.study.rivals import N_NEIGHBOURS, Rival
 from mercer.study.time_budget import Deadline
 from mercer.study.timed import fit_in_time, predict_in_time
 
-if TYPE_CHECKING:
-    from mercer.study.classification import ToClassify
+GoalOf: TypeAlias = Any
+"""A `ToClassify`, which lists these machines and so cannot be imported here."""
 
 LOGISTIC_C = tuple(10.0**exponent for exponent in range(-3, 4))
 
@@ -30,7 +30,7 @@ class Logistic(Rival):
     name = "logistic regression"
     settings = LOGISTIC_C
 
-    def __init__(self, goal: ToClassify) -> None:
+    def __init__(self, goal: GoalOf) -> None:
         self.goal = goal
 
     def estimator(self, setting: Any, fold: Fold) -> LogisticRegression:
@@ -60,7 +60,7 @@ class Neighbours(Rival):
 
     name = "nearest neighbours"
 
-    def __init__(self, goal: ToClassify, fewest_rows: int) -> None:
+    def __init__(self, goal: GoalOf, fewest_rows: int) -> None:
         self.goal, self.settings = goal, tuple(k for k in N_NEIGHBOURS if k <= fewest_rows)
 
     def estimator(self, setting: Any, fold: Fold) -> KNeighborsClassifier:
@@ -88,7 +88,7 @@ class BoostedClasses(BoostedTrees):
 
     machine = HistGradientBoostingClassifier
 
-    def __init__(self, goal: ToClassify) -> None:
+    def __init__(self, goal: GoalOf) -> None:
         self.goal = goal
         weighs = not (goal.is_unweighted or goal.needs_probabilities)
         self.options = {"class_weight": dict(enumerate(goal.weights.tolist()))} if weighs else {}
@@ -101,7 +101,7 @@ class BoostedClasses(BoostedTrees):
 class SameClass(Rival):
     """The baseline that predicts the same class for all rows."""
 
-    def __init__(self, goal: ToClassify) -> None:
+    def __init__(self, goal: GoalOf) -> None:
         self.goal, self.is_plain = goal, goal.is_unweighted and goal.costs is None
         self.name = "majority class" if self.is_plain else "same class for all"
 

@@ -23,6 +23,9 @@ from mercer.tables import ColumnChoice, Table, TableEncoder
 
 SVM = "support vector machine"
 
+MANY_COLUMNS, LONGEST_IMPORTANCE = 500, 10.0
+"""Columns from which their importance may take so many seconds at most, also without a time limit."""
+
 FEWEST_JUDGED = 1000
 """Training rows on which the support vector machine is judged at least."""
 
@@ -143,6 +146,8 @@ def open_seal(
         seconds_of_svm.append(time.perf_counter() - began)
         judgements += judged(rows, trained[1:])
         seconds = budget.share(COLUMNS)
+        if seconds is None and len(column_choice.features) > MANY_COLUMNS:
+            seconds = LONGEST_IMPORTANCE
         insight = look_into_sealed(
             goal, model, used.take(rows), truth, in_table, groups, together=together, max_seconds=seconds
         )

@@ -28,6 +28,9 @@ LEDGER = "mercer-looks.jsonl"
 MODEL = "model.mercer"
 REPORT = "report.html"
 
+SEALED_MODEL = "sealed.mercer"
+"""Name of the model of a study whose seal is still closed. It may be written over: it holds no study."""
+
 _MOST_BYTES = 64 << 20  # of a ledger that are read; a look takes a few thousand
 
 _ONE_LOOK = timedelta(seconds=1)  # a model file records the opening of the seal right after the ledger does

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,8 @@ from mercer.study.rivals import N_NEIGHBOURS, Rival
 from mercer.study.time_budget import Deadline
 from mercer.study.timed import fit_in_time, predict_in_time
 
-if TYPE_CHECKING:
-    from mercer.study.regression import ToEstimate
+GoalOf: TypeAlias = Any
+"""A `ToEstimate`, which lists these machines and so cannot be imported here."""
 
 PENALTIES = tuple(10.0**exponent for exponent in range(-3, 6))
 """Penalties of ridge regression on standardised columns: from none to speak of to little left but the mean."""
@@ -31,7 +31,7 @@ class RidgeRegression(Rival):
     name = "ridge regression"
     settings = PENALTIES[::-1]
 
-    def __init__(self, goal: ToEstimate) -> None:
+    def __init__(self, goal: GoalOf) -> None:
         self.goal = goal
 
     def estimator(self, setting: Any, fold: Fold) -> Ridge:
@@ -58,7 +58,7 @@ class NeighbourMeans(Rival):
 
     name = "nearest neighbours"
 
-    def __init__(self, goal: ToEstimate, fewest_rows: int) -> None:
+    def __init__(self, goal: GoalOf, fewest_rows: int) -> None:
         self.goal, self.settings = goal, tuple(k for k in N_NEIGHBOURS if k <= fewest_rows)
 
     def estimator(self, setting: Any, fold: Fold) -> KNeighborsRegressor:
@@ -83,7 +83,7 @@ class BoostedNumbers(BoostedTrees):
 
     machine = HistGradientBoostingRegressor
 
-    def __init__(self, goal: ToEstimate) -> None:
+    def __init__(self, goal: GoalOf) -> None:
         self.goal, self.options = goal, {"loss": "absolute_error" if goal.scoring == "mae" else "squared_error"}
 
     def error(self, estimator: Any, X: Any, truth: npt.NDArray[Any], deadline: Deadline) -> float:
@@ -96,7 +96,7 @@ class Mean(Rival):
 
     name = "mean"
 
-    def __init__(self, goal: ToEstimate) -> None:
+    def __init__(self, goal: GoalOf) -> None:
         self.goal = goal
 
     def estimator(self, setting: Any, fold: Fold) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import platform
-import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -16,37 +15,32 @@ import sklearn
 
 import mercer
 from mercer import solvers
-from mercer.certificates import Certificate
 from mercer.data import check_count, check_number
 from mercer.model_selection import (
-    Interval,
-    Opening,
-    SealedTest,
     check_share,
 )
-from mercer.persistence import Model
 from mercer.solvers import StageProgress
-from mercer.study.arranged import Arranged, Copies
+from mercer.study.arranged import Copies
 from mercer.study.candidates import KERNELS, kernels_named
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Fold, encoded_folds
 from mercer.study.costs import ClassWeight, Cost
-from mercer.study.examination import Examination, same_columns
 from mercer.study.final_fit import final_fit
 from mercer.study.goal import Goal
-from mercer.study.insight import Insight, LearningCurve, gather, learning_curve, row_cards
-from mercer.study.judging import Contender, open_seal, train_others, trained_svm
+from mercer.study.insight import LearningCurve, learning_curve
+from mercer.study.judging import train_others, trained_svm
 from mercer.study.ledger import Looks
 from mercer.study.preparation import SplitOptions, prepare
 from mercer.study.regression import ToEstimate
+from mercer.study.repeats import repeated
+from mercer.study.result import Study as Study
 from mercer.study.rivals import choose_rivals
-from mercer.study.scores import accuracy_difference
+from mercer.study.sealed_study import Clock, SealedStudy
 from mercer.study.search import SearchResult
-from mercer.study.searching import SEARCH_TOL, searched
-from mercer.study.time_budget import COLUMNS, CURVE, TimeBudget
+from mercer.study.searching import SEARCH_TOL, is_wide, searched
+from mercer.study.time_budget import CURVE, TimeBudget
 from mercer.tables import (
     MAX_LEVELS,
-    ColumnChoice,
     ColumnOptions,
     DateOrder,
     Labels,
@@ -57,121 +51,6 @@ from mercer.tables import (
     as_table,
     read_target,
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Study:
-    """The results of a study.
-
-    Attributes
-    ----------
-    target : str
-    column_choice : ColumnChoice
-        The rows and columns that were used, and the reasons why others were not.
-    examination : Examination
-        Findings about the rows that are not sealed. No choice depends on them.
-    arranged : Arranged
-        How rows were split: copies or groups were kept together, or rows were split in the order of time.
-    n_folds, test_size, seed
-        The parameters of the splits.
-    search : SearchResult
-        The results of the search: one for each cell, a combination of kernel, gamma, C and epsilon.
-    model : Model
-        The chosen machine, refitted on all rows that are not sealed.
-    goal : Goal
-        The kind of prediction, and how predictions are judged.
-    contenders : tuple of Contender
-        The support vector machine first, then the machines to compare with: logistic or ridge regression, nearest
-        neighbours, boosted trees on dense rows, and a constant prediction as the last one.
-    insight : Insight
-        The columns and rows on which the machine depends, and whether more rows would help.
-    test_rows : ndarray of int64
-        Indices of the sealed rows in the table.
-    sealed : SealedTest
-        The test part. It has been opened once; opening it again is recorded.
-    opening : Opening
-        The opening of the seal that gave the test figures.
-    cuts : tuple of str
-        A sentence for each part of the study that was cut short or left out because of its time limit.
-    seconds : dict
-        Wall-clock time of each stage.
-    started : datetime
-    versions : dict
-        Versions of Python and of the packages used.
-    """
-
-    target: str
-    column_choice: ColumnChoice
-    examination: Examination
-    arranged: Arranged
-    n_folds: int
-    test_size: float
-    seed: int
-    search: SearchResult
-    model: Model
-    goal: Goal
-    contenders: tuple[Contender, ...]
-    insight: Insight
-    test_rows: np.ndarray = field(repr=False)
-    sealed: SealedTest
-    opening: Opening
-    cuts: tuple[str, ...]
-    seconds: dict[str, float]
-    started: datetime
-    versions: dict[str, str]
-    _comparisons: dict[tuple[str, str], Any] = field(default_factory=dict, init=False, repr=False)
-
-    @property
-    def svm(self) -> Contender:
-        """The support vector machine among the contenders."""
-        return self.contenders[0]
-
-    @property
-    def certificate(self) -> Certificate:
-        """Certificate of the chosen machine."""
-        return self.model.certificate
-
-    @property
-    def rivals(self) -> tuple[Contender, ...]:
-        """The machines to compare with, without the constant prediction."""
-        return self.contenders[1:-1]
-
-    @property
-    def baseline(self) -> Contender:
-        """The constant prediction among the contenders."""
-        return self.contenders[-1]
-
-    def against(self, other: Contender) -> Any:
-        """Compare the support vector machine with another contender on the sealed rows; see `Goal.compare`."""
-        return self._compared(self.svm, other)
-
-    def difference(self, other: Contender) -> Interval:
-        """Return by how much the support vector machine did better than another contender, with its interval."""
-        found = self.against(other)
-        return found if isinstance(found, Interval) else accuracy_difference(self.svm.test, other.test)
-
-    def sign(self, one: Contender, other: Contender) -> int:
-        """Return 1 if a contender did better than another on the sealed rows beyond chance, -1 if worse, else 0."""
-        return self.goal.sign(self._compared(one, other))
-
-    def _compared(self, one: Contender, other: Contender) -> Any:
-        """Compare two contenders once; a bootstrap of many rows takes seconds."""
-        pair = (one.name, other.name)
-        if pair not in self._comparisons:
-            self._comparisons[pair] = self.goal.compare(one.test, other.test)
-        return self._comparisons[pair]
-
-    @property
-    def is_useful(self) -> bool:
-        """Whether the support vector machine did better on the sealed rows than the constant prediction."""
-        return self.sign(self.svm, self.baseline) > 0
-
-    def __repr__(self) -> str:
-        main = self.goal.main(self.svm.test)
-        return (
-            f"Study({self.target}: {self.model.kernel!r}, C={self.search.best.C:g}, test {self.goal.figure_name} "
-            f"{main.value:.3f} [{main.low:.3f}, {main.high:.3f}], {self.certificate.status})"
-        )
 
 
 def study(
@@ -199,9 +78,11 @@ def study(
     cost: Cost | None = None,
     tol: float = 1e-4,
     max_seconds: float | None = None,
+    repeats: int = 0,
+    keep_sealed: bool = False,
     looks: Looks | None = None,
     progress: Callable[[StageProgress], None] | None = None,
-) -> Study:
+) -> Study | SealedStudy:
     """Find, certify and honestly evaluate a support vector machine for a table.
 
     First, a test part is sealed. On the other rows, kernel, gamma and C (and epsilon for numbers) are chosen by
@@ -281,6 +162,12 @@ def study(
         even one candidate can be judged in time, a linear machine with C = 1 is trained, unless `kernel` excludes it;
         that may take some seconds more than the limit. The split, the encoding and the predictions of the sealed rows
         are complete in any case.
+    repeats : int, default=0
+        How often the whole choice is repeated on other splits of the rows that are not sealed, to see how much the
+        split matters: kernel and settings are chosen by folds of one part and judged by the other part.
+    keep_sealed : bool, default=False
+        Whether to end before the seal is opened, so that options can be compared by the folds alone. The method `open`
+        of the result, or a study with the same options, opens it.
     looks : Looks, optional
         Earlier looks at these rows, and the ledger to which this one is added before the seal is opened.
     progress : callable, optional
@@ -289,6 +176,7 @@ def study(
     Returns
     -------
     Study
+        Or a `SealedStudy`, with `keep_sealed`.
 
     Raises
     ------
@@ -301,7 +189,7 @@ def study(
         On Ctrl-C outside the search. In the search the first one ends the search alone; a second one raises.
     """
     budget, started = TimeBudget(max_seconds), datetime.now(UTC)
-    clock, tell = _Clock(), progress or (lambda _: None)
+    clock, tell = Clock(), progress or (lambda _: None)
     table = as_table(table)
     kernels = KERNELS if kernel is None else kernels_named(kernel)
     check_number("tol", tol, above=0.0, finite=True)
@@ -315,7 +203,7 @@ def study(
     goal_of = partial(_goal, class_weight=class_weight, scoring=scoring, cost=cost)
     split = SplitOptions(groups, time_column, copies, date_order, test_size, n_folds, seed)
     rows = prepare(table, known, columns, split, goal_of, budget)
-    sealed, arranged, column_choice, goal = rows.sealed, rows.arranged, rows.column_choice, rows.goal
+    sealed, arranged, goal = rows.sealed, rows.arranged, rows.goal
     tell(StageProgress("search"))
     folds = encoded_folds(rows.rest, rows.truth, rows.splits, rows.encoder)
     goal.suit(folds[0].X)
@@ -338,51 +226,32 @@ def study(
     curve = _learning_curve(goal, found, folds, tell, budget)
     clock.lap("learning curve")
 
-    tell(StageProgress("sealed rows"))
-    if looks is not None:
-        looks.record(sealed, column_choice.rows, seed)
-    contenders, test_rows, on_sealed, opening = open_seal(
-        sealed, arranged, column_choice, rows.used, goal, trained, model, budget, same_columns(rows.examination.columns)
-    )
-    clock.lap("comparison and test")
-    insight = gather(goal, model, rows.rest, rows.truth, rows.rest_rows, curve, on_sealed, budget)
-    important = [one.columns[0] for one in insight.columns]
-    important += [name for one in insight.columns for name in one.columns[1:]]
-    left = budget.share(COLUMNS)
-    cards = row_cards(
-        model,
-        table,
-        rows.used,
-        column_choice,
-        insight.noted,
-        important or list(column_choice.features),
-        rows.rest,
-        arranged.groups,
-        with_reasons=left is None or left > 0.0,
-    )
-    insight = replace(insight, cards=cards)
-    clock.lap("columns and rows that matter")
-    return Study(
+    spread: tuple[float, ...] = ()
+    if check_count("repeats", repeats, at_least=0):
+        tell(StageProgress("repetitions on other splits"))
+        table_of = table.as_written(target) if isinstance(known, Labels) else table
+        chosen = [one for one in kernels if one.is_linear] if is_wide(folds[0]) else list(kernels)
+        how = (repeats, test_size, n_folds, seed, SEARCH_TOL)
+        spread = repeated(rows, table_of, chosen or list(kernels), *how, budget)
+        clock.lap("repetitions on other splits")
+    kept = SealedStudy(
         target=target,
-        column_choice=column_choice,
-        examination=rows.examination,
-        arranged=arranged,
+        table=table,
+        rows=rows,
         n_folds=n_folds,
         test_size=test_size,
         seed=seed,
         search=found,
         model=replace(model, seal=sealed.seal),
-        goal=goal,
-        contenders=contenders,
-        insight=insight,
-        test_rows=test_rows,
-        sealed=sealed,
-        opening=opening,
-        cuts=tuple(budget.cuts),
+        trained=tuple(trained),
+        curve=curve,
+        repeats=spread,
+        budget=TimeBudget(None, budget.cuts) if keep_sealed else budget,
         seconds=clock.seconds,
         started=started,
         versions=versions(),
     )
+    return kept if keep_sealed else kept.open(looks, progress)
 
 
 def _goal(
@@ -420,15 +289,3 @@ def _learning_curve(
     if interruption.insisted or (interruption.requested and found.stopped == "interrupted"):
         raise KeyboardInterrupt
     return curve
-
-
-class _Clock:
-    """Wall-clock time of each stage."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, stage: str) -> None:
-        now = time.perf_counter()
-        self.seconds[stage], self._last = now - self._last, now

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.study.contenders import Chosen, Fold, thinned
-from mercer.study.rounds import WHOLE_ROWS
+from mercer.study.contenders import Chosen, Fold
+from mercer.study.rounds import WHOLE_ROWS, part_of
 from mercer.study.time_budget import LEAST, RIVALS, Deadline, TimeBudget
 
 FIRST_ROWS = 500
@@ -71,8 +71,14 @@ class Choosing:
         """
         began, places = time.perf_counter(), self.near()
         settings = [self.rival.settings[place] for place in places]
-        folds = self.folds if n_rows >= self.n_whole else [thinned(fold, n_rows) for fold in self.folds]
-        table = np.array([list(self.rival.errors(fold, settings, deadline)) for fold in folds])
+        folds = self.folds if n_rows >= self.n_whole else [part_of(fold, n_rows) for fold in self.folds]
+        shares = [len(whole.validation) / len(fold.validation) for whole, fold in zip(self.folds, folds, strict=True)]
+        table = np.array(
+            [
+                [share * error for error in self.rival.errors(fold, settings, deadline)]
+                for share, fold in zip(shares, folds, strict=True)
+            ]
+        )
         best = int(table.sum(axis=0).argmin())
         self._place, self._n_tried = places[best], len(places)
         setting, errors = settings[best], tuple(float(error) for error in table[:, best])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -78,9 +79,29 @@ def tuned_thresholds(
     test : Evaluation
         Of the sealed rows.
     """
+    rarer, sign, own, positive, chosen = chosen_thresholds(goal, values, codes)
+    sealed = sign * np.asarray(test.scores)
+    tuned = [Tuned(name, one, Threshold.at(one.value, sealed, test.codes == rarer)) for name, one in chosen]
+    return Thresholds(goal.labels[rarer], goal.labels[1 - rarer], sign, own, positive, tuple(tuned))
+
+
+class ChosenThresholds(NamedTuple):
+    """Thresholds that were chosen by rows that are not sealed; see `Thresholds`. `rarer` is the number of the class."""
+
+    rarer: int
+    sign: int
+    values: npt.NDArray[np.float64]
+    positive: npt.NDArray[np.bool_]
+    chosen: list[tuple[str, Threshold]]
+
+
+def chosen_thresholds(
+    goal: ToClassify, values: npt.NDArray[np.float64], codes: npt.NDArray[np.int64]
+) -> ChosenThresholds:
+    """Return thresholds for several goals, by the rows that are not sealed; see `tuned_thresholds`."""
     rarer = int(2 * np.count_nonzero(codes) <= codes.size)
     sign = 1 if rarer == 1 else -1
-    own, positive, sealed = sign * values, codes == rarer, sign * np.asarray(test.scores)
+    own, positive = sign * values, codes == rarer
     n_positive = int(positive.sum())
     chosen = [("as trained", Threshold.at(0.0, own, positive))]
     if goal.costs is not None:
@@ -97,5 +118,4 @@ def tuned_thresholds(
         chosen.append((f"precision of at least {WANTED_PRECISION:.0%}", precise))
     except ValueError:  # no threshold reaches it
         pass
-    tuned = [Tuned(name, one, Threshold.at(one.value, sealed, test.codes == rarer)) for name, one in chosen]
-    return Thresholds(goal.labels[rarer], goal.labels[1 - rarer], sign, own, positive, tuple(tuned))
+    return ChosenThresholds(rarer, sign, own, positive, chosen)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 EXAMINATION, SEARCH, RIVALS, FINAL_FIT, CALIBRATION, OTHER_FITS, CURVE = 0.1, 0.45, 0.25, 0.55, 0.3, 0.3, 0.3
-ANSWERS, COLUMNS, TRAINING_ROWS = 0.2, 0.4, 0.3
+REPEATS, ANSWERS, COLUMNS, TRAINING_ROWS = 0.4, 0.2, 0.4, 0.3
 """Share of the time left at the start of each stage that the stage may take. They leave some of it to the last look;
 `ANSWERS` is the share of the predictions of one machine to compare with."""
 
@@ -23,6 +24,8 @@ class TimeBudget:
     ----------
     max_seconds : float or None
         Time limit from now on.
+    cuts : iterable of str
+        Sentences for what was cut short before.
 
     Attributes
     ----------
@@ -30,9 +33,9 @@ class TimeBudget:
         A sentence for each stage that was cut short or left out for lack of time.
     """
 
-    def __init__(self, max_seconds: float | None) -> None:
+    def __init__(self, max_seconds: float | None, cuts: Iterable[str] = ()) -> None:
         self._ends_at = None if max_seconds is None else time.perf_counter() + max_seconds
-        self.cuts: list[str] = []
+        self.cuts = list(cuts)
 
     def share(self, share: float, least: float = 0.0) -> float | None:
         """Return this share of the seconds that are left, or `least`; None if there is no limit."""

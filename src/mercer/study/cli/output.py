@@ -12,9 +12,10 @@ from rich.text import Text
 from mercer.persistence import Model, Verification
 from mercer.specs import InstanceBasedSpec
 from mercer.study.cli.messages import in_options, printable
-from mercer.study.protocol import Study
-from mercer.study.report import fit, prose
+from mercer.study.report import fit, next_steps, prose, sealed
 from mercer.study.report import numbers as words
+from mercer.study.result import Study
+from mercer.study.sealed_study import SealedStudy
 from mercer.tables import Table
 
 _COMPARED = (
@@ -40,8 +41,8 @@ def _data() -> Console:
     return _Console(highlight=False, markup=False, emoji=False)
 
 
-def print_study(study: Study) -> None:
-    """Print the summary of a study."""
+def print_study(study: Study, source: str, command: str, model: str) -> None:
+    """Print the summary of a study, and what to do next."""
     out = _data()
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     grid.add_column("")
@@ -65,6 +66,25 @@ def print_study(study: Study) -> None:
             out.print()
     for reason, columns in prose.left_out(study.column_choice, study.model).items():
         out.print(f"{in_options(words.capitalised(prose.why_left_out(reason, columns)))}.")
+    out.print("What to do next")
+    for sentence, next_command in next_steps.steps(study, source=source, command=command, model=model):
+        out.print(sentence)
+        if next_command:
+            out.print(f"  {next_command}", soft_wrap=True)
+
+
+def print_sealed(kept: SealedStudy) -> None:
+    """Print what the folds of a study say whose seal is still closed."""
+    out = _data()
+    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    grid.add_column("")
+    grid.add_column(f"cross-validated\n{kept.goal.figure_name}", justify="right")
+    for name, setting, figure in sealed.machines(kept):
+        grid.add_row(Text(f"{name}\n{setting}"), figure)
+    out.print(grid)
+    for paragraph in sealed.paragraphs(kept):
+        out.print(in_options(paragraph))
+        out.print()
 
 
 def print_fit(model: Model, table: Table | None) -> None:

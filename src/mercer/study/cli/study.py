@@ -82,6 +82,18 @@ _PAGE = 0.1
 )
 @click.option("--folds", type=Integer(min=2), default=5, show_default=True, help="Of the cross-validation.")
 @seconds_option
+@click.option(
+    "--repeats",
+    type=Integer(min=0),
+    default=0,
+    show_default=True,
+    help="Repeat the whole choice on so many other splits of the rows that are not sealed.",
+)
+@click.option(
+    "--keep-sealed",
+    is_flag=True,
+    help="End before the seal is opened: compare options by the folds. The same command without it opens the seal.",
+)
 @click.pass_obj
 def study_command(
     arguments: list[str],
@@ -94,6 +106,7 @@ def study_command(
     cost: str | None,
     folds: int,
     max_seconds: float | None,
+    keep_sealed: bool,
     reading: dict[str, Any],
     **options: Any,
 ) -> None:
@@ -105,18 +118,20 @@ def study_command(
     far; before the search has begun, and a second time, it ends everything.
 
     Looks at sealed rows are counted across runs. Each look is a line of the ledger mercer-looks.jsonl in the folder and
-    of the one beside it. A study finds earlier looks there and beside the table, also those with another seed.
+    of the one beside it. A study finds earlier looks there and beside the table, also those with another seed. With
+    --keep-sealed there is no look: only figures of the folds are printed, and the model goes to sealed.mercer.
     """
     began = time.perf_counter()
     with ended_by_ctrl_c():
         from mercer.persistence import save_model
         from mercer.solvers import StageProgress
-        from mercer.study.cli.output import print_study
+        from mercer.study.cli.output import print_sealed, print_study
         from mercer.study.cli.progress import ConsoleProgress
-        from mercer.study.ledger import MODEL, REPORT, Looks, earlier_folders, free_folder, holds_study
+        from mercer.study.ledger import MODEL, REPORT, SEALED_MODEL, Looks, earlier_folders, free_folder, holds_study
         from mercer.study.protocol import study
         from mercer.study.report.page import write_report
         from mercer.study.report.prose import before_the_look
+        from mercer.study.sealed_study import SealedStudy
         from mercer.study.search import SearchStopped
 
     if out == "":
@@ -137,7 +152,7 @@ def study_command(
             say("note", f"the study in {folder} is written over, as --force asks")
         others = [*earlier_folders(asked), Path(table).parent, Path.cwd()]
         looks = Looks(rows, wanted, source=name, folder=folder, others=others)
-        notes = [before_the_look(looks.earlier)] if looks.earlier else []
+        notes = [before_the_look(looks.earlier)] if looks.earlier and not keep_sealed else []
         try:
             with ConsoleProgress() as console:
 
@@ -154,6 +169,7 @@ def study_command(
                     n_folds=folds,
                     max_seconds=_left(max_seconds, began),
                     progress=progress,
+                    keep_sealed=keep_sealed,
                     looks=looks,
                     **options,
                 )
@@ -163,13 +179,19 @@ def study_command(
                 *((None, INTERRUPTED) if str(stopped) == "interrupted" else (_MORE_TIME,)),
             ) from stopped
         say_reading(found.column_choice.truth)
+        if isinstance(found, SealedStudy):
+            print_sealed(found)
+            save_model(folder / SEALED_MODEL, found.model)
+            say_written(folder / SEALED_MODEL)
+            return
         if not force and holds_study(folder):  # another study has written there in the meantime
             taken, folder = folder, free_folder(asked)
             folder.mkdir()
             say("note", f"another study was written to {taken} in the meantime: this one goes to {folder}")
         save_model(folder / MODEL, found.model)
-        write_report(folder / REPORT, found, source=name, command=shlex.join(["mercer", *arguments]))
-    print_study(found)
+        command = shlex.join(["mercer", *arguments])
+        write_report(folder / REPORT, found, source=name, command=command)
+    print_study(found, table, command, str(folder / MODEL))
     say_written(folder / REPORT, folder / MODEL)
 
 

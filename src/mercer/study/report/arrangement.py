@@ -6,8 +6,8 @@ import numpy as np
 
 from mercer.model_selection import Together
 from mercer.study.examination import Finding, Kind, Weight
-from mercer.study.protocol import Study
 from mercer.study.report.numbers import count, percent
+from mercer.study.result import Study
 
 
 def kept_together(study: Study) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.model_selection import Evaluation, Interval, grouped_share, wilson_interval
-from mercer.study.protocol import Study
+from mercer.study.result import Study
 from mercer.study.scores import log_losses
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from mercer.multiclass import ThresholdCurve
 from mercer.study.classification import ToClassify
 from mercer.study.goal import Goal
 from mercer.study.judging import Contender
-from mercer.study.protocol import Study
 from mercer.study.report.certificates import listed
 from mercer.study.report.decisions import by_costs, thresholds_of
 from mercer.study.report.numbers import capitalised, count, interval, p_value, percent, rounded
 from mercer.study.report.phrasing import TaskPhrasing, differences
+from mercer.study.result import Study
 from mercer.study.scores import AreaUnderRoc, Score, WeightedAccuracy
 from mercer.tables import Labels
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from mercer.multiclass import Threshold
 from mercer.study.classification import ToClassify
-from mercer.study.protocol import Study
 from mercer.study.report.numbers import percent
+from mercer.study.result import Study
 from mercer.study.thresholds import Thresholds, tuned_thresholds
 
 MAX_COSTS = 6

@@ -10,8 +10,8 @@ import numpy as np
 from mercer.data import listing
 from mercer.persistence import Model
 from mercer.study.insight import Importance, RowCard, WrongRow
-from mercer.study.protocol import Study
 from mercer.study.report.numbers import percent, quantity
+from mercer.study.result import Study
 from mercer.tables import Classes, Labels, Quantity
 
 if TYPE_CHECKING:

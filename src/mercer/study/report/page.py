@@ -9,7 +9,6 @@ from typing import Any
 
 from mercer.persistence import open_atomically
 from mercer.study.candidates import times_usual
-from mercer.study.protocol import Study
 from mercer.study.report import (
     calibration,
     certificates,
@@ -17,6 +16,7 @@ from mercer.study.report import (
     decisions,
     examination,
     insight,
+    next_steps,
     numbers,
     prose,
     regression,
@@ -25,6 +25,7 @@ from mercer.study.report import (
 )
 from mercer.study.report.numbers import quantity
 from mercer.study.report.printable import printable
+from mercer.study.result import Study
 from mercer.tables import CategoricalRule, Classes, DateRule, NumericRule, Rule, TextRule
 
 try:
@@ -81,6 +82,7 @@ def render(study: Study, *, source: str = "", command: str = "") -> str:
         command=_utf8(command),
         prose=prose,
         search_prose=search_prose,
+        next_steps=next_steps.steps(study, source=_utf8(source), command=_utf8(command)),
         in_rounds=search_prose.rounds(study.search),
         phrasing=phrasing,
         look=examination,

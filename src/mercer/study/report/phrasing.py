@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from mercer.model_selection import Interval
 from mercer.study.goal import Goal
 from mercer.study.judging import Contender
-from mercer.study.protocol import Study
 from mercer.study.report.numbers import decimals_of, interval
+from mercer.study.result import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,8 +13,7 @@ from mercer.study.boosting import BOOSTING
 from mercer.study.candidates import Cell, gamma_of
 from mercer.study.examination import Finding, Kind, Weight
 from mercer.study.judging import Contender
-from mercer.study.protocol import Study
-from mercer.study.report import arrangement, insight, search_prose, weights
+from mercer.study.report import arrangement, insight, next_steps, search_prose, weights
 from mercer.study.report.certificates import beyond_rounding as beyond_rounding
 from mercer.study.report.certificates import certainty as certainty
 from mercer.study.report.certificates import listed
@@ -29,6 +28,7 @@ from mercer.study.report.numbers import percent as percent
 from mercer.study.report.numbers import small as small
 from mercer.study.report.phrasing import TaskPhrasing
 from mercer.study.report.regression import OfNumbers
+from mercer.study.result import Study
 from mercer.tables import IDENTIFIER, TableChoice
 
 SMALL = 0.02
@@ -54,8 +54,11 @@ def worth(study: Study) -> str:
     signs = {rival: study.sign(study.svm, rival) for rival in rivals}
     better, worse, equal = ([one for one, sign in signs.items() if sign == wanted] for wanted in (-1, 1, 0))
     if not rivals:
-        verdict = "That cannot be told: there was no time for the machines to compare with"
-    elif study.sign(study.svm, constant) < 0:
+        return (
+            "Was a support vector machine worth it? That cannot be told: there was no time for the machines to compare "
+            "with."
+        )
+    if study.sign(study.svm, constant) < 0:
         verdict = f"No: it did worse than {usual}, beyond what chance explains"
     elif not useful:
         verdict = (
@@ -276,6 +279,7 @@ def summary(study: Study) -> list[str]:
     phrasing = phrasing_of(study)
     return [
         f"{phrasing.headline(study)} {which_look(study)}".strip(),
+        *filter(None, [next_steps.against_folds(study, phrasing), next_steps.of_repeats(study, phrasing)]),
         phrasing.comparison(study),
         worth(study),
         choice(study),

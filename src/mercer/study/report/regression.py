@@ -10,11 +10,11 @@ import numpy as np
 from mercer.model_selection import Deviations
 from mercer.study.goal import Goal
 from mercer.study.judging import Contender
-from mercer.study.protocol import Study
 from mercer.study.regression import ToEstimate
 from mercer.study.report.certificates import listed
 from mercer.study.report.numbers import count, interval, percent, quantities, quantity, rounded
 from mercer.study.report.phrasing import TaskPhrasing, differences
+from mercer.study.result import Study
 from mercer.tables import Quantity
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.study.protocol import Study
 from mercer.study.report.numbers import quantity
+from mercer.study.result import Study
 from mercer.tables import Classes, Quantity
 
 MAX_FEATURES = 25

@@ -1,0 +1,102 @@
+"""A study whose seal stays closed, its repetitions on other splits, and what to do after a study."""
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from generated import mixed_frame, quantities
+from mercer.study import cli
+from mercer.study.ledger import LEDGER, SEALED_MODEL
+from mercer.study.protocol import study
+from mercer.study.report import next_steps, prose, sealed
+from mercer.study.report.page import render
+
+
+def table(n=160):
+    return mixed_frame(n).drop(columns=["row", "unit"])
+
+
+@pytest.fixture(scope="module")
+def kept():
+    return study(table(), "outcome", n_folds=3, kernel="linear", keep_sealed=True, repeats=2)
+
+
+def test_the_seal_stays_closed_until_it_is_opened_once(kept):
+    assert kept.sealed.openings == ()
+    assert kept.model.seal.openings == ()
+    found = kept.open()
+    assert found.opening.clean
+    whole = study(table(), "outcome", n_folds=3, kernel="linear")
+    assert found.svm.cv == whole.svm.cv == kept.cross_validated["support vector machine"]
+    assert found.svm.test.accuracy == whole.svm.test.accuracy
+    assert np.array_equal(found.test_rows, whole.test_rows)
+    assert not kept.open().opening.clean
+
+
+def test_what_is_said_before_the_seal_is_opened_needs_no_sealed_row(kept):
+    said = " ".join(sealed.paragraphs(kept))
+    assert "The 40 sealed rows were not opened." in said
+    assert "Thresholds on the decision value to predict" in said
+    changed = table()
+    own = np.setdiff1d(np.arange(160), kept.rows.rest_rows)
+    changed.loc[own, "age"] = changed.loc[own, "age"] * 3.0 + 7.0
+    other = study(changed, "outcome", n_folds=3, kernel="linear", keep_sealed=True, repeats=2)
+    assert " ".join(sealed.paragraphs(other)) == said
+    assert sealed.machines(other) == sealed.machines(kept)
+
+
+@pytest.mark.parametrize(("frame", "target"), [(table(), "outcome"), (quantities(120), "pay")])
+def test_the_choice_is_repeated_on_other_splits(frame, target):
+    found = study(frame, target, n_folds=2, kernel="linear", repeats=3)
+    assert len(set(found.repeats)) > 1
+    assert abs(np.median(found.repeats) - found.svm.cv) < 0.2
+    assert "The whole choice was repeated on 3 other splits" in " ".join(prose.summary(found))
+    assert found.opening.clean
+
+
+def test_a_difference_between_folds_and_sealed_rows_is_told_if_chance_does_not_explain_it(kept):
+    found, phrasing = kept.open(), prose.phrasing_of(kept.open())
+    assert next_steps.against_folds(found, phrasing) == ""
+    for error, cv, test, words in (
+        (4.0, 0.9, found.baseline.test, "worse than in cross-validation (90.0%): chance alone makes such a difference"),
+        (30.0, 0.25, found.svm.test, "better than in cross-validation (25.0%): chance alone makes such a difference"),
+    ):
+        svm = replace(found.svm, errors=(error,) * 3, cv=cv, test=test)
+        text = next_steps.against_folds(replace(found, contenders=(svm, *found.contenders[1:]), repeats=()), phrasing)
+        assert f"{words} with p < 0.001" in text
+        assert text.endswith("--repeats 10 shows how much the split matters.")
+
+
+def test_the_commands_of_what_to_do_next_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table().to_csv("t.csv", index=False)
+    table().drop(columns="outcome").to_csv("NEW_TABLE.csv", index=False)
+    command = ["study", "t.csv", "--target", "outcome", "--kernel", "linear", "--folds", "3"]
+    assert cli.run([*command, "--keep-sealed"]) == 0
+    assert "The same command without --keep-sealed opens the seal" in " ".join(capsys.readouterr().out.split())
+    assert Path("t-study", SEALED_MODEL).exists()
+    assert not Path("t-study", LEDGER).exists()
+    assert not Path(LEDGER).exists()
+    assert cli.run(command) == 0
+    out, err = capsys.readouterr()
+    assert "look at these rows" not in err
+    commands = [shlex.split(line)[1:] for line in out.splitlines() if line.startswith("  mercer ")]
+    assert {one[0] for one in commands} >= {"predict", "verify", "study"}
+    for one in commands:
+        assert cli.run(one) == 0, one
+    page = Path("t-study", "report.html").read_text()
+    assert "What to do next" in page
+
+
+def test_without_use_the_next_step_is_to_look_at_the_table():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=80), "y": np.arange(80) % 2})
+    found = study(frame, "y", n_folds=2, kernel="linear")
+    said = next_steps.steps(found, source="t.csv")
+    assert said[0][1] == "mercer doctor t.csv --target y"
+    assert all("predict" not in command for _, command in said)
+    assert "mercer doctor t.csv" in render(found, source="t.csv")
