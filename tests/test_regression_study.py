@@ -261,7 +261,7 @@ def test_the_page_and_the_summary(found):
     assert f"and {prose.percent(inside)} of the sealed ones lie in the tube" in words
     assert ", which training does not count; a narrow tube holds few rows and is no worse for it." in words
     row, true, predicted, off = regression.largest(found)[0]
-    assert as_table(quantities(160))["pay"][row - 1] == true
+    assert as_table(quantities(160))["pay"][row] == true
     assert off == pytest.approx(true - predicted)
     assert abs(off) == np.abs(found.svm.test.residuals).max()
     assert "nan" not in words.split()
