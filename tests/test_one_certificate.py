@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import fields
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -297,3 +298,29 @@ def test_a_one_class_machine_of_centred_columns_says_that_it_is_0(machine):
 def test_a_kernel_that_is_constant_on_the_rows_is_a_warning(machine):
     with pytest.warns(UserWarning, match="cannot tell these rows apart.*the same prediction"):
         machine.fit(X, Y)
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+@pytest.mark.parametrize("penalty", ["l1", "l2"])
+def test_an_objective_that_is_only_rounding_is_stated_with_its_rounding(penalty, loss):
+    """Constant targets of 1e10 have the optimum 0; the objective of the machine's numbers is exact in fractions."""
+    rows, y = X[:30, :3], np.full(30, 1e10)
+    machine = LinearSVR(penalty=penalty, loss=loss, bias="free").fit(rows, y)
+    w = [Fraction(value) for value in machine.coef_.ravel().tolist()]
+    bias = Fraction(float(np.ravel(machine.intercept_)[0]))
+    misses = [
+        Fraction(target) - bias - sum((Fraction(a) * b for a, b in zip(row, w, strict=True)), Fraction(0))
+        for row, target in zip(rows.tolist(), y.tolist(), strict=True)
+    ]
+    losses = sum(one * one for one in misses) if loss.startswith("squared") else sum(abs(one) for one in misses)
+    norm = sum(abs(one) for one in w) if penalty == "l1" else sum(one * one for one in w) / 2
+    found = machine.certificate_
+    assert found.status is Status.OPTIMAL
+    assert abs(Fraction(found.primal) - losses - norm) <= Fraction(found.rounding)
+    assert found.dual <= 0.0
+
+
+@pytest.mark.parametrize("scaling", [1e200, 1e-200])
+def test_a_scaling_whose_square_is_no_number_is_refused(scaling):
+    with pytest.raises(ValueError, match=r"intercept_scaling must be between .*bias='free'"):
+        LinearSVC(intercept_scaling=scaling).fit(X, Y)

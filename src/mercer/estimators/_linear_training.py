@@ -33,6 +33,8 @@ BIASES = (Bias.PENALISED.value, Bias.FREE.value)
 _DEFAULT_TOL = 1e-4  # default of `tol`, here and in scikit-learn
 _LEAST_GAP = 1e-10  # relative; the smallest gap that `tol` asks for, because rounding hides smaller ones
 
+_MOST_SCALING = 1e150  # largest intercept_scaling, and the inverse of the smallest: squares do not overflow
+
 
 class LinearSolutions(tuple[LinearSolution, ...]):
     """The solutions of several machines, one for each class.
@@ -153,6 +155,11 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
         """Check the parameters of the bias; return its kind and the value of its column."""
         wanted = check_choice("bias", self.bias, BIASES)
         scaling = check_number("intercept_scaling", self.intercept_scaling, above=0.0, finite=True)
+        if not 1.0 / _MOST_SCALING <= scaling <= _MOST_SCALING:
+            raise InvalidParameterError(
+                f"intercept_scaling must be between {1.0 / _MOST_SCALING:g} and {_MOST_SCALING:g}, so that its square "
+                f"is a number of float64, got {self.intercept_scaling!r}. bias='free' penalises no bias."
+            )
         return (Bias(wanted) if check_flag("fit_intercept", self.fit_intercept) else Bias.NONE), scaling
 
     def _l1_ratio(self) -> float:

@@ -348,9 +348,10 @@ def _sums(evidence: LinearEvidence, products: Products | None, *, independent: b
             z, sums = times(table, constant, w), transposed_times(table, constant, near)
         v[0] += sums if error is None else sums[0]
         v[1] += 0.0 if error is None else sums[1]
+        lost = 0.0 if error is None else 4.0 * _EPS**2 * (float(z @ z) ** 0.5 + float(y @ y) ** 0.5)  # of z + low
         if not loss.classifies:  # the loss depends on z - y only
             z, y = (z - y) + low, np.zeros(y.shape)
-        deviation = _EPS * float(np.sqrt(z @ z))
+        deviation = _EPS * float(np.sqrt(z @ z)) + lost
         if error is None:
             deviation += rounding_of_sums(w.size) * float(np.abs(w[w != 0.0]) @ np.sqrt(own_squares[w != 0.0]))
         steepness = length = 0.0
