@@ -98,3 +98,19 @@ def test_steps_on_wide_tables_stop_in_time_and_keep_to_their_memory() -> None:
     assert machine.certificate_.status == "time_limit"
     assert machine.certificate_.seconds < 2.0
     assert np.isfinite(machine.certificate_.gap)
+
+
+@pytest.mark.parametrize("C", [1e8, 1e12])
+@pytest.mark.parametrize(
+    ("penalty", "bias", "best"),
+    [("l2", "penalised", 0.493299), ("l2", "free", 0.485816), ("l1", "penalised", 4.91494), ("l1", "free", 4.9012)],
+)
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_a_large_c_gives_the_hard_margin_of_separable_classes(
+    loss: str, penalty: str, bias: str, best: float, C: float
+) -> None:
+    X, y = wide(200, 300)
+    machine = LinearSVC(loss=loss, penalty=penalty, bias=bias, C=C, max_seconds=10.0).fit(X, y)
+    assert machine.certificate_.status == "optimal"
+    assert machine.certificate_.primal == pytest.approx(best, rel=1e-4)
+    assert machine.certificate_.dual <= best * (1.0 + 1e-5)

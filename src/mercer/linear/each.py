@@ -18,7 +18,7 @@ from mercer.linear.free_bias import with_middle_bias
 from mercer.linear.problem import LinearProblem
 from mercer.linear.rows import TableRows
 from mercer.linear.sampled import start_from_sample
-from mercer.linear.select import TOL_GAP, solve
+from mercer.linear.select import TOL_GAP, has_many_columns, solve
 from mercer.linear.solution import LinearSolution, WarmStart
 from mercer.linear.turns import in_turns
 from mercer.losses.iteration import iterate
@@ -64,7 +64,7 @@ def solve_each(
     given = [None] * len(problems) if starts is None else list(starts)
     first = problems[0]
     share = 1.0 / SHARED_EPOCH if descends_together(problems) else 1.0
-    is_wide = first.n_columns > MOST_COLUMNS or descends_first(first, share)
+    is_wide = has_many_columns(first) or descends_first(first, share)
     together = is_wide and isinstance(first.rows, TableRows) and can_descend(first)
     began = time.perf_counter()
     with control.interruption:

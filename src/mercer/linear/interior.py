@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from mercer.linear.problem import Bias, LinearProblem
 from mercer.linear.rows import RowNumbers, TableRows
 from mercer.linear.solver import LinearSolver
 from mercer.linear.systems import factor_positive, solve_graded, weighted_gram, weighted_products
-from mercer.losses.iteration import Step
+from mercer.losses.iteration import OutOfTimeError, Step
 
 MOST_VALUES = 20_000_000  # values of the table that is copied
 _MOST_PRODUCTS = 4e9  # multiplications of one step
@@ -439,11 +440,12 @@ class InteriorPoint(LinearSolver):
         """
         a = at.a
         for _ in range(_CORRECTIONS):
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), suppress(OutOfTimeError):  # too late: the coefficients stay as they are
+                moved: Any = None
                 near = np.square(np.where(self._squared, a, np.minimum(a, np.abs(self._charges - a))))
                 left = self._bend * at.u - self._pull(a)
                 moved = a + near * self._values(self._system(near)(left))
-            if not np.isfinite(moved).all():
+            if moved is None or not np.isfinite(moved).all():
                 break
             a = np.clip(moved, 0.0, np.where(self._squared, np.inf, self._charges))
         return a

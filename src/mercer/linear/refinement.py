@@ -10,7 +10,7 @@ import numpy as np
 from mercer._typing import FloatArray, IndexArray
 from mercer.linear.certificate import LinearEvidence
 from mercer.linear.exact_sums import add, exact_products
-from mercer.linear.losses import BoxLoss, Logistic
+from mercer.linear.losses import BoxLoss, Hinge, Logistic, SquaredHinge
 from mercer.linear.rows import TableRows
 from mercer.linear.systems import solve_graded
 from mercer.losses.certificate import Evaluation
@@ -18,6 +18,7 @@ from mercer.losses.certificate import Evaluation
 _MOST_VALUES = 2_000_000  # values of a table whose sums are computed without rounding errors, several times
 _MOST_PRODUCTS = 1e8  # multiplications of the matrix of a correction, which is in longdouble
 _CORRECTIONS = 4
+_STRETCHES = (1e-11, 1e-9, 1e-7, 1e-6, 1e-5)  # relative lengths that are added to the weights
 _MATTERS = 0.25  # share of the tolerance from which rounding errors are removed
 
 
@@ -27,6 +28,8 @@ def evaluated(evidence: LinearEvidence, tol: float) -> tuple[LinearEvidence, Eva
     In small tables, the sum of beta_i x_i is then computed exactly, and corrected by second parts of the coefficients.
     """
     found = evidence.evaluate()
+    if isinstance(evidence.problem.loss, Hinge | SquaredHinge) and not found.is_close(tol):
+        evidence, found = stretched(evidence, found, tol)
     rows, q = evidence.problem.rows, evidence.problem.n_columns
     few = isinstance(rows, TableRows) and rows.n * q <= _MOST_VALUES and rows.n * q**2 <= _MOST_PRODUCTS
     dual = found.primal - found.gap
@@ -35,6 +38,21 @@ def evaluated(evidence: LinearEvidence, tol: float) -> tuple[LinearEvidence, Eva
         return evidence, found
     finer = refined(evidence)
     return min((evidence, found), (finer, finer.evaluate()), key=lambda pair: pair[1].bound)
+
+
+def stretched(evidence: LinearEvidence, found: Evaluation, tol: float) -> tuple[LinearEvidence, Evaluation]:
+    """Return the point with slightly longer weights if they have a smaller gap.
+
+    With a large C, margins that are 1 but for rounding cost C times the rounding error, in the objective or as an error
+    that cannot be excluded. If the weights are longer by more than this error, such rows have no loss for certain.
+    """
+    best = evidence, found
+    for stretch in _STRETCHES:
+        longer = replace(evidence, w=(1.0 + stretch) * evidence.w)
+        best = min(best, (longer, longer.evaluate()), key=lambda pair: pair[1].bound)
+        if best[1].is_close(tol):
+            break
+    return best
 
 
 def refined(evidence: LinearEvidence) -> LinearEvidence:

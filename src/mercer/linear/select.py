@@ -81,8 +81,10 @@ def solve(
     tol = TOL_GAP if limits.tol_gap is None else limits.tol_gap
     control = control.with_limits(replace(limits, tol=tol))  # progress reports the tolerance for the gap
     trace: list[TraceRow] = []
-    wide = problem.n_columns > MOST_COLUMNS
-    with blas_threads(0.0 if wide else problem.rows.n * problem.n_columns**2), control.interruption:
+    with (
+        blas_threads(0.0 if has_many_columns(problem) else problem.rows.n * problem.n_columns**2),
+        control.interruption,
+    ):
         solver, reason = choose(replace(problem, stores_parts=True), control, began, start, memory_limit, n_jobs)
         has_other = interior_fits(problem, memory_limit)
         best = _run(
@@ -93,7 +95,7 @@ def solve(
             tol,
             trace,
             after_step,
-            _PATIENCE if has_other and not isinstance(solver, Sifting) else None,
+            _PATIENCE if has_other and not isinstance(solver, Sifting | DescentSolver) else None,
         )
         peak = solver.bytes_held
         if has_other and best.ending is Status.STALLED and not best.found.is_close(tol):
@@ -183,8 +185,9 @@ def choose(
 ) -> tuple[LinearSolver, str]:
     """Return the solver of a problem and a sentence that says why it was chosen."""
     q, check = problem.n_columns, raise_when_late(control, began)
+    has_many = has_many_columns(problem)
     is_continued = start is not None and start.factor is not None  # by proximal steps, after those of a sample
-    if (q > MOST_COLUMNS and can_descend(problem)) or (descends_first(problem) and not is_continued):
+    if (has_many and can_descend(problem)) or (descends_first(problem) and not is_continued):
         if memory_limit and 8 * _DESCENT_ARRAYS * q > memory_limit:
             raise MemoryError(
                 f"the solver needs {8 * _DESCENT_ARRAYS * q:,} bytes for the numbers of {q:,} columns, but the limit "
@@ -196,9 +199,8 @@ def choose(
     curvature: CurvatureOf = GramCurvature
     columns = f"The table has few columns ({problem.rows.p:,}), so that their matrix of second derivatives is small"
     too_large = memory_limit is not None and gram_bytes(problem) + _needed(problem) > memory_limit
-    is_wide = problem.l1_ratio > 0.0 and _is_wide(problem)
-    sifts = is_wide and sifting_fits(problem, memory_limit)
-    if too_large or is_wide or multiplies_only(problem):
+    sifts = problem.l1_ratio > 0.0 and has_many and sifting_fits(problem, memory_limit)
+    if has_many or too_large or multiplies_only(problem):
         curvature = SweptCurvature
         columns = f"The matrix of second derivatives of {problem.rows.p:,} columns is large, so that it is not formed"
         if problem.l1_ratio > 0.0:
@@ -232,10 +234,16 @@ def choose(
     )
 
 
-def _is_wide(problem: LinearProblem) -> bool:
-    """Whether steps on a growing set of columns are faster than steps on all of them, by the rows for each column."""
-    least = _LEAST_ROWS if problem.loss.is_smooth else _LEAST_ROWS_WITH_KINKS
-    return isinstance(problem.rows, TableRows) and problem.rows.n < least * problem.n_columns
+def has_many_columns(problem: LinearProblem) -> bool:
+    """Whether steps without the matrix of all columns are faster: by their number, and by the rows for each column.
+
+    With fewer rows than columns, the problem has as many unknowns as rows. An l1 norm makes most weights 0.
+    """
+    least = 1
+    if problem.l1_ratio > 0.0:
+        least = _LEAST_ROWS if problem.loss.is_smooth else _LEAST_ROWS_WITH_KINKS
+    is_wide = isinstance(problem.rows, TableRows) and problem.rows.n < least * problem.n_columns
+    return is_wide or problem.n_columns > MOST_COLUMNS
 
 
 def _needed(problem: LinearProblem) -> int:
