@@ -33,6 +33,7 @@ from mercer.losses.iteration import Step, iterate, raise_when_late
 from mercer.solvers.control import Control
 
 TOL_GAP = 1e-4  # relative duality gap at which a fit is optimal, if the limits do not say
+_NOT_FEW = 250  # columns from which their number is compared with that of rows; with fewer, a matrix is small
 _LEAST_ROWS = 3  # rows for each column from which the matrix of all columns is used with an l1 norm
 _LEAST_ROWS_WITH_KINKS = 20  # the same for losses with kinks
 _PATIENCE = 40  # steps that do not halve the gap, after which a method for small tables follows
@@ -239,7 +240,7 @@ def has_many_columns(problem: LinearProblem) -> bool:
 
     With fewer rows than columns, the problem has as many unknowns as rows. An l1 norm makes most weights 0.
     """
-    least = 1
+    least = 1 if problem.n_columns >= _NOT_FEW else 0
     if problem.l1_ratio > 0.0:
         least = _LEAST_ROWS if problem.loss.is_smooth else _LEAST_ROWS_WITH_KINKS
     is_wide = isinstance(problem.rows, TableRows) and problem.rows.n < least * problem.n_columns
