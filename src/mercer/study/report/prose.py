@@ -12,6 +12,7 @@ from mercer.persistence import Model
 from mercer.study.boosting import BOOSTING
 from mercer.study.candidates import Cell, gamma_of
 from mercer.study.examination import Finding, Kind, Weight
+from mercer.study.final_fit import has_learnt
 from mercer.study.judging import Contender
 from mercer.study.report import arrangement, insight, next_steps, search_prose, weights
 from mercer.study.report.certificates import beyond_rounding as beyond_rounding
@@ -170,6 +171,12 @@ def _drift(study: Study) -> list[Finding]:
         f"what chance explains ({figure}; {shown(study.svm.cv)} in cross-validation). So the sealed rows differ from "
         f"the rows that it learnt from.{when}"
     )
+    if not has_learnt(study.model):
+        sentence = (
+            f"The machine was stopped before it had learnt, at a relative gap of {study.certificate.relative_gap:.2g}, "
+            f"and did worse on the sealed rows than {phrasing_of(study).same_answer(study)} ({figure})."
+        )
+        return [Finding(Kind.ORDER, Weight.DOUBT, (), sentence, "Give it more time, or allow linear machines.")]
     return [Finding(Kind.ORDER, Weight.DOUBT, (), sentence, "Find out what differs before you use the machine.")]
 
 
