@@ -72,7 +72,6 @@ CERTIFIED = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:every kernel value of the training rows")
 @pytest.mark.parametrize("name", CERTIFIED)
 def test_certified_optimal(name):
     machine, X, y = CERTIFIED[name]

@@ -324,7 +324,6 @@ def test_equal_rows_share_their_side():
     ],
     ids=str,
 )
-@pytest.mark.filterwarnings("ignore:every kernel value of the training rows")
 def test_contamination_that_ties_prevent_causes_a_warning(kernel, share, message):
     X = scale(load_breast_cancer().data)
     with pytest.warns(UserWarning, match=f"contamination={share:g} is not reached: .*{message}"):

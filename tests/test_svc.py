@@ -427,7 +427,6 @@ def test_kernel_objects(kernel, formula):
 
 @pytest.mark.parametrize("stored", [np.asarray, sp.csr_array], ids=["dense", "csr"])
 @pytest.mark.parametrize("case", [case for case in KERNELS if case.proved], ids=lambda case: case.name)
-@pytest.mark.filterwarnings("ignore:every kernel value of the training rows")
 def test_every_kernel_trains_a_certified_machine(case, stored):
     X, y = blobs(n=60, p=4)
     X = case.rows(X)

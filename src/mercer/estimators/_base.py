@@ -282,7 +282,10 @@ def _constant_value(gram: Gram) -> float | None:
     """Return the value of a positive semidefinite kernel that is the same for all pairs of rows; None if it is not.
 
     The values of the first row and the diagonal suffice: the vectors of all rows in the feature space are then equal.
+    Values that a search has stored in single precision do not tell; the machine that is fitted at its end does.
     """
+    if getattr(gram.data, "is_single", False):
+        return None
     diagonal = gram.diag()
     value = float(diagonal[0])
     if gram.n < 3 or not np.isfinite(value) or np.ptp(diagonal) > _SAME_VALUE * abs(value):
