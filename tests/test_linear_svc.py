@@ -899,3 +899,15 @@ def test_c_is_another_name_of_the_prior_variance():
         LogisticRegression(C=2.0, prior_variance=3.0).fit(X, Y)
     with pytest.raises(ValueError, match="float64 can hold"):
         LinearSVC(C=10**400).fit(X, Y)
+
+
+def test_a_large_c_is_the_maximal_margin_and_an_infinite_one_says_so():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 60))
+    y = X[:, 0] > 0
+    with pytest.raises(ValueError, match=r"set a large C such as 1e10.*SVC\(kernel='linear', C=inf\)"):
+        LinearSVC(C=np.inf).fit(X, y)
+    large = LinearSVC(loss="hinge", bias="free", C=1e10, tol_gap=1e-8).fit(X, y)
+    assert large.certificate_.n_bounded == 0
+    hard = SVC(kernel="linear", C=np.inf, tol=1e-9).fit(X, y)
+    np.testing.assert_allclose(large.coef_, hard.coef_, atol=1e-6)

@@ -281,6 +281,12 @@ class LinearSVC(ByScores, FitsFiles):
         kind, scaling = self._bias()
         if scheme == _JOINT and kind is Bias.FREE:
             raise InvalidParameterError('multi_class="crammer_singer" needs bias="penalised", got bias="free".')
+        if self.C == np.inf:
+            raise InvalidParameterError(
+                "C must be finite, got inf: set a large C such as 1e10. If no coefficient is at C "
+                "(certificate_.n_bounded is 0 for the hinge loss), the machine is that of the maximal margin. "
+                "SVC(kernel='linear', C=inf) takes C = inf, and names rows that no hyperplane separates."
+            )
         return ForLinearSVC(
             C=check_finite_penalty(self.C),
             squared=loss == "squared_hinge",

@@ -334,7 +334,10 @@ class SVC(ChangesRows, MarginClassifier):
             self._check_joint(C)
         squared = check_choice("loss", self.loss, _LOSSES) == "squared_hinge"
         if not self.fit_intercept and np.isinf(C):
-            raise ValueError("C = inf needs a bias: set fit_intercept=True, or a finite C.")
+            raise ValueError(
+                "C = inf needs a bias: set fit_intercept=True, or a finite C such as 1e10. If no coefficient is at C "
+                "(certificate_.n_bounded is 0), the machine is the same for every larger C: that of the maximal margin."
+            )
         return C, specs.ForSVC(C=C, squared=squared, bias=bool(self.fit_intercept))
 
     def _begin(self, C: float, machine_spec: specs.ForSVC) -> None:
