@@ -281,7 +281,7 @@ class LinearSVC(ByScores, FitsFiles):
         kind, scaling = self._bias()
         if scheme == _JOINT and kind is Bias.FREE:
             raise InvalidParameterError('multi_class="crammer_singer" needs bias="penalised", got bias="free".')
-        if self.C == np.inf:
+        if isinstance(self.C, float) and np.isposinf(self.C):
             raise InvalidParameterError(
                 "C must be finite, got inf: set a large C such as 1e10. If no coefficient is at C "
                 "(certificate_.n_bounded is 0 for the hinge loss), the machine is that of the maximal margin. "
