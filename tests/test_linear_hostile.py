@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from linear_cases import control
+from mercer import LinearSVC, LinearSVR
 from mercer._typing import FloatArray
 from mercer.linear import (
     Bias,
@@ -211,3 +212,54 @@ def test_stalled_fits_say_whether_rounding_is_the_reason(monkeypatch: pytest.Mon
     assert certificate.rounding > 1e-10
     assert "Rounding errors in float64 alone" in certificate.advice
     assert "Subtract a constant" in str(certificate)
+
+
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        ((40, 44), dict(penalty="l1", C=10.0)),
+        ((60, 5), dict(penalty="l1", C=1.0)),
+        ((60, 5), dict(penalty="elasticnet", l1_ratio=0.5, C=1e6)),
+        ((40, 60), dict(penalty="l2", C=1e12)),
+    ],
+)
+def test_the_kkt_violation_of_an_interior_point_is_that_of_coefficients_at_their_bounds(
+    shape: tuple[int, int], options: dict[str, object]
+) -> None:
+    """Rows beyond the margin have no coefficient, although an interior point has a small one for every row."""
+    X = np.random.default_rng(0).normal(size=shape)
+    y = X[:, 0] + 0.5 * np.random.default_rng(1).normal(size=shape[0]) > 0.0
+    certificate = LinearSVC(loss="hinge", **options).fit(X, y).certificate_
+    examples = certificate.examples()
+    assert certificate.status == "optimal"
+    assert certificate.kkt_violation is not None
+    assert certificate.kkt_violation <= 0.05
+    assert certificate.kkt_violation == pytest.approx(examples.violation.max(), rel=1e-6, abs=1e-12)
+    assert certificate.n_support == np.count_nonzero(examples.alpha) < shape[0]
+    assert (examples.alpha[examples.yf > 1.1] == 0.0).all()
+
+
+def test_targets_inside_the_tube_need_no_coefficients() -> None:
+    rng = np.random.default_rng(0)
+    X = np.eye(3)[rng.integers(0, 3, 22)]
+    y = rng.uniform(-0.0999, 0.0999, 22)
+    for ratio in (0.0, 0.5, 1.0):
+        machine = LinearSVR(penalty="elasticnet", l1_ratio=ratio, epsilon=0.1, C=0.01, bias="free").fit(X, y)
+        found = machine.certificate_
+        assert (found.status, found.primal, found.dual, found.n_support) == ("optimal", 0.0, 0.0, 0)
+
+
+def test_the_error_of_decision_values_is_that_of_float64_if_sums_are_exact() -> None:
+    """Sums of the certificate are exact here, but those of predictions are not."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 3)) + 1e5
+    machine = LinearSVR(C=100.0, tol_gap=1e-10, loss="squared_epsilon_insensitive")
+    predicted = exact(machine.fit(X, X.sum(axis=1) + rng.normal(size=12)).predict(X))
+    w, (bias,) = exact(machine.coef_), exact(machine.intercept_)
+    true = [sum((a * b for a, b in zip(exact(row), w, strict=True)), bias) for row in X]
+    error = max(abs(a - b) for a, b in zip(predicted, true, strict=True))
+    certificate = machine.certificate_
+    assert certificate.rounding is not None
+    assert certificate.decision_error is not None
+    assert certificate.rounding < 1e-9 * certificate.primal
+    assert 0.0 < error <= Fraction(certificate.decision_error) < Fraction(1e-8)

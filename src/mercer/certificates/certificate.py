@@ -150,8 +150,9 @@ class Certificate:
         m(alpha) - M(alpha) of LIBSVM, in the unit of decision values, or 0 if negative: the largest gradient of the
         dual objective among coefficients that can decrease minus the smallest among those that can increase, at the
         machine's decision values. Without a free bias, no coefficient needs a partner: the largest gradient in a
-        direction that lowers the objective. For hinge and epsilon-insensitive losses and their squares, novelty and
-        quantile machines. None for other losses.
+        direction that lowers the objective. It is of the rows only: what the l1 penalty demands of columns is
+        `dual_infeasibility`. For hinge and epsilon-insensitive losses and their squares, novelty and quantile machines.
+        None for other losses.
     gradient_violation : float or None
         For machines with a smooth loss (least squares, likelihood): the largest violation of a condition of
         stationarity, in the unit of the targets, or of probabilities. For coefficients in a kernel's space, it is

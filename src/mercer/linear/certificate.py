@@ -52,7 +52,7 @@ class _Sums(NamedTuple):
     length: float  # Euclidean norm of beta
     rounding: float  # of `excess` apart from the losses, from the rounding errors of the decision values
     of_losses: float  # the rounding error of the losses, which appears in the primal objective alone
-    deviation: float  # rounding error of the decision values
+    deviation: float  # rounding error of the decision values in float64, even if sums are exact
     infeasibility: float  # largest distance of a coefficient from the feasible ones
     conditions: Extremes | None
     squares: FloatArray  # sum of squares of each column, (q,)
@@ -352,8 +352,10 @@ def _sums(evidence: LinearEvidence, products: Products | None, *, independent: b
         if not loss.classifies:  # the loss depends on z - y only
             z, y = (z - y) + low, np.zeros(y.shape)
         deviation = _EPS * float(np.sqrt(z @ z)) + lost
+        of_products = rounding_of_sums(w.size) * float(np.abs(w[w != 0.0]) @ np.sqrt(own_squares[w != 0.0]))
+        largest_deviation = max(largest_deviation, deviation + of_products)
         if error is None:
-            deviation += rounding_of_sums(w.size) * float(np.abs(w[w != 0.0]) @ np.sqrt(own_squares[w != 0.0]))
+            deviation += of_products
         steepness = length = 0.0
         for rows in _tiles(own.size):
             numbers += _row_sums(loss, z[rows], near[rows], y[rows], charge[rows])
@@ -367,7 +369,6 @@ def _sums(evidence: LinearEvidence, products: Products | None, *, independent: b
             length += float(near[rows] @ near[rows])
         of_losses += steepness**0.5 * deviation
         rounding += length**0.5 * deviation  # of beta z, which the excess has besides the loss
-        largest_deviation = max(largest_deviation, deviation)
     total, of_targets, excess, terms, mass, square = (float(number) for number in numbers)
     high, second = v.astype(np.float64)
     ends = rounding, of_losses, largest_deviation, infeasibility, conditions, squares, high, second, error

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.linear.certificate import LinearEvidence
 from mercer.linear.column_lengths import column_lengths
 from mercer.linear.dual_point import make_feasible
 from mercer.linear.losses import Logistic
@@ -37,6 +38,7 @@ _ZERO_SHARES = (1.0, 1e-3, 1e-6, 1e-9)  # shares of the penalty below which weig
 _STRETCHES = (1.0, 1.0 + 1e-9, 1.0 + 1e-7, 1.0 + 1e-6)
 """Factors of the weights after some became 0: with a large C, margins just below 1 cost more than longer weights."""
 
+_AT_BOUND_SHARES = (1e-2, 1e-4, 1e-6, 1e-8)  # shares of the other number of a pair below which one becomes 0
 _TO_BOUND = 0.995  # share of the way to the nearest bound that a step goes
 
 
@@ -149,7 +151,7 @@ class InteriorPoint(LinearSolver):
         zeros_cost: float = 0.0,
     ) -> None:
         super().__init__(problem, check)
-        self.zeros_cost = zeros_cost  # relative increase of the objective that exact zeros may cost
+        self.zeros_cost = zeros_cost  # relative increase of the objective or the gap that exact zeros may cost
         self.n_iter, self._n_jobs = n_iter, n_jobs
         (part,) = problem.parts()
         self._used = np.flatnonzero(part.charges > 0.0)
@@ -158,6 +160,7 @@ class InteriorPoint(LinearSolver):
         self._read(part.block.table, part.targets[self._used], part.charges[self._used])
         self._state = self._best = self._start()
         self._least, self._reached, self._idle, self._steps = float("inf"), float("inf"), 0, 0
+        self._tol = 0.0  # the gap that the steps are to reach
         self._complementarity: Any = float("inf")  # least sum of the products that are 0 at the optimum
 
     def _read(self, table: Any, y: FloatArray, charges: FloatArray) -> None:
@@ -300,6 +303,7 @@ class InteriorPoint(LinearSolver):
         Called again with a `tol` that it has reached, because the certificate is not good enough, it goes on until
         rounding prevents progress.
         """
+        self._tol = tol
         tol = 0.0 if self._reached <= tol else tol
         with np.errstate(all="ignore"):
             while True:
@@ -390,19 +394,49 @@ class InteriorPoint(LinearSolver):
         return longest
 
     def solution(self) -> tuple[FloatArray, RowNumbers]:
-        """Return the weights in the columns as given, and feasible dual coefficients."""
+        """Return the weights in the columns as given, and feasible dual coefficients.
+
+        Interior points have no coefficients at bounds. Those that are close are moved to them, unless the gap is then
+        larger than without it, than `steps` had to reach, and than `zeros_cost`.
+        """
         problem, best = self.problem, self._best
         w = np.zeros(problem.n_columns, dtype=self._real)
         w[self._taken] = self._unit * self._scales * self._sparse(best)
         if problem.bias is Bias.FREE:
             w[-1] += self._level - self._centre @ w[self._taken[: self._centre.size]]
+        w = w.astype(np.float64)
+        found = self._feasible(best.a)
+        least = LinearEvidence(problem, w, found).evaluate()
+        most = max(least.bound, max(self._tol, self.zeros_cost) * abs(least.primal))
+        for share in _AT_BOUND_SHARES:
+            moved = self._feasible(self._at_bounds(best, share))
+            if LinearEvidence(problem, w, moved).evaluate().bound <= most:
+                return w, moved
+        return w, found
+
+    def _feasible(self, a: FloatArray) -> RowNumbers:
+        """Return the signed coefficients of the rows for those of the wedges, made feasible."""
+        problem = self.problem
         beta = problem.rows.numbers()
         own = np.zeros(problem.rows.n)
-        own[self._used] = (self._coefficients(self._balanced(best)) * (self._kappa / self._unit)).astype(np.float64)
+        own[self._used] = (self._coefficients(self._balanced(a)) * (self._kappa / self._unit)).astype(np.float64)
         (part,) = problem.row_parts()
         beta[part.block.at] = problem.loss.feasible(own, part.targets, part.charges)
         make_feasible(problem, beta, column_lengths(problem), self._n_jobs)
-        return w.astype(np.float64), beta
+        return beta
+
+    def _at_bounds(self, at: _State, share: float) -> FloatArray:
+        """Return the coefficients of a point; those of rows are 0, or C, if the distance is the smaller of a pair.
+
+        At the optimum, one number of each pair of a coefficient and its surplus is 0, and one of the distance to C and
+        the loss. Coefficients are measured by the largest one, or by C if this is smaller.
+        """
+        a, n = at.a.copy(), at.a.size - 2 * self._columns.size
+        own, unit = slice(0, n), np.minimum(self._charges[:n], at.a[:n].max(initial=0.0))
+        is_bounded = ~self._squared[own] & (at.rest[own] < share * unit * at.loss[own])
+        a[own] = np.where(is_bounded, self._charges[own], a[own])
+        a[own][at.a[own] < share * unit * at.surplus[own]] = 0.0
+        return a
 
     @property
     def coefficients(self) -> FloatArray:
@@ -432,18 +466,18 @@ class InteriorPoint(LinearSolver):
                     return stretch * u
         return at.u
 
-    def _balanced(self, at: _State) -> FloatArray:
-        """Return coefficients near those of a point for which the sum of a g is exact up to rounding.
+    def _balanced(self, a: FloatArray) -> FloatArray:
+        """Return coefficients near `a` for which the sum of a g is exact up to rounding.
 
         The steps leave errors in columns of huge values, because rows at bounds make their systems ill-conditioned. The
         least change relative to the distances to the bounds removes them.
         """
-        a = at.a
+        u = self._best.u
         for _ in range(_CORRECTIONS):
             with np.errstate(all="ignore"), suppress(OutOfTimeError):  # too late: the coefficients stay as they are
                 moved: Any = None
                 near = np.square(np.where(self._squared, a, np.minimum(a, np.abs(self._charges - a))))
-                left = self._bend * at.u - self._pull(a)
+                left = self._bend * u - self._pull(a)
                 moved = a + near * self._values(self._system(near)(left))
             if moved is None or not np.isfinite(moved).all():
                 break

@@ -104,7 +104,11 @@ def solve(
             other_solver, method = (ScaledNewton, _SCALED) if is_logistic else (InteriorPoint, _INTERIOR)
             last = other_solver(problem, raise_when_late(control, began), solver.n_iter, n_jobs)
             other = _run(problem, last, control, began, tol, trace)
-            pairs = [other.evidence, replace(other.evidence, w=best.evidence.w)]
+            zeros = problem.rows.numbers()  # the dual point of an optimum without losses and weights
+            pairs = [
+                *(other.evidence, replace(other.evidence, w=best.evidence.w)),
+                *(replace(one.evidence, beta=zeros, low=None, is_exact=False) for one in (best, other)),
+            ]
             reached = best.found.relative_gap
             best = min(
                 best._replace(ending=other.ending),
