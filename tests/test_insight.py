@@ -1,5 +1,6 @@
 """What a study says about its machine: importance of columns, dependence, learning curve, rows that matter."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from mercer.persistence import explain, read_table
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Fold
 from mercer.study.insight.column_importance import Importance, column_importance, encoded_columns
-from mercer.study.insight.dependence import partial_dependence
+from mercer.study.insight.dependence import _cells, partial_dependence
 from mercer.study.insight.kernel_parts import KernelParts
 from mercer.study.insight.learning import LearningCurve, curve_of
 from mercer.study.protocol import study
@@ -94,6 +95,30 @@ def test_dependence_is_the_mean_prediction_with_one_cell_in_all_rows(found):
     np.testing.assert_allclose(of_place.means[list(of_place.cells).index("north")], wanted)
     of_a = partial_dependence(found.model, table, "a")
     assert (np.diff(of_a.cells) > 0).all()
+
+
+def test_free_text_has_no_dependence():
+    rng = np.random.default_rng(0)
+    words_of = {"spam": ["win", "cash", "prize"], "ham": ["home", "lunch", "later"]}
+    classes = rng.choice(["spam", "ham"], 120)
+    texts = [
+        " ".join([*rng.choice(words_of[one], 3), *rng.choice(list("abcdefgh"), rng.integers(3, 9))]) for one in classes
+    ]
+    result = study(pd.DataFrame({"text": texts, "t": classes}), "t", text=["text"], n_folds=2, kernel="linear")
+    assert [one.columns for one in result.insight.columns if one.matters] == [("text",)]
+    assert result.insight.dependences == ()
+    assert "as simple: both are weighted sums" in prose.worth(result)
+    assert "Gradient boosting was not compared" in " ".join(prose.cautions(result))
+
+
+def test_one_long_cell_needs_memory_only_once():
+    table = as_table(pd.DataFrame({"place": ["a", "b", "b"] * 100 + ["c" * 200_000]}))
+    tracemalloc.start()
+    try:
+        assert [len(cell) for cell in _cells(table, "place")] == [1, 1, 200_000]
+        assert tracemalloc.get_traced_memory()[1] < 10e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_rows_with_a_mistaken_class_are_suspicious():

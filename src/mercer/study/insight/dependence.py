@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,8 +56,9 @@ def _cells(table: Table, column: str) -> npt.NDArray[Any]:
     known = table[column][~table.missing(column)]
     if table.is_numeric(column):
         return np.unique(np.quantile(known, np.linspace(0.02, 0.98, N_CELLS), method="nearest"))
-    names, counts = np.unique(known.astype(str), return_counts=True)
-    return np.asarray(names[np.argsort(-counts, kind="stable")][:N_CELLS])
+    counts = Counter(map(str, known))
+    names = sorted(counts, key=lambda name: (-counts[name], name))
+    return np.array(names[:N_CELLS], dtype=object)
 
 
 def _with_cell(table: Table, column: str, cell: Any) -> Table:

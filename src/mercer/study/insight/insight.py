@@ -197,7 +197,8 @@ def gather(
 
 
 def _dependences(model: Model, rest: Table, columns: Sequence[str], budget: TimeBudget) -> list[Dependence]:
-    named = [name for name in columns if name != OTHER and name in rest][:N_DEPENDENCES]
+    free_text = [name for name, kind in model.encoder.kinds.items() if kind == "text"]  # hardly a cell occurs twice
+    named = [name for name in columns if name != OTHER and name in rest and name not in free_text][:N_DEPENDENCES]
     found, deadline = [], Deadline(budget.share(COLUMNS))
     for place, name in enumerate(named):
         if deadline.has_come:
