@@ -10,6 +10,7 @@ import pytest
 
 from generated import mixed_frame, quantities
 from mercer.study import cli
+from mercer.study.candidates import KernelChoice
 from mercer.study.ledger import LEDGER, SEALED_MODEL
 from mercer.study.protocol import study
 from mercer.study.report import next_steps, prose, sealed
@@ -90,6 +91,26 @@ def test_the_commands_of_what_to_do_next_work(tmp_path, monkeypatch, capsys):
         assert cli.run(one) == 0, one
     page = Path("t-study", "report.html").read_text()
     assert "What to do next" in page
+
+
+def test_the_simpler_machine_is_fitted_to_the_columns_and_weights_of_the_study(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    frame = table()
+    frame["patient"] = [f"P{row // 2}" for row in range(len(frame))]
+    frame.to_csv("t.csv", index=False, sep=";")
+    options = ["--sep", ";", "--drop=age", "--groups", "patient", "--scoring", "balanced_accuracy"]
+    found = study(
+        frame, "outcome", n_folds=2, kernel="rbf", drop=["age"], groups="patient", scoring="balanced_accuracy"
+    )
+    linear = replace(found.search, chosen=replace(found.search.best, choice=KernelChoice("linear")))
+    monkeypatch.setattr(type(found), "sign", lambda self, one, other: int(other.name == self.baseline.name))
+    said = next_steps.steps(found, source="t.csv", command=shlex.join(["mercer", "study", "t.csv", *options]))
+    assert "is not shown to be worse and is simpler" in said[0][0]
+    command = shlex.split(said[0][1])
+    assert command[-7:] == ["--sep", ";", "--drop=age", "--drop", "patient", "--class-weight", "balanced"]
+    assert cli.run(command[1:]) == 0
+    capsys.readouterr()
+    assert not any("simpler" in one for one, _ in next_steps.steps(replace(found, search=linear)))
 
 
 def test_without_use_the_next_step_is_to_look_at_the_table():

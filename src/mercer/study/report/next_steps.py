@@ -14,6 +14,15 @@ from mercer.study.report.phrasing import TaskPhrasing
 from mercer.study.result import Study
 from mercer.study.sealed_study import SealedStudy
 
+LINEAR_RIVALS = ("logistic regression", "ridge regression")
+"""Machines to compare with whose prediction is a weighted sum of the features."""
+
+_OF_FIT = (
+    "--task --drop --keep --categorical --text --dates --date-order --max-levels --missing --format --sep --decimal "
+    "--encoding --sheet --na --limits --merge --class-weight --rare --cost"
+)
+"""Options of mercer study that mean the same to mercer fit, separated by blanks."""
+
 UNLIKELY = 0.05
 """Probability of a difference between folds and sealed rows below which it is told."""
 
@@ -89,7 +98,7 @@ def steps(study: Study, *, source: str = "", command: str = "", model: str = "mo
             (
                 f"{simple.name.capitalize()} ({simple.setting}) is not shown to be worse and is simpler. This trains "
                 "it on all rows:",
-                _fit(simple, table, target),
+                " ".join([_fit(simple, table, target), *map(shlex.quote, _options(study, command))]),
             )
         )
     if study.is_useful:
@@ -101,10 +110,27 @@ def steps(study: Study, *, source: str = "", command: str = "", model: str = "mo
 
 
 def _simple(study: Study) -> Contender | None:
-    """Logistic or ridge regression, if the machine is not shown to be better than it."""
+    """Logistic or ridge regression, if it is simpler than the machine, which is not shown to be better."""
     first = study.contenders[1]
-    is_simple = first.name in ("logistic regression", "ridge regression")
-    return first if is_simple and study.sign(study.svm, first) <= 0 and study.sign(first, study.baseline) > 0 else None
+    if study.search.best.choice.is_linear or first.name not in LINEAR_RIVALS or study.sign(study.svm, first) > 0:
+        return None
+    return first if study.sign(first, study.baseline) > 0 else None
+
+
+def _options(study: Study, command: str) -> list[str]:
+    """The options of the study's command that mean the same to mercer fit, without columns that only arrange rows."""
+    found, words = [], iter(shlex.split(command))
+    for word in words:
+        name, given, _ = word.partition("=")
+        if name.startswith("--") and name in _OF_FIT.split(" "):
+            found += [word] if given else [word, next(words)]
+    arranging = [name for name in (study.arranged.groups, study.arranged.time) if name is not None]
+    for name in arranging:
+        if name not in study.column_choice.features:
+            found += ["--drop", name]
+    if study.goal.class_weight() is not None and not {"--class-weight", "--cost"} & set(found):  # implied by the score
+        found += ["--class-weight", "balanced"]
+    return found
 
 
 def _fit(one: Contender, table: str, target: str) -> str:
