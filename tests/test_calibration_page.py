@@ -1,5 +1,7 @@
 """Probabilities in a study: the model has them, and the page says how far they can be trusted."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -37,6 +39,17 @@ def test_a_study_has_probabilities_that_agree_with_what_happens(found):
     page = render(found)
     assert "Can the probabilities be trusted?" in page
     assert "of 4 groups of sealed rows" in page
+
+
+def test_the_page_says_if_the_probabilities_are_wrong(found):
+    assert "so the probabilities are" not in calibration.trust(found)
+    test, n = found.svm.test, len(found.svm.test.codes)
+    for p, words in ((0.999, "too high"), (0.001, "too low")):
+        wrong = replace(test, probabilities=np.column_stack([np.full(n, 1 - p), np.full(n, p)]))
+        text = calibration.trust(replace(found, contenders=(replace(found.svm, test=wrong), *found.contenders[1:])))
+        assert f"More groups disagree than chance explains, so the probabilities are {words}, by up to" in text
+        n_other = np.count_nonzero(test.predicted != (p > 0.5))
+        assert f"In {n_other} sealed rows the predicted class is not the most probable one" in text
 
 
 def test_the_model_file_has_them_and_they_are_verified(found, tmp_path):

@@ -64,7 +64,7 @@ def table(tmp_path):
 
 IMPUTED = (
     "There are missing values in 'age' (5), 'site' (5): they were filled in with the median or most frequent value "
-    "(categories of which many are missing: with none of them), learnt on training rows; "
+    "(or with no category, where many cells of a column of categories are missing), learnt on training rows; "
     "--missing drop leaves out 10 of 120 rows instead, "
     "--missing error refuses them"
 )

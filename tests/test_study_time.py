@@ -16,7 +16,7 @@ from mercer.study.class_rivals import Logistic, Neighbours
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Fold
 from mercer.study.protocol import study
-from mercer.study.report import prose
+from mercer.study.report import classification, prose
 from mercer.study.report.page import render
 from mercer.study.rivals import choose_rivals
 from mercer.study.search import search
@@ -53,7 +53,11 @@ def test_each_class_of_texts_is_told_from_the_rest(of_texts, tmp_path):
     assert only_linear.model.has_probabilities
     save_model(tmp_path / "m.mercer", only_linear.model)
     assert verify(load_model(tmp_path / "m.mercer"), texts()).ok
-    assert "3 machines, one for each class" in render(only_linear)
+    page = render(only_linear)
+    assert "3 machines, one for each class" in page
+    assert "in the machine that its column names" in page
+    assert "at least one machine decides against the row" in page
+    assert "pair" not in classification.margins(only_linear)
 
 
 def test_without_patience_only_linear_machines_are_tried_on_wide_tables(monkeypatch):

@@ -160,7 +160,10 @@ class TableChoice:
         )
 
 
-FILLED_IN = "filled in with the median or most frequent value (categories of which many are missing: with none of them)"
+FILLED_IN = (
+    "filled in with the median or most frequent value (or with no category, where many cells of a column of categories "
+    "are missing)"
+)
 """What is done with missing cells by default, in words."""
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import binom
 
 from mercer.model_selection import Evaluation, Interval, grouped_share, wilson_interval
+from mercer.study.report.numbers import count
 from mercer.study.result import Study
 from mercer.study.scores import log_losses
 
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
 
 ROWS_A_GROUP = 25
 """Fewest sealed rows of similar predicted probability whose share is drawn."""
+
+WRONG_BY_CHANCE = 0.01
+"""Chance that so many groups disagree with right probabilities, at or below which the page says that they are wrong."""
 
 MAX_GROUPS = 10
 """Largest number of groups of rows, from the lowest to the highest predicted probability."""
@@ -59,13 +65,39 @@ def trust(study: Study) -> str:
     sentence = (
         f"In {agreeing} of {len(found)} groups of sealed rows, from the lowest to the highest predicted probability, "
         f"the probability is in the 95% interval of the share that came true. These intervals are about "
-        f"{100 * width:.0f} percentage points wide, and smaller errors of the probabilities cannot be told. The "
-        f"logarithmic loss is {log_loss(study.svm.test):.3f}"
+        f"{100 * width:.0f} percentage points wide, and smaller errors of the probabilities cannot be told. "
+        f"{_verdict(found)}{_contradictions(study.svm.test)}The logarithmic loss is {log_loss(study.svm.test):.3f}"
     )
     others = [
         f"{log_loss(one.test):.3f} for {one.name}" for one in study.contenders[1:] if one.test.probabilities is not None
     ]
     return f"{sentence} ({', '.join(others)}; less is better)." if others else f"{sentence}."
+
+
+def _verdict(groups: Sequence[tuple[float, Interval]]) -> str:
+    """Say that the probabilities are wrong if more groups disagree than chance explains; "" otherwise."""
+    off = [(predicted, share) for predicted, share in groups if not share.low <= predicted <= share.high]
+    if binom.sf(len(off) - 1, len(groups), 0.05) > WRONG_BY_CHANCE:
+        return ""
+    too_high = sum(predicted > share.high for predicted, share in off)
+    which = {len(off): "too high", 0: "too low"}.get(too_high, "too high in some groups and too low in others")
+    worst = max(abs(predicted - share.value) for predicted, share in off)
+    return (
+        f"More groups disagree than chance explains, so the probabilities are {which}, by up to "
+        f"{100 * worst:.0f} percentage points. "
+    )
+
+
+def _contradictions(test: Evaluation) -> str:
+    """In how many rows the predicted class is not the most probable one; "" if in none."""
+    assert test.probabilities is not None
+    others = int(np.count_nonzero(test.probabilities.argmax(axis=1) != test.predicted))
+    if not others:
+        return ""
+    return (
+        f"In {count(others, 'sealed row')} the predicted class is not the most probable one: decision values or costs "
+        "decide on the class, and the probabilities are calibrated on their own. "
+    )
 
 
 def picture(study: Study) -> tuple[Figure, str]:

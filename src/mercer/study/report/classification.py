@@ -18,7 +18,7 @@ from mercer.study.report.numbers import capitalised, count, interval, p_value, p
 from mercer.study.report.phrasing import TaskPhrasing, differences
 from mercer.study.result import Study
 from mercer.study.scores import AreaUnderRoc, Score, WeightedAccuracy
-from mercer.tables import Labels
+from mercer.tables import Classes, Labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -307,11 +307,16 @@ def margins(study: Study) -> str:
             f"(solid line) a row {wrong}: {below}. From there to 1 (dashed line) it is right, but inside the margin: "
             f"{inside}."
         )
+    kind = study.model.prediction_kind
+    over, part, together = "the pairs that its class is in", "pair", "the vote of all pairs"
+    if isinstance(kind, Classes) and kind.scheme == "ovr":
+        over, part = "the machines, each of which tells one class from the rest", "machine"
+        together = "the class of the largest decision value"
     return (
         "How far each row lies on the right side of a boundary, in units of the margin’s half-width: the smallest such "
-        f"margin over the pairs that its class is in. Below 0 (solid line) at least one pair decides against the row: "
-        f"{below}. That is no count of errors, as the vote of all pairs may still be right. From there to 1 (dashed "
-        f"line) every pair is right, but the row is inside a margin: {inside}."
+        f"margin over {over}. Below 0 (solid line) at least one {part} decides against the row: {below}. That is no "
+        f"count of errors, as {together} may still be right. From there to 1 (dashed line) every {part} is right, but "
+        f"the row is inside a margin: {inside}."
     )
 
 

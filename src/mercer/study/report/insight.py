@@ -237,7 +237,8 @@ def contributions(study: Study) -> str:
     )
     return (
         f"Contributions: by how much a cell raises {_what_is_explained(study)}, compared with the cells of other rows "
-        f"(the largest ones of the most important columns; {exact})."
+        f"(the largest ones of the most important columns; {exact}). They are those of the final machine, which has "
+        "learnt from the rows that are not sealed."
     )
 
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from mercer.data import listing
 from mercer.model_selection import Opening
 from mercer.persistence import Model
-from mercer.study.boosting import BOOSTING
+from mercer.study.boosting import BOOSTING, FEWEST_ROWS, MOST_CELLS
 from mercer.study.candidates import Cell, gamma_of
 from mercer.study.examination import Finding, Kind, Weight
 from mercer.study.final_fit import has_learnt
@@ -78,12 +78,18 @@ def worth(study: Study) -> str:
     else:
         names = listed([one.name for one in worse]) if worse else ""
         first = f"It did better than {names}, beyond what chance explains. " if worse else ""
-        simpler = "" if equal[0].name == BOOSTING else f", and {equal[0].name} is the simpler machine"
+        simpler = "" if equal[0].name == BOOSTING else f", and {equal[0].name} is {_simplicity(study, equal[0])}"
         verdict = f"{first}{_bound(study, equal[0], equal[0].name)}{simpler}"
     compared = {rival.name: study.against(rival) for rival in rivals}
     if study.svm.name not in useful:
         compared = {usual: study.against(constant)} | compared
     return f"Was a support vector machine worth it? {verdict}. ({phrasing.compared(goal, compared)})"
+
+
+def _simplicity(study: Study, other: Contender) -> str:
+    """How simple another machine is, compared with the chosen one."""
+    both_linear = study.search.best.choice.is_linear and other.name in next_steps.LINEAR_RIVALS
+    return "as simple: both are weighted sums" if both_linear else "the simpler machine"
 
 
 def _bound(study: Study, other: Contender, name: str) -> str:
@@ -197,8 +203,8 @@ def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
         notes.append(f"{seen}, so the figures may be too good; let copies stay together (--copies together).")
     as_many = [one.name for one in study.rivals if one.search_rows == found.best.n_rows]
     rivals = search_prose.rivals(found, as_many)
-    notes += [f"For lack of time: {study.cuts[0]}", *study.cuts[1:]] if study.cuts else []
-    notes += filter(None, [search_prose.ended_early(found), search_prose.unfinished(found), rivals])
+    notes += [f"To save time: {study.cuts[0]}", *study.cuts[1:]] if study.cuts else []
+    notes += filter(None, [search_prose.ended_early(found), search_prose.unfinished(found), rivals, _boosting(study)])
     if found.extended:
         notes.append(
             f"The best candidate lay at the end of the values planned for {' and '.join(found.extended)}, so one more "
@@ -214,6 +220,18 @@ def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
             "figures too good. A clean estimate needs rows that were never looked at."
         )
     return notes
+
+
+def _boosting(study: Study) -> str:
+    """Why there is no gradient boosting among the machines; "" if there is, or if the cuts say why."""
+    if not study.rivals or any(one.name == BOOSTING for one in study.rivals):
+        return ""
+    if any(BOOSTING in cut for cut in study.cuts):
+        return ""
+    return (
+        f"Gradient boosting was not compared: it is trained on {FEWEST_ROWS} rows or more, without free text, with at "
+        f"most {MOST_CELLS / 1e6:g} million encoded cells (for more than two classes, times the number of classes)."
+    )
 
 
 def left_out(column_choice: TableChoice, model: Model) -> dict[str, list[str]]:
