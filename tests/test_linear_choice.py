@@ -59,6 +59,7 @@ def test_the_solver_goes_by_rows_columns_and_entries(n, p, loss, C, solver):
     other = solve(sparse_problem(n, p, loss, C, is_dense=True), Control(Limits(tol_gap=1e-5)))
     assert found.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-5)
     assert found.reason.startswith("The rows are sparse") == (solver == "dual coordinate descent")
+    assert other.reason.startswith("The table has few rows") == (n < p)
 
 
 def test_wide_matrices_of_second_derivatives_are_not_formed():

@@ -49,23 +49,29 @@ def can_descend(problem: LinearProblem) -> bool:
     return problem.l1_ratio == 0.0 and (problem.bias is not Bias.FREE or engine_solves(problem))
 
 
-def descent_reason(problem: LinearProblem) -> str:
+def descent_reason(problem: LinearProblem, memory_limit: int | None = None) -> str:
     """Return the reason for this solver, as a sentence."""
-    few = problem.n_columns <= MOST_COLUMNS
-    many = "The rows are sparse" if few else f"The table has many columns ({problem.rows.p:,})"
+    rows, p = problem.rows, f"{problem.rows.p:,}"
+    if problem.n_columns > MOST_COLUMNS:
+        shape = f"The table has many columns ({p})"
+    else:
+        shape = (
+            "The rows are sparse" if rows.is_sparse else f"The table has few rows ({rows.n:,}) for its columns ({p})"
+        )
     if problem.bias is Bias.FREE:
-        return f"{many}, and the bias is free, which the solvers of kernel machines can keep."
-    other = ", and Newton's method or" if few else ", and"
-    engine = "" if not (few or engine_solves(problem)) else f"{other} the solvers of kernel machines where this is slow"
-    return f"{many}: dual coordinate descent, which visits a row at a time{engine}."
+        return f"{shape}, and the bias is free, which the solvers of kernel machines can keep."
+    others = ["Newton's method"] if newton_epochs(problem, memory_limit) < float("inf") else []
+    others += ["the solvers of kernel machines"] if engine_solves(problem) else []
+    slow = f", and {' or '.join(others)} where this is slow" if others else ""
+    return f"{shape}: dual coordinate descent, which visits a row at a time{slow}."
 
 
 class DualSolver:
     """Problems of several classes on the same rows, or a single problem.
 
     Classes on sparse rows share coordinate descents, one on each thread; other problems have their own. Problems whose
-    descent is slow are solved by Newton's method if there are few columns, and otherwise by the kernel engine, which
-    shares kernel values between the classes.
+    descent is slow are solved by Newton's method or by the kernel engine, whichever is estimated to be faster. The
+    engine shares kernel values between the classes.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ def _solve_together(
     control = control.with_limits(replace(control.limits, tol=tol))
     solver = DualSolver(problems, control, began, starts, memory_limit=memory_limit, n_jobs=n_jobs)
     ended = iterate(solver.steps(DescentSolver.share * tol), control, stage="all classes", began=began)
-    about = ended.trace, named(solver), descent_reason(problems[0]), solver.bytes_held
+    about = ended.trace, named(solver), descent_reason(problems[0], memory_limit), solver.bytes_held
     for point in solver.points:  # whose arrays are parts of larger ones if the work ended early
         point.w, point.beta = np.array(point.w), np.array(point.beta[slice(None)])
     evidences = [

@@ -200,14 +200,14 @@ def choose(
                 "without gaps."
             )
         about = {"memory_limit": memory_limit, "n_jobs": n_jobs}
-        return DescentSolver(problem, check, start, control, began, **about), descent_reason(problem)
+        return DescentSolver(problem, check, start, control, began, **about), descent_reason(problem, memory_limit)
     curvature: CurvatureOf = GramCurvature
     columns = f"The table has few columns ({problem.rows.p:,}), so that their matrix of second derivatives is small"
     too_large = memory_limit is not None and gram_bytes(problem) + _needed(problem) > memory_limit
     sifts = problem.l1_ratio > 0.0 and has_many and sifting_fits(problem, memory_limit)
     if has_many or too_large or multiplies_only(problem):
         curvature = SweptCurvature
-        columns = f"The matrix of second derivatives of {problem.rows.p:,} columns is large, so that it is not formed"
+        columns = f"{_why_not_formed(problem, too_large)}, so that the matrix of second derivatives is not formed"
         if problem.l1_ratio > 0.0:
             needed = 0 if sifts and not problem.loss.is_smooth else column_bytes(problem)
             if memory_limit is not None and needed > memory_limit:
@@ -236,6 +236,19 @@ def choose(
     return (
         ProximalPoint(problem, check, curvature, start, n_jobs),
         f"{columns}, and the loss has kinks: Newton's method on smoothed losses (proximal point method).",
+    )
+
+
+def _why_not_formed(problem: LinearProblem, too_large: bool) -> str:
+    n, p = problem.rows.n, problem.rows.p
+    if problem.n_columns > MOST_COLUMNS:
+        return f"The table has many columns ({p:,})"
+    if too_large:
+        return f"The matrix of {p:,} columns exceeds memory_limit"
+    return (
+        f"The table has few rows ({n:,}) for its columns ({p:,})"
+        if has_many_columns(problem)
+        else "The rows are sparse"
     )
 
 
