@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
-SingleArray: TypeAlias = npt.NDArray[np.float32]
 RealArray: TypeAlias = npt.NDArray[np.floating]  # float32 or float64
 IndexArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]

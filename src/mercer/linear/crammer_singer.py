@@ -24,10 +24,11 @@ from mercer.linear.certificate import (
     long_products,
     radius_of,
 )
+from mercer.linear.costs import MOST_COLUMNS
 from mercer.linear.dual_descent import EPOCHS, Epochs, descend, refuse_overflow, relative, unit_of
 from mercer.linear.dual_point import rounding_of_sums
 from mercer.linear.finish import MOST_ROWS, VIOLATION
-from mercer.linear.joint_newton import MOST_COLUMNS, JointProximalPoint, newton_bytes, newton_multiplications
+from mercer.linear.joint_newton import JointProximalPoint, newton_bytes, newton_multiplications
 from mercer.linear.joint_problem import JointLinearProblem, JointPart, JointPoint, bounds, near
 from mercer.linear.losses import SAME
 from mercer.linear.rows import TableRows

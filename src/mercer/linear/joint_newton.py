@@ -16,7 +16,6 @@ from mercer.linear.systems import conjugate_gradients, factor_positive, solve_po
 from mercer.losses.iteration import Step
 from mercer.problems import inner
 
-MOST_COLUMNS = 2_000  # columns up to which matrices of second derivatives are formed
 _MOST_UNKNOWNS = 4_000  # weights up to which one matrix is factorised; otherwise there is a matrix for each class
 _FIRST_FACTOR = 1.0  # of the first proximal step
 _GROWTH = 4.0  # of the factor from one proximal step to the next

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mercer._typing import BoolArray, FloatArray, IndexArray
+from mercer._typing import FloatArray, IndexArray
 from mercer.data import Vectors
 from mercer.data.lazy import lazy_property
 from mercer.gram import Gram
@@ -312,8 +312,8 @@ class ActiveSet:
         ends = [g[some[0]] for some in (low, high) if some.size]
         return sum(ends) / max(1, len(ends))
 
-    def doubt(self, found: LongSolution, values: LongArray, own: Any, own_error: Any) -> float:
-        """Return a bound of the error of f at a new row with kernel values `values` (n,) and k(x, x) `own`.
+    def error_bound(self, found: LongSolution, values: LongArray, own_error: Any) -> float:
+        """Return a bound of the error of f at a new row with kernel values `values` (n,).
 
         At the optimum of the same active set, f differs by X' g_F to first order. Variables whose gradient may be 0
         despite rounding could belong to the basis, and are counted as if they did.
@@ -341,15 +341,6 @@ class ActiveSet:
             slope = np.where(depends, 0.0, np.abs(between) / np.where(depends, 1.0, size))
             total += (slope * (np.abs(g[some]) + 2.0 * of_outside[unclear])).sum()
         return float(_SAFETY * total)
-
-
-@dataclass(frozen=True, eq=False)
-class Settled:
-    """Leave-one-out values, (n_rows,), bounds of their errors, and which rows are support vectors."""
-
-    values: FloatArray
-    errors: FloatArray
-    is_support: BoolArray
 
 
 class Extended:
@@ -385,8 +376,7 @@ class Extended:
             self.values[row] = float(found.gradient[variable] - problem.linear[variable])
             if found.ended:
                 column = self.long_gram.values[rows, row]
-                own = self.long_gram.values[row, row]
-                self.errors[row] = full.doubt(found, column, own, found.error[variable])
+                self.errors[row] = full.error_bound(found, column, found.error[variable])
         support = [row for row in np.flatnonzero(self.is_support).tolist() if row in set(wanted.tolist())]
         for done, row in enumerate(support):
             self.check()
@@ -400,9 +390,9 @@ class Extended:
         rows = others[rows_of(smaller)]
         active = ActiveSet(smaller, self.long_gram, rows)
         found = active.solve(start, self.check)
-        column, own = self.long_gram.values[rows, row], self.long_gram.values[row, row]
+        column = self.long_gram.values[rows, row]
         self.values[row] = float(column @ found.beta - found.level)
         if found.ended:
             sums = np.abs(column) @ np.abs(found.beta)
             error = (self.long_gram.error + (found.beta.size + 4.0) * _EPS) * sums
-            self.errors[row] = active.doubt(found, column, own, error)
+            self.errors[row] = active.error_bound(found, column, error)

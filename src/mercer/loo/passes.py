@@ -145,7 +145,7 @@ class Passes:
         store = _Rows(self, part)
         values = np.concatenate([self.beta[tableau.basic], tableau.gradient[watched]])
         drift = np.concatenate([self.drift, part.drift() if self.shares.any() else np.zeros(watched.size)])
-        partner = _partners(problem, self.beta)
+        partner = _partners(problem)
         far = self.distance[rest].min(initial=np.inf)
         stiff = self.stiffness[rest].max(initial=0.0)
         width = max(1, min(_BLOCK_BYTES, self.gram.room // 8) // (8 * max(1, universe.size)))
@@ -264,7 +264,7 @@ def _slack(problem: Problem, beta: FloatArray, gradient: FloatArray) -> FloatArr
     return np.where(fixed, np.inf, np.where(inside_box(problem, beta), 0.0, np.abs(gradient)))
 
 
-def _partners(problem: Problem, beta: FloatArray) -> IndexArray:
+def _partners(problem: Problem) -> IndexArray:
     """Return the other variable of the same row for each variable, or -1 if there is no other, (n,)."""
     partner = np.full(problem.n, -1, dtype=np.int64)
     if problem.rows is not None:

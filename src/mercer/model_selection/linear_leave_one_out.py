@@ -12,12 +12,12 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from mercer._typing import FloatArray, IndexArray, TextArray
 from mercer.certificates.status import Status
 from mercer.linear import Bias, LinearProblem, LinearSolution, Logistic, TableRows, solve
+from mercer.linear.costs import MOST_COLUMNS
 from mercer.linear.free_bias import best_changes, middle_change
 from mercer.linear.sweeps import add_gram, times
 from mercer.loo.monitor import Ended, ProgressMonitor
 from mercer.solvers import Control, Limits
 
-_MOST_COLUMNS = 2_000  # columns up to which the matrix of second derivatives is factorised
 _TOGETHER = 64  # rows whose values are found together
 _ONE_MORE_STEP = 1e-3  # factor of the gap with logistic loss: near the optimum a Newton step doubles the digits
 _LEFT = 1e-6  # of a curvature; what may remain of 1 - c h'H^-1 h before the formula loses its digits
@@ -102,7 +102,7 @@ class _Rows:
             loss.is_smooth
             and not isinstance(loss, Logistic)
             and problem.l1_ratio == 0.0
-            and problem.n_columns <= _MOST_COLUMNS
+            and problem.n_columns <= MOST_COLUMNS
         ):
             for rows in np.array_split(left, max(1, -(-left.size // _TOGETHER))):
                 self._by_formula(rows, beta)

@@ -59,7 +59,7 @@ def leaks(sample: Sample, truth: Truth) -> list[Finding]:
     unused = [one for one in alone if one[0].source not in sample.features]
     found = [_alone(column, rule, sample, truth) for column, rule in used[:MAX_NAMED]]
     if len(used) > MAX_NAMED:
-        found.append(_more(used[MAX_NAMED:], truth))
+        found.append(_more(used[MAX_NAMED:]))
     found += [_unused(column, rule, truth) for column, rule in unused]
     mostly = [one for one in mostly if one[0].source in sample.features]
     return found + ([_mostly(mostly, truth)] if mostly else [])
@@ -151,7 +151,7 @@ def _alone(column: Column, rule: Rule, sample: Sample, truth: Truth) -> Finding:
     return Finding(kind, Weight.DOUBT, (column.name,), sentence, remedy, numbers)
 
 
-def _more(found: list[tuple[Column, Rule]], truth: Truth) -> Finding:
+def _more(found: list[tuple[Column, Rule]]) -> Finding:
     names = tuple(column.name for column, _ in found)
     return Finding(
         Kind.PREDICTS_ALONE,
