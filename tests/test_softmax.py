@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression as Theirs
 
 from mercer import LogisticRegression, Status
 from mercer.linear import SoftmaxProblem, TableRows, softmax_newton, solve_softmax
-from mercer.linear.softmax_problem import balanced, beta_of, near_softmax, pieces, shares_of, softmax_terms
+from mercer.linear.softmax_problem import balanced, beta_of, near_softmax, row_blocks, shares_of, softmax_terms
 from mercer.solvers import Control, Limits
 
 SHAPES = [(20, 3, 3), (20, 45, 3), (60, 300, 23), (200, 45, 23), (400, 3, 5)]
@@ -229,7 +229,9 @@ def test_coefficients_are_balanced_within_the_simplex():
 def test_pieces_are_all_rows_in_order(stored, monkeypatch):
     monkeypatch.setattr("mercer.linear.softmax_problem._WORK", 300)
     X = np.where(np.random.default_rng(0).random((37, 6)) < 0.4, 0.0, 1.0) * np.arange(1, 38)[:, None]
-    found = [(rows, part if isinstance(part, np.ndarray) else part.toarray()) for rows, part in pieces(stored(X), 2)]
+    found = [
+        (rows, part if isinstance(part, np.ndarray) else part.toarray()) for rows, part in row_blocks(stored(X), 2)
+    ]
     assert len(found) > 3
     np.testing.assert_array_equal(np.vstack([part for _, part in found]), X)
     assert [rows.start for rows, _ in found][1:] == [rows.stop for rows, _ in found][:-1]

@@ -10,7 +10,7 @@ import numpy as np
 from mercer._typing import FloatArray
 from mercer.linear.certificate import WeightsEvidence, ball_of_objective, long_products
 from mercer.linear.dual_point import rounding_of_sums
-from mercer.linear.softmax_problem import SoftmaxProblem, beta_of, near_softmax, pieces, softmax_terms
+from mercer.linear.softmax_problem import SoftmaxProblem, beta_of, near_softmax, row_blocks, softmax_terms
 from mercer.linear.sweeps import column_squares, times, transposed_times
 from mercer.losses.certificate import Evaluation
 from mercer.problems import inner
@@ -68,7 +68,7 @@ class SoftmaxEvidence(WeightsEvidence):
                     else part.block.squares(problem.constant)
                 )
                 totals += np.bincount(part.codes, part.charges, minlength=n_classes)
-                for rows, table in pieces(part.block.table, 2 * n_classes):
+                for rows, table in row_blocks(part.block.table, 2 * n_classes):
                     codes, charges = part.codes[rows], part.charges[rows]
                     shares = near_softmax(given[rows], codes, charges)
                     beta = beta_of(shares, codes, charges)

@@ -11,7 +11,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from mercer._typing import FloatArray
 from mercer.linear.column_lengths import column_lengths, scales_of
 from mercer.linear.joint_newton import root_of
-from mercer.linear.softmax_problem import SoftmaxProblem, balanced, beta_of, pieces, shares_of
+from mercer.linear.softmax_problem import SoftmaxProblem, balanced, beta_of, row_blocks, shares_of
 from mercer.linear.sweeps import add_gram, transposed_times
 from mercer.linear.sweeps import times as times_rows
 from mercer.linear.systems import conjugate_gradients, solve_positive
@@ -103,7 +103,7 @@ class SoftmaxNewton:
     def times(self, w: FloatArray) -> FloatArray:
         """Return the products of all rows with vectors (q, k)."""
         z = np.empty((self.problem.rows.n, w.shape[1]))
-        for rows, table in pieces(self.part.block.table, w.shape[1]):
+        for rows, table in row_blocks(self.part.block.table, w.shape[1]):
             self.check()
             z[rows] = times_rows(table, self.problem.constant, w, self.n_jobs)
         return z
@@ -111,7 +111,7 @@ class SoftmaxNewton:
     def pulled(self, beta: FloatArray) -> FloatArray:
         """Return the sums of beta_i x_i for coefficients (n, k)."""
         v = np.zeros((self.problem.n_columns, beta.shape[1]))
-        for rows, table in pieces(self.part.block.table, beta.shape[1]):
+        for rows, table in row_blocks(self.part.block.table, beta.shape[1]):
             self.check()
             v += transposed_times(table, self.problem.constant, beta[rows], self.n_jobs)
         return v
@@ -240,7 +240,7 @@ class SoftmaxNewton:
         def product(flat: FloatArray) -> FloatArray:
             d = flat.reshape(shape)
             image = self.counted * d
-            for rows, table in pieces(part.block.table, 2 * shape[1]):
+            for rows, table in row_blocks(part.block.table, 2 * shape[1]):
                 self.check()
                 moved = times_rows(table, self.problem.constant, d, self.n_jobs)
                 own = whole[rows]
@@ -306,7 +306,7 @@ class SoftmaxNewton:
     def _by_columns(self, curvature: FloatArray) -> Callable[[FloatArray], FloatArray]:
         problem, scales, q = self.problem, self._scales, self.problem.n_columns
         matrix = np.zeros((q, q))
-        for rows, table in pieces(self.part.block.table, max(1, q // 2)):
+        for rows, table in row_blocks(self.part.block.table, max(1, q // 2)):
             self.check()
             add_gram(table, problem.constant, curvature[rows], scales, matrix, self.n_jobs)
         matrix.flat[:: q + 1] += self.counted[:, 0] * np.square(scales)
@@ -341,11 +341,11 @@ class SoftmaxNewton:
         table, n = self.part.block.table, self.problem.rows.n
         matrix = np.empty((n, n))
         if not isinstance(table, np.ndarray):
-            for rows, some in pieces(table, max(1, n // 4)):
+            for rows, some in row_blocks(table, max(1, n // 4)):
                 self.check()
                 matrix[rows] = (some.astype(np.float64) @ table.T).toarray()
             return matrix
-        for rows, some in pieces(table, max(1, n // 4)):
+        for rows, some in row_blocks(table, max(1, n // 4)):
             self.check()
             matrix[rows] = some.astype(np.float64) @ table.T
         return matrix

@@ -1,4 +1,4 @@
-"""The linear problem of softmax regression, its rows in pieces, and feasible points of its dual."""
+"""The linear problem of softmax regression, its rows in blocks, and feasible points of its dual."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.special import xlog1py, xlogy
 from mercer._typing import FloatArray, IndexArray
 from mercer.linear.joint_problem import JointLinearProblem
 
-_WORK = 1 << 25  # multiplications in a piece of rows, about 10 ms; limits are checked between pieces
+_WORK = 1 << 25  # multiplications in a block of rows, about 10 ms; limits are checked between blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class SoftmaxTerms(NamedTuple):
     others: FloatArray
 
 
-def pieces(table: Any, width: int) -> Iterator[tuple[slice, Any]]:
+def row_blocks(table: Any, width: int) -> Iterator[tuple[slice, Any]]:
     """Return consecutive rows of a table, so few that their product with `width` vectors takes about 10 ms."""
     n, p = table.shape
     dense = isinstance(table, np.ndarray)

@@ -32,7 +32,7 @@ _SAFETY = 4.0  # factor of the bound of an error, which is exact to first order
 _STEPS = 50  # largest number of steps for each variable
 
 
-def reach(problem: Problem, gram: Gram, beta: FloatArray, scale: float) -> float:
+def c_times_kmax(problem: Problem, gram: Gram, beta: FloatArray, scale: float) -> float:
     """Return the largest k(x, x) times the largest coefficient that a variable may take, in units of `scale`."""
     bounds = np.abs(np.concatenate([problem.lower, problem.upper]))
     finite = bounds[np.isfinite(bounds)]

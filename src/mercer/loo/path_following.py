@@ -13,7 +13,7 @@ from mercer.data.checks import distinct
 from mercer.data.lazy import lazy_property
 from mercer.gram import Gram
 from mercer.gram.threads import blas_threads
-from mercer.loo.extended import HOSTILE, MAX_ROWS, Extended, reach
+from mercer.loo.extended import HOSTILE, MAX_ROWS, Extended, c_times_kmax
 from mercer.loo.monitor import Ended
 from mercer.loo.passes import FINEST, Passes
 from mercer.loo.reduced_problem import (
@@ -194,7 +194,7 @@ class _Work:
 
     def run(self, wanted: IndexArray) -> tuple[FloatArray, IndexArray, float]:
         problem, full = self.problem, self.full
-        is_hostile = reach(problem, self.gram, self.beta, full.scale) > HOSTILE
+        is_hostile = c_times_kmax(problem, self.gram, self.beta, full.scale) > HOSTILE
         if is_hostile and problem.n_rows <= MAX_ROWS:
             return self.run_extended(wanted)
         rows, shares = rows_of(problem), total_shares(problem)

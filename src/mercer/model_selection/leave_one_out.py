@@ -267,11 +267,11 @@ def values_without_each_row(
     machine._take_gram = grams.append
     if isinstance(machine, TrainedLinearMachine):
         machine.set_params(tol=_gap_of(machine))
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             machine.fit(X, y, **given)
         is_close = max(one.certificate.relative_gap for one in machine._solutions) <= _ENOUGH
-        for one in told:  # a gap below what float64 can resolve need not be reached
+        for one in caught:  # a gap below what float64 can resolve need not be reached
             if not (is_close and issubclass(one.category, ConvergenceWarning)):
                 warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
     else:
