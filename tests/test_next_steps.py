@@ -69,6 +69,7 @@ def test_a_difference_between_folds_and_sealed_rows_is_told_if_chance_does_not_e
         svm = replace(found.svm, errors=(error,) * 3, cv=cv, test=test)
         text = next_steps.against_folds(replace(found, contenders=(svm, *found.contenders[1:]), repeats=()), phrasing)
         assert f"{words} with p < 0.001" in text
+        assert ("The final machine learnt from more rows than those of the folds" in text) is (cv == 0.25)
         assert text.endswith("--repeats 10 shows how much the split matters.")
 
 

@@ -231,6 +231,9 @@ def test_rounds_in_words(searched):
         "training rows a fold, 12 with 120 and 2 of 7 with all 300."
     )
     assert search_prose.ended_early(early).startswith("The search was ended by its time limit after all")
+    assert "the linear machines and 2 of the best 7 on all rows" in search_prose.ended_early(
+        replace(early, n_linear_first=6)
+    )
     assert search_prose.ended_early(found) == ""
 
 

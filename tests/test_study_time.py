@@ -60,6 +60,15 @@ def test_each_class_of_texts_is_told_from_the_rest(of_texts, tmp_path):
     assert "pair" not in classification.margins(only_linear)
 
 
+def test_without_a_linear_rival_the_machine_is_not_said_to_be_worth_it(of_texts, monkeypatch):
+    left = tuple(one for one in of_texts.contenders if one.name != "logistic regression")
+    monkeypatch.setattr(type(of_texts), "sign", lambda self, one, other: int(one is self.svm))
+    assert "worth it? Yes: it did better than" in prose.worth(of_texts)
+    said = prose.worth(replace(of_texts, contenders=left))
+    assert "worth it? It did better than nearest neighbours" in said
+    assert "Whether it is better than a simple linear machine cannot be told: there was no time for one." in said
+
+
 def test_without_patience_only_linear_machines_are_tried_on_wide_tables(monkeypatch):
     monkeypatch.setattr(searching, "PATIENCE", 0.0)
     found = study(texts(), "topic", n_folds=3)

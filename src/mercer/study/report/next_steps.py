@@ -49,7 +49,7 @@ def against_folds(study: Study, phrasing: TaskPhrasing) -> str:
         "The chosen setting is the best of several, which makes its figure in the folds too good; or the sealed rows "
         "differ."
         if worse
-        else "The sealed rows may be easier than the others."
+        else "The final machine learnt from more rows than those of the folds; or the sealed rows are easier."
     )
     offer = "" if study.repeats else " --repeats 10 shows how much the split matters."
     return (

@@ -74,7 +74,10 @@ def worth(study: Study) -> str:
     elif better:
         verdict = f"No: {' and '.join(one.name for one in better)} did better, beyond what chance explains"
     elif not equal:
-        verdict = f"Yes: it did better than {listed([one.name for one in worse])}, beyond what chance explains"
+        yes = "Yes: it" if rivals[0].name in next_steps.LINEAR_RIVALS else "It"
+        verdict = f"{yes} did better than {listed([one.name for one in worse])}, beyond what chance explains"
+        if yes == "It":
+            verdict += ". Whether it is better than a simple linear machine cannot be told: there was no time for one"
     else:
         names = listed([one.name for one in worse]) if worse else ""
         first = f"It did better than {names}, beyond what chance explains. " if worse else ""
@@ -203,7 +206,7 @@ def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
         notes.append(f"{seen}, so the figures may be too good; let copies stay together (--copies together).")
     as_many = [one.name for one in study.rivals if one.search_rows == found.best.n_rows]
     rivals = search_prose.rivals(found, as_many)
-    notes += [f"To save time: {study.cuts[0]}", *study.cuts[1:]] if study.cuts else []
+    notes += [f"Cut short for time: {study.cuts[0]}", *study.cuts[1:]] if study.cuts else []
     notes += filter(None, [search_prose.ended_early(found), search_prose.unfinished(found), rivals, _boosting(study)])
     if found.extended:
         notes.append(

@@ -66,6 +66,8 @@ def ended_early(found: SearchResult) -> str:
     if len(found.cells) == found.n_planned and len(found.rounds) > 1:
         on_all = last.n_judged if last.n_rows == found.n_rows else 0
         number = f"{on_all} of the best {last.n_planned}" if on_all else "none of them"
+        if found.n_linear_first:
+            number = f"the linear machines and {number}" if on_all else "only the linear machines"
         after = f"after all {candidates(found)} had been judged, {number} on all rows"
     return f"The search was {why} {after}; a full one may find a better machine."
 
