@@ -153,8 +153,8 @@ def _run(
         trace += ended.trace
         evidence = LinearEvidence(problem, *solver.solution())
         evidence = replace(evidence, w=with_middle_bias(problem, evidence.w))
-        held = replace(evidence, problem=solver.problem)  # which may hold the targets already
-        evidence, found = evaluated(held, tol)
+        # The solver's problem may store the targets already.
+        evidence, found = evaluated(replace(evidence, problem=solver.problem), tol)
         reached = _Reached(replace(evidence, problem=problem), found, ended.status or Status.STALLED)
         if ended.status is not None or reached.found.is_close(tol):
             break
