@@ -285,8 +285,7 @@ class Certificate:
         ValueError
             If the training data are not available: a pickled or loaded certificate has no reference to them.
         TypeError
-            If the machine has a smooth loss (least squares, likelihood), and so has no slacks, or another penalty than
-            that of w.
+            If the machine has a smooth loss (least squares, likelihood), and so has no slacks.
 
         Notes
         -----
