@@ -111,6 +111,8 @@ def test_the_simpler_machine_is_fitted_to_the_columns_and_weights_of_the_study(t
     assert command[-7:] == ["--sep", ";", "--drop=age", "--drop", "patient", "--class-weight", "balanced"]
     assert cli.run(command[1:]) == 0
     capsys.readouterr()
+    monkeypatch.setattr(found.goal, "implied", "")
+    assert next_steps.steps(found, source="t.csv")[0][1].endswith("--out simple.mercer --drop patient")
     assert not any("simpler" in one for one, _ in next_steps.steps(replace(found, search=linear)))
 
 

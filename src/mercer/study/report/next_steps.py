@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from mercer.study.classification import ToClassify
 from mercer.study.judging import Contender
 from mercer.study.report.numbers import p_value
 from mercer.study.report.phrasing import TaskPhrasing
@@ -128,7 +129,7 @@ def _options(study: Study, command: str) -> list[str]:
     for name in arranging:
         if name not in study.column_choice.features:
             found += ["--drop", name]
-    if study.goal.class_weight() is not None and not {"--class-weight", "--cost"} & set(found):  # implied by the score
+    if isinstance(study.goal, ToClassify) and study.goal.implied == "the score":
         found += ["--class-weight", "balanced"]
     return found
 
