@@ -164,6 +164,9 @@ def test_rows_in_the_order_of_time_are_told_from_others(target):
     (found,) = in_order(table, target)
     assert found.weight is Weight.DOUBT
     assert found.columns == ()
+    assert {"t": "have the same class more often than chance explains, and", "y": "close (their ranks correlate by"}[
+        target
+    ] in found.sentence
     timed = table.assign(sec=np.cumsum(rng.exponential(size=160)))
     assert "--time sec" in in_order(timed, target)[0].remedy
     days = table.assign(day=pd.date_range("2024-01-01", periods=160).strftime("%Y-%m-%d"))

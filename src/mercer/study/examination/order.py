@@ -65,13 +65,15 @@ def _found(sample: Sample, truth: Truth, order: npt.NDArray[np.int64], by: Colum
     if not any(_correlation(_rest(column.codes[order], target, truth)) for column in columns):
         return []
     name = "" if by is None else by.name
-    what = "class" if isinstance(truth, Labels) else "number"
+    alike = "the same class more often than chance explains"
+    if not isinstance(truth, Labels):
+        alike = f"numbers that are close (their ranks correlate by {likeness:.2f})"
     return [
         Finding(
             Kind.ORDER,
             Weight.DOUBT,
             (name,) if name else (),
-            f"Rows that follow each other {f'by {name!r}' if name else 'in the table'} mostly have the same {what} and "
+            f"Rows that follow each other {f'by {name!r}' if name else 'in the table'} have {alike}, and "
             "are alike in other columns, too. If this is an order in time, a random split judges by rows between those "
             "that were learnt from, and the test score is too good for what comes next.",
             f"Seal the last rows with {option('--time', name)}."
