@@ -204,6 +204,7 @@ def test_transformers_name_their_columns_in_any_frame(name):
     assert pipeline.score(frame, CLASSES) > 0.5
 
 
+@pytest.mark.filterwarnings("ignore:w = 0 is the optimum of this machine")
 @pytest.mark.parametrize("name", OF_A_KERNEL)
 def test_kernel_values_are_split_by_rows_and_columns(name):
     y = None if is_outlier_detector(ESTIMATORS[name]) else target(name)

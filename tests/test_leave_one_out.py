@@ -97,6 +97,7 @@ def table(seed, n, p, kind):
 
 
 @pytest.mark.full
+@pytest.mark.filterwarnings("ignore:w = 0 is the optimum of this machine")
 @pytest.mark.parametrize("name", MACHINES)
 @settings(max_examples=14, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(

@@ -35,7 +35,7 @@ def found():
 
 @pytest.mark.full
 def test_readers_are_told_no_parameters_of_python(found, capsys):
-    print_study(found)
+    print_study(found, "t.csv", "mercer study t.csv", "model.mercer")
     shown = " ".join(capsys.readouterr().out.split())
     for text in (shown, render(found, source="t.csv")):
         assert "If these numbers are names of classes, ask for classification." in text
