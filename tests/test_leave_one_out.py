@@ -109,6 +109,7 @@ def table(seed, n, p, kind):
     nu=st.floats(0.1, 0.9),
     kernel=st.sampled_from(["rbf", "linear", "poly", "laplacian"]),
 )
+@pytest.mark.filterwarnings("ignore:w = 0 is the optimum:UserWarning")
 def test_leaving_a_row_out_is_training_without_it(name, seed, n, p, kind, log_C, nu, kernel):
     X, y, score, weights = table(seed, n, p, kind)
     machine = MACHINES[name](10.0**log_C, nu, kernel)
