@@ -9,6 +9,7 @@ import re
 import tracemalloc
 import warnings
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -492,7 +493,7 @@ WRONG = [
     ({"dual": "maybe"}, "dual must be True or False, got 'maybe'"),
     ({"tol": 0.0}, "tol must be a number > 0"),
     ({"tol_gap": 0.0}, "tol_gap must be a number > 0"),
-    ({"C": np.inf}, "C must be a finite number > 0"),
+    ({"C": np.inf}, "C must be finite, got inf"),
     ({"multi_class": "ovo"}, "multi_class must be one of 'ovr'"),
     ({"multi_class": "crammer_singer", "bias": "free"}, 'needs bias="penalised"'),
     ({"fit_intercept": 2}, "fit_intercept must be True or False"),
@@ -911,3 +912,20 @@ def test_a_large_c_is_the_maximal_margin_and_an_infinite_one_says_so():
     assert large.certificate_.n_bounded == 0
     hard = SVC(kernel="linear", C=np.inf, tol=1e-9).fit(X, y)
     np.testing.assert_allclose(large.coef_, hard.coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("machine", [LinearSVR(epsilon=0.1, C=10.0), LinearSVC(loss="hinge", C=100.0)], ids=repr)
+def test_a_fit_that_is_continued_and_stopped_again_loses_nothing(machine, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 5)) * np.exp(rng.normal(size=5))
+    y = X[:, 0] + rng.normal(size=300)
+    y = y if isinstance(machine, LinearSVR) else y > 0
+    gaps = []
+    continued = clone(machine).set_params(max_iter=6, warm_start=True, tol_gap=1e-8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for _ in range(12):
+            gaps.append(continued.fit(X, y).certificate_.gap)
+    assert all(after <= 1.01 * before for before, after in pairwise(gaps))
+    assert gaps[-1] < 1e-3 * gaps[0]

@@ -39,6 +39,7 @@ _LEAST_ROWS_WITH_KINKS = 20  # the same for losses with kinks
 _PATIENCE = 40  # steps that do not halve the gap, after which a method for small tables follows
 _DESCENT_ARRAYS = 4  # arrays with a number for each column that coordinate descent and its certificate hold
 _INTERIOR, _SCALED = "an interior point method", "Newton's method on centred and scaled columns"
+_LIMITS = (Status.MAX_ITER, Status.TIME_LIMIT, Status.INTERRUPTED)
 _ATTEMPTS = 3  # times that a solver continues because the certificate is not yet good enough
 
 
@@ -86,6 +87,9 @@ def solve(
         blas_threads(0.0 if has_many_columns(problem) else problem.rows.n * problem.n_columns**2),
         control.interruption,
     ):
+        continued = start if isinstance(start, LinearSolution) and start.C == problem.C else None
+        if continued is not None and continued.reached is not None:
+            start = continued.reached
         solver, reason = choose(replace(problem, stores_parts=True), control, began, start, memory_limit, n_jobs)
         has_other = interior_fits(problem, memory_limit)
         best = _run(
@@ -117,12 +121,16 @@ def solve(
             )
             solver, peak = last, max(peak, last.bytes_held)
             reason = f"{reason} It stalled at a relative gap of {reached:.2g}, and {method} followed."
+        if continued is not None and not best.found.is_close(tol):
+            best = _no_worse_than(continued, best, tol)
+        reached = solver.point_reached() if best.ending in _LIMITS and not best.found.is_close(tol) else None
     seconds = time.perf_counter() - began
     evidence, found, ending = best
     about: dict[str, Any] = {"n_iter": solver.n_iter, "seconds": seconds, "peak_memory_bytes": peak}
     certificate = certify_linear(evidence, ending, tol=tol, found=found, **about)
     w, beta = evidence.w, evidence.beta
-    return LinearSolution(w, beta, certificate, solver.n_iter, seconds, trace, solver.name, reason, peak, problem.C)
+    ran = solver.n_iter, seconds, trace, solver.name, reason, peak
+    return LinearSolution(w, beta, certificate, *ran, problem.C, reached)
 
 
 class _Reached(NamedTuple):
@@ -131,6 +139,19 @@ class _Reached(NamedTuple):
     evidence: LinearEvidence
     found: Evaluation
     ending: Status
+
+
+def _no_worse_than(start: LinearSolution, reached: _Reached, tol: float) -> _Reached:
+    """Return the best pair of weights and of dual coefficients, each as reached or as in an earlier solution.
+
+    The gap does not fall at every step. Without the earlier pair, a fit that is continued and stopped again could end
+    with a larger gap.
+    """
+    ours = reached.evidence
+    theirs = replace(ours, beta=start.beta, low=None, is_exact=False)
+    pairs = (replace(ours, w=start.w), theirs, replace(theirs, w=start.w))
+    others = (_Reached(*evaluated(pair, tol), reached.ending) for pair in pairs)
+    return min(reached, *others, key=lambda one: one.found.gap)
 
 
 def _run(

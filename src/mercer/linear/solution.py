@@ -75,6 +75,9 @@ class LinearSolution:
         Memory that the solver used beside the table.
     C : float
         The C of the problem, with which a warm start scales the dual coefficients.
+    reached : LinearPoint, optional
+        If a limit ended the fit: the point of the solver, from which a fit with the same C continues. The gap of the
+        solution itself may be smaller.
     """
 
     w: FloatArray
@@ -87,6 +90,7 @@ class LinearSolution:
     reason: str
     peak_memory_bytes: int
     C: float
+    reached: LinearPoint | None = None
 
     @property
     def factor(self) -> float | None:
