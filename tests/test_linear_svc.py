@@ -493,7 +493,7 @@ WRONG = [
     ({"dual": "maybe"}, "dual must be True or False, got 'maybe'"),
     ({"tol": 0.0}, "tol must be a number > 0"),
     ({"tol_gap": 0.0}, "tol_gap must be a number > 0"),
-    ({"C": np.inf}, "C must be finite, got inf"),
+    ({"C": np.inf}, r"C must be (finite|a finite number > 0), got inf"),
     ({"multi_class": "ovo"}, "multi_class must be one of 'ovr'"),
     ({"multi_class": "crammer_singer", "bias": "free"}, 'needs bias="penalised"'),
     ({"fit_intercept": 2}, "fit_intercept must be True or False"),

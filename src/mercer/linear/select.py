@@ -123,14 +123,14 @@ def solve(
             reason = f"{reason} It stalled at a relative gap of {reached:.2g}, and {method} followed."
         if continued is not None and not best.found.is_close(tol):
             best = _no_worse_than(continued, best, tol)
-        reached = solver.point_reached() if best.ending in _LIMITS and not best.found.is_close(tol) else None
+        onward = solver.point_reached() if best.ending in _LIMITS and not best.found.is_close(tol) else None
     seconds = time.perf_counter() - began
     evidence, found, ending = best
     about: dict[str, Any] = {"n_iter": solver.n_iter, "seconds": seconds, "peak_memory_bytes": peak}
     certificate = certify_linear(evidence, ending, tol=tol, found=found, **about)
     w, beta = evidence.w, evidence.beta
     ran = solver.n_iter, seconds, trace, solver.name, reason, peak
-    return LinearSolution(w, beta, certificate, *ran, problem.C, reached)
+    return LinearSolution(w, beta, certificate, *ran, problem.C, onward)
 
 
 class _Reached(NamedTuple):
@@ -151,7 +151,7 @@ def _no_worse_than(start: LinearSolution, reached: _Reached, tol: float) -> _Rea
     theirs = replace(ours, beta=start.beta, low=None, is_exact=False)
     pairs = (replace(ours, w=start.w), theirs, replace(theirs, w=start.w))
     others = (_Reached(*evaluated(pair, tol), reached.ending) for pair in pairs)
-    return min(reached, *others, key=lambda one: one.found.gap)
+    return min(reached, *others, key=lambda one: one.found.bound)
 
 
 def _run(
