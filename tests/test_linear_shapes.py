@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from mercer import LinearSVC, LogisticRegression
 from mercer.linear import (
@@ -114,3 +115,19 @@ def test_a_large_c_gives_the_hard_margin_of_separable_classes(
     assert machine.certificate_.status == "optimal"
     assert machine.certificate_.primal == pytest.approx(best, rel=1e-4)
     assert machine.certificate_.dual <= best * (1.0 + 1e-5)
+
+
+@pytest.mark.parametrize("is_sparse", [True, False])
+@pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
+@pytest.mark.parametrize("machine", [LogisticRegression(penalty="l1"), LinearSVC(penalty="l1")], ids=repr)
+def test_indicators_of_categories_end_at_the_optimum_of_the_l1_norm(machine, C, is_sparse):
+    rng = np.random.default_rng(0)
+    levels = rng.integers(0, 10, (1_000, 6))
+    X = np.hstack(
+        [np.eye(10)[levels[:, j]] for j in range(6)] + [np.ones((1_000, 1))]
+    )  # each group adds up to the ones
+    y = X @ rng.normal(size=61) + rng.normal(size=1_000) > 0.0
+    table = sp.csr_array(X) if is_sparse else X
+    fitted = clone(machine).set_params(C=C, fit_intercept=False).fit(table, y)
+    assert fitted.certificate_.status == "optimal"
+    assert fitted.certificate_.verify().relative_gap <= 1e-4

@@ -38,7 +38,11 @@ _LEAST_ROWS = 3  # rows for each column from which the matrix of all columns is 
 _LEAST_ROWS_WITH_KINKS = 20  # the same for losses with kinks
 _PATIENCE = 40  # steps that do not halve the gap, after which a method for small tables follows
 _DESCENT_ARRAYS = 4  # arrays with a number for each column that coordinate descent and its certificate hold
+_COLUMNS = "Newton's method with descent on columns"
 _INTERIOR, _SCALED = "an interior point method", "Newton's method on centred and scaled columns"
+_FEW_DENSE_COLUMNS = (
+    50  # with an l1 norm: columns of a dense table for which the matrix is formed (benchmarks/NOTES.md)
+)
 _LIMITS = (Status.MAX_ITER, Status.TIME_LIMIT, Status.INTERRUPTED)
 _ATTEMPTS = 3  # times that a solver continues because the certificate is not yet good enough
 
@@ -103,10 +107,10 @@ def solve(
             _PATIENCE if has_other and not isinstance(solver, Sifting | DescentSolver) else None,
         )
         peak = solver.bytes_held
-        if has_other and best.ending is Status.STALLED and not best.found.is_close(tol):
-            is_logistic = isinstance(problem.loss, Logistic)
-            other_solver, method = (ScaledNewton, _SCALED) if is_logistic else (InteriorPoint, _INTERIOR)
-            last = other_solver(problem, raise_when_late(control, began), solver.n_iter, n_jobs)
+        for method in _followers(problem) if has_other else ():
+            if best.ending is not Status.STALLED or best.found.is_close(tol):
+                break
+            last = _follower(method, problem, best.evidence, raise_when_late(control, began), solver.n_iter, n_jobs)
             other = _run(problem, last, control, began, tol, trace)
             zeros = problem.rows.numbers()  # the dual point of an optimum without losses and weights
             pairs = [
@@ -139,6 +143,31 @@ class _Reached(NamedTuple):
     evidence: LinearEvidence
     found: Evaluation
     ending: Status
+
+
+def _followers(problem: LinearProblem) -> list[str]:
+    """Return the methods that follow where the first one stalls, in this order."""
+    last = _SCALED if isinstance(problem.loss, Logistic) else _INTERIOR
+    has_matrix = problem.l1_ratio > 0.0 and problem.loss.is_smooth and not descends_on_columns(problem)
+    return [_COLUMNS, last] if has_matrix else [last]
+
+
+def _follower(
+    method: str,
+    problem: LinearProblem,
+    reached: LinearEvidence,
+    check: Callable[[], None],
+    n_iter: int,
+    n_jobs: int | None,
+) -> LinearSolver:
+    """Return the solver of a method that follows, with the number of steps so far."""
+    if method != _COLUMNS:
+        return (ScaledNewton if method == _SCALED else InteriorPoint)(problem, check, n_iter, n_jobs)
+    start = LinearPoint(reached.w, reached.beta, problem.C)
+    by_columns = partial(ColumnCurvature, check=check, spare_bytes=None)
+    solver = SmoothNewton(problem, check, by_columns, start, n_jobs)
+    solver.n_iter = n_iter
+    return solver
 
 
 def _no_worse_than(start: LinearSolution, reached: _Reached, tol: float) -> _Reached:
@@ -226,7 +255,10 @@ def choose(
     columns = f"The table has few columns ({problem.rows.p:,}), so that their matrix of second derivatives is small"
     too_large = memory_limit is not None and gram_bytes(problem) + _needed(problem) > memory_limit
     sifts = problem.l1_ratio > 0.0 and has_many and sifting_fits(problem, memory_limit)
-    if has_many or too_large or multiplies_only(problem):
+    by_columns = descends_on_columns(problem)
+    if by_columns and memory_limit is not None:
+        by_columns = column_bytes(problem) + _needed(problem) <= memory_limit
+    if has_many or too_large or by_columns or multiplies_only(problem):
         curvature = SweptCurvature
         columns = f"{_why_not_formed(problem, too_large)}, so that the matrix of second derivatives is not formed"
         if problem.l1_ratio > 0.0:
@@ -270,6 +302,8 @@ def _why_not_formed(problem: LinearProblem, too_large: bool) -> str:
         f"The table has few rows ({n:,}) for its columns ({p:,})"
         if has_many_columns(problem)
         else "The rows are sparse"
+        if problem.rows.is_sparse
+        else f"The penalty has an l1 norm, and the {p:,} columns may depend on each other"
     )
 
 
@@ -283,6 +317,17 @@ def has_many_columns(problem: LinearProblem) -> bool:
         least = _LEAST_ROWS if problem.loss.is_smooth else _LEAST_ROWS_WITH_KINKS
     is_wide = isinstance(problem.rows, TableRows) and problem.rows.n < least * problem.n_columns
     return is_wide or problem.n_columns > MOST_COLUMNS
+
+
+def descends_on_columns(problem: LinearProblem) -> bool:
+    """Whether the l1 norm is minimised by descent on columns, also if the table has few of them.
+
+    Columns of indicators depend on each other. The steps with the matrix of second derivatives, which is singular then,
+    can end far from the optimum. They are several times as fast on dense tables with very few columns.
+    """
+    if problem.l1_ratio == 0.0 or not problem.loss.is_smooth or not isinstance(problem.rows, TableRows):
+        return False
+    return problem.rows.is_sparse or problem.rows.p > _FEW_DENSE_COLUMNS
 
 
 def _needed(problem: LinearProblem) -> int:
