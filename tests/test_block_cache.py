@@ -561,6 +561,7 @@ def test_a_block_with_valid_checksums_and_numbers_that_cannot_be_is_parsed_again
     np.testing.assert_array_equal(joined(blocks), joined(expected))
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_links_and_pipes_in_a_cache_are_neither_read_nor_written(tmp_path):
     path, folder, other = write(a_frame(), tmp_path, "csv"), tmp_path / "cache", tmp_path / "thesis.txt"
     _, expected, cache = rows_of(path, folder)
@@ -586,6 +587,8 @@ def test_links_and_pipes_in_a_cache_are_neither_read_nor_written(tmp_path):
     assert other.read_text() == "all of it"
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # threads of libraries may run
 def test_a_forked_child_does_not_hold_the_cache(tmp_path):
     path, folder = write(a_frame(), tmp_path, "csv"), tmp_path / "cache"
     read, written = os.pipe()

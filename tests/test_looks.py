@@ -217,6 +217,7 @@ def test_a_line_of_no_study_hides_no_other_look(tmp_path, line):
         assert len(looks_at(frame, tmp_path / "s").earlier) == 1
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_a_pipe_or_a_link_is_no_ledger(tmp_path):
     frame, other = three_classes(60), tmp_path / "thesis.txt"
     other.write_text("all of it")

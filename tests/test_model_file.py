@@ -1253,10 +1253,11 @@ def test_files_that_are_no_model_files_are_refused(tmp_path):
     with pytest.raises(ModelFileError, match=r"is a folder, not a model file; did you mean .*model\.mercer\?"):
         load_model(tmp_path)
     path = tmp_path / "m.mercer"
-    os.mkfifo(path)
-    with pytest.raises(ModelFileError, match="it is a pipe or a device"):
-        load_model(path)
-    path.unlink()
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(path)
+        with pytest.raises(ModelFileError, match="it is a pipe or a device"):
+            load_model(path)
+        path.unlink()
     for data in (b"", b"PK", b"\x80\x04K\x01."):
         path.write_bytes(data)
         with pytest.raises(ModelFileError, match="is not a model file, or is truncated"):
