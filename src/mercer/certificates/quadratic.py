@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from mercer.certificates.recomputation import recompute
 from mercer.certificates.roundoff import is_certain, rounding_of, rounding_of_dual
 from mercer.certificates.status import Status
 from mercer.data import Data
+from mercer.data.user_warnings import warn_user
 from mercer.gram import Gram
 from mercer.gram.backends import Backend, BlockBackend
 from mercer.kernels import Kernel
@@ -151,11 +151,10 @@ class QuadraticEvidence(Evidence):
         dual -= float(rounding_of_dual(certificate.decision_error, _length(self.beta), dual, self.problem.n))
         room = certificate.objective_error + certificate.decision_error * mass
         if not abs(dual - certificate.dual) <= room:
-            warnings.warn(
+            warn_user(
                 "the training data have changed since the fit: what it proved is as true as it was, but objectives are "
                 f"known to within {certificate.objective_error:.2g} only. Read `certificate_` before the data change.",
                 RuntimeWarning,
-                stacklevel=5,
             )
             return certificate
         primal = dual + certificate.gap

@@ -13,6 +13,7 @@ from mercer.data.objects import ObjectRows, is_table
 from mercer.data.phrasing import listing as listing
 from mercer.data.precomputed import Precomputed
 from mercer.data.structured import Structured, as_structured, looks_structured, together
+from mercer.data.user_warnings import warn_user as warn_user
 from mercer.data.vectors import CSR, Dense, as_data
 
 __all__ = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
@@ -20,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.certificates.status import IndefiniteKernelWarning, Status
 from mercer.data import Data, Precomputed
 from mercer.data.arguments import WHOLE, check_callback, check_number, check_seconds, check_whole
+from mercer.data.user_warnings import warn_user
 from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._validation import (
     check_rows,
@@ -239,33 +239,31 @@ class KernelMachine(HoldsKernel, BaseEstimator):
             self._take_gram(gram)
         return gram if rows.size == data.n else gram.restrict(rows)
 
-    def _warn_if_constant(self, gram: Gram, *, depth: int) -> None:
-        """Warn if the kernel does not tell the training rows apart. The user's call is `depth` frames above."""
+    def _warn_if_constant(self, gram: Gram) -> None:
+        """Warn if the kernel does not tell the training rows apart."""
         value = _constant_value(gram)
         if value is None:
             return
-        warnings.warn(
+        warn_user(
             f"every kernel value of the training rows is {value:g}: {gram.kernel!r} cannot tell these rows apart, "
             f"and all rows get the same prediction. Check the rows, or take another kernel or another gamma.",
             UserWarning,
-            stacklevel=depth,
         )
 
-    def _warn_of_kernel(self, gram: Gram, besides: str = "", *, depth: int) -> None:
+    def _warn_of_kernel(self, gram: Gram, besides: str = "") -> None:
         """Warn if the kernel is not known to be positive semidefinite, so that optimality is not proved.
 
         Warn, too, if the kernel has the same value for all rows, so that no machine can tell them apart. `besides` is a
-        further consequence for the message. The user's call is `depth` frames above.
+        further consequence for the message.
         """
-        self._warn_if_constant(gram, depth=depth + 1)
+        self._warn_if_constant(gram)
         if not gram.is_convex:
-            warnings.warn(
+            warn_user(
                 f"{self.kernel_!r} is not known to be positive semidefinite on the training rows ({gram.diagnosis}). "
                 f"{_UNKNOWN if gram.diagnosis.verdict == 'not refuted' else ''}"
                 "The result satisfies the optimality conditions at best (`stationary`): it need not be the optimum"
                 f"{besides}.",
                 IndefiniteKernelWarning,
-                stacklevel=depth,
             )
 
     def _check_is_fitted(self) -> None:
@@ -313,11 +311,10 @@ def _symmetric(data: Precomputed) -> Precomputed:
     if made is not data:
         apart, largest = 2.0 * float(abs(data.array - made.array).max()), float(abs(made.array).max())
         if apart > _WARNED_ASYMMETRY * largest:
-            warnings.warn(
+            warn_user(
                 f"the precomputed kernel matrix is not quite symmetric: K and K.T differ by up to {apart:.3g}, as "
                 "rounding makes them differ. The mean of both is used.",
                 UserWarning,
-                stacklevel=5,
             )
     return made
 

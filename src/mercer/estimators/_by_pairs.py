@@ -66,7 +66,7 @@ class ByPairs(ByScores, HasProbabilities, EveryRowMachine):
             return by_folds(labels.folds, len(tasks), fit, check)
 
         left_out_rows = without_folds if self.calibration_values_ == FOLDS else without_rows
-        raw = self._left_out_in_time(left_out_rows, max_seconds, began, depth=3)
+        raw = self._left_out_in_time(left_out_rows, max_seconds, began)
         if raw is not None:
             self._calibrate(raw, labels, self._scheme)
 

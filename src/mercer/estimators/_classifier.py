@@ -90,7 +90,7 @@ class MarginClassifier(HasProbabilities, DualMachine):
         self.classes_, self.class_weight_, self.kernel_ = classes.copy(), labels.class_weight.copy(), kernel
         self._weights = labels.uneven_weights
         self._take(self._adjusted(machines, penalties), data, rows, codes)
-        self._warn(gram, data, depth=4)
+        self._warn(gram, data)
         if self._has_probabilities():
             self._calibrate_in_time(gram, labels, penalties, control.limits.max_seconds, began)
 
@@ -130,13 +130,8 @@ class MarginClassifier(HasProbabilities, DualMachine):
         penalties: FloatArray,
         max_seconds: float | None,
         began: float,
-        *,
-        depth: int = 4,
     ) -> None:
-        """Fit the map from decision values to probabilities, if the fit is optimal and the time limit allows.
-
-        The user's call is `depth` frames above.
-        """
+        """Fit the map from decision values to probabilities, if the fit is optimal and the time limit allows."""
         if not set(self._solutions.statuses) <= {Status.OPTIMAL, Status.STALLED, Status.STATIONARY}:
             return  # leave-one-out values need the optimum
         joint = self.multi_class == training.JOINT
@@ -175,11 +170,11 @@ class MarginClassifier(HasProbabilities, DualMachine):
             return found.raw
 
         left_out = without_folds if self.calibration_values_ == FOLDS else without_rows
-        raw = self._left_out_in_time(left_out, max_seconds, began, depth=depth)
+        raw = self._left_out_in_time(left_out, max_seconds, began)
         if raw is not None:
             self._calibrate(self._as_predicted(raw), labels, self.multi_class)
             self._held_for_probabilities = max(held, held_by_calibration(raw, labels.classes.size))
-            self._warn_of_memory(self._held_for_probabilities, depth=depth + 1)
+            self._warn_of_memory(self._held_for_probabilities)
 
     def _followed_problems(self, penalties: FloatArray) -> tuple[list[Problem], list[FloatArray]]:
         """Return the problems and solutions from which the leave-one-out values are computed."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -22,6 +21,7 @@ from mercer.certificates.solution import Solutions
 from mercer.certificates.status import Status
 from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
 from mercer.data.arguments import check_flag
+from mercer.data.user_warnings import warn_user
 from mercer.estimators._base import GO_ON, Iterated, KernelMachine, say
 from mercer.estimators._validation import (
     check_sample_weight,
@@ -217,39 +217,37 @@ class DualMachine(Iterated, KernelMachine):
         """What else it means that the optimum is not proved."""
         return ", and margins have no geometric meaning"
 
-    def _warn(self, gram: Gram, data: Data, *, depth: int) -> None:
-        """Warn if the fit is not optimal or used too much memory. The user's call is `depth` frames above."""
+    def _warn(self, gram: Gram, data: Data) -> None:
+        """Warn if the fit is not optimal or used too much memory."""
         solutions = self._solutions
         if self.verbose:
             say(f"{solutions[0].solver}: {solutions[0].reason}")
-        self._warn_of_kernel(gram, self._besides, depth=depth + 1)
+        self._warn_of_kernel(gram, self._besides)
         if self._silent or (self._search is not None and self._search.requested):
             return
         if Status.UNVERIFIED in solutions.statuses:
-            warnings.warn(f"{type(self).__name__}: {Status.UNVERIFIED.advice}", ConvergenceWarning, stacklevel=depth)
+            warn_user(f"{type(self).__name__}: {Status.UNVERIFIED.advice}", ConvergenceWarning)
             return
         if self.verbose:
             say(str(self.certificate_))
-        self._warn_of_memory(solutions.peak_memory_bytes, depth=depth + 1)
+        self._warn_of_memory(solutions.peak_memory_bytes)
         if worst_status(solutions.statuses) not in (Status.OPTIMAL, Status.STATIONARY):
             certificate = self.certificate_
             go_on = GO_ON.get(certificate.status, "")
             hint = scaling_hint(data, getattr(self, "feature_names_in_", None))
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__} {certificate.ending} "
                 + " ".join(part for part in (certificate.status.advice, go_on, hint) if part),
                 ConvergenceWarning,
-                stacklevel=depth,
             )
 
-    def _warn_of_memory(self, peak: int, *, depth: int) -> None:
-        """Warn if the fit used more memory than `memory_limit`. The user's call is `depth` frames above."""
+    def _warn_of_memory(self, peak: int) -> None:
+        """Warn if the fit used more memory than `memory_limit`."""
         if self.memory_limit and peak > self.memory_limit:
-            warnings.warn(
+            warn_user(
                 f"memory_limit={self.memory_limit:,} bytes is less than these rows need: the fit held {peak:,} at a "
                 "time. memory_limit=0 asks for as little as goes, without a warning.",
                 UserWarning,
-                stacklevel=depth,
             )
 
 
@@ -296,7 +294,7 @@ class SingleMachine(DualMachine):
         self.spec_, self.kernel_ = machine_spec, kernel
         self._targets, self._weights = targets, None if sample_weight is None else weights
         self._take(problem, Solutions.of([solution]), data, rows)
-        self._warn(gram, data, depth=4)
+        self._warn(gram, data)
         return data
 
     def _take(self, problem: Problem, solutions: Solutions, data: Data, rows: npt.NDArray[np.int64]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from mercer.certificates.certificate import Certificate
 from mercer.certificates.status import Status, StoppedError
 from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
 from mercer.data.arguments import check_seconds
+from mercer.data.user_warnings import warn_user
 from mercer.estimators._base import KernelMachine
 from mercer.estimators._labels import Labels
 from mercer.gram import Gram
@@ -82,12 +82,11 @@ class EveryRowMachine(KernelMachine):
         return check
 
     def _warn(self, gram: Gram, certificate: Certificate) -> None:
-        self._warn_of_kernel(gram, depth=4)
+        self._warn_of_kernel(gram)
         if certificate.status not in (Status.OPTIMAL, Status.STATIONARY):
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__} {certificate.ending} {certificate.status.advice}",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
 

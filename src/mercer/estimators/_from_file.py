@@ -281,7 +281,7 @@ class FitsFiles(TrainedLinearMachine):
             quantity.centre,
             quantity.scale,
         )
-        self._warn(depth=3)
+        self._warn()
         return self
 
     def _labels_of(self, blocks: BlockCache) -> tuple[Labels, FloatArray]:

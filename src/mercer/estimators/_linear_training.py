@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -19,6 +18,7 @@ from mercer.certificates.certificate import combine
 from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_choice, check_flag, check_number, check_whole
+from mercer.data.user_warnings import warn_user
 from mercer.estimators._base import GO_ON, Iterated, say
 from mercer.estimators._linear import WithSparseCoefficients
 from mercer.estimators._linear_rows import LinearTable
@@ -127,10 +127,9 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
             del machine._search
         if control.interruption.requested:
             n_optimal = sum(one.certificate_.status is Status.OPTIMAL for one in found.values())
-            warnings.warn(
+            warn_user(
                 f"C_path was interrupted: {n_optimal} of {len(found)} machines are optimal.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return [found[float(C)] for C in values]
 
@@ -227,8 +226,8 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
             duals = [*duals[0].T[1 if duals[0].shape[1] == 2 else 0 :]]
         return np.array(duals)
 
-    def _warn(self, *, depth: int) -> None:
-        """Warn if the fit is not optimal or used too much memory. The user's call is `depth` frames above."""
+    def _warn(self) -> None:
+        """Warn if the fit is not optimal or used too much memory."""
         certificate, name = self.certificate_, type(self).__name__
         if self.verbose:
             say(f"{self._solutions.solver}: {self._solutions.reason}")
@@ -236,14 +235,13 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
         if self._silent or (self._search is not None and self._search.requested):
             return
         if self.memory_limit and certificate.peak_memory_bytes > self.memory_limit:
-            warnings.warn(
+            warn_user(
                 f"memory_limit={self.memory_limit:,} bytes is less than these rows need: the fit held "
                 f"{certificate.peak_memory_bytes:,} at a time. Raise the limit, or train from a file by `fit_file`.",
                 UserWarning,
-                stacklevel=depth,
             )
         if certificate.status is not Status.OPTIMAL:
-            warnings.warn(f"{name} {certificate.ending} {self._advice()}", ConvergenceWarning, stacklevel=depth)
+            warn_user(f"{name} {certificate.ending} {self._advice()}", ConvergenceWarning)
 
     def _advice(self) -> str:
         """What the status of the fit means, and what to do about it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.base import OutlierMixin
 
 from mercer._typing import FloatArray
 from mercer.data import Data, Dense
+from mercer.data.user_warnings import warn_user
 from mercer.estimators._dual import SingleMachine
 from mercer.gram import Gram
 
@@ -103,7 +103,7 @@ class NoveltyDetector(OutlierMixin, SingleMachine):
         certificate = self._solutions[0].certified
         return 0.0 if certificate is None else certificate.kkt_violation + 2.0 * certificate.decision_error
 
-    def _warn_if_constant(self, gram: Gram, *, depth: int) -> None:
+    def _warn_if_constant(self, gram: Gram) -> None:
         """Do nothing: :meth:`_warn_if_rounding_decides` and ties say the same of a constant kernel, and what to do."""
 
     def _warn_if_rounding_decides(self, data: Data, error_bound: float) -> None:
@@ -126,12 +126,11 @@ class NoveltyDetector(OutlierMixin, SingleMachine):
         apart = np.add.outer(lengths, lengths) - 2.0 * gram.block(chosen, chosen)
         if apart.max(initial=0.0) > _ALIKE * np.abs(lengths).max(initial=0.0):  # all rows are on the border
             return
-        warnings.warn(
+        warn_user(
             f"rounding in float64 decides which rows are outside: scores of the training rows differ by {spread:.2g} "
             f"only, and each is known to within {error_bound:.2g}, because {self.kernel_!r} hardly tells the rows "
             "apart. Scale the columns, subtract their means, or raise gamma (take a narrower kernel).",
             RuntimeWarning,
-            stacklevel=3,
         )
 
     def _scores(self, data: Data) -> FloatArray:

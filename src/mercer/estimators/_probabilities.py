@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -18,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import check_choice, check_flag
+from mercer.data.user_warnings import warn_user
 from mercer.estimators._labels import Labels
 from mercer.multiclass.calibration import (
     CALIBRATIONS,
@@ -154,9 +154,9 @@ class HasProbabilities(ClassifierMixin):
             print(f"probabilities by {how}: {self.calibration_reason_}", file=sys.stderr)
 
     def _left_out_in_time(
-        self, left_out: Callable[[Check], FloatArray], max_seconds: float | None, began: float, *, depth: int
+        self, left_out: Callable[[Check], FloatArray], max_seconds: float | None, began: float
     ) -> FloatArray | None:
-        """What `left_out` returns, or None, with a warning `depth` calls below the user's, where time was up."""
+        """What `left_out` returns, or None, with a warning, where time was up."""
         what = _PASSES[self.calibration_values_]
 
         def audible(check: Check) -> FloatArray:
@@ -167,11 +167,10 @@ class HasProbabilities(ClassifierMixin):
         found = in_time(audible if self.verbose > 1 else left_out, deadline, part_of=search)
         if found is None or np.isnan(found).any():  # Ctrl-C while a machine was solved leaves values unknown
             if search is None or not search.requested:  # a stopped search reports its end itself
-                warnings.warn(
+                warn_user(
                     f"{type(self).__name__} has no probabilities: the {what} that they come from was ended "
                     "by max_seconds or Ctrl-C. Raise max_seconds, or set probability=False.",
                     ConvergenceWarning,
-                    stacklevel=depth + 1,
                 )
             return None
         return found

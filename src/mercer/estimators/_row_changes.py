@@ -222,7 +222,7 @@ class ChangesRows(DualMachine):
                 self.n_features_in_ = later.data.n
                 if hasattr(self, "feature_names_in_"):
                     self.feature_names_in_: npt.NDArray[Any] = self.feature_names_in_[origin]
-            self._warn(gram, later.data, depth=4)
+            self._warn(gram, later.data)
             self._finish_change(change)
 
     def _solve_incremental(

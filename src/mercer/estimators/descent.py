@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate, combine
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_choice, check_learning_rate, check_number
+from mercer.data.user_warnings import warn_user
 from mercer.estimators._base import Iterated
 from mercer.estimators._by_pairs import ByPairs
 from mercer.estimators._probabilities import Check
@@ -212,7 +212,7 @@ class GradientKernelSVC(Iterated, ByPairs):
         check_choice("solver", self.solver, descent.SOLVERS)
         kernel, data, labels = self._rows_of_classes(X, y, sample_weight, self.class_weight, groups)
         gram = self._gram(kernel, data, labels.rows)
-        self._warn_if_constant(gram, depth=3)
+        self._warn_if_constant(gram)
         if kernel.calls_function:
             gram.diag()  # refuses a function that is not symmetric: training and prediction would use different ones
         weights, codes = labels.weights[labels.rows], labels.codes[labels.rows]
@@ -242,11 +242,10 @@ class GradientKernelSVC(Iterated, ByPairs):
         certificate: Certificate = combine([one.certificate for one in found])
         self.certificate_ = certificate
         if certificate.status is not Status.OPTIMAL:
-            warnings.warn(
+            warn_user(
                 f"GradientKernelSVC ended as `{certificate.status}`: relative duality gap "
                 f"{certificate.relative_gap:.3g} (tolerance {certificate.tol_gap:g}). {certificate.status.advice}",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         elif self._has_probabilities():
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -19,6 +18,7 @@ from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate
 from mercer.data import Data
 from mercer.data.arguments import check_number
+from mercer.data.user_warnings import warn_user
 from mercer.estimators._every_row import EveryRowMachine
 from mercer.estimators._validation import check_columns_of_targets, check_sample_weight
 from mercer.gram import Gram
@@ -214,11 +214,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
             self.X_fit_ = sp.csr_matrix(self.X_fit_)
         self.dual_coef_ = self._shaped(self._coefficients)
         if not solved.is_definite:
-            warnings.warn(
+            warn_user(
                 "the matrix K + alpha diag(1 / sample_weight) is not positive definite: the coefficients are its "
                 "least-squares solution of least norm. Raise alpha for a unique one.",
                 UserWarning,
-                stacklevel=2,
             )
         self._warn(gram, solved.certificate)
         return self
@@ -271,11 +270,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, EveryRowMachine):
             check=check,
         )
         if not found.solved.all():
-            warnings.warn(
+            warn_user(
                 f"the systems of alphas {chosen[~found.solved].tolist()} are singular or too badly conditioned to be "
                 "solved in float64: do not rely on their coefficients and errors. Raise these alphas.",
                 UserWarning,
-                stacklevel=2,
             )
         coefficients = np.zeros((chosen.size, data.n, columns.shape[1]))
         coefficients[:, rows] = found.coefficients

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_number
+from mercer.data.user_warnings import warn_user
 from mercer.estimators._labels import one_column_for_two, read_labels
 from mercer.estimators._linear import LinearMachine
 from mercer.estimators._probabilities import HasProbabilities
@@ -152,10 +152,9 @@ class LeastSquaresClassifier(ByScores, HasProbabilities, LinearMachine):
         self.loo_score_ = known_accuracy(self.loo_decision_, labels.codes, labels.weights)
         self.certificate_ = fitted.certificate
         if fitted.certificate.status is not Status.OPTIMAL:
-            warnings.warn(
+            warn_user(
                 f"LeastSquaresClassifier {fitted.certificate.ending} {fitted.certificate.status.advice}",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         if self._has_probabilities():
             self._choose_values(labels)

@@ -226,7 +226,7 @@ class LeastSquaresSVC(ByScores, HasProbabilities, EveryRowMachine):
 
             by_rows = partial(self._known_without_rows, gram)
             left_out = without_folds if self.calibration_values_ == FOLDS else by_rows
-            raw = self._left_out_in_time(left_out, self.max_seconds, began, depth=2)
+            raw = self._left_out_in_time(left_out, self.max_seconds, began)
             if raw is not None:
                 self._calibrate(raw, labels, "ovr")
         return self

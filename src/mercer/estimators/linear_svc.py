@@ -251,7 +251,7 @@ class LinearSVC(ByScores, FitsFiles):
         self.spec_, self.classes_, self.class_weight_ = spec, labels.classes, labels.class_weight
         self._used_rows = labels.rows
         self._store(problems, solutions, table)
-        self._warn(depth=3)
+        self._warn()
         return self
 
     def _train_jointly(
@@ -270,7 +270,7 @@ class LinearSVC(ByScores, FitsFiles):
         self.classes_, self.class_weight_ = labels.classes, labels.class_weight
         self._used_rows = labels.rows
         self._hold(normals, biases, LinearSolutions([solution]), rows, table)
-        self._warn(depth=4)
+        self._warn()
         return self
 
     def _asked(self) -> ForLinearSVC:

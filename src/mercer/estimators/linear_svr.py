@@ -191,7 +191,7 @@ class LinearSVR(RegressorMixin, FitsFiles):
         solutions = self._solve(problems, control)
         self.spec_, self._used_rows = spec, np.flatnonzero(weights)
         self._store(problems, solutions, table)
-        self._warn(depth=3)
+        self._warn()
         return self
 
     def _asked(self) -> ForLinearSVR:

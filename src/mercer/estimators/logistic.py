@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -14,6 +13,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from mercer._typing import FloatArray
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_choice, check_flag, check_number
+from mercer.data.user_warnings import warn_user
 from mercer.estimators._from_file import FitsFiles
 from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._linear_rows import LinearTable, read_linear_table
@@ -215,7 +215,7 @@ class LogisticRegression(ByLikelihood, FitsFiles):
         else:
             self._train_each(spec, rows, labels, table, control)
         self.classes_, self.class_weight_, self._used_rows = labels.classes, labels.class_weight, labels.rows
-        self._warn(depth=3)
+        self._warn()
         return self
 
     def _train_jointly(
@@ -283,17 +283,14 @@ class LogisticRegression(ByLikelihood, FitsFiles):
             raise InvalidParameterError(f"l1_ratio must be a number between 0 and 1, got {self.l1_ratio!r}.")
         named = _RATIOS.get(str(self.penalty), ratio)
         if ratio not in (0.0, named):
-            warnings.warn(
+            warn_user(
                 f"l1_ratio parameter is only used when penalty is 'elasticnet'. Got (penalty={self.penalty}). Leave "
                 "penalty out.",
                 UserWarning,
-                stacklevel=4,
             )
         if self.penalty is None:
             if C != 1.0 or ratio != 0.0:
-                warnings.warn(
-                    "Setting penalty=None will ignore the C and l1_ratio parameters", UserWarning, stacklevel=4
-                )
+                warn_user("Setting penalty=None will ignore the C and l1_ratio parameters", UserWarning)
             return np.inf, 0.0
         return C, named
 

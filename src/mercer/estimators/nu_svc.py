@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -13,6 +12,7 @@ import numpy as np
 from mercer import problems, specs
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.arguments import check_share
+from mercer.data.user_warnings import warn_user
 from mercer.estimators._classifier import MarginClassifier
 from mercer.estimators._labels import Labels
 from mercer.kernels import Gamma, Kernel
@@ -233,13 +233,12 @@ class NuSVC(MarginClassifier):
         lowered = self.nu > most * (1.0 + 1e-9)  # sums of weights have rounding errors
         if not lowered.any():
             return machines
-        warnings.warn(
+        warn_user(
             f"nu={self.nu:g} is infeasible with this class_weight: it must be > 0 and at most {most.min():.6g}, twice "
             f"the share of the smaller class by weight. {np.count_nonzero(lowered)} of {most.size} machines took the "
             "largest feasible nu, and their decision values are moved towards the class that outweighs the other "
             "(nu_ holds the nu of each machine). Use a smaller nu, or class weights that differ less.",
             UserWarning,
-            stacklevel=4,
         )
         heavier = np.sign(sides[:, 0] - sides[:, 1])
         return replace(machines, leanings=np.where(lowered, heavier * (1.0 - most / self.nu), 0.0))

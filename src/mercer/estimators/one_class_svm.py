@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from mercer import specs
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_share
+from mercer.data.user_warnings import warn_user
 from mercer.estimators._contamination import Border, border_of, missing_below
 from mercer.estimators._novelty import NoveltyDetector
 from mercer.estimators._validation import check_sample_weight
@@ -222,12 +222,11 @@ class OneClassSVM(NoveltyDetector):
         if certified is None or certified.status is not Status.OPTIMAL or not certified.absolute_gap > 0.0:
             return False
         if not self._silent:
-            warnings.warn(
+            warn_user(
                 f"w = 0 is the optimum of this machine: with {self.kernel_!r}, the origin cannot be told from the "
                 "training rows, so that no plane separates them from it, and every row scores 0 and is inside. Centred "
                 "columns cause this with a linear kernel. Take kernel='rbf' or SVDD, or do not centre the columns.",
                 UserWarning,
-                stacklevel=2,
             )
         return True
 
@@ -247,11 +246,10 @@ class OneClassSVM(NoveltyDetector):
             mend = "lower gamma" if has_gamma else "take a wider kernel"
         else:
             return False
-        warnings.warn(
+        warn_user(
             f"contamination={share:g} is not reached: {border.share:.3g} of the training rows, by weight, are outside, "
             f"for {border.tied.size} rows score the same, and no offset divides them. With {self.kernel_!r}, {why}: "
             f"{mend}.",
             UserWarning,
-            stacklevel=3,
         )
         return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_callback, check_count, check_flag, check_number, check_seconds
+from mercer.data.user_warnings import warn_user
 from mercer.estimators._labels import Labels, check_classes, read_labels
 from mercer.estimators._linear import LinearMachine
 from mercer.estimators._linear_rows import read_linear_table
@@ -264,12 +264,11 @@ class PegasosSVC(ByScores, LinearMachine):
         self.n_rows_seen_, self.progressive_loss_ = training.n_visits, training.losses
         if self.certificate_.status is not Status.OPTIMAL:
             advice = _scales_of(table) or "The gap falls as 1/(alpha t): raise max_iter, alpha or tol_gap"
-            warnings.warn(
+            warn_user(
                 f"PegasosSVC ended as `{self.certificate_.status}` after {self.n_iter_} epochs: the relative duality "
                 f"gap is {self.certificate_.relative_gap:.3g}, but tol_gap={limits.tol_gap:g}. {advice}, or use "
                 'LinearSVC(loss="hinge"), which is exact.',
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 
@@ -350,7 +349,7 @@ class PegasosSVC(ByScores, LinearMachine):
             )
             if late is Status.INTERRUPTED:
                 raise KeyboardInterrupt(said)
-            warnings.warn(f"max_seconds={limits.max_seconds:g}: {said}", ConvergenceWarning, stacklevel=2)
+            warn_user(f"max_seconds={limits.max_seconds:g}: {said}", ConvergenceWarning)
         return self
 
     def _learn(self, table: Any, labels: Labels, steps: Steps, control: Control) -> tuple[int, Status | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._typing import FloatArray
 from mercer.data import Vectors
 from mercer.data.arguments import check_callback, check_choice, check_count, check_seconds
+from mercer.data.user_warnings import warn_user
 from mercer.estimators._by_pairs import ByPairs
 from mercer.estimators._probabilities import Check
 from mercer.gram import CachePolicy, Gram
@@ -217,7 +217,7 @@ class KernelPerceptron(ByPairs):
         used, weights = labels.rows, labels.weights[labels.rows]
         vectors = data.rows(used).float64() if primal and isinstance(data, Vectors) else None
         gram = self._gram(kernel, data, used, keep=CachePolicy.EXPENSIVE)
-        self._warn_if_constant(gram, depth=3)
+        self._warn_if_constant(gram)
         tasks = training.make_tasks(labels.codes[used], labels.classes.size, self.multi_class)
         beta, alpha = np.zeros((used.size, len(tasks))), np.zeros((len(tasks), data.n))
         found = []
@@ -252,20 +252,18 @@ class KernelPerceptron(ByPairs):
         self.separated_ = np.array([one.separates(task.signs) for one, task in pairs])
         stopped = [one.stopped for one in found if one.stopped is not None]
         if stopped:
-            warnings.warn(
+            warn_user(
                 f"KernelPerceptron ended as `{stopped[0]}` after {int(self.n_mistakes_.sum())} mistakes, before its "
                 "passes were over: the machine can still predict.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         elif not self.separated_.all():
-            warnings.warn(
+            warn_user(
                 f"KernelPerceptron made mistakes to the end of max_passes={passes}: "
                 f"{np.count_nonzero(~self.separated_)} of {len(tasks)} machines do not separate their classes, and "
                 "keep the last vector, which need not be a good one. Where no hyperplane through the origin separates "
                 "them, more passes change nothing: use another kernel (Linear() + 1 has a bias), or SVC.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         if self._has_probabilities() and not stopped:
 

@@ -469,7 +469,7 @@ class SVC(ChangesRows, MarginClassifier):
             labels = self._labels(change.held)
             seconds = self._limits().max_seconds
             penalties = labels.penalties(self.C_)
-            self._calibrate_in_time(change.gram, labels, penalties, seconds, change.began, depth=5)
+            self._calibrate_in_time(change.gram, labels, penalties, seconds, change.began)
 
     def _fold_duals(self) -> training.Duals:
         """Return a function that makes the problems of all rows except a fold; a class may then have no row."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from mercer._typing import FloatArray
 from mercer.certificates.status import IndefiniteKernelWarning
 from mercer.data import Data, ObjectRows, Precomputed, Structured, Vectors
 from mercer.data.arguments import check_choice, check_count, check_whole
+from mercer.data.user_warnings import warn_user
 from mercer.estimators._base import HoldsKernel
 from mercer.estimators._validation import check_rows, check_square
 from mercer.features.base import DenseMap
@@ -220,11 +220,10 @@ class Nystroem(HoldsKernel, DenseMap):
         self.residual_trace_ = max(0.0, float(residual.sum()))
         self.relative_residual_ = self.residual_trace_ / total if total > 0.0 else 0.0
         if self._refuted:
-            warnings.warn(
+            warn_user(
                 f"{self.kernel_!r} is not positive semidefinite on the training rows. Directions of negative "
                 "eigenvalues are left out, and residual_trace_ bounds nothing; mercer.diagnose says more.",
                 IndefiniteKernelWarning,
-                stacklevel=4,
             )
 
     def _blocks(self, rows: Data) -> Iterator[tuple[slice, FloatArray]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._typing import FloatArray, IndexArray, TextArray
+from mercer.data.user_warnings import warn_user
 from mercer.gram import Gram
 from mercer.loo.monitor import Ended
 from mercer.loo.path_following import (
@@ -112,20 +112,18 @@ def warn_of_rounding(name: str, violation: float, raw: FloatArray, largest: floa
     """Warn if decision values are not exact to 1e-6 of the largest one, in `raw` or given as `largest`."""
     if n_stalled:
         size = f"by up to {violation:.2g}" if np.isfinite(violation) else "by an unknown amount"
-        warnings.warn(
+        warn_user(
             f"{name}: rounding leaves {n_stalled} of {raw.size} values inexact, {size}, even in extended precision "
             "(rule 'stalled'). Scale the columns, or use a smaller C.",
             ConvergenceWarning,
-            stacklevel=4,
         )
         return
     scale = max(1e-300, largest, float(np.nanmax(np.abs(raw), initial=0.0)))
     if not violation <= LOOSE * scale:
-        warnings.warn(
+        warn_user(
             f"{name}: rounding leaves a violation of {violation:.2g} of the optimality conditions, at decision "
             f"values up to {scale:.2g}: values are not exact to 1e-6. Scale the columns, or use a smaller C.",
             ConvergenceWarning,
-            stacklevel=4,
         )
 
 

@@ -18,6 +18,7 @@ from scipy.optimize import brentq
 from scipy.stats import chi2
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.data.user_warnings import warn_user
 from mercer.tables.cell_hashes import Hashes, bits_of, block_hashes, hashes_of_each, mixed_hashes, row_hashes, text_hash
 from mercer.tables.spelling import one_spelling
 from mercer.tables.table import Table, TableError, as_table
@@ -73,7 +74,7 @@ class CopiesWarning(UserWarning):
     """Warning that some rows are judged by a machine that was trained on copies of them."""
 
 
-def warn_of_copies(rows: Any, splits: Sequence[tuple[Any, Any]] | None = None, stacklevel: int = 3) -> None:
+def warn_of_copies(rows: Any, splits: Sequence[tuple[Any, Any]] | None = None) -> None:
     """Warn if a share of at least `WORTH_A_WARNING` of the rows is judged by a machine trained on an equal row.
 
     Parameters
@@ -93,14 +94,13 @@ def warn_of_copies(rows: Any, splits: Sequence[tuple[Any, Any]] | None = None, s
         for train, test in splits:
             seen[test] |= np.isin(groups[test], groups[train])
     if seen.sum() >= WORTH_A_WARNING * n:
-        warnings.warn(
+        warn_user(
             f"{equal.n_repeated} of the {n} rows equal an earlier row, and {int(seen.sum())} rows are judged by "
             "machines that have learnt from an equal one: the figures may be too good. "
             "A splitter of groups keeps equal rows together: cv=GroupKFold() with "
             "fit(X, y, groups=mercer.model_selection.equal_rows(X).groups). SealedSplit and `mercer study` keep them "
             "together on their own.",
             CopiesWarning,
-            stacklevel=stacklevel,
         )
 
 

@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._typing import BoolArray, FloatArray, IndexArray, TextArray
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_callback, check_choice, check_seconds
+from mercer.data.user_warnings import warn_user
 from mercer.estimators import LinearSVC, LogisticRegression
 from mercer.estimators._linear_training import TrainedLinearMachine
 from mercer.gram import Gram
@@ -273,7 +274,7 @@ def values_without_each_row(
         is_close = max(one.certificate.relative_gap for one in machine._solutions) <= _ENOUGH
         for one in caught:  # a gap below what float64 can resolve need not be reached
             if not (is_close and issubclass(one.category, ConvergenceWarning)):
-                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+                warn_user(str(one.message), one.category)
     else:
         machine.fit(X, y, **given)
     fit_seconds = time.perf_counter() - began
@@ -292,12 +293,11 @@ def values_without_each_row(
         else:
             result = _followed(machine, grams[-1].afresh(), y, fit_seconds, watch, errors_only=what == "errors")
     if result.stopped:
-        warnings.warn(
+        warn_user(
             f"leave_one_out was ended ({result.stopped}) when {int(result.known.sum())} of {result.known.size} rows "
             "were known; `known` says which, `error_bounds` what that says of the error. Raise max_seconds, or let it "
             "run.",
             ConvergenceWarning,
-            stacklevel=3,
         )
     return result
 

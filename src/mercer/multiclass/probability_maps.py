@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.isotonic import isotonic_regression
 
 from mercer._typing import BoolArray, FloatArray, IndexArray
+from mercer.data.user_warnings import warn_user
 
 _TIGHT = 1e-12
 """Gradient of the mean loss at which Newton's method stops, f in units of the largest |f|: the limit of float64."""
@@ -189,11 +189,10 @@ def fit_sigmoids(
     for number in np.flatnonzero(unclear | ~(violations <= _LOOSE)).tolist():
         own = np.split(f, starts[1:])[number]
         how = f"not fitted: its gradient is {violations[number]:.2g}, and should be below {_LOOSE:g}"
-        warnings.warn(
+        warn_user(
             f"the sigmoid is {'flat' if unclear[number] else how}. Decision values between {own.min():.17g} and "
             f"{own.max():.17g} differ in their last digits only; scale the columns, or use isotonic regression.",
             ConvergenceWarning,
-            stacklevel=3,
         )
     columns = (slopes.tolist(), intercepts.tolist(), violations.tolist())
     return [Sigmoid(slope, intercept, not free, found) for slope, intercept, found in zip(*columns, strict=True)]

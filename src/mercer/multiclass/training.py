@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -15,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.certificate import Certificate
 from mercer.certificates.solution import Solutions
+from mercer.data.user_warnings import warn_user
 from mercer.gram import Gram
 from mercer.multiclass.coefficients import Coefficients, PairCoefficients, table_of
 from mercer.multiclass.pairs import against_later, class_pairs, place_among_others
@@ -358,11 +358,10 @@ def _margins(margin: Margin, solutions: Solutions) -> FloatArray:
     roundings = [0.0 if one.certified is None else one.certified.decision_error or 0.0 for one in solutions]
     empty = ~np.array(list(map(has_width, found.tolist(), roundings)))
     if empty.any():
-        warnings.warn(
+        warn_user(
             f"the margin rho of {np.count_nonzero(empty)} of {found.size} machines is 0, so that they separate "
             "nothing: weighted means of their two classes coincide. Use a larger nu, or another kernel.",
             ConvergenceWarning,
-            stacklevel=5,
         )
     return np.where(empty, 1.0, found)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.data import Vectors, as_data
+from mercer.data.user_warnings import warn_user
 from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR
 from mercer.estimators._linear import LinearMachine
 from mercer.estimators._restored import restored_classifier, restored_machine
@@ -126,11 +126,10 @@ def load_libsvm_model(
     """
     held = read_model(path, n_features=n_features, zero_based=zero_based)
     if held.left_behind:
-        warnings.warn(
+        warn_user(
             f"the probability estimates of {path} ({', '.join(held.left_behind)}) are left behind: classes and "
             "decision values do not depend on them.",
             UserWarning,
-            stacklevel=2,
         )
     _, name, parameters = KERNELS[type(held.kernel)]
     machine = _MACHINES[held.kind](kernel=name, **{key: getattr(held.kernel, key) for key in parameters})

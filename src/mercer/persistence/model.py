@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +13,7 @@ from mercer.certificates.certificate import Certificate, combine
 from mercer.data import Vectors, as_data
 from mercer.data.checks import distinct
 from mercer.data.lazy import lazy_property
+from mercer.data.user_warnings import warn_user
 from mercer.kernels import Kernel
 from mercer.model_selection.seal import Seal
 from mercer.multiclass.calibration import Calibration
@@ -281,7 +281,7 @@ class Model:
 
     def _warn_of_unseen(self, table: Any) -> None:
         for sentence in self.encoder.describe_unseen(self._as_read(table)):
-            warnings.warn(sentence, TableWarning, stacklevel=3)
+            warn_user(sentence, TableWarning)
 
     def row_weights(
         self, truth: npt.NDArray[Any], rows: npt.NDArray[np.int64], targets: npt.NDArray[np.float64]

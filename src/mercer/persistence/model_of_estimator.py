@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, TypeAlias, cast, get_args
@@ -17,6 +16,7 @@ from mercer.certificates.quadratic import QuadraticEvidence, dual_objective
 from mercer.certificates.solution import Solution
 from mercer.data import Vectors, as_data
 from mercer.data.phrasing import listing
+from mercer.data.user_warnings import warn_user
 from mercer.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR, RBFNetworkClassifier
 from mercer.gram import Gram
 from mercer.multiclass.training import JOINT, SCHEMES
@@ -250,11 +250,9 @@ def _examined(
         if name not in kinds:
             examine_text(features, features, name)
     for note in notes:
-        warnings.warn(f"{note.text}; encoder=TableEncoder(kinds=...) says otherwise", TableWarning, stacklevel=3)
+        warn_user(f"{note.text}; encoder=TableEncoder(kinds=...) says otherwise", TableWarning)
     for name, reason in doubtful.items():
-        warnings.warn(
-            f"column {name!r} was left out: {reason}; say keep=[{name!r}] to use it", TableWarning, stacklevel=3
-        )
+        warn_user(f"column {name!r} was left out: {reason}; say keep=[{name!r}] to use it", TableWarning)
     return table.without(doubtful), kinds
 
 

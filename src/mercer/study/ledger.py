@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mercer.data import warn_user
 from mercer.model_selection import Opening, SealedTest
 from mercer.persistence import load_model, open_own
 from mercer.study.fingerprint import Fingerprint, RowHashes
@@ -156,11 +156,10 @@ class Looks:
             try:
                 _append(beside, look)
             except OSError as error:
-                warnings.warn(
+                warn_user(
                     f"{beside} cannot be written ({error.strerror}), so a study of these rows into another folder will "
                     "not know of this look",
                     UserWarning,
-                    stacklevel=2,
                 )
 
     def _concerns(self, look: Look) -> bool:
@@ -239,7 +238,7 @@ def _read(paths: Iterable[Path], tell: Callable[[str], object]) -> list[Look]:
 
 
 def _warn_of_ledger(why: str) -> None:
-    warnings.warn(f"the ledger {why}, so earlier looks may be missing from the count", UserWarning, stacklevel=4)
+    warn_user(f"the ledger {why}, so earlier looks may be missing from the count", UserWarning)
 
 
 def _openings_of_models(folders: Iterable[Path], table: Table, target: str) -> list[Opening]:

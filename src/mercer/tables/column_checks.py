@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
+from mercer.data.user_warnings import warn_user
 from mercer.tables.kinds import STRAY_SHARE
 from mercer.tables.number_text import NUMBER, WrittenNumber, shapes_of, written_number
 from mercer.tables.table import Table, TableError, TableWarning, cell_text
@@ -137,10 +137,9 @@ def _warn_of_text(table: Table, name: str, known: Sequence[str], numbers: Mappin
         why = "the table holds them as text; convert them to numbers if they are a quantity"
     else:
         return
-    warnings.warn(
+    warn_user(
         f"column {name!r} is read as text, although {n_alike} of its {len(known)} cells look like numbers: {why}",
         TableWarning,
-        stacklevel=4,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import combinations
@@ -11,6 +10,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 
 from mercer.data.arguments import check_choice, check_count
+from mercer.data.user_warnings import warn_user
 from mercer.tables.column_checks import IDENTIFIER, examine_text, suspicious_columns
 from mercer.tables.date_text import DateKind, DateOrder
 from mercer.tables.dates import refuse_other_cells
@@ -294,11 +294,10 @@ def _candidates(table: Table, target: str | None, options: ColumnOptions) -> Tab
 def _warn_of_missing_target(table: Table, target: str) -> None:
     rows = np.flatnonzero(table.missing(target))
     were = "1 of {} rows was" if len(rows) == 1 else f"{len(rows)} of {{}} rows were"
-    warnings.warn(
+    warn_user(
         f"{were.format(table.n_rows)} left out because the target {target!r} is missing there: "
         f"{name_rows(table, rows)}",
         TableWarning,
-        stacklevel=3,
     )
 
 

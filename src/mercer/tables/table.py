@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import numbers
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ import scipy.sparse as sp
 from mercer.data.checks import MAX_EXACT, fits_float64
 from mercer.data.lazy import lazy_property
 from mercer.data.phrasing import listing, nearest_names
+from mercer.data.user_warnings import warn_user
 from mercer.tables.reading import Reading
 
 MAX_FEATURES = 10**8
@@ -307,11 +307,10 @@ def _say_unread(nested: Sequence[Any], *, are_all: bool) -> None:
         name = str(series.name)
         if are_all:
             raise TableError(f"column {name!r} must hold numbers or text, got {series.dtype}", "unpack it")
-        warnings.warn(
+        warn_user(
             f"column {name!r} holds {series.dtype}, neither numbers nor text, and is not read: unpack it into columns "
             "to use it",
             TableWarning,
-            stacklevel=4,
         )
 
 
@@ -374,11 +373,10 @@ def first_rounded(integers: Iterable[int]) -> int | None:
 
 def warn_of_whole_numbers(name: str, example: int) -> None:
     """Warn that a column of whole numbers is text, because float64 would merge some of them."""
-    warnings.warn(
+    warn_user(
         f"column {name!r} holds whole numbers beyond 2**53, such as {example}, which float64 would round: it is read "
         "as text; if it is a quantity, not a name, write it in a larger unit",
         TableWarning,
-        stacklevel=2,
     )
 
 

@@ -7,7 +7,6 @@ cannot share a matrix.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from functools import partial
@@ -23,6 +22,7 @@ from sklearn.utils.validation import _num_samples
 
 from mercer.data.arguments import check_callback, check_number, check_seconds, check_whole
 from mercer.data.checks import checked_length
+from mercer.data.user_warnings import warn_user
 from mercer.estimators._probabilities import HasProbabilities
 from mercer.estimators._validation import check_square, check_verbose, refuse_targets
 from mercer.gram import DEFAULT_MEMORY_LIMIT
@@ -311,7 +311,7 @@ class KernelSearchCV(BaseSearchCV):
             splits = list(splitter.split(X, y, **routed.splitter.split))
         require_splits(splits, self.cv)
         if is_classifier(self.estimator) and np.ndim(y) == 1 and (lacking := lacking_class(splits, y)):
-            warnings.warn(lacking, UserWarning, stacklevel=2)
+            warn_user(lacking, UserWarning)
         warn_of_copies(X, None if self._by_leave_one_out() else splits)
         with Interruption() as interruption:
             search = partial(zoom, self) if zooms(self) else self._search_grid

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -15,11 +14,12 @@ from sklearn.exceptions import FitFailedWarning
 from mercer._typing import FloatArray
 from mercer.certificates.status import Status, StoppedError
 from mercer.data.arguments import check_choice
+from mercer.data.user_warnings import warn_user
 from mercer.model_selection.search.base import Search
 from mercer.model_selection.search.cv_results import columns, ranks
 from mercer.model_selection.search.pipelines import machine_of
 from mercer.model_selection.search.racing import cannot_be_best, hardly_best, largest_score, looks
-from mercer.model_selection.search.scored_fits import PrefittedSearchCV, users_level
+from mercer.model_selection.search.scored_fits import PrefittedSearchCV
 
 if TYPE_CHECKING:
     from mercer.model_selection.search.shared_fits import SharedFits
@@ -181,14 +181,13 @@ class Race:
         """Warn of failed fits and of unfinished settings."""
         if self._failed:
             message = f"all fits of a look failed, the first one with: {self._failed[0]}"
-            warnings.warn(message, FitFailedWarning, stacklevel=users_level())
+            warn_user(message, FitFailedWarning)
         if self.stopped:
             n_done, n = int(np.sum(self._n_done == len(self.splits))), len(self.candidates)
             scored = "" if n_done else f"; the scores are means of {self._n_done.max()} folds"
-            warnings.warn(
+            warn_user(
                 f"the search was stopped ({self.stopped}): {n_done} of {n} settings were finished; the others have no "
                 f"score{scored}.",
-                stacklevel=users_level(),
             )
 
     def results_of_all(self) -> dict[str, Any]:

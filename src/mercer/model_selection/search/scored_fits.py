@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from numbers import Real
@@ -23,6 +22,7 @@ from mercer._typing import IndexArray
 from mercer.certificates.certificate import Certificate, worst_status
 from mercer.certificates.status import Status, StoppedError
 from mercer.data.lazy import lazy_property
+from mercer.data.user_warnings import warn_user
 from mercer.estimators._dual import DualMachine
 from mercer.model_selection.search.base import Search
 from mercer.model_selection.search.cv_results import columns, ranks
@@ -176,17 +176,16 @@ class PrefittedSearchCV(BaseSearchCV):
         """Warn of failures that scikit-learn did not see, and of unfinished settings."""
         self.warn_of_failures()
         if self.stopped:
-            warnings.warn(
+            warn_user(
                 f"the search was stopped ({self.stopped}): {len(self._scored)} of {len(self.candidates)} settings "
                 "were finished; the others have no score.",
-                stacklevel=users_level(),
             )
 
     def warn_of_failures(self) -> None:
         """Warn of settings whose fits all failed; scikit-learn does not see them."""
         if len(self._scored) < len(self._summaries):
             message = f"{len(self._errors)} fits failed, the first one with: {self._errors[0]}"
-            warnings.warn(message, FitFailedWarning, stacklevel=users_level())
+            warn_user(message, FitFailedWarning)
 
     def next_fit(self) -> FoldFit:
         """Return the next fit, in the order in which scikit-learn evaluates settings and folds."""
@@ -255,14 +254,6 @@ class PrefittedSearchCV(BaseSearchCV):
             return 0.0
         score = np.nan if self.error_score == "raise" else float(self.error_score)
         return score - score if name.startswith("std_") else score
-
-
-def users_level() -> int:
-    """Return the `stacklevel` with which a warning points to the line that called this library."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("mercer."):
-        level, frame = level + 1, frame.f_back
-    return level
 
 
 def _are_named(scoring: Any) -> bool:

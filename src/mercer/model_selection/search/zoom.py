@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,10 @@ from sklearn.utils import check_array
 
 from mercer.certificates.status import StoppedError
 from mercer.data import as_data
+from mercer.data.user_warnings import warn_user
 from mercer.kernels.parameters import resolve_gamma
 from mercer.model_selection.search.base import Search
 from mercer.model_selection.search.cv_results import columns, ranks
-from mercer.model_selection.search.scored_fits import users_level
 
 if TYPE_CHECKING:
     from mercer.solvers import Interruption
@@ -87,8 +86,7 @@ def zoom(
             if not stages:
                 raise
             stopped = "interrupted" if interruption.requested else "time limit"
-            message = f"the search was stopped ({stopped}): no setting of stage {stage} was finished."
-            warnings.warn(message, stacklevel=users_level())
+            warn_user(f"the search was stopped ({stopped}): no setting of stage {stage} was finished.")
             break
         stages.append(part)
         if f"mean_test_{metric}" not in part.cv_results_:
