@@ -20,9 +20,9 @@ import pandas as pd
 import scipy.sparse as sp
 
 from benchmarks.datasets import data_folder
-from mercer.persistence import read_table
 from mercer.study.examination import Finding, Kind, Weight, diagnose
-from mercer.tables import Table, Task, as_table, read_target
+from mercer.study.models import read_table
+from mercer.study.tables import Table, Task, as_table, read_target
 
 LEAKS = {Kind.COPY, Kind.PREDICTS_ALONE, Kind.ENCODED, Kind.MISSING_PREDICTS, Kind.FORMULA}
 """What a doubt of a leak is about."""

@@ -31,8 +31,8 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from mercer import SVC, leave_one_out
 from mercer.certificates.solution import Limits
-from mercer.loo.reduced_problem import refit
 from mercer.model_selection.leave_one_out import LeaveOneOut
+from mercer.solvers.paths.reduced_problem import refit
 
 from . import datasets, machine
 

@@ -40,7 +40,7 @@ from mercer.kernels import (
 from mercer.kernels.program import NONNEGATIVE, PASSES, Op
 from mercer.kernels.views import View
 from mercer.problems import Problem, c_svc, epsilon_svr, nearest_points, nu_svc, nu_svr, one_class, quantile, svdd
-from mercer.solvers import single_precision, small_problems, working_set, working_set_sizes
+from mercer.solvers.dual import single_precision, small_problems, working_set, working_set_sizes
 
 ISAS = [isa for isa in ("baseline", "avx2", "avx512") if _core.has_isa(isa)]
 """Instruction sets that this machine has native code for."""

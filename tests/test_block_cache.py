@@ -18,22 +18,28 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
-from mercer.files.blocks import cache as cache_module
-from mercer.files.blocks.cache import CacheError, block_cache
-from mercer.files.blocks.checked_file import DamagedFileError, check_arrays, read_checked, read_slices, write_checked
-from mercer.files.blocks.encoding import learn_encoding
-from mercer.files.blocks.file_numbers import FileNumbers
-from mercer.files.blocks.file_rows import FileRows
-from mercer.files.blocks.layout import Levels
-from mercer.files.blocks.parquet_pages import bytes_to_read, most_bytes_to_read, row_groups_of
-from mercer.files.blocks.row_groups import RowGroups
-from mercer.files.blocks.sources import open_source, read_tables, table_head
-from mercer.files.libsvm_data import load_libsvm_data, save_libsvm_data
-from mercer.files.table_files import read_table
-from mercer.files.text_rows import open_quote, row_ends
-from mercer.tables.encoding import TableEncoder
-from mercer.tables.reading import ReadingOptions
-from mercer.tables.table import TableError
+from mercer.data.reading import ReadingOptions
+from mercer.data.table import TableError
+from mercer.study.files.blocks import cache as cache_module
+from mercer.study.files.blocks.cache import CacheError, block_cache
+from mercer.study.files.blocks.checked_file import (
+    DamagedFileError,
+    check_arrays,
+    read_checked,
+    read_slices,
+    write_checked,
+)
+from mercer.study.files.blocks.encoding import learn_encoding
+from mercer.study.files.blocks.file_numbers import FileNumbers
+from mercer.study.files.blocks.file_rows import FileRows
+from mercer.study.files.blocks.layout import Levels
+from mercer.study.files.blocks.parquet_pages import bytes_to_read, most_bytes_to_read, row_groups_of
+from mercer.study.files.blocks.row_groups import RowGroups
+from mercer.study.files.blocks.sources import open_source, read_tables, table_head
+from mercer.study.files.libsvm_data import load_libsvm_data, save_libsvm_data
+from mercer.study.files.table_files import read_table
+from mercer.study.files.text_rows import open_quote, row_ends
+from mercer.study.tables.encoding import TableEncoder
 
 KINDS = ("csv", "parquet")
 

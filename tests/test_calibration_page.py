@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from generated import three_classes
-from mercer.persistence import load_model, save_model, verify
+from mercer.study.models import load_model, save_model, verify
 from mercer.study.protocol import study
 from mercer.study.report import calibration
 from mercer.study.report.page import render

@@ -27,15 +27,15 @@ from mercer import (
     load_libsvm_data,
     load_libsvm_model,
 )
-from mercer.files.table_files import read_table
 from mercer.kernels.instruction_set import counts_bits, multiplies_integers
-from mercer.persistence import explain, fit_model
-from mercer.persistence.model_file import load_model, save_model
 from mercer.solvers.progress import StageProgress
 from mercer.specs import ForSVR
 from mercer.study import cli
 from mercer.study.cli import study as study_module
 from mercer.study.cli.progress import ConsoleProgress
+from mercer.study.files.table_files import read_table
+from mercer.study.models import explain, fit_model
+from mercer.study.models.model_file import load_model, save_model
 from mercer.study.report import prose
 
 pytestmark = pytest.mark.full  # whole programs and many repetitions: not in test-fast

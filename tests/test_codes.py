@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from mercer import LinearSVC
-from mercer.files.table_files import read_table
+from mercer.data.table import Table
 from mercer.study.examination.codes import codes
 from mercer.study.examination.columns import column_of
 from mercer.study.examination.spellings import spellings
-from mercer.tables.table import Table
+from mercer.study.files.table_files import read_table
 
 RNG = np.random.default_rng(0)
 AGES = RNG.integers(18, 91, 500).astype(np.float64)

@@ -18,7 +18,7 @@ from mercer.study.arranged import Arranger
 from mercer.study.protocol import study
 from mercer.study.report import prose
 from mercer.study.sealing import folds_of, seal_rows
-from mercer.tables import ColumnOptions, TableError, as_table, read_target
+from mercer.study.tables import ColumnOptions, TableError, as_table, read_target
 
 RNG = np.random.default_rng(0)
 NUMBERS = RNG.normal(size=(40, 3)).round(3)

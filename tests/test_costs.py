@@ -10,20 +10,20 @@ from mercer import SVC
 from mercer.model_selection.splits import stratified_folds
 from mercer.multiclass.expected_cost import least_expected_cost
 from mercer.multiclass.probability_maps import fit_sigmoid
-from mercer.persistence import load_model, save_model, verify
-from mercer.persistence.manifest import arrays_of, manifest_of, model_of
-from mercer.persistence.model_file import ModelFileError
 from mercer.study import cli
 from mercer.study.candidates import KernelChoice
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import encoded_folds
 from mercer.study.costs import cost_matrix, costs_of_file, weights_by_cost
+from mercer.study.models import load_model, save_model, verify
+from mercer.study.models.manifest import arrays_of, manifest_of, model_of
+from mercer.study.models.model_file import ModelFileError
 from mercer.study.protocol import study
 from mercer.study.report import decisions, prose
 from mercer.study.report.decisions import by_costs
 from mercer.study.report.page import render
 from mercer.study.search import search
-from mercer.tables import TableEncoder, TableError, as_table
+from mercer.study.tables import TableEncoder, TableError, as_table
 
 NAMES = ["a", "b", "c"]
 

@@ -16,16 +16,16 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from generated import mixed_frame
 from mercer import SVC
-from mercer.persistence import fit_model, load_model, save_model, verify
+from mercer.data.table import Table, TableError, TableWarning, as_table
+from mercer.study.models import fit_model, load_model, save_model, verify
 from mercer.study.protocol import study
-from mercer.tables.columns import choose_columns
-from mercer.tables.dates import read_date
-from mercer.tables.encoding import TableEncoder
-from mercer.tables.free_text import WORD, TextRule
-from mercer.tables.kinds import find_kinds
-from mercer.tables.table import Table, TableError, TableWarning, as_table
-from mercer.tables.target import read_target
-from mercer.tables.times import times_of
+from mercer.study.tables.columns import choose_columns
+from mercer.study.tables.dates import read_date
+from mercer.study.tables.encoding import TableEncoder
+from mercer.study.tables.free_text import WORD, TextRule
+from mercer.study.tables.kinds import find_kinds
+from mercer.study.tables.target import read_target
+from mercer.study.tables.times import times_of
 
 WORDS = [
     *("the", "cheap", "offer", "free", "call", "now", "please", "bring", "milk", "home", "tonight", "dear", "prize"),

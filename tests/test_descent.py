@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import scale
 
 from mercer import RBF, GradientKernelSVC, KernelPerceptron, Linear, Spectrum, Status
-from mercer.losses import descent
+from mercer.solvers.smooth import descent
 from pairs import every_pair
 
 IRIS, WINE, CANCER = (load(return_X_y=True) for load in (load_iris, load_wine, load_breast_cancer))

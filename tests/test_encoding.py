@@ -8,13 +8,13 @@ import pytest
 from scipy import sparse
 
 from generated import mixed_frame, with_missing
-from mercer.tables.column_checks import identifier_columns
-from mercer.tables.columns import choose_columns
-from mercer.tables.encoding import TableEncoder
-from mercer.tables.missing import complete_rows
-from mercer.tables.prediction_kind import class_codes
-from mercer.tables.table import Table, TableError, TableWarning, as_table
-from mercer.tables.target import read_target
+from mercer.data.table import Table, TableError, TableWarning, as_table
+from mercer.study.tables.column_checks import identifier_columns
+from mercer.study.tables.columns import choose_columns
+from mercer.study.tables.encoding import TableEncoder
+from mercer.study.tables.missing import complete_rows
+from mercer.study.tables.prediction_kind import class_codes
+from mercer.study.tables.target import read_target
 
 
 def text(*cells):

@@ -16,7 +16,7 @@ from mercer.study.examination.machines import infeasible_nu
 from mercer.study.protocol import study
 from mercer.study.report.arrangement import kept_together
 from mercer.study.report.examination import caption
-from mercer.tables import Table, TableError, as_table, read_target
+from mercer.study.tables import Table, TableError, as_table, read_target
 
 N = 200
 

@@ -16,8 +16,9 @@ from mercer.kernels import RBF, Linear
 from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.multiclass.training import Machines, Tasks, make_tasks, train
 from mercer.problems import c_svc_each
-from mercer.solvers import Control, Interruption, Limits, in_memory_rounds, solve
-from mercer.solvers.in_memory_problems import InMemoryProblems
+from mercer.solvers import Control, Interruption, Limits, solve
+from mercer.solvers.dual import in_memory_rounds
+from mercer.solvers.dual.in_memory_problems import InMemoryProblems
 
 N, P = 240, 4
 

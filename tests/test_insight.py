@@ -9,18 +9,18 @@ import pytest
 
 from generated import three_classes
 from mercer.model_selection.metrics import Interval, mean_interval
-from mercer.persistence import explain, read_table
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Fold
 from mercer.study.insight.column_importance import Importance, column_importance, encoded_columns
 from mercer.study.insight.dependence import _cells, partial_dependence
 from mercer.study.insight.kernel_parts import KernelParts
 from mercer.study.insight.learning import LearningCurve, curve_of
+from mercer.study.models import explain, read_table
 from mercer.study.protocol import study
 from mercer.study.report import insight as words
 from mercer.study.report import prose
 from mercer.study.report.page import render
-from mercer.tables import as_table
+from mercer.study.tables import as_table
 
 
 def frame(n=240, flipped=(), seed=0):

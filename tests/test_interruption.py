@@ -45,18 +45,18 @@ from mercer import (
 from mercer.certificates.certificate import worst_status
 from mercer.certificates.status import StoppedError
 from mercer.data import as_data
+from mercer.data.table import as_table
 from mercer.gram import CachePolicy, Gram
 from mercer.gram.factorisation import abandonable
 from mercer.kernels import Callable
-from mercer.losses import ridge
-from mercer.losses.iteration import Step, iterate, raise_when_late
-from mercer.losses.kernel_newton import KernelProduct
 from mercer.multiclass.training import make_tasks, train
-from mercer.persistence import as_model
-from mercer.persistence.verification import verify
 from mercer.problems import c_svc, c_svc_each, joint, nu_svc, nu_svc_each
 from mercer.solvers import Control, Interruption, Limits, WorkingSetSolver, driver, solve
-from mercer.tables.table import as_table
+from mercer.solvers.iteration import Step, iterate, raise_when_late
+from mercer.solvers.smooth import ridge
+from mercer.solvers.smooth.kernel_newton import KernelProduct
+from mercer.study.models import as_model
+from mercer.study.models.verification import verify
 
 pytestmark = pytest.mark.full  # uses processes, much memory or much time: not in test-fast
 
@@ -533,7 +533,7 @@ def each_moment(way, monkeypatch):
     """Each solver path; a callback may stop it after each part of its work."""
     monkeypatch.setattr(driver, "SLICE_SECONDS", 0.0)
     if way == "a set, then everything":  # this path needs single precision
-        monkeypatch.setattr("mercer.solvers.single_precision.EXACT_PROBLEM", 8)
+        monkeypatch.setattr("mercer.solvers.dual.single_precision.EXACT_PROBLEM", 8)
 
 
 @pytest.mark.usefixtures("each_moment")

@@ -21,7 +21,7 @@ from cases import ISAS
 from mercer import SVC, Status, _core
 from mercer.kernels import RBF, Spectrum
 from mercer.problems import joint
-from mercer.solvers import crammer_singer_newton, working_set_sizes
+from mercer.solvers.dual import crammer_singer_newton, working_set_sizes
 from pairs import every_pair
 
 

@@ -24,7 +24,7 @@ from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.gram.factorisation import no_check
 from mercer.kernels import Callable
-from mercer.losses import ridge
+from mercer.solvers.smooth import ridge
 from pairs import every_pair
 
 X, Y = load_diabetes(return_X_y=True)

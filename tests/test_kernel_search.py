@@ -62,7 +62,8 @@ from mercer.model_selection.search.scored_fits import PrefittedSearchCV
 from mercer.model_selection.search.shared_fits import SharedFits
 from mercer.model_selection.search.shared_matrices import Matrices, Memory
 from mercer.problems import c_svc
-from mercer.solvers import Interruption, in_memory_rounds
+from mercer.solvers import Interruption
+from mercer.solvers.dual import in_memory_rounds
 from pairs import every_pair
 
 _TIGHT = 1e-6  # tolerance of the optimality conditions, so that scores based on decision values agree

@@ -47,14 +47,15 @@ from mercer import (
 from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF, Linear
-from mercer.loo import monitor, passes
-from mercer.loo.bounds import Radius, joachims_terms
-from mercer.loo.monitor import Ended
-from mercer.loo.path_following import Full, follow
-from mercer.loo.reduced_problem import refit, without
 from mercer.model_selection.leave_one_out import _Rules
 from mercer.problems import c_svc
 from mercer.solvers import Interruption
+from mercer.solvers.paths import loo_monitor as monitor
+from mercer.solvers.paths import loo_passes as passes
+from mercer.solvers.paths.loo_bounds import Radius, joachims_terms
+from mercer.solvers.paths.loo_monitor import Ended
+from mercer.solvers.paths.path_following import Full, follow
+from mercer.solvers.paths.reduced_problem import refit, without
 from pairs import every_pair
 
 TIGHT = 1e-11

@@ -11,8 +11,9 @@ from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import RBF
 from mercer.problems import c_svc, epsilon_svr
-from mercer.solvers import WorkingSetSolver, working_set
-from mercer.solvers.row_cache import RowCache
+from mercer.solvers import WorkingSetSolver
+from mercer.solvers.dual import working_set
+from mercer.solvers.dual.row_cache import RowCache
 
 N = 2600
 

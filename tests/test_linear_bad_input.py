@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer import LinearSVC, LinearSVR, LogisticRegression, PegasosSVC, _core
-from mercer.linear import sweeps
-from mercer.linear.pegasos import Pegasos, Steps, Visits
+from mercer.gram.rows import sweeps
+from mercer.solvers.rows.pegasos import Pegasos, Steps, Visits
 
 MACHINES = {
     "squared hinge": LinearSVC(),

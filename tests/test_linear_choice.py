@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from mercer.certificates.solution import Limits
-from mercer.linear import (
+from mercer.solvers import Control
+from mercer.solvers.rows import (
     EpsilonInsensitive,
     Hinge,
     LinearProblem,
@@ -18,7 +19,6 @@ from mercer.linear import (
     solve,
     solve_each,
 )
-from mercer.solvers import Control
 
 LOSSES = [Hinge(), SquaredHinge(), Logistic(), EpsilonInsensitive(0.1), SquaredEpsilonInsensitive(0.1)]
 

@@ -14,9 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from linear_cases import control
 from mercer import LinearSVC
+from mercer.certificates.linear import LinearEvidence, _steepest
 from mercer.certificates.solution import Limits
 from mercer.certificates.status import Status
-from mercer.linear import (
+from mercer.gram.rows.table_rows import RowNumbers
+from mercer.solvers.control import Control
+from mercer.solvers.rows import (
     Bias,
     Block,
     EpsilonInsensitive,
@@ -32,11 +35,8 @@ from mercer.linear import (
     solve,
     solve_each,
 )
-from mercer.linear.certificate import LinearEvidence, _steepest
-from mercer.linear.interior import InteriorPoint
-from mercer.linear.rows import RowNumbers
-from mercer.linear.turns import in_turns
-from mercer.solvers.control import Control
+from mercer.solvers.rows.interior_point import InteriorPoint
+from mercer.solvers.rows.time_shares import in_turns
 
 LOSSES = [SquaredHinge(), Logistic(), SquaredEpsilonInsensitive(0.1), Hinge(), EpsilonInsensitive(0.1)]
 RATIOS = (0.0, 0.5, 1.0)

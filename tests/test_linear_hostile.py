@@ -12,7 +12,9 @@ import scipy.sparse as sp
 from linear_cases import control
 from mercer import LinearSVC, LinearSVR
 from mercer._typing import FloatArray
-from mercer.linear import (
+from mercer.certificates.linear import LinearEvidence
+from mercer.gram.rows.exact_sums import exact_products
+from mercer.solvers.rows import (
     Bias,
     EpsilonInsensitive,
     Hinge,
@@ -24,9 +26,7 @@ from mercer.linear import (
     TableRows,
     solve,
 )
-from mercer.linear.certificate import LinearEvidence
-from mercer.linear.exact_sums import exact_products
-from mercer.linear.refinement import refined
+from mercer.solvers.rows.refinement import refined
 
 
 def exact(numbers: FloatArray) -> list[Fraction]:
@@ -205,7 +205,7 @@ def test_the_dual_value_of_logistic_loss_is_exact_for_tiny_coefficients() -> Non
 
 
 def test_stalled_fits_say_whether_rounding_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mercer.linear.refinement._MOST_VALUES", 0)  # as for large tables
+    monkeypatch.setattr("mercer.solvers.rows.refinement._MOST_VALUES", 0)  # as for large tables
     problem = hostile(EpsilonInsensitive(0.1), Bias.FREE, 0.0, "plain", 1e9, 1.0)
     certificate = solve(problem, control(1e-10)).certificate
     assert certificate.status == "stalled"

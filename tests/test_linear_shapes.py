@@ -8,7 +8,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from mercer import LinearSVC, LogisticRegression
-from mercer.linear import (
+from mercer.solvers import Control, Limits
+from mercer.solvers.rows import (
     Bias,
     EpsilonInsensitive,
     Hinge,
@@ -20,7 +21,6 @@ from mercer.linear import (
     TableRows,
     solve,
 )
-from mercer.solvers import Control, Limits
 
 LOSSES = [Hinge(), SquaredHinge(), Logistic(), EpsilonInsensitive(0.1), SquaredEpsilonInsensitive(0.1)]
 

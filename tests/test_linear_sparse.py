@@ -13,7 +13,10 @@ from mercer.data import as_data
 from mercer.gram import Gram
 from mercer.kernels import Linear
 from mercer.kernels.instruction_set import select_isa
-from mercer.linear import (
+from mercer.problems import joint
+from mercer.solvers import Control
+from mercer.solvers import solve as solve_kernel
+from mercer.solvers.rows import (
     Bias,
     Block,
     EpsilonInsensitive,
@@ -27,19 +30,16 @@ from mercer.linear import (
     TableRows,
     class_descent,
     dual_solver,
-    joint_newton,
     solve,
     solve_each,
     solve_joint,
 )
-from mercer.linear.class_descent import ClassDescent
-from mercer.linear.crammer_singer import JointEvidence
-from mercer.linear.dual_descent import DualPoint, Epochs, descend, dual_descent, dual_point, measure
-from mercer.linear.finish import finish, linear_gram
-from mercer.linear.products import RowProducts, stretch
-from mercer.problems import joint
-from mercer.solvers import Control
-from mercer.solvers import solve as solve_kernel
+from mercer.solvers.rows import joint_proximal as joint_newton
+from mercer.solvers.rows.class_descent import ClassDescent
+from mercer.solvers.rows.dual_descent import DualPoint, Epochs, descend, dual_descent, dual_point, measure
+from mercer.solvers.rows.joint import JointEvidence
+from mercer.solvers.rows.kernel_engine import finish, linear_gram
+from mercer.solvers.rows.shared_products import RowProducts, stretch
 
 LOSSES = [Hinge(), SquaredHinge(), Logistic(), EpsilonInsensitive(0.2), SquaredEpsilonInsensitive(0.2)]
 

@@ -22,8 +22,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from mercer import RBF, KernelLogisticRegression, Linear, LogisticRegression, Spectrum, Status, as_model
 from mercer.data import as_data
 from mercer.gram.threads import blas_threads
-from mercer.losses.columns import Columns, second_derivatives
-from mercer.losses.objective import Logistic, Objective, Softmax
+from mercer.problems.scaled_columns import Columns, second_derivatives
+from mercer.problems.smooth import Logistic, Objective, Softmax
 from pairs import every_pair
 
 CANCER, WINE, IRIS, DIGITS = (load(return_X_y=True) for load in (load_breast_cancer, load_wine, load_iris, load_digits))

@@ -11,13 +11,13 @@ from scipy import sparse
 from generated import quantities, three_classes
 from mercer import SVC
 from mercer.model_selection import SealedTest
-from mercer.persistence import fit_model
-from mercer.persistence.model_file import load_model, save_model
 from mercer.study import cli
 from mercer.study.fingerprint import Fingerprint, RowHashes, Sample
 from mercer.study.ledger import LEDGER, Looks
+from mercer.study.models import fit_model
+from mercer.study.models.model_file import load_model, save_model
 from mercer.study.report.numbers import ordinal
-from mercer.tables import Table, as_table
+from mercer.study.tables import Table, as_table
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from mercer import SVC
 from mercer.data import as_data
 from mercer.gram import CachePolicy, Gram
 from mercer.kernels import RBF
-from mercer.solvers.row_cache import RowCache
-from mercer.solvers.working_set_sizes import working_sets
+from mercer.solvers.dual.row_cache import RowCache
+from mercer.solvers.dual.working_set_sizes import working_sets
 
 pytestmark = [
     pytest.mark.full,

@@ -53,13 +53,13 @@ from mercer import (
     Spectrum,
 )
 from mercer.certificates.status import Status
-from mercer.files.atomic_write import open_atomically
+from mercer.data.table import Table, TableError, TableWarning, as_table
 from mercer.kernels import Bilinear, Precomputed
-from mercer.persistence import archive, as_model, fit_model, manifest
-from mercer.persistence.model_file import ModelFileError, load_model, save_model
-from mercer.persistence.verification import verify
-from mercer.tables.encoding import TableEncoder
-from mercer.tables.table import Table, TableError, TableWarning, as_table
+from mercer.study.files.atomic_write import open_atomically
+from mercer.study.models import archive, as_model, fit_model, manifest
+from mercer.study.models.model_file import ModelFileError, load_model, save_model
+from mercer.study.models.verification import verify
+from mercer.study.tables.encoding import TableEncoder
 
 
 def sparse_table():

@@ -20,8 +20,9 @@ from mercer.gram import CachePolicy, Gram, backends
 from mercer.kernels import RBF, Linear, Precomputed, Sigmoid
 from mercer.multiclass.training import class_scores, make_tasks, train, winners
 from mercer.problems import c_svc
-from mercer.solvers import Control, Interruption, Limits, select, small_problems, solve, working_set_sizes
+from mercer.solvers import Control, Interruption, Limits, select, solve
 from mercer.solvers.driver import drive
+from mercer.solvers.dual import small_problems, working_set_sizes
 from pairs import every_pair
 
 X, y = load_iris(return_X_y=True)

@@ -26,8 +26,8 @@ from mercer import (
 )
 from mercer.certificates.status import Status
 from mercer.kernels import RBF, Linear
-from mercer.linear import Bias, Hinge, LinearProblem, TableRows, solve
 from mercer.solvers import Control, Limits
+from mercer.solvers.rows import Bias, Hinge, LinearProblem, TableRows, solve
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 4))

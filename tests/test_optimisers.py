@@ -16,7 +16,6 @@ import scipy.sparse as sp
 import reference
 from mercer import SVC, GradientKernelSVC, LogisticRegression
 from mercer.kernels import Linear, Polynomial
-from mercer.linear import EpsilonInsensitive, Hinge, LinearProblem, TableRows
 from mercer.optimisers import (
     BatchSubgradient,
     CoefficientMachine,
@@ -48,6 +47,7 @@ from mercer.optimisers import (
 )
 from mercer.optimisers.platt_smo import Segment, new_bias
 from mercer.problems import c_svc
+from mercer.solvers.rows import EpsilonInsensitive, Hinge, LinearProblem, TableRows
 
 
 def rows(n=120, p=4, seed=0):

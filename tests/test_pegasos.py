@@ -17,10 +17,11 @@ from sklearn.svm import LinearSVC
 from sklearn.utils._param_validation import InvalidParameterError
 
 from mercer import PegasosSVC, as_model, load_model, save_model
-from mercer.linear import Hinge, LinearProblem, TableRows, epochs
-from mercer.linear.pegasos import Pegasos, ProgressiveLoss, Steps, Visits
-from mercer.linear.weights_dual import dual_coefficients
-from mercer.persistence.verification import verify
+from mercer.solvers.rows import Hinge, LinearProblem, TableRows
+from mercer.solvers.rows import pegasos_epochs as epochs
+from mercer.solvers.rows.pegasos import Pegasos, ProgressiveLoss, Steps, Visits
+from mercer.solvers.rows.weights_dual import dual_coefficients
+from mercer.study.models.verification import verify
 from reference import pegasos as reference
 
 

@@ -41,11 +41,11 @@ from mercer import (
 )
 from mercer.data import as_data
 from mercer.gram import Gram
-from mercer.loo.crammer_singer import joint_left_out
-from mercer.loo.decision_values import left_out
 from mercer.multiclass.calibration import CALIBRATIONS, calibrate
 from mercer.multiclass.cross_fitting import fold_numbers
 from mercer.multiclass.training import make_tasks
+from mercer.solvers.paths.loo_joint import joint_left_out
+from mercer.solvers.paths.loo_values import left_out
 from pairs import every_pair
 
 

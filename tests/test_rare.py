@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from mercer import SVC
-from mercer.files.table_files import read_table
-from mercer.persistence import fit_model, load_model, save_model, verify
+from mercer.data.table import TableError
 from mercer.study import cli
-from mercer.tables import read_target, without_rare
-from mercer.tables.table import TableError
+from mercer.study.files.table_files import read_table
+from mercer.study.models import fit_model, load_model, save_model, verify
+from mercer.study.tables import read_target, without_rare
 
 
 def written(folder):

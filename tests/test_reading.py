@@ -18,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer import SVC, KernelLogisticRegression
-from mercer.files.blocks.sources import read_tables
-from mercer.files.table_files import read_table
-from mercer.persistence import as_model, fit_model, load_model, save_model, verify
-from mercer.tables import as_table, read_target
-from mercer.tables.number_text import number_of
-from mercer.tables.table import TableError, TableWarning
+from mercer.data.table import TableError, TableWarning
+from mercer.study.files.blocks.sources import read_tables
+from mercer.study.files.table_files import read_table
+from mercer.study.models import as_model, fit_model, load_model, save_model, verify
+from mercer.study.tables import as_table, read_target
+from mercer.study.tables.number_text import number_of
 
 
 def written(folder, text, name="t.csv"):

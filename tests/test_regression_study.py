@@ -9,12 +9,13 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.svm import SVR as LIBSVM
 
 from generated import mixed_frame, quantities, with_missing
+from mercer.data.table import Table, TableError, as_table
 from mercer.model_selection.regression_metrics import Deviations
 from mercer.model_selection.splits import stratified_folds
-from mercer.persistence.verification import verify
 from mercer.study.candidates import KernelChoice
 from mercer.study.cli.output import print_study
 from mercer.study.contenders import encoded_folds
+from mercer.study.models.verification import verify
 from mercer.study.number_rivals import PENALTIES, Mean, NeighbourMeans, RidgeRegression
 from mercer.study.protocol import study
 from mercer.study.regression import ToEstimate
@@ -22,10 +23,9 @@ from mercer.study.report import insight, prose, regression
 from mercer.study.report.page import render
 from mercer.study.rivals import choose_rivals
 from mercer.study.search import search
+from mercer.study.tables.encoding import TableEncoder
+from mercer.study.tables.target import read_target
 from mercer.study.time_budget import TimeBudget
-from mercer.tables.encoding import TableEncoder
-from mercer.tables.table import Table, TableError, as_table
-from mercer.tables.target import read_target
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,10 @@ from generated import mixed_frame, quantities, three_classes, with_missing
 from mercer import RBF, SVR, Polynomial, plot
 from mercer.certificates.status import Status
 from mercer.model_selection.metrics import Interval, roc
-from mercer.persistence import fit_model
 from mercer.study.boosting import BOOSTING
 from mercer.study.candidates import KernelChoice
 from mercer.study.cli.output import print_study
+from mercer.study.models import fit_model
 from mercer.study.protocol import study
 from mercer.study.report import classification, insight, numbers, prose, search_prose
 from mercer.study.report.heat_map import search_heat_map

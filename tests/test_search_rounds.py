@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from generated import mixed_frame, three_classes
+from mercer.data.table import as_table
 from mercer.model_selection.splits import stratified_folds
 from mercer.solvers import Interruption
 from mercer.study.candidates import KERNELS, Candidate, Cell, KernelChoice
@@ -29,9 +30,8 @@ from mercer.study.report.page import render
 from mercer.study.rivals import choose_rivals
 from mercer.study.rounds import clearly_worse, n_kept, part_of, round_sizes, rows_in_time, survivors
 from mercer.study.search import Round, SearchResult, search
+from mercer.study.tables.encoding import TableEncoder
 from mercer.study.time_budget import TimeBudget
-from mercer.tables.encoding import TableEncoder
-from mercer.tables.table import as_table
 
 SIZES = (40, 120, 300)
 

@@ -10,6 +10,7 @@ from sklearn.svm import SVC as LIBSVM
 
 from generated import mixed_frame, three_classes
 from mercer.certificates.status import Status
+from mercer.data.table import TableError, as_table
 from mercer.model_selection.seal import SealedTest
 from mercer.model_selection.splits import (
     check_class_counts,
@@ -26,9 +27,8 @@ from mercer.study.classification import ToClassify
 from mercer.study.contenders import encoded_folds
 from mercer.study.rivals import choose_rivals
 from mercer.study.search import SearchStopped, search
+from mercer.study.tables.encoding import TableEncoder
 from mercer.study.time_budget import TimeBudget
-from mercer.tables.encoding import TableEncoder
-from mercer.tables.table import TableError, as_table
 
 CODES = np.repeat([0, 1, 2], [60, 30, 12])
 

@@ -22,10 +22,11 @@ from mercer.gram import STATE_ARRAYS, Gram
 from mercer.kernels import RBF, Linear, Polynomial, Sigmoid, center
 from mercer.multiclass.training import make_tasks, train
 from mercer.problems import Problems, c_svc, c_svc_each, epsilon_svr, nearest_points
-from mercer.solvers import Control, Interruption, Limits, select, solve, solve_each, working_set_sizes
-from mercer.solvers import small_problems as small
-from mercer.solvers.block import newton_bytes
-from mercer.solvers.small_problems import SmallProblems, are_small, takes_kernel
+from mercer.solvers import Control, Interruption, Limits, select, solve, solve_each
+from mercer.solvers.dual import small_problems as small
+from mercer.solvers.dual import working_set_sizes
+from mercer.solvers.dual.block import newton_bytes
+from mercer.solvers.dual.small_problems import SmallProblems, are_small, takes_kernel
 from pairs import every_pair
 
 HOSTILE = hostile_tables()

@@ -14,9 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression as Theirs
 
 from mercer import LogisticRegression, Status
-from mercer.linear import SoftmaxProblem, TableRows, softmax_newton, solve_softmax
-from mercer.linear.softmax_problem import balanced, beta_of, near_softmax, row_blocks, shares_of, softmax_terms
+from mercer.problems.softmax import balanced, beta_of, near_softmax, row_blocks, shares_of, softmax_terms
 from mercer.solvers import Control, Limits
+from mercer.solvers.rows import SoftmaxProblem, TableRows, softmax_newton, solve_softmax
 
 SHAPES = [(20, 3, 3), (20, 45, 3), (60, 300, 23), (200, 45, 23), (400, 3, 5)]
 every_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -102,7 +102,7 @@ def test_large_tables_have_the_machine_of_small_ones(monkeypatch):
     """Pieces of rows, and the way in which systems are solved, change no meaning and hardly a digit."""
     X, y = table((300, 10, 4))
     expected = LogisticRegression(tol=1e-9).fit(X, y)
-    monkeypatch.setattr("mercer.linear.softmax_problem._WORK", 4_000)
+    monkeypatch.setattr("mercer.problems.softmax._WORK", 4_000)
     monkeypatch.setattr(softmax_newton, "_SMALL", 0.0)
     found = LogisticRegression(tol=1e-9).fit(X, y)
     assert type(found.certificate_) is type(expected.certificate_)
@@ -227,7 +227,7 @@ def test_coefficients_are_balanced_within_the_simplex():
 
 @pytest.mark.parametrize("stored", [np.asarray, sp.csr_array])
 def test_pieces_are_all_rows_in_order(stored, monkeypatch):
-    monkeypatch.setattr("mercer.linear.softmax_problem._WORK", 300)
+    monkeypatch.setattr("mercer.problems.softmax._WORK", 300)
     X = np.where(np.random.default_rng(0).random((37, 6)) < 0.4, 0.0, 1.0) * np.arange(1, 38)[:, None]
     found = [
         (rows, part if isinstance(part, np.ndarray) else part.toarray()) for rows, part in row_blocks(stored(X), 2)

@@ -30,23 +30,13 @@ from mercer.kernels import RBF, Callable, Linear, Polynomial, Sigmoid
 from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.problems import c_svc, c_svc_each, epsilon_svr, nu_svc, nu_svr, one_class, quantile
-from mercer.solvers import (
-    Control,
-    HardMargin,
-    Interruption,
-    Limits,
-    Solver,
-    WorkingSetSolver,
-    block,
-    select_solver,
-    solve,
-    working_set,
-)
-from mercer.solvers import working_set_sizes as sizes
-from mercer.solvers.base import State
+from mercer.solvers import Control, HardMargin, Interruption, Limits, Solver, WorkingSetSolver, select_solver, solve
 from mercer.solvers.driver import _best, _Patience, drive
-from mercer.solvers.working_matrix import working_matrix
-from mercer.solvers.working_set_state import BatchState
+from mercer.solvers.dual import block, working_set
+from mercer.solvers.dual import working_set_sizes as sizes
+from mercer.solvers.dual.working_matrix import working_matrix
+from mercer.solvers.dual.working_set_state import BatchState
+from mercer.solvers.solver import State
 from pairs import every_pair
 
 every_problem = pytest.mark.parametrize("case", PROBLEMS, ids=lambda case: case.name)
@@ -379,7 +369,7 @@ def test_ties_and_equal_rows_are_solved(seed, kernel, way):
 def in_single_precision():
     """Let small problems use float32 like large ones: in the steps, and for kernel values in the certificate."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mercer.solvers.single_precision.EXACT_PROBLEM", 8)
+        patch.setattr("mercer.solvers.dual.single_precision.EXACT_PROBLEM", 8)
         patch.setattr("mercer.certificates.screening._FEW_VALUES", 0)
         patch.setattr("mercer.certificates.screening._MOSTLY", 1.0)
         yield
@@ -1314,7 +1304,7 @@ def test_the_solvers_gradient_is_the_true_one(n):
 def test_a_working_set_keeps_what_the_last_one_had(kind, monkeypatch):
     rng = np.random.default_rng(8)
     n, p = 3500, 80  # values of such long rows are copied, not evaluated again
-    monkeypatch.setattr("mercer.solvers.row_cache._SPARE_BYTES", 0)  # leaves space for few cached rows
+    monkeypatch.setattr("mercer.solvers.dual.row_cache._SPARE_BYTES", 0)  # leaves space for few cached rows
     X = rng.normal(size=(n, p)) / np.sqrt(p)
     if kind == "sparse":
         X[rng.random((n, p)) < 0.1] = 0.0
@@ -1342,7 +1332,7 @@ def test_a_working_set_keeps_what_the_last_one_had(kind, monkeypatch):
             exchanged.append(n_new)
         return found
 
-    monkeypatch.setattr("mercer.solvers.working_set.working_matrix", watched)
+    monkeypatch.setattr("mercer.solvers.dual.working_set.working_matrix", watched)
     solver = WorkingSetSolver()
     state = solver.init(problem, gram, 1e-3, None)
     while not state.finished:

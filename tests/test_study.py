@@ -13,26 +13,26 @@ from sklearn.datasets import load_breast_cancer, make_circles
 
 from generated import mixed_frame, quantities, three_classes, with_missing
 from mercer import load_libsvm_model, save_libsvm_model
-from mercer.files.table_files import read_table
+from mercer.data.table import Table, TableError, as_table
 from mercer.kernels import Linear
 from mercer.model_selection.metrics import wilson_interval
 from mercer.model_selection.seal import SealedTest
-from mercer.persistence import load_model, save_model
-from mercer.persistence.verification import verify
 from mercer.solvers import Control, Limits
 from mercer.specs import ForLinearSVC, ForLinearSVR
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Fold
+from mercer.study.files.table_files import read_table
 from mercer.study.fold_training import LinearTraining
 from mercer.study.goal import MANY_ROWS
 from mercer.study.judging import SVM
+from mercer.study.models import load_model, save_model
+from mercer.study.models.verification import verify
 from mercer.study.protocol import study
 from mercer.study.regression import ToEstimate
 from mercer.study.report import prose, weights
 from mercer.study.report.page import render
 from mercer.study.search import NO_TIME, SearchStopped
 from mercer.study.time_budget import SEARCH, TimeBudget
-from mercer.tables.table import Table, TableError, as_table
 
 
 @pytest.fixture(scope="module")

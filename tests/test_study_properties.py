@@ -6,12 +6,12 @@ import pytest
 from sklearn.datasets import load_iris
 
 from generated import mixed_frame, with_missing
+from mercer.data.table import as_table
 from mercer.model_selection import equal_rows
-from mercer.persistence.verification import verify
 from mercer.study.examination import Kind, Weight, examine
+from mercer.study.models.verification import verify
 from mercer.study.protocol import study
-from mercer.tables import read_target
-from mercer.tables.table import as_table
+from mercer.study.tables import read_target
 
 QUICK = {"n_folds": 3, "kernel": ["linear", "rbf"]}
 

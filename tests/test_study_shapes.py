@@ -8,7 +8,7 @@ from mercer.study import searching
 from mercer.study.examination import diagnose
 from mercer.study.protocol import study
 from mercer.study.report.page import render
-from mercer.tables import as_table, read_target
+from mercer.study.tables import as_table, read_target
 
 ROWS, COLUMNS, CLASSES = (24, 120), (3, 45, 900), (2, 3, 7)
 

@@ -10,11 +10,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from mercer.certificates import Status
-from mercer.persistence import load_model, save_model, verify
 from mercer.study import final_fit, searching
 from mercer.study.class_rivals import Logistic, Neighbours
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Fold
+from mercer.study.models import load_model, save_model, verify
 from mercer.study.protocol import study
 from mercer.study.report import classification, prose
 from mercer.study.report.page import render

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from mercer import LinearSVC, LinearSVR
-from mercer.files.table_files import read_table
-from mercer.persistence import fit_model, load_model, save_model
-from mercer.tables.table import TableError
+from mercer.data.table import TableError
+from mercer.study.files.table_files import read_table
+from mercer.study.models import fit_model, load_model, save_model
 
 ROWS = [f"{k},text {k},{k % 2}" for k in range(200)]
 

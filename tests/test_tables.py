@@ -17,10 +17,10 @@ import pytest
 from scipy import sparse
 
 from mercer import SVC
-from mercer.files import table_files
-from mercer.files.table_files import LABEL, read_table
-from mercer.persistence import as_model, fit_model, load_model, save_model
-from mercer.tables.table import Table, TableError, TableWarning, as_table
+from mercer.data.table import Table, TableError, TableWarning, as_table
+from mercer.study.files import table_files
+from mercer.study.files.table_files import LABEL, read_table
+from mercer.study.models import as_model, fit_model, load_model, save_model
 
 
 def written(folder, name, data):

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from mercer._core import column_descent
-from mercer.linear.sweeps import native_table
+from mercer.gram.rows.sweeps import native_table
 from reference import linear as reference
 
 

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from cases import ISAS
 from mercer import _core
-from mercer.linear import sweeps
+from mercer.gram.rows import sweeps
 from pairs import every_pair
 from reference import linear as reference
 

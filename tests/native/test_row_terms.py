@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from cases import ISAS
-from mercer.linear.newton_pass import newton_pass
-from mercer.linear.row_terms import TermKind, row_terms, term_line
+from mercer.gram.rows.newton_pass import newton_pass
+from mercer.gram.rows.row_terms import TermKind, row_terms, term_line
 from pairs import every_pair
 from reference import linear as reference
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from mercer.linear.row_terms import TermKind, TermValues
+from mercer.gram.rows.row_terms import TermKind, TermValues
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Pegasos as its steps are written in mercer.linear.pegasos: w is stored, and shrunk, in full."""
+"""Pegasos as its steps are written in mercer.solvers.rows.pegasos: w is stored, and shrunk, in full."""
 
 import numpy as np
 

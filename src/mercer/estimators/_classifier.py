@@ -18,8 +18,6 @@ from mercer.estimators._dual import DualMachine
 from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._probabilities import HasProbabilities
 from mercer.gram import CachePolicy, Gram
-from mercer.loo.crammer_singer import joint_left_out
-from mercer.loo.decision_values import left_out as values_without_rows
 from mercer.multiclass import training
 from mercer.multiclass.calibration import FOLDS, LEAVE_ONE_OUT, held_by_calibration
 from mercer.multiclass.coefficients import PairCoefficients
@@ -27,6 +25,8 @@ from mercer.multiclass.cross_fitting import cross_fitted
 from mercer.multiclass.prediction import predicted_classes
 from mercer.problems import Problem
 from mercer.solvers import Control, Interruption, Limits
+from mercer.solvers.paths.loo_joint import joint_left_out
+from mercer.solvers.paths.loo_values import left_out as values_without_rows
 
 
 class MarginClassifier(HasProbabilities, DualMachine):

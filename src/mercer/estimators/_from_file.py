@@ -16,10 +16,12 @@ import numpy as np
 from mercer._typing import FloatArray
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_choice, check_count, check_flag
+from mercer.data.reading import Reading, ReadingOptions
 from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._linear_rows import LinearTable
 from mercer.estimators._linear_training import LinearSolutions, TrainedLinearMachine
-from mercer.linear import (
+from mercer.solvers import Control, Progress, StageProgress
+from mercer.solvers.rows import (
     LinearPoint,
     LinearProblem,
     LinearRows,
@@ -29,17 +31,15 @@ from mercer.linear import (
     solve,
     start_from_sample,
 )
-from mercer.solvers import Control, Progress, StageProgress
 from mercer.specs.linear import LinearSpec
-from mercer.tables.encoding import MAX_LEVELS, TableEncoder
-from mercer.tables.prediction_kind import Quantity
-from mercer.tables.reading import Reading, ReadingOptions
-from mercer.tables.target_numbers import check_numbers
+from mercer.study.tables.encoding import MAX_LEVELS, TableEncoder
+from mercer.study.tables.prediction_kind import Quantity
+from mercer.study.tables.target_numbers import check_numbers
 
 if TYPE_CHECKING:
-    from mercer.files.blocks.cache import BlockCache
-    from mercer.files.blocks.checkpoint import Checkpoints
-    from mercer.files.blocks.encoding import BlockEncoding
+    from mercer.study.files.blocks.cache import BlockCache
+    from mercer.study.files.blocks.checkpoint import Checkpoints
+    from mercer.study.files.blocks.encoding import BlockEncoding
 
 _PAUSE = 0.1  # seconds between two reports of blocks that were read
 
@@ -167,7 +167,7 @@ class FitsFiles(TrainedLinearMachine):
         max_levels : int, default=10000
             Largest number of categories of a column that get an indicator, the most frequent ones.
         format, sep, decimal, encoding, na, limits, merge
-            How the file is read: see :func:`mercer.persistence.read_table`. By default its first rows tell.
+            How the file is read: see :func:`mercer.study.models.read_table`. By default its first rows tell.
         zero_based : bool, default=False
             Whether an svmlight file counts features from 0, as in :func:`mercer.load_libsvm_data`.
         progress : callable, optional
@@ -179,7 +179,7 @@ class FitsFiles(TrainedLinearMachine):
             With the attributes that `fit` sets, and with `encoder_`, which encodes tables as the file was encoded.
             `predict` and `decision_function` do so with data frames whose columns have the names of the file; arrays
             must hold encoded rows, as ``encoder_.transform(table)`` returns them. It is None for svmlight.
-            `training_file_` says what the file was; :func:`mercer.persistence.model_of_file` makes a model of the
+            `training_file_` says what the file was; :func:`mercer.study.models.model_of_file` makes a model of the
             machine, to be saved.
 
         Raises
@@ -205,12 +205,12 @@ class FitsFiles(TrainedLinearMachine):
         fits into memory. Each of its steps, usually 2 to 6, then reads all blocks twice. If the encoded table fits into
         a third of the budget, it is in memory, and the solver is that of `fit`.
         """
-        from mercer.files.blocks.budget import Budget
-        from mercer.files.blocks.cache import block_cache
-        from mercer.files.blocks.checkpoint import Checkpoints
-        from mercer.files.blocks.encoding import learn_encoding
-        from mercer.files.blocks.file_rows import rows_of_cache
-        from mercer.files.blocks.sources import open_source
+        from mercer.study.files.blocks.budget import Budget
+        from mercer.study.files.blocks.cache import block_cache
+        from mercer.study.files.blocks.checkpoint import Checkpoints
+        from mercer.study.files.blocks.encoding import learn_encoding
+        from mercer.study.files.blocks.file_rows import rows_of_cache
+        from mercer.study.files.blocks.sources import open_source
 
         spec, control = self._asked(), self._control()
         budget = Budget.of("memory", memory)
@@ -286,7 +286,7 @@ class FitsFiles(TrainedLinearMachine):
 
     def _labels_of(self, blocks: BlockCache) -> tuple[Labels, FloatArray]:
         """Return the classes, and the number of the class for each place in the order of the file."""
-        from mercer.files.blocks.target_levels import labels_of_texts, refuse_many_fractions, refuse_missing_words
+        from mercer.study.files.blocks.target_levels import labels_of_texts, refuse_many_fractions, refuse_missing_words
 
         texts = [*blocks.levels.of.get(blocks.layout.target, ())]
         refuse_missing_words(blocks.layout.target, texts)
@@ -309,7 +309,7 @@ class FitsFiles(TrainedLinearMachine):
         self, problems: Sequence[LinearProblem], control: Control, checkpoints: Checkpoints, memory: int
     ) -> LinearSolutions:
         """Solve the problems in turn, each from its checkpoint."""
-        from mercer.files.blocks.file_rows import FileRows
+        from mercer.study.files.blocks.file_rows import FileRows
 
         limit = memory if self.memory_limit is None else min(memory, self.memory_limit)
         about = {"memory_limit": limit, "n_jobs": self.n_jobs}

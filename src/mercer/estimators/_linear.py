@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray
 from mercer.estimators._linear_rows import read_linear_table
-from mercer.linear.sweeps import times
+from mercer.gram.rows.sweeps import times
 
 
 class LinearMachine(BaseEstimator):

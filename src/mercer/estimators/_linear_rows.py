@@ -16,7 +16,7 @@ from mercer._typing import FloatArray
 from mercer.data import as_data
 from mercer.data.checks import FLOATS
 from mercer.estimators._validation import drop_record, refuse_problem, table_of_numbers
-from mercer.linear.sweeps import column_squares
+from mercer.gram.rows.sweeps import column_squares
 
 _SMALL = (np.int8, np.uint8, np.bool_, np.int16, np.uint16, np.float16)  # types whose values float32 holds exactly
 _TYPES = (np.float64, np.float32, *_SMALL)

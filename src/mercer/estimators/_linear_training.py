@@ -1,4 +1,4 @@
-"""Base class of the linear machines that :mod:`mercer.linear` trains: their parameters, limits and attributes."""
+"""Base class of the linear machines that :mod:`mercer.solvers.rows` trains: their parameters, limits and attributes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from mercer.estimators._base import GO_ON, Iterated, say
 from mercer.estimators._linear import WithSparseCoefficients
 from mercer.estimators._linear_rows import LinearTable
 from mercer.estimators._validation import check_verbose, check_without_effect
-from mercer.linear import Bias, LinearProblem, LinearRows, LinearSolution, solve_each
-from mercer.linear.joint_problem import JointLinearProblem
+from mercer.problems.joint_linear import JointLinearProblem
 from mercer.solvers import Control, Limits
+from mercer.solvers.rows import Bias, LinearProblem, LinearRows, LinearSolution, solve_each
 
 _RATIOS = {"l2": 0.0, "l1": 1.0}  # of the l1 norm, by `penalty`
 PENALTIES = (*_RATIOS, "elasticnet")

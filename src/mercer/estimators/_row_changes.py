@@ -21,7 +21,7 @@ from mercer.gram import Gram
 from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.problems import Problem
 from mercer.solvers import Control
-from mercer.solvers.incremental import Solved, solve_incremental
+from mercer.solvers.paths.incremental import Solved, solve_incremental
 
 
 @dataclass(frozen=True, eq=False)

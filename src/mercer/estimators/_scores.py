@@ -11,8 +11,8 @@ from sklearn.base import ClassifierMixin
 
 from mercer._typing import FloatArray
 from mercer.estimators._labels import Labels, one_column_for_two
-from mercer.losses.objective import Logistic, Objective, Softmax
 from mercer.multiclass.training import winners
+from mercer.problems.smooth import Logistic, Objective, Softmax
 from mercer.specs import ForKernelLogisticRegression, ForLogisticRegression
 
 

@@ -19,9 +19,9 @@ from mercer.estimators._by_pairs import ByPairs
 from mercer.estimators._probabilities import Check
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel
-from mercer.losses import descent
 from mercer.multiclass import training
 from mercer.solvers import Control, Limits, Progress
+from mercer.solvers.smooth import descent
 from mercer.specs import ForGradientKernelSVC
 
 

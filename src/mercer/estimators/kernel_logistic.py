@@ -12,8 +12,8 @@ from mercer.estimators._base import Iterated
 from mercer.estimators._every_row import EveryRowMachine
 from mercer.estimators._scores import ByLikelihood, log_likelihood
 from mercer.kernels import Gamma, Kernel
-from mercer.losses import kernel_newton
 from mercer.solvers import Progress
+from mercer.solvers.smooth import kernel_newton
 from mercer.specs import ForKernelLogisticRegression
 
 

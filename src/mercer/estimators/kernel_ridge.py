@@ -25,7 +25,7 @@ from mercer.gram import Gram
 from mercer.kernels import Callable as FunctionKernel
 from mercer.kernels import Gamma, Kernel, Laplacian, as_kernel
 from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule, real, whole
-from mercer.losses import ridge
+from mercer.solvers.smooth import ridge
 from mercer.specs import ForKernelRidge
 
 _ADDITIVE = FunctionKernel(additive_chi2_kernel)

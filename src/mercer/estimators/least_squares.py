@@ -17,9 +17,9 @@ from mercer.estimators._linear import LinearMachine
 from mercer.estimators._probabilities import HasProbabilities
 from mercer.estimators._scores import ByScores, known_accuracy
 from mercer.estimators._validation import check_table
-from mercer.losses import least_squares
 from mercer.multiclass.calibration import FOLDS
 from mercer.multiclass.cross_fitting import by_folds
+from mercer.solvers.smooth import least_squares
 from mercer.specs import ForLeastSquaresClassifier
 
 

@@ -20,9 +20,9 @@ from mercer.estimators._scores import ByScores, known_accuracy
 from mercer.gram import Gram
 from mercer.gram.factorisation import Check, no_check
 from mercer.kernels import Gamma, Kernel
-from mercer.losses import ridge
 from mercer.multiclass.calibration import FOLDS
 from mercer.multiclass.cross_fitting import by_folds
+from mercer.solvers.smooth import ridge
 from mercer.specs import ForLeastSquaresSVC
 
 

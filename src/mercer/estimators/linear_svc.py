@@ -15,10 +15,10 @@ from mercer.estimators._linear_rows import LinearTable, read_linear_table
 from mercer.estimators._linear_training import LinearSolutions
 from mercer.estimators._scores import ByScores
 from mercer.estimators._validation import check_finite_penalty
-from mercer.linear import Bias, LinearProblem, LinearRows, TableRows
-from mercer.linear.crammer_singer import solve_joint
-from mercer.linear.joint_problem import JointLinearProblem
+from mercer.problems.joint_linear import JointLinearProblem
 from mercer.solvers import Control, Progress
+from mercer.solvers.rows import Bias, LinearProblem, LinearRows, TableRows
+from mercer.solvers.rows.joint import solve_joint
 from mercer.specs import ForJointLinearSVC, ForLinearSVC
 
 _LOSSES = ("hinge", "squared_hinge")

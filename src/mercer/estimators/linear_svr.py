@@ -15,8 +15,8 @@ from mercer.estimators._labels import Labels
 from mercer.estimators._linear_rows import LinearTable, read_linear_table, refuse_large_targets
 from mercer.estimators._linear_training import LinearSolutions
 from mercer.estimators._validation import check_finite_penalty, check_sample_weight, check_targets
-from mercer.linear import Bias, LinearProblem, LinearRows, TableRows
 from mercer.solvers import Progress
+from mercer.solvers.rows import Bias, LinearProblem, LinearRows, TableRows
 from mercer.specs import ForLinearSVR
 
 _LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")

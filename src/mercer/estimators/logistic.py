@@ -19,8 +19,8 @@ from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._linear_rows import LinearTable, read_linear_table
 from mercer.estimators._linear_training import LinearSolutions
 from mercer.estimators._scores import ByLikelihood
-from mercer.linear import LinearPoint, LinearProblem, LinearRows, LinearSolution, TableRows, solve_softmax
 from mercer.solvers import Control, Progress
+from mercer.solvers.rows import LinearPoint, LinearProblem, LinearRows, LinearSolution, TableRows, solve_softmax
 from mercer.specs import ForLogisticRegression
 
 _SCHEMES = ("softmax", "ovr", "multinomial", "auto")
@@ -108,7 +108,7 @@ class LogisticRegression(ByLikelihood, FitsFiles):
 
     Notes
     -----
-    :mod:`mercer.linear` trains all machines; it does not copy the table. For K classes with the softmax loss, a step
+    :mod:`mercer.solvers.rows` trains all machines; it does not copy the table. For K classes with the softmax loss, a step
     costs some 10 products of the table with K vectors, and some 5 to 10 steps are made. If these are slow to converge,
     a matrix of the columns, or of the rows if they are fewer, is factorised once or twice: n p min(n, p)
     multiplications for all classes together.

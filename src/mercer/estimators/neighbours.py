@@ -17,7 +17,7 @@ from mercer.estimators.svc import SVC
 from mercer.kernels import Gamma, Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.kernels.base import restored_rows
-from mercer.losses.neighbours import counted_shares, nearest, nearest_by_values
+from mercer.solvers.smooth.neighbours import counted_shares, nearest, nearest_by_values
 from mercer.specs import ForKernelNeighborsClassifier
 
 PROTOTYPES = ("all", "support_vectors")

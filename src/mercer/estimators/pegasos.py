@@ -20,11 +20,11 @@ from mercer.estimators._linear import LinearMachine
 from mercer.estimators._linear_rows import read_linear_table
 from mercer.estimators._scores import ByScores
 from mercer.estimators._validation import generator_of
-from mercer.linear import LinearProblem, TableRows
-from mercer.linear.epochs import Training, certify, rows_at_a_time
-from mercer.linear.pegasos import Pegasos, ProgressiveLoss, Steps, Visits, check_range
-from mercer.linear.sweeps import column_squares
+from mercer.gram.rows.sweeps import column_squares
 from mercer.solvers import Control, Interruption, Limits, Progress
+from mercer.solvers.rows import LinearProblem, TableRows
+from mercer.solvers.rows.pegasos import Pegasos, ProgressiveLoss, Steps, Visits, check_range
+from mercer.solvers.rows.pegasos_epochs import Training, certify, rows_at_a_time
 from mercer.specs import ForLinearSVC
 
 _LARGEST_BATCH = 1 << 40  # rows; more than any table has
@@ -87,7 +87,7 @@ class PegasosSVC(ByScores, LinearMachine):
     intercept_ : ndarray of shape (1,) or (n_classes,)
     class_weight_ : ndarray of shape (n_classes,)
         Factors of the loss by class; 1 for a class that had no rows yet.
-    progressive_loss_ : mercer.linear.pegasos.ProgressiveLoss
+    progressive_loss_ : mercer.solvers.rows.pegasos.ProgressiveLoss
         Losses of the rows before the machine learnt from them: `hinge` and `error_rate` over all rows, `recent_hinge`
         and `recent_error_rate` over the last 1,000. In `fit`, only the first epoch counts.
     certificate_ : mercer.Certificate

@@ -17,9 +17,9 @@ from mercer.estimators._by_pairs import ByPairs
 from mercer.estimators._probabilities import Check
 from mercer.gram import CachePolicy, Gram
 from mercer.kernels import Gamma, Kernel, Linear
-from mercer.losses import perceptron
 from mercer.multiclass import training
 from mercer.solvers import Control, Interruption, Limits, Progress
+from mercer.solvers.smooth import perceptron
 from mercer.specs import ForKernelPerceptron
 
 FORMS = ("dual", "primal")

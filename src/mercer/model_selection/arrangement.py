@@ -16,10 +16,10 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from mercer._typing import IndexArray
+from mercer.data.cell_hashes import Hashes, mixed_hashes
+from mercer.data.table import TableError
 from mercer.model_selection.copies import numbered
 from mercer.model_selection.splits import check_share, stratified_folds, stratified_holdout
-from mercer.tables.cell_hashes import Hashes, mixed_hashes
-from mercer.tables.table import TableError
 
 Split = tuple[IndexArray, IndexArray]
 """Rows to learn from, and rows to judge by; both ascending."""

@@ -18,10 +18,10 @@ from scipy.optimize import brentq
 from scipy.stats import chi2
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.data.cell_hashes import Hashes, bits_of, block_hashes, hashes_of_each, mixed_hashes, row_hashes, text_hash
+from mercer.data.spelling import one_spelling
+from mercer.data.table import Table, TableError, as_table
 from mercer.data.user_warnings import warn_user
-from mercer.tables.cell_hashes import Hashes, bits_of, block_hashes, hashes_of_each, mixed_hashes, row_hashes, text_hash
-from mercer.tables.spelling import one_spelling
-from mercer.tables.table import Table, TableError, as_table
 
 SAME_BITS = 40
 """Leading bits in which numbers are compared (12 digits). A copy may have been written with fewer digits than 17, or

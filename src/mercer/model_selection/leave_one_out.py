@@ -22,15 +22,15 @@ from mercer.data.user_warnings import warn_user
 from mercer.estimators import LinearSVC, LogisticRegression
 from mercer.estimators._linear_training import TrainedLinearMachine
 from mercer.gram import Gram
-from mercer.loo.bounds import Radius, joachims_terms
-from mercer.loo.decision_values import left_out
-from mercer.loo.monitor import ProgressMonitor
-from mercer.loo.path_following import Full
 from mercer.model_selection.copies import warn_of_copies
 from mercer.model_selection.linear_leave_one_out import linear_left_out
 from mercer.multiclass.training import Machines, class_scores, winners
 from mercer.problems import Hinge
 from mercer.solvers import Interruption
+from mercer.solvers.paths.loo_bounds import Radius, joachims_terms
+from mercer.solvers.paths.loo_monitor import ProgressMonitor
+from mercer.solvers.paths.loo_values import left_out
+from mercer.solvers.paths.path_following import Full
 from mercer.solvers.progress import StageProgress
 
 _RIGHT, _WRONG = "Joachims", "misclassified in training"

@@ -11,12 +11,12 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer._typing import FloatArray, IndexArray, TextArray
 from mercer.certificates.status import Status
-from mercer.linear import Bias, LinearProblem, LinearSolution, Logistic, TableRows, solve
-from mercer.linear.costs import MOST_COLUMNS
-from mercer.linear.free_bias import best_changes, middle_change
-from mercer.linear.sweeps import add_gram, times
-from mercer.loo.monitor import Ended, ProgressMonitor
+from mercer.gram.rows.sweeps import add_gram, times
 from mercer.solvers import Control, Limits
+from mercer.solvers.paths.loo_monitor import Ended, ProgressMonitor
+from mercer.solvers.rows import Bias, LinearProblem, LinearSolution, Logistic, TableRows, solve
+from mercer.solvers.rows.costs import MOST_COLUMNS
+from mercer.solvers.rows.free_bias import best_changes, middle_change
 
 _TOGETHER = 64  # rows whose values are found together
 _ONE_MORE_STEP = 1e-3  # factor of the gap with logistic loss: near the optimum a Newton step doubles the digits

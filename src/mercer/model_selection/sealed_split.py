@@ -19,6 +19,7 @@ from mercer._typing import FloatArray
 from mercer.data import Precomputed as GivenValues
 from mercer.data import is_table
 from mercer.data.arguments import check_choice, check_flag, check_level
+from mercer.data.cell_hashes import hashes_of_each, text_hash
 from mercer.data.checks import checked_length
 from mercer.estimators._validation import check_square
 from mercer.model_selection.arrangement import InTime, Split, Together
@@ -28,7 +29,6 @@ from mercer.model_selection.metrics import Interval, grouped_share, mean_interva
 from mercer.model_selection.rows_learnt import sealed_rows_learnt
 from mercer.model_selection.seal import Opening, Seal, SealedTest
 from mercer.model_selection.splits import grouped_holdout
-from mercer.tables.cell_hashes import hashes_of_each, text_hash
 
 Loss = Callable[[Any, Any], Any]
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 
+from mercer.data.spelling import one_spelling
+from mercer.data.table import TableError, cell_text
 from mercer.model_selection.copies import numbered
-from mercer.tables.spelling import one_spelling
-from mercer.tables.table import TableError, cell_text
 
 
 def rows_needed(n: int, test_size: float, n_folds: int) -> int:

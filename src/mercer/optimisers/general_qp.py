@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from scipy.linalg import lstsq
 
 from mercer._typing import FloatArray
-from mercer.loo.extended import MAX_ROWS, ActiveSet, LongGram
 from mercer.optimisers.base import MeasuredProblem, Optimiser, Step
 from mercer.optimisers.coordinate_ascent import Quadratic
 from mercer.optimisers.kernel_machine import KernelSVM
 from mercer.optimisers.linear_machine import LinearMachine, LinearPoint
 from mercer.solvers.interruption import Interruption
+from mercer.solvers.paths.loo_extended import MAX_ROWS, ActiveSet, LongGram
 
 _TOLERANCE = 1e-10  # of Clarabel: absolute and relative gap, and feasibility
 

@@ -14,11 +14,11 @@ from mercer.data import check_number
 from mercer.data.arguments import check_flag, check_learning_rate
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
-from mercer.losses import descent
-from mercer.losses.kernel_newton import KernelProduct
 from mercer.optimisers.base import Measure, MeasuredProblem, Optimiser, Step
 from mercer.optimisers.rounding import EPS
 from mercer.optimisers.rows import as_gram, as_signs, require_signs
+from mercer.solvers.smooth import descent
+from mercer.solvers.smooth.kernel_newton import KernelProduct
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class CoefficientMachine(MeasuredProblem):
         h(x) = sum_i alpha_i y_i k(x_i, x) + b
 
     The penalty is not ||w||^2, so this is not a support vector machine and does not maximise the margin. A point is a
-    `Point` of `mercer.losses.descent`.
+    `Point` of `mercer.solvers.smooth.descent`.
     """
 
     y: FloatArray

@@ -14,12 +14,12 @@ from mercer.data.arguments import check_flag, check_whole
 from mercer.data.lazy import lazy_property
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
-from mercer.loo.extended import LongGram
 from mercer.optimisers.base import Measure, MeasuredProblem
 from mercer.optimisers.rounding import EPS, Numbers, best_bias, growth, hinge_error
 from mercer.optimisers.rows import as_gram, as_signs, charges
 from mercer.problems import Hinge, Problem
 from mercer.problems.classification import c_svc_each
+from mercer.solvers.paths.loo_extended import LongGram
 
 MAX_ROWS = 1000  # rows up to which objectives are computed in longdouble if float64 is not exact enough
 _EXACT = 1e-11  # relative error of an objective above which float64 is not exact enough

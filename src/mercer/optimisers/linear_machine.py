@@ -13,12 +13,12 @@ from mercer._typing import FloatArray
 from mercer.data import Vectors, check_choice
 from mercer.data.lazy import lazy_property
 from mercer.kernels import Linear
-from mercer.linear import Bias, Hinge, LinearProblem, Logistic, TableRows
-from mercer.losses.objective import Logistic as LogisticLoss
-from mercer.losses.objective import Objective
 from mercer.optimisers.base import Measure, MeasuredProblem
 from mercer.optimisers.rounding import growth, hinge_error
 from mercer.optimisers.rows import as_signs, charges, checked_rows, require_charges, require_finite
+from mercer.problems.smooth import Logistic as LogisticLoss
+from mercer.problems.smooth import Objective
+from mercer.solvers.rows import Bias, Hinge, LinearProblem, Logistic, TableRows
 
 _BALANCED = 1e-10  # largest sum of the dual coefficients with a free bias, relative to the sum of their sizes
 
@@ -99,7 +99,7 @@ class LinearMachine(MeasuredProblem):
 
     @lazy_property
     def objective(self) -> Objective:
-        """The same problem as an objective of `mercer.losses`, for logistic loss; a penalised bias is a column."""
+        """The same problem as an objective of `mercer.solvers.smooth`, for logistic loss; a penalised bias is a column."""
         return Objective(LogisticLoss(self.y), self.C, np.ones(1), has_bias=self.problem.bias is Bias.FREE)
 
     def measure(self, point: Any) -> Measure:

@@ -11,14 +11,14 @@ import numpy as np
 from scipy.sparse.linalg import svds
 
 from mercer._typing import FloatArray
+from mercer.certificates.smooth import largest_gap
 from mercer.data.arguments import check_learning_rate
-from mercer.linear import Bias
-from mercer.losses import iteration as losses
-from mercer.losses.certificate import largest_gap
-from mercer.losses.columns import Columns, newton_step, second_derivatives
-from mercer.losses.objective import Objective, Softmax
 from mercer.optimisers.base import MeasuredProblem, Optimiser, Step
 from mercer.optimisers.linear_machine import LinearMachine, LinearPoint
+from mercer.problems.scaled_columns import Columns, newton_step, second_derivatives
+from mercer.problems.smooth import Objective, Softmax
+from mercer.solvers import iteration as losses
+from mercer.solvers.rows import Bias
 
 _FINEST = 1e-14  # violation at which the algorithms stop by themselves: rounding
 _HALVINGS = 40  # halvings of a Newton step; then rounding prevents progress

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from mercer.data.arguments import check_count, check_flag
-from mercer.linear import pegasos
 from mercer.optimisers.base import MeasuredProblem, Optimiser, Step
 from mercer.optimisers.linear_machine import LinearMachine, LinearPoint
+from mercer.solvers.rows import pegasos
 
 
 class Pegasos(Optimiser):

@@ -14,9 +14,9 @@ from mercer.data import Vectors, check_choice, check_count
 from mercer.gram import Gram
 from mercer.kernels import Linear
 from mercer.kernels.base import Kernel
-from mercer.losses.perceptron import Learnt, passes
 from mercer.optimisers.base import Measure, MeasuredProblem, Optimiser, Step, TraceRow
 from mercer.optimisers.rows import as_gram, as_signs, require_signs
+from mercer.solvers.smooth.perceptron import Learnt, passes
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class Separation(MeasuredProblem):
 
     This has no objective to minimise, and so no gap: the trace shows the perceptron criterion, sum of -y_i f(x_i) over
     the mistakes, as the objective, and the number of mistakes as the violation. A point is a `Learnt` of
-    `mercer.losses.perceptron`.
+    `mercer.solvers.smooth.perceptron`.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._typing import FloatArray
-from mercer.linear.free_bias import smallest_between
+from mercer.solvers.rows.free_bias import smallest_between
 
 Numbers = npt.NDArray[Any]  # of float64 or longdouble
 

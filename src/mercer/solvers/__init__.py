@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from mercer.certificates.solution import Limits as Limits
 from mercer.certificates.solution import Solution as Solution
-from mercer.solvers.base import Progress as Progress
-from mercer.solvers.base import Solver as Solver
 from mercer.solvers.control import Control as Control
-from mercer.solvers.hard_margin import HardMargin as HardMargin
+from mercer.solvers.dual.hard_margin import HardMargin as HardMargin
+from mercer.solvers.dual.working_set import WorkingSetSolver as WorkingSetSolver
 from mercer.solvers.interruption import Interruption as Interruption
 from mercer.solvers.progress import CostEstimate as CostEstimate
 from mercer.solvers.progress import StageProgress as StageProgress
@@ -16,4 +15,5 @@ from mercer.solvers.progress import most_steps as most_steps
 from mercer.solvers.select import select_solver as select_solver
 from mercer.solvers.select import solve as solve
 from mercer.solvers.select import solve_each as solve_each
-from mercer.solvers.working_set import WorkingSetSolver as WorkingSetSolver
+from mercer.solvers.solver import Progress as Progress
+from mercer.solvers.solver import Solver as Solver

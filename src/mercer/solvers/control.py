@@ -8,8 +8,8 @@ from typing import final
 
 from mercer.certificates.solution import Limits
 from mercer.certificates.status import Status
-from mercer.solvers.base import Callback, Progress
 from mercer.solvers.interruption import Interruption
+from mercer.solvers.solver import Callback, Progress
 
 
 @final

@@ -16,8 +16,8 @@ from mercer.certificates.solution import Limits, Solution, TraceRow
 from mercer.certificates.status import Status
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.problems import Problem
-from mercer.solvers.base import ERROR_SHARE, Progress, Solver, State, StateT
 from mercer.solvers.control import Control
+from mercer.solvers.solver import ERROR_SHARE, Progress, Solver, State, StateT
 
 SLICE_SECONDS = 0.05
 """Seconds that a solver works between two looks at the clock, the callback and Ctrl-C."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mercer.solvers.base import Progress
+from mercer.solvers.solver import Progress
 
 MAX_STEPS = 1_000_000  # steps; limit of the solver in each fit of a search, for up to 10,000 rows
 _STEPS_PER_ROW = 100  # steps for each row; limit of the solver for more rows

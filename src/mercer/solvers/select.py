@@ -16,16 +16,16 @@ from mercer.certificates.status import Status
 from mercer.gram import Gram
 from mercer.gram.backends import InMemoryRows
 from mercer.problems import Problem, Problems
-from mercer.solvers.base import Progress, Solver
 from mercer.solvers.control import Control
-from mercer.solvers.crammer_singer import JointRows
 from mercer.solvers.driver import drive
-from mercer.solvers.hard_margin import HardMargin
-from mercer.solvers.in_memory_problems import InMemoryProblems, takes_matrices_in_memory
-from mercer.solvers.in_memory_rounds import InMemorySolver
-from mercer.solvers.small_problems import SmallProblems, are_small, takes_kernel
-from mercer.solvers.working_set import WorkingSetSolver
-from mercer.solvers.working_set_sizes import WHOLE_PROBLEM, uses_whole_matrix, whole_matrix_reason
+from mercer.solvers.dual.crammer_singer import JointRows
+from mercer.solvers.dual.hard_margin import HardMargin
+from mercer.solvers.dual.in_memory_problems import InMemoryProblems, takes_matrices_in_memory
+from mercer.solvers.dual.in_memory_rounds import InMemorySolver
+from mercer.solvers.dual.small_problems import SmallProblems, are_small, takes_kernel
+from mercer.solvers.dual.working_set import WorkingSetSolver
+from mercer.solvers.dual.working_set_sizes import WHOLE_PROBLEM, uses_whole_matrix, whole_matrix_reason
+from mercer.solvers.solver import Progress, Solver
 
 _ENDLESS = 1e200  # a dual objective that large occurs only if the problem has no optimum
 _ARRAYS_OF_OTHERS = 17  # arrays of all variables that problems, points and products take, besides the largest problem
@@ -86,7 +86,7 @@ def solve(
     start : ndarray of shape (n,), optional
         A warm start; it is made feasible first.
     before : Product, optional
-        What is known about the point before `start`; see :class:`mercer.solvers.in_memory_rounds.InMemorySolver`.
+        What is known about the point before `start`; see :class:`mercer.solvers.dual.in_memory_rounds.InMemorySolver`.
 
     Returns
     -------

@@ -14,9 +14,9 @@ from mercer.data import Vectors
 from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels.base import finite
-from mercer.losses.neighbours import vote_shares
-from mercer.losses.perceptron import Separation
 from mercer.multiclass.coefficients import Coefficients, table_of
+from mercer.solvers.smooth.neighbours import vote_shares
+from mercer.solvers.smooth.perceptron import Separation
 from mercer.specs.base import BY_PAIRS_OR_CLASSES, MachineSpec, Point
 
 

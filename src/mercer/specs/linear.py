@@ -11,11 +11,19 @@ import numpy as np
 from scipy.special import softmax
 
 from mercer._typing import FloatArray
+from mercer.certificates.linear import LinearEvidence
+from mercer.certificates.smooth import EvaluatedEvidence
+from mercer.certificates.softmax import SoftmaxEvidence
 from mercer.data import Vectors
 from mercer.geometry.matrices import gram_matrix
 from mercer.gram import Gram
 from mercer.kernels import RBF, Kernel, Linear
-from mercer.linear import (
+from mercer.multiclass.calibration import FOLDS
+from mercer.multiclass.coupling import made_largest
+from mercer.multiclass.training import winners
+from mercer.problems.joint_linear import JointLinearProblem
+from mercer.problems.softmax import SoftmaxProblem
+from mercer.solvers.rows import (
     Bias,
     EpsilonInsensitive,
     Hinge,
@@ -27,15 +35,7 @@ from mercer.linear import (
     SquaredHinge,
     TableRows,
 )
-from mercer.linear.certificate import LinearEvidence
-from mercer.linear.crammer_singer import JointEvidence
-from mercer.linear.joint_problem import JointLinearProblem
-from mercer.linear.softmax_certificate import SoftmaxEvidence
-from mercer.linear.softmax_problem import SoftmaxProblem
-from mercer.losses.certificate import EvaluatedEvidence
-from mercer.multiclass.calibration import FOLDS
-from mercer.multiclass.coupling import made_largest
-from mercer.multiclass.training import winners
+from mercer.solvers.rows.joint import JointEvidence
 from mercer.specs.base import BY_PAIRS_OR_CLASSES, Point
 from mercer.specs.losses import LossSpec, class_probabilities
 
@@ -82,7 +82,7 @@ class LinearSpec(LossSpec):
     def problem(
         self, rows: LinearRows, positive: int | None = None, class_weights: FloatArray | None = None
     ) -> LinearProblem:
-        """Return the problem of one machine on these rows; see :class:`mercer.linear.LinearProblem`."""
+        """Return the problem of one machine on these rows; see :class:`mercer.solvers.rows.LinearProblem`."""
         kind = (Bias.FREE if self.free else Bias.PENALISED) if self.bias else Bias.NONE
         return LinearProblem(rows, self.loss, self.C, self.l1_ratio, kind, self.scaling, positive, class_weights)
 

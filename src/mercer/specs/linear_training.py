@@ -12,10 +12,10 @@ import numpy as np
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.status import Status
 from mercer.data import Vectors
-from mercer.linear import LinearProblem, LinearSolution, TableRows, solve, solve_each
 from mercer.multiclass.cross_fitting import by_folds, fold_numbers
 from mercer.multiclass.training import make_tasks
 from mercer.solvers import Control
+from mercer.solvers.rows import LinearProblem, LinearSolution, TableRows, solve, solve_each
 from mercer.specs.linear import LinearSpec, table_of
 
 MAX_ITER = 1000

@@ -11,16 +11,16 @@ from scipy.special import expit, softmax
 
 from mercer._typing import FloatArray
 from mercer.certificates.certificate import Certificate
+from mercer.certificates.smooth import EvaluatedEvidence, KernelEvidence
+from mercer.certificates.smooth_linear import LinearEvidence
 from mercer.data import Vectors
 from mercer.geometry.matrices import gram_matrix
 from mercer.gram import Gram
 from mercer.kernels import RBF, Kernel, Linear
-from mercer.losses import descent
-from mercer.losses.certificate import EvaluatedEvidence, KernelEvidence
-from mercer.losses.linear import LinearEvidence
-from mercer.losses.objective import Logistic, Objective, Softmax, Squared
 from mercer.multiclass.coupling import made_largest
 from mercer.multiclass.training import winners
+from mercer.problems.smooth import Logistic, Objective, Softmax, Squared
+from mercer.solvers.smooth import descent
 from mercer.specs.base import BY_PAIRS_OR_CLASSES, MachineSpec, Point
 
 

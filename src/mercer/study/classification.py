@@ -19,7 +19,6 @@ from mercer.data import Vectors
 from mercer.gram import Gram
 from mercer.kernels import Kernel, Linear
 from mercer.model_selection import Evaluation, Interval, PairedTest, evaluate
-from mercer.persistence import Model
 from mercer.problems import c_svc_each
 from mercer.solvers import Control
 from mercer.specs import (
@@ -38,11 +37,12 @@ from mercer.study.contenders import Fold
 from mercer.study.costs import BALANCED, ClassWeight, Cost, class_weights, cost_matrix, weights_by_cost
 from mercer.study.fold_training import FoldTraining, KernelTraining, Unit
 from mercer.study.goal import Answer, Goal, checked_scoring
+from mercer.study.models import Model
 from mercer.study.rivals import Rival
 from mercer.study.scores import F1, SIGNIFICANT, AreaUnderRoc, LogLoss, MeanCost, Predictions, Score, WeightedAccuracy
+from mercer.study.tables import Classes
 from mercer.study.time_budget import Deadline
 from mercer.study.timed import predict_in_time
-from mercer.tables import Classes
 
 ClassScoring = Literal["accuracy", "balanced_accuracy", "roc_auc", "f1", "log_loss"]
 """Scores by which settings can be chosen."""

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mercer.tables import Table, TableEncoder
+from mercer.study.tables import Table, TableEncoder
 
 Matrix: TypeAlias = Any
 """An encoded table: ndarray or csr_array."""

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.data import listing
-from mercer.tables import TableError
+from mercer.study.tables import TableError
 
 ClassWeight: TypeAlias = str | Mapping[Any, float]
 """Weights of classes: "balanced", "none", text such as "sick=3,well=1", or a mapping from labels to weights."""

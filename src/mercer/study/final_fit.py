@@ -12,10 +12,10 @@ from mercer import solvers
 from mercer.certificates import Status
 from mercer.data import as_data
 from mercer.gram import CachePolicy, Gram
-from mercer.persistence import Model, TrainingSet
 from mercer.solvers import StageProgress, fit_progress
 from mercer.study.candidates import Cell
 from mercer.study.goal import Goal
+from mercer.study.models import Model, TrainingSet
 from mercer.study.report.numbers import duration
 from mercer.study.search import NO_TIME, SearchResult
 from mercer.study.time_budget import CALIBRATION, FINAL_FIT, LAST_FIT, Deadline, TimeBudget

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mercer.tables import (
+from mercer.study.tables import (
     Hashes,
     Table,
     bits_of,

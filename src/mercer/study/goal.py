@@ -19,14 +19,14 @@ from mercer.data import Vectors, as_data, listing
 from mercer.gram import Gram
 from mercer.kernels import Kernel, Linear
 from mercer.model_selection import Interval
-from mercer.persistence import Model, TrainingSet
 from mercer.solvers import Control
 from mercer.specs import LinearMachines, LinearSpec, LinearTask, MachineSpec, QuadraticSpec, train_linear
 from mercer.study.contenders import Fold
 from mercer.study.fold_training import FoldTraining, LinearTraining, Unit
+from mercer.study.models import Model, TrainingSet
 from mercer.study.rivals import Rival
+from mercer.study.tables import Classes, PredictionKind, TableError
 from mercer.study.time_budget import Deadline
-from mercer.tables import Classes, PredictionKind, TableError
 
 Answer: TypeAlias = tuple[Any, ...]
 """The predictions of a machine for some rows, in the form that its goal evaluates."""

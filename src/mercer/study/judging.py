@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from mercer.model_selection import Opening, SealedTest
-from mercer.persistence import Model
 from mercer.study.arranged import Arranged
 from mercer.study.contenders import Chosen, Matrix, spread
 from mercer.study.goal import Answer, Goal
 from mercer.study.insight import SealedInsight, look_into_sealed
+from mercer.study.models import Model
 from mercer.study.search import SearchResult
+from mercer.study.tables import ColumnChoice, Table, TableEncoder
 from mercer.study.time_budget import ANSWERS, COLUMNS, LEAST, OTHER_FITS, TRAINING_ROWS, Deadline, TimeBudget
 from mercer.study.timed import fit_in_time
-from mercer.tables import ColumnChoice, Table, TableEncoder
 
 SVM = "support vector machine"
 

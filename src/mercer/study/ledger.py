@@ -18,9 +18,9 @@ import numpy as np
 
 from mercer.data import warn_user
 from mercer.model_selection import Opening, SealedTest
-from mercer.persistence import load_model, open_own
 from mercer.study.fingerprint import Fingerprint, RowHashes
-from mercer.tables import Table, TableError
+from mercer.study.models import load_model, open_own
+from mercer.study.tables import Table, TableError
 
 LEDGER = "mercer-looks.jsonl"
 """Name of the ledger in the folder of a study, and of the ledger in its parent folder."""

@@ -38,8 +38,7 @@ from mercer.study.rivals import choose_rivals
 from mercer.study.sealed_study import Clock, SealedStudy
 from mercer.study.search import SearchResult
 from mercer.study.searching import SEARCH_TOL, is_wide, searched
-from mercer.study.time_budget import CURVE, TimeBudget
-from mercer.tables import (
+from mercer.study.tables import (
     MAX_LEVELS,
     ColumnOptions,
     DateOrder,
@@ -51,6 +50,7 @@ from mercer.tables import (
     as_table,
     read_target,
 )
+from mercer.study.time_budget import CURVE, TimeBudget
 
 
 def study(

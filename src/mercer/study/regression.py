@@ -11,18 +11,18 @@ from mercer.certificates import Solution
 from mercer.gram import Gram
 from mercer.kernels import Kernel, Linear
 from mercer.model_selection import Deviations, Interval, bootstrap, r2_difference
-from mercer.persistence import Model
 from mercer.solvers import Control, solve
 from mercer.specs import ForLinearSVR, ForSVR, LinearTask, MachineSpec, QuadraticSpec
 from mercer.study.boosting import can_boost
 from mercer.study.contenders import Fold
 from mercer.study.fold_training import FoldTraining, KernelTraining, Unit
 from mercer.study.goal import Answer, Goal, checked_scoring
+from mercer.study.models import Model
 from mercer.study.number_rivals import BoostedNumbers, Mean, NeighbourMeans, RidgeRegression
 from mercer.study.rivals import Rival
+from mercer.study.tables import Quantity
 from mercer.study.time_budget import Deadline
 from mercer.study.timed import predict_in_time
-from mercer.tables import Quantity
 
 NumberScoring = Literal["r2", "mae", "rmse"]
 """Scores by which settings can be chosen."""

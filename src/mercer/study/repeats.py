@@ -13,8 +13,8 @@ from mercer.study.contenders import Fold, encoded_folds
 from mercer.study.preparation import Prepared
 from mercer.study.sealing import folds_of
 from mercer.study.search import SearchStopped, search
+from mercer.study.tables import Table, TableError
 from mercer.study.time_budget import REPEATS, Deadline, TimeBudget
-from mercer.tables import Table, TableError
 
 
 def repeated(

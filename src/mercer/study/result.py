@@ -10,15 +10,15 @@ import numpy as np
 
 from mercer.certificates import Certificate
 from mercer.model_selection import Interval, Opening, SealedTest
-from mercer.persistence import Model
 from mercer.study.arranged import Arranged
 from mercer.study.examination import Examination
 from mercer.study.goal import Goal
 from mercer.study.insight import Insight
 from mercer.study.judging import Contender
+from mercer.study.models import Model
 from mercer.study.scores import accuracy_difference
 from mercer.study.search import SearchResult
-from mercer.tables import ColumnChoice
+from mercer.study.tables import ColumnChoice
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from mercer.model_selection import SealedTest
-from mercer.persistence import Model
 from mercer.solvers import StageProgress
 from mercer.study.examination import same_columns
 from mercer.study.goal import Goal
 from mercer.study.insight import LearningCurve, gather, row_cards
 from mercer.study.judging import Trained, open_seal
 from mercer.study.ledger import Looks
+from mercer.study.models import Model
 from mercer.study.preparation import Prepared
 from mercer.study.result import Study
 from mercer.study.search import SearchResult
+from mercer.study.tables import ColumnChoice, Table
 from mercer.study.time_budget import COLUMNS, TimeBudget
-from mercer.tables import ColumnChoice, Table
 
 
 class Clock:

@@ -19,7 +19,7 @@ from mercer.model_selection import (
     rows_enough,
 )
 from mercer.study.arranged import GROUPS, TIME, Arranged, Arranger
-from mercer.tables import (
+from mercer.study.tables import (
     ColumnChoice,
     ColumnOptions,
     Labels,

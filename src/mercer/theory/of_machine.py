@@ -20,10 +20,10 @@ from mercer.data import Vectors
 from mercer.data.arguments import check_count
 from mercer.gram import Gram
 from mercer.kernels import Kernel, Linear, Polynomial
-from mercer.loo.bounds import Radius, joachims_terms, span_share
 from mercer.model_selection.sealed_split import Estimate
 from mercer.problems import Hinge, svdd
 from mercer.solvers import Control, Limits, solve
+from mercer.solvers.paths.loo_bounds import Radius, joachims_terms, span_share
 from mercer.theory.bound import Bound, check_delta, not_applicable
 from mercer.theory.leave_one_out import of_span, of_xi_alpha, radius_margin_bound, support_vector_bound
 from mercer.theory.uniform import hoeffding_interval, sample_complexity, uniform_interval

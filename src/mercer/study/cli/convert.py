@@ -36,8 +36,8 @@ def convert_command(
         import numpy as np
 
         from mercer import save_libsvm_data, save_libsvm_model
-        from mercer.persistence import class_labels
-        from mercer.tables import Classes, numbers
+        from mercer.study.models import class_labels
+        from mercer.study.tables import Classes, numbers
 
     try:
         loaded = load(source if model is None else model)

@@ -29,7 +29,7 @@ from mercer.study.cli.options import (
 
 if TYPE_CHECKING:
     from mercer.study.examination import Finding
-    from mercer.tables import Table, Truth
+    from mercer.study.tables import Table, Truth
 
 
 @click.command("doctor", cls=OnceCommand)
@@ -71,7 +71,7 @@ def _examine(
     with ended_by_ctrl_c():
         from mercer.study.examination import diagnosed
         from mercer.study.report.overview import overview
-        from mercer.tables import read_target
+        from mercer.study.tables import read_target
 
     rows = read(path, reading, text=as_text(columns))
     truth = None
@@ -106,7 +106,7 @@ def _refusals_of_split(
         from mercer.study.arranged import Arranger
         from mercer.study.examination import N_FOLDS, TEST_SIZE, refusal
         from mercer.study.sealing import folds_of, seal_rows
-        from mercer.tables import ColumnOptions, Labels, TableError
+        from mercer.study.tables import ColumnOptions, Labels, TableError
 
     options, is_numeric = ColumnOptions(**columns), rows.is_numeric(truth.target)
     table = (rows.as_written(truth.target) if isinstance(truth, Labels) else rows).as_text(*options.as_text)

@@ -14,8 +14,8 @@ from mercer.study.cli.imports import ended_by_ctrl_c
 from mercer.study.cli.messages import Failure, printable, say
 
 if TYPE_CHECKING:
-    from mercer.persistence import Model
-    from mercer.tables import Table
+    from mercer.study.models import Model
+    from mercer.study.tables import Table
 
 
 _START = 1 << 16  # bytes of an existing file that show whether it is an earlier output
@@ -62,7 +62,7 @@ def check_output(
         Whether any other file may be overwritten, too.
     mode : {"w", "wb"}
     """
-    from mercer.persistence import check_writable
+    from mercer.study.models import check_writable
 
     if check_writable(path, mode) is None:
         _check_writable(path.parent)
@@ -81,7 +81,7 @@ def check_output(
 
 def is_model_file(start: bytes) -> bool:
     """Whether these first bytes of a file are those of a model file."""
-    from mercer.persistence import is_model_start
+    from mercer.study.models import is_model_start
 
     return is_model_start(start)
 
@@ -108,7 +108,7 @@ def say_written(*paths: Path) -> None:
 def load(path: str) -> Model:
     """Return the model of a file."""
     with ended_by_ctrl_c():
-        from mercer.persistence import load_model
+        from mercer.study.models import load_model
 
     return load_model(path)
 
@@ -120,7 +120,7 @@ def read(path: str, reading: dict[str, Any], *, text: Iterable[str] = (), model:
     model, columns are text or numbers as in its training, and its decimal mark decides what the file leaves open.
     """
     with ended_by_ctrl_c():
-        from mercer.persistence import read_table
+        from mercer.study.models import read_table
 
     as_text, known = known_reading(text, model)
     table = read_table(path, text_columns=as_text, **reading, **known)

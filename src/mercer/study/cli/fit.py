@@ -37,8 +37,8 @@ from mercer.study.cli.targets import read_truth, refuse_target, without_labels
 
 if TYPE_CHECKING:
     from mercer import InseparableError
-    from mercer.persistence import Model
-    from mercer.tables import Classes, Table, TableChoice, Truth
+    from mercer.study.models import Model
+    from mercer.study.tables import Classes, Table, TableChoice, Truth
 
 
 @click.command("fit", cls=OnceCommand)
@@ -78,8 +78,8 @@ def fit_command(
     machine so far is written, unless there is a file of that name already.
     """
     with ended_by_ctrl_c():
-        from mercer.persistence import save_model
         from mercer.study.cli.output import print_fit
+        from mercer.study.models import save_model
         from mercer.study.report.prose import left_out, why_left_out
 
     columns = {option: options.pop(option) for option in COLUMN_OPTIONS}
@@ -184,7 +184,7 @@ def _asked(
 ) -> _Asked:
     """Check the command line against the table, and return what it asks for."""
     from mercer.study.costs import cost_matrix, weights_by_cost
-    from mercer.tables import choose_columns, choose_without_target
+    from mercer.study.tables import choose_columns, choose_without_target
 
     if weights is not None and weights in (target, *columns["keep"]):
         raise click.UsageError(
@@ -221,9 +221,9 @@ def _asked(
 def _trained(asked: _Asked, options: dict[str, Any]) -> Model:
     """Train the machine, and show the progress."""
     from mercer import InseparableError, StoppedError
-    from mercer.persistence import fit_model
     from mercer.solvers import StageProgress, fit_progress
     from mercer.study.cli.progress import ConsoleProgress
+    from mercer.study.models import fit_model
 
     target = None if asked.truth is None else asked.truth.target
     kept = {*asked.column_choice.features, asked.weights, target}
@@ -257,7 +257,7 @@ def _refuse_options_of_files() -> None:
 
 def _classes(truth: Truth, table: Table, column_choice: TableChoice) -> tuple[Classes, Table]:
     """Return the classes of the rows to train on, and these rows."""
-    from mercer.tables import Classes
+    from mercer.study.tables import Classes
 
     part = table.as_written(truth.target).take(column_choice.rows)
     return Classes.learnt(truth.target, part[truth.target]), part

@@ -15,7 +15,7 @@ from mercer.study.cli.messages import Failure, say
 from mercer.study.cli.options import as_text, target_of
 
 if TYPE_CHECKING:
-    from mercer.tables import TableEncoder
+    from mercer.study.tables import TableEncoder
 
 _OPTIONS = (
     *("table", "target", "out", "force", "machine", "linear", "memory", "cache", "scale", "weights", "task"),
@@ -50,9 +50,9 @@ def fit_linear(
 ) -> int:
     """Train a linear machine on a file, and write the model; return the exit status."""
     with ended_by_ctrl_c():
-        from mercer.persistence import model_of_file, save_model, table_head
         from mercer.study.cli.output import print_fit
-        from mercer.tables import ReadingOptions
+        from mercer.study.models import model_of_file, save_model, table_head
+        from mercer.study.tables import ReadingOptions
 
     _refuse_other_options(machine, cache)
     path = Path(out)
@@ -105,7 +105,7 @@ def fit_linear(
 def _dropped(of_file: FileTarget, columns: dict[str, Any]) -> list[str]:
     """Return the columns that are not used: those that the command line names, and those that number the rows."""
     from mercer.study.report.prose import why_left_out
-    from mercer.tables import ColumnOptions, look_like_identifiers
+    from mercer.study.tables import ColumnOptions, look_like_identifiers
 
     asked = ColumnOptions(**columns)
     asked.check(of_file.head, of_file.name)
@@ -117,7 +117,7 @@ def _dropped(of_file: FileTarget, columns: dict[str, Any]) -> list[str]:
 
 def _say_filled(encoder: TableEncoder) -> None:
     """Print which missing cells were filled in."""
-    from mercer.tables import FILLED_IN, name_missing
+    from mercer.study.tables import FILLED_IN, name_missing
 
     counts = {rule.name: rule.n_missing for rule in encoder.rules_ if rule.n_missing}
     if counts:

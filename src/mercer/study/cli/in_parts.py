@@ -15,8 +15,8 @@ from mercer.study.cli.messages import Failure, say
 if TYPE_CHECKING:
     import numpy as np
 
-    from mercer.persistence import Model
-    from mercer.tables import Table
+    from mercer.study.models import Model
+    from mercer.study.tables import Table
 
 _LARGE = 256 * 10**6  # bytes; a table in memory needs several times the size of its file
 
@@ -31,7 +31,7 @@ def read_in_parts(
 ) -> Iterator[Table]:
     """Yield a table in parts, read as in the training of the model, and print what was guessed about its file."""
     with ended_by_ctrl_c():
-        from mercer.persistence import read_tables
+        from mercer.study.models import read_tables
 
     if reading.get("sheet") is not None:
         raise Failure("--sheet is for workbooks, which are not read in parts", "leave --memory out")
@@ -77,7 +77,7 @@ class Agreement:
         """Count the rows of a part."""
         import numpy as np
 
-        from mercer.tables import Classes, numbers
+        from mercer.study.tables import Classes, numbers
 
         kind = self._kind
         self._n_rows += len(answers)
@@ -94,7 +94,7 @@ class Agreement:
 
     def say(self) -> None:
         """Print what was counted."""
-        from mercer.tables import Classes
+        from mercer.study.tables import Classes
 
         column, n, total = self._kind.column, self._n_known, self._total
         if column is None:

@@ -13,7 +13,7 @@ import click
 from mercer.study.cli.messages import say
 
 if TYPE_CHECKING:
-    from mercer.tables import Table, Truth
+    from mercer.study.tables import Table, Truth
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -176,7 +176,7 @@ rare_option = click.option(
 def with_rare(table: Table, target: str | None, task: Any, rare: Any, *, test_size: float, folds: int) -> Table:
     """Return the table without classes that have too few rows for this protocol, and print which these are."""
     from mercer.model_selection import rows_enough
-    from mercer.tables import read_target, without_rare
+    from mercer.study.tables import read_target, without_rare
 
     if rare is None:
         return table

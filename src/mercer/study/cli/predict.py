@@ -27,8 +27,8 @@ from mercer.study.cli.predictions import is_workbook, output
 if TYPE_CHECKING:
     import numpy as np
 
-    from mercer.persistence import Model
-    from mercer.tables import Table
+    from mercer.study.models import Model
+    from mercer.study.tables import Table
 
 
 @click.command("predict", cls=OnceCommand)
@@ -143,7 +143,7 @@ def _usual_rows(rows: Table) -> Table | None:
     """Return rows of a table to compare with; None if it has too few."""
     import numpy as np
 
-    from mercer.persistence import MIN_REFERENCE
+    from mercer.study.models import MIN_REFERENCE
 
     if rows.n_rows < MIN_REFERENCE:
         return None
@@ -152,7 +152,7 @@ def _usual_rows(rows: Table) -> Table | None:
 
 def _contributions(model: Model, rows: Table, reference: Table | None) -> dict[str, list[Any]]:
     """Return the columns of an explanation."""
-    from mercer.persistence import explain
+    from mercer.study.models import explain
 
     found = explain(model, rows, reference)
     columns = zip(found.columns, found.contributions.T.tolist(), strict=True)
@@ -163,7 +163,7 @@ def _holds_predictions(model: Model, start: bytes) -> bool:
     """Whether a file that begins like this has the columns of predictions of the model."""
     import numpy as np
 
-    from mercer.tables import Classes
+    from mercer.study.tables import Classes
 
     kind = model.prediction_kind
     n_scores = len(kind.labels) if isinstance(kind, Classes) else 1
@@ -174,7 +174,7 @@ def _holds_predictions(model: Model, start: bytes) -> bool:
 
 def _predicted(model: Model, rows: Table, threshold: float | None) -> tuple[np.ndarray, dict[str, list[Any]]]:
     """Return the predictions of rows, and the columns that are written."""
-    from mercer.tables import Classes
+    from mercer.study.tables import Classes
 
     answers, scores = model.answer(rows)
     if threshold is not None:
@@ -188,7 +188,7 @@ def _predicted(model: Model, rows: Table, threshold: float | None) -> tuple[np.n
 
 def _answers_at(threshold: float, model: Model, scores: np.ndarray) -> np.ndarray:
     """Return the labels of two classes: the second one where the decision value is above the threshold."""
-    from mercer.tables import Classes
+    from mercer.study.tables import Classes
 
     kind = model.prediction_kind
     if not isinstance(kind, Classes) or len(kind.labels) > 2:

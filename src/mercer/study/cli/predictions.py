@@ -31,7 +31,7 @@ def is_workbook(path: str | None) -> bool:
 @contextmanager
 def output(path: str | None) -> Iterator[WriteRow]:
     """Stdout, or a file that appears under its name once it is complete."""
-    from mercer.persistence import open_atomically
+    from mercer.study.models import open_atomically
 
     if path is None:
         if getattr(sys.stdout, "name", "") == os.devnull:
@@ -41,7 +41,7 @@ def output(path: str | None) -> Iterator[WriteRow]:
         yield _csv(sys.stdout, printable if sys.stdout.isatty() else str)
     elif is_workbook(path):
         with ended_by_ctrl_c():
-            from mercer.persistence import WorkbookWriter
+            from mercer.study.models import WorkbookWriter
 
         with open_atomically(path, "wb") as file:
             book = WorkbookWriter(file)

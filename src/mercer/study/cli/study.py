@@ -123,11 +123,11 @@ def study_command(
     """
     began = time.perf_counter()
     with ended_by_ctrl_c():
-        from mercer.persistence import save_model
         from mercer.solvers import StageProgress
         from mercer.study.cli.output import print_sealed, print_study
         from mercer.study.cli.progress import ConsoleProgress
         from mercer.study.ledger import MODEL, REPORT, SEALED_MODEL, Looks, earlier_folders, free_folder, holds_study
+        from mercer.study.models import save_model
         from mercer.study.protocol import study
         from mercer.study.report.page import write_report
         from mercer.study.report.prose import before_the_look

@@ -10,7 +10,7 @@ from mercer.study.cli.machines import MACHINES
 from mercer.study.cli.messages import Failure, say
 
 if TYPE_CHECKING:
-    from mercer.tables import Table, Truth
+    from mercer.study.tables import Table, Truth
 
 
 def wanted_task(machine: str | None, task: Any) -> Any:
@@ -27,7 +27,7 @@ def wanted_task(machine: str | None, task: Any) -> Any:
 
 def read_truth(table: Table, target: str, machine: str | None, task: Any) -> Truth:
     """Return the target as the machine takes it; an error for a target or a task that it does not take."""
-    from mercer.tables import TableError, read_target
+    from mercer.study.tables import TableError, read_target
 
     wanted = wanted_task(machine, task)
     if machine is None:
@@ -52,7 +52,7 @@ def read_truth(table: Table, target: str, machine: str | None, task: Any) -> Tru
 
 def _warn_of_many_classes(table: Table, truth: Truth) -> None:
     """Warn if the classes are so many numbers that they look like a quantity."""
-    from mercer.tables import MAX_CLASSES, Labels
+    from mercer.study.tables import MAX_CLASSES, Labels
 
     if isinstance(truth, Labels) and len(truth.names) > MAX_CLASSES and table.is_numeric(truth.target):
         say(

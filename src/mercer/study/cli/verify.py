@@ -23,8 +23,8 @@ def verify_command(model: str, table: str, reading: dict[str, Any], categorical:
     Exit status 1 if it is another table, or if a number does not agree.
     """
     with ended_by_ctrl_c():
-        from mercer.persistence import verify
         from mercer.study.cli.output import print_verification
+        from mercer.study.models import verify
 
     loaded = load(model)
     verification = verify(loaded, read(table, reading, text=categorical, model=loaded))

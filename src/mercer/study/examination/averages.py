@@ -14,7 +14,7 @@ from scipy.stats import chi2
 from mercer.study.examination.columns import Column
 from mercer.study.examination.finding import Finding, Kind, Weight
 from mercer.study.examination.rows import Sample
-from mercer.tables import Labels, Truth
+from mercer.study.tables import Labels, Truth
 
 MIN_VALUES = 4
 """Fewest different averages."""

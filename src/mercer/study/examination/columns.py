@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.study.examination.finding import option
-from mercer.tables import DateKind, days_since_1970, read_date
-from mercer.tables import Kind as TableKind
+from mercer.study.tables import DateKind, days_since_1970, read_date
+from mercer.study.tables import Kind as TableKind
 
 ColumnKind: TypeAlias = Literal["numbers", "categories", "dates", "text", "word", "feature"]
 """What a column holds; a "word" is whether a text has this word, and a "feature" is a column of a sparse block."""

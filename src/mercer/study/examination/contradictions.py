@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.study.examination.finding import Finding, Kind, Weight
-from mercer.tables import Labels, Truth
+from mercer.study.tables import Labels, Truth
 
 MIN_SHARE = 0.01
 """Share of errors that no machine can avoid from which it is a caution, not a remark."""

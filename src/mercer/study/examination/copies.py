@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mercer.model_selection import equal_rows
 from mercer.study.examination.finding import Finding, Kind, Weight
-from mercer.tables import Table
+from mercer.study.tables import Table
 
 MIN_SHARE = 0.02
 """Share of copies from which they are a caution, not a remark: a single pair changes no verdict."""

@@ -14,7 +14,7 @@ from mercer.study.examination.examination import Examination, examine, ranked
 from mercer.study.examination.finding import Finding
 from mercer.study.examination.machines import collapsed_gamma, infeasible_nu, unscaled
 from mercer.study.examination.refusals import choose_or_refuse, too_few_rows
-from mercer.tables import ColumnChoice, ColumnOptions, Table, TableChoice, Truth
+from mercer.study.tables import ColumnChoice, ColumnOptions, Table, TableChoice, Truth
 
 MAX_ENCODED = 2_000
 """Rows that are encoded to look at a kernel; its median value of so many is known to two digits."""
@@ -72,7 +72,7 @@ def diagnosed(
     arranged_by : collection of str
         The columns that name groups of rows, and their time. They are not used, unless kept.
     columns
-        What is said about the columns: see `mercer.tables.ColumnOptions`.
+        What is said about the columns: see `mercer.study.tables.ColumnOptions`.
     """
     options = ColumnOptions(**columns)
     own = [name for name in arranged_by if name not in options.keep]

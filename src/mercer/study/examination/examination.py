@@ -23,9 +23,9 @@ from mercer.study.examination.rows import Sample, sample_of
 from mercer.study.examination.shapes import examine_shapes
 from mercer.study.examination.spellings import spellings
 from mercer.study.examination.targets import examine_target
+from mercer.study.tables import Kind as TableKind
+from mercer.study.tables import Labels, Quantities, Table, Truth
 from mercer.study.time_budget import Deadline
-from mercer.tables import Kind as TableKind
-from mercer.tables import Labels, Quantities, Table, Truth
 
 MAX_HISTOGRAMS = 60
 

@@ -8,7 +8,7 @@ from mercer.data import listing
 from mercer.study.examination.columns import Column
 from mercer.study.examination.finding import Finding, Kind, Weight
 from mercer.study.examination.rows import Sample
-from mercer.tables import Labels, Truth
+from mercer.study.tables import Labels, Truth
 
 EXACT = 1e-4
 """Largest unexplained share of the target's variance; what remains is rounding of the cells."""

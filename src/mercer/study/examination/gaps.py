@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import rankdata
 
 from mercer.study.examination.columns import Column, column_of
-from mercer.tables import Labels, Table, Truth
+from mercer.study.tables import Labels, Table, Truth
 
 MIN_ROWS = 40
 """Fewest different rows in which groups are looked for."""

@@ -16,7 +16,7 @@ from mercer.study.examination.columns import Column
 from mercer.study.examination.finding import Finding, Kind, Weight, option
 from mercer.study.examination.gaps import PURE, find_gaps, group_column, measured
 from mercer.study.examination.rows import Sample
-from mercer.tables import Labels, Truth
+from mercer.study.tables import Labels, Truth
 
 _NUMBERED = r"[ _.-]?(id|key|nr|no|num|number|name|code|#)?"
 

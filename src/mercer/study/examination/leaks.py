@@ -11,7 +11,7 @@ from mercer.study.examination.columns import Column
 from mercer.study.examination.errors_alone import Rule, class_rules, number_rules
 from mercer.study.examination.finding import Finding, Kind, Weight, option
 from mercer.study.examination.rows import Sample
-from mercer.tables import Labels, Truth, cell_text
+from mercer.study.tables import Labels, Truth, cell_text
 
 ALONE = 0.02
 """Largest error, as a share of that of a constant prediction, at which a column is said to predict the target alone."""

@@ -14,7 +14,7 @@ from mercer.data import as_data
 from mercer.kernels import Gamma
 from mercer.study.examination.columns import Column
 from mercer.study.examination.finding import Finding, Kind, Weight
-from mercer.tables import Labels, Truth
+from mercer.study.tables import Labels, Truth
 
 UNSCALED = 100.0
 """Ratio of the largest to the smallest standard deviation from which unscaled columns do not count alike."""

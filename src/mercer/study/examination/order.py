@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 from mercer.study.examination.columns import Column
 from mercer.study.examination.finding import Finding, Kind, Weight, option
 from mercer.study.examination.rows import Sample
-from mercer.tables import Labels, Truth
+from mercer.study.tables import Labels, Truth
 
 MIN_ROWS = 40
 """Fewest rows whose order is examined."""

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from mercer.model_selection import check_class_counts, check_row_count
 from mercer.study.examination.finding import Finding, Kind, Weight, option
-from mercer.tables import (
+from mercer.study.tables import (
     ColumnOptions,
     Labels,
     Table,

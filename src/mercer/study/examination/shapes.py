@@ -8,7 +8,7 @@ from mercer.data import listing
 from mercer.study.examination.columns import Column
 from mercer.study.examination.finding import Finding, Kind, Weight
 from mercer.study.examination.skewness import skewness_on_log_scale
-from mercer.tables import cell_text
+from mercer.study.tables import cell_text
 
 SIZES = ("numbers", "feature")
 """Kinds of columns whose numbers are sizes."""

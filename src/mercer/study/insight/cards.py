@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.persistence import Model, explain
-from mercer.tables import IDENTIFIER, ColumnChoice, Table, cell_text
+from mercer.study.models import Model, explain
+from mercer.study.tables import IDENTIFIER, ColumnChoice, Table, cell_text
 
 N_IDENTIFIERS = 2
 """Identifiers that are shown of a row."""

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.model_selection import Interval, mean_interval
-from mercer.persistence import Model
 from mercer.study.insight.kernel_parts import KernelParts
+from mercer.study.models import Model
+from mercer.study.tables import Table
 from mercer.study.time_budget import Deadline
-from mercer.tables import Table
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.data import listing
-from mercer.persistence import Model
 from mercer.study.goal import Goal
 from mercer.study.insight.cards import RowCard
 from mercer.study.insight.column_importance import OTHER, Importance, column_importance, encoded_columns
@@ -22,8 +21,9 @@ from mercer.study.insight.rows import (
     nearest_support_vectors,
     suspicious_rows,
 )
+from mercer.study.models import Model
+from mercer.study.tables import Table
 from mercer.study.time_budget import COLUMNS, Deadline, TimeBudget
-from mercer.tables import Table
 
 N_DEPENDENCES = 3
 """Columns for which the dependence of predictions is shown: the most important ones."""

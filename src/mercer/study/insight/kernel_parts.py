@@ -15,7 +15,7 @@ from scipy import sparse
 
 from mercer.data import CSR, Dense
 from mercer.kernels import evaluate
-from mercer.persistence import Model
+from mercer.study.models import Model
 
 FloatArray = npt.NDArray[np.float64]
 

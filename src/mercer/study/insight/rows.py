@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.data import as_data
-from mercer.persistence import Model
 from mercer.study.insight.kernel_parts import KernelParts
-from mercer.tables import Table
+from mercer.study.models import Model
+from mercer.study.tables import Table
 
 FloatArray = npt.NDArray[np.float64]
 

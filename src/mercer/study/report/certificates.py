@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from mercer.certificates import LARGE_GAP, Certificate, Status
-from mercer.persistence import Model
 from mercer.specs import MachineSpec, QuadraticSpec
+from mercer.study.models import Model
 from mercer.study.report.numbers import count, percent, small
 
 ROUNDING = 1e-12

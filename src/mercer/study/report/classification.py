@@ -18,7 +18,7 @@ from mercer.study.report.numbers import capitalised, count, interval, p_value, p
 from mercer.study.report.phrasing import TaskPhrasing, differences
 from mercer.study.result import Study
 from mercer.study.scores import AreaUnderRoc, Score, WeightedAccuracy
-from mercer.tables import Classes, Labels
+from mercer.study.tables import Classes, Labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.data import listing
-from mercer.persistence import Model
 from mercer.study.insight import Importance, RowCard, WrongRow
+from mercer.study.models import Model
 from mercer.study.report.numbers import percent, quantity
 from mercer.study.result import Study
-from mercer.tables import Classes, Labels, Quantity
+from mercer.study.tables import Classes, Labels, Quantity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

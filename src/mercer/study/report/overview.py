@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.study.examination import Examination, Histogram
 from mercer.study.report.numbers import count, percent, quantity
-from mercer.tables import Labels, Table, Truth
+from mercer.study.tables import Labels, Table, Truth
 
 MAX_CLASSES = 8
 """Classes that are named: the most frequent ones."""

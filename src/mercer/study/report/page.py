@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mercer.persistence import open_atomically
 from mercer.study.candidates import times_usual
+from mercer.study.models import open_atomically
 from mercer.study.report import (
     calibration,
     certificates,
@@ -26,7 +26,7 @@ from mercer.study.report import (
 from mercer.study.report.numbers import quantity
 from mercer.study.report.printable import printable
 from mercer.study.result import Study
-from mercer.tables import CategoricalRule, Classes, DateRule, NumericRule, Rule, TextRule
+from mercer.study.tables import CategoricalRule, Classes, DateRule, NumericRule, Rule, TextRule
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined

@@ -8,12 +8,12 @@ from itertools import groupby
 
 from mercer.data import listing
 from mercer.model_selection import Opening
-from mercer.persistence import Model
 from mercer.study.boosting import BOOSTING, FEWEST_ROWS, MOST_CELLS
 from mercer.study.candidates import Cell, gamma_of
 from mercer.study.examination import Finding, Kind, Weight
 from mercer.study.final_fit import has_learnt
 from mercer.study.judging import Contender
+from mercer.study.models import Model
 from mercer.study.report import arrangement, insight, next_steps, search_prose, weights
 from mercer.study.report.certificates import beyond_rounding as beyond_rounding
 from mercer.study.report.certificates import certainty as certainty
@@ -30,7 +30,7 @@ from mercer.study.report.numbers import small as small
 from mercer.study.report.phrasing import TaskPhrasing
 from mercer.study.report.regression import OfNumbers
 from mercer.study.result import Study
-from mercer.tables import IDENTIFIER, TableChoice
+from mercer.study.tables import IDENTIFIER, TableChoice
 
 SMALL = 0.02
 """Largest difference that is said to be small: of shares or R², or as a part of a loss."""

@@ -15,7 +15,7 @@ from mercer.study.report.certificates import listed
 from mercer.study.report.numbers import count, interval, percent, quantities, quantity, rounded
 from mercer.study.report.phrasing import TaskPhrasing, differences
 from mercer.study.result import Study
-from mercer.tables import Quantity
+from mercer.study.tables import Quantity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

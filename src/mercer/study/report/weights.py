@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.study.report.numbers import quantity
 from mercer.study.result import Study
-from mercer.tables import Classes, Quantity
+from mercer.study.tables import Classes, Quantity
 
 MAX_FEATURES = 25
 """Features that are listed: those with the largest weights."""

@@ -1,0 +1,98 @@
+"""The solution of a linear problem, and the points from which a solver starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from mercer._typing import FloatArray
+from mercer.certificates.certificate import Certificate
+from mercer.certificates.solution import TraceRow
+from mercer.gram.rows.table_rows import RowNumbers
+
+
+class WarmStart(Protocol):
+    """A point from which a solver starts.
+
+    Without a `factor`, the proximal steps begin as for another C.
+    """
+
+    @property
+    def w(self) -> FloatArray:
+        """Weights of the columns."""
+        ...
+
+    @property
+    def beta(self) -> RowNumbers:
+        """Dual coefficient of each row."""
+        ...
+
+    @property
+    def C(self) -> float:
+        """The C of the problem."""
+        ...
+
+    @property
+    def factor(self) -> float | None:
+        """Factor of the last proximal step, if any."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPoint:
+    """The point that a solver has reached, from which another call of `solve` continues; see :class:`WarmStart`."""
+
+    w: FloatArray
+    beta: RowNumbers
+    C: float
+    factor: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSolution:
+    """A linear machine with its certificate.
+
+    Attributes
+    ----------
+    w : ndarray of shape (n_columns,)
+        Weights of the columns, and last that of the column of the bias, if there is one. `LinearProblem.split` returns
+        the normal vector and the bias.
+    beta : RowNumbers
+        Dual coefficient of each row, in signed coordinates. With the l2 penalty, w is sum_i beta_i x_i at the optimum.
+    certificate : Certificate
+    n_iter : int
+        Newton steps, or epochs of coordinate descent.
+    seconds : float
+        Time, including the certificate.
+    trace : list of TraceRow
+        State of the solver about every 50 ms; `violation` is the relative gap as the solver estimates it, and `dual` is
+        the objective that it minimises.
+    solver : str
+        Name of the solver.
+    reason : str
+        Why this solver was chosen, as a sentence.
+    peak_memory_bytes : int
+        Memory that the solver used beside the table.
+    C : float
+        The C of the problem, with which a warm start scales the dual coefficients.
+    reached : LinearPoint, optional
+        If a limit ended the fit: the point of the solver, from which a fit with the same C continues. The gap of the
+        solution itself may be smaller.
+    """
+
+    w: FloatArray
+    beta: RowNumbers
+    certificate: Certificate
+    n_iter: int
+    seconds: float
+    trace: list[TraceRow]
+    solver: str
+    reason: str
+    peak_memory_bytes: int
+    C: float
+    reached: LinearPoint | None = None
+
+    @property
+    def factor(self) -> float | None:
+        """None: a warm start from a solution is one for another C."""
+        return None

@@ -1,0 +1,135 @@
+"""Rows that linear machines sweep over: consecutive blocks of a table, in memory or read from a file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from mercer._typing import FloatArray
+from mercer.data.lazy import lazy_property
+from mercer.gram.rows.sweeps import column_squares
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Consecutive rows.
+
+    Attributes
+    ----------
+    at : slice
+        The positions of the rows.
+    table : ndarray or csr_array of shape (m, p)
+        The rows: float32, float64 or int8 in C order, or canonical CSR with indices of 32 or 64 bits. Read-only.
+    labels : ndarray of shape (m,)
+        Float64: the number of the row's class, or its target in a regression.
+    weights : ndarray of shape (m,)
+        Float64: the weight of each row, >= 0. A row of weight 0 does not count.
+    known_squares : ndarray of shape (p,), optional
+        The sum of squares of each column, if the caller has computed it.
+    """
+
+    at: slice
+    table: Any
+    labels: FloatArray
+    weights: FloatArray
+    known_squares: FloatArray | None = None
+
+    @lazy_property
+    def _squares(self) -> FloatArray:
+        return column_squares(self.table, 0.0) if self.known_squares is None else self.known_squares
+
+    def squares(self, constant: float) -> FloatArray:
+        """Return the sum of squares of each column, (q,), which is computed once."""
+        return np.append(self._squares, self.table.shape[0] * constant**2) if constant else self._squares
+
+
+class RowNumbers(Protocol):
+    """One float64 number for each row, read and written by slices; an ndarray is one."""
+
+    def __getitem__(self, at: slice, /) -> FloatArray: ...
+
+    def __setitem__(self, at: slice, values: FloatArray, /) -> None: ...
+
+
+class LinearRows(ABC):
+    """The rows of a table with their labels and weights, visited block by block in a fixed order.
+
+    Attributes
+    ----------
+    n, p : int
+        Numbers of rows and columns.
+    is_sparse : bool
+    bytes_held : int
+        Bytes that this object has in memory beside the caller's table.
+    limits_numbers : bool
+        Whether `numbers` keeps to a memory limit of its own, by files; otherwise they are arrays in memory.
+    keeps_blocks : bool
+        Whether blocks stay valid after the next one is asked for.
+    """
+
+    n: int
+    p: int
+    is_sparse: bool
+    bytes_held: int = 0
+    limits_numbers: bool = False
+    keeps_blocks: bool = False
+
+    @abstractmethod
+    def blocks(self) -> Iterator[Block]:
+        """Return the blocks in order; a block is valid until the next one is asked for."""
+
+    def blocks_of_numbers(self) -> Iterator[Block]:
+        """Return the same blocks for a caller that does not use their tables: a file need not read them."""
+        return self.blocks()
+
+    @abstractmethod
+    def numbers(self) -> RowNumbers:
+        """Return storage for one number for each row, all 0."""
+
+
+class TableRows(LinearRows):
+    """A table in memory: one block.
+
+    Parameters
+    ----------
+    table : ndarray or csr_array of shape (n, p)
+        As for :class:`Block`; not copied.
+    labels : ndarray of shape (n,)
+    weights : ndarray of shape (n,), optional
+        By default 1.
+    squares : ndarray of shape (p,), optional
+        The sum of squares of each column, if the caller has computed it.
+    """
+
+    keeps_blocks = True
+
+    def __init__(
+        self,
+        table: Any,
+        labels: FloatArray,
+        weights: FloatArray | None = None,
+        squares: FloatArray | None = None,
+    ) -> None:
+        self.table, self.labels = table, np.asarray(labels, dtype=np.float64)
+        self.n, self.p = table.shape
+        self.weights = np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
+        self.is_sparse = not isinstance(table, np.ndarray)
+        self._block = Block(slice(0, self.n), self.table, self.labels, self.weights, squares)
+
+    def blocks(self) -> Iterator[Block]:
+        """Return the table as one block."""
+        yield self._block
+
+    def numbers(self) -> RowNumbers:
+        """Return an array of zeros, (n,)."""
+        return np.zeros(self.n)
+
+    def sample(self, size: int) -> TableRows:
+        """Return about `size` of the rows, one drawn from each of as many parts of equal length."""
+        shares = (np.arange(size) + np.random.default_rng(0).random(size)) / size
+        chosen = np.minimum((shares * self.n).astype(np.intp), self.n - 1)
+        return TableRows(self.table[chosen], self.labels[chosen], self.weights[chosen])

@@ -1,0 +1,1 @@
+"""Solvers of quadratic duals, one algorithm a file."""

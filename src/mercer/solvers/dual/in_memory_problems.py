@@ -1,0 +1,262 @@
+"""The solver of many problems on a Gram matrix in memory; their `Solution` objects are made on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import final
+
+import numpy as np
+
+from mercer._core import combine_rows, conditions
+from mercer._typing import FloatArray, IndexArray
+from mercer.certificates.evaluation import Conditions, Evaluation
+from mercer.certificates.quadratic import QuadraticEvidence, conclude
+from mercer.certificates.roundoff import is_certain, is_feasible, rounding_of_offsets, rounding_of_sums
+from mercer.certificates.solution import Limits, Solution, Solutions
+from mercer.certificates.status import Status
+from mercer.gram import STATE_ARRAYS, Gram
+from mercer.gram.backends import InMemoryRows
+from mercer.kernels.instruction_set import select_isa
+from mercer.problems import Problems, growth, inner, vertex
+from mercer.solvers.dual.in_memory_rounds import SAME, InMemorySolver, Progression
+from mercer.solvers.solver import ERROR_SHARE, Progress
+
+_PART = 8  # every eighth row is a sample that represents all rows
+_DRIFT = 1e-12  # share of the summed coefficients; a larger error of the sum is removed before the start
+
+
+def takes_matrices_in_memory(problems: Problems, gram: Gram, limits: Limits) -> bool:
+    """Whether :class:`InMemoryProblems` can solve these: one group each, starting at 0, and a convex kernel."""
+    if not isinstance(gram.data, InMemoryRows) or gram.kernel.is_psd is not True or limits.tol_gap is not None:
+        return False
+    whole = problems.whole
+    plain = whole.ridge is None and whole.rows is None and whole.n_groups == 1 and whole.n_outputs == 1
+    return plain and whole.loss.charges_by_box and not whole.start.any() and bool((problems.sizes > 0).all())
+
+
+@final
+class InMemoryProblems:
+    """Problems on parts of a Gram matrix in memory, solved by the rounds of `InMemorySolver`.
+
+    The fixed cost of a fit is larger than the work on a small machine. Starting points, decision values, their checks
+    and rounding bounds are therefore computed for all problems at once, and solutions are made on demand.
+
+    Parameters
+    ----------
+    problems : Problems
+    gram : Gram
+    parts, pairs
+        See :func:`mercer.solvers.select.solve_each`.
+    limits : Limits
+    last : InMemoryProblems, optional
+        Solved problems on the same rows, for a warm start.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_problems, n_rows)
+        K times each point, at every row of the matrix in memory.
+    """
+
+    def __init__(
+        self,
+        problems: Problems,
+        gram: Gram,
+        parts: Sequence[IndexArray],
+        pairs: IndexArray,
+        limits: Limits,
+        last: InMemoryProblems | None,
+    ) -> None:
+        assert isinstance(gram.data, InMemoryRows)
+        self.problems, self._limits, self._data = problems, limits, gram.data
+        self._idx = np.concatenate([parts[k] for k in pairs.ravel().tolist() if k >= 0])
+        self._rows = np.ascontiguousarray(gram.in_memory_rows[self._idx])
+        self._firsts = np.array(problems.edges[:-1])
+        self._rounds = Progression(problems, gram, self._rows, limits.tol)
+        n = self._data.whole.shape[0]
+        if last is None or not np.array_equal(last._rows, self._rows):
+            self.beta, self.values = problems.whole.start.copy(), np.zeros((len(problems), n))
+        else:
+            self.beta, self.values = self._after(last)
+
+    def begin_in_corners(self, stop: Callable[[], bool]) -> None:
+        """Start with variables at their bounds instead of 0, if the dual objective rises all the way to that point.
+
+        With a small C nearly all variables end at their bounds, and one product with K then replaces a dozen rounds. A
+        sample of the rows gives approximate gradients. They determine which variables start at their bounds, and
+        whether the exact product is worth its cost.
+        """
+        for number in range(len(self.problems)):
+            if stop():
+                return
+            with np.errstate(over="ignore", invalid="ignore"):  # a value that is not finite counts as no rise
+                self._begin_in_the_corner(number)
+
+    def _begin_in_the_corner(self, number: int) -> None:
+        own, whole = self.problems.variables(number), self.problems.whole
+        linear, lower, upper, rows = whole.linear[own], whole.lower[own], whole.upper[own], self._rows[own]
+        part = slice(None, None, _PART)
+        most, above, below = min(upper.sum(), -lower.sum()), upper[part].sum(), -lower[part].sum()
+        if ((lower < 0.0) & (upper > 0.0)).any() or not (above > 0.0 and below > 0.0):
+            return  # a box on both sides of 0, or a class without sampled rows
+        values = self._sum(rows[part], most / above * upper[part] + most / below * lower[part])
+        corner = vertex(linear + values[rows], lower, upper, 0.0)
+        if not _rises(linear, corner, values[rows]):
+            return
+        values = self._sum(rows, corner)
+        if _rises(linear, corner, values[rows]):
+            self.beta[own], self.values[number] = corner, values
+
+    def _sum(self, rows: IndexArray, coefficients: FloatArray) -> FloatArray:
+        """Return K times the coefficients of some rows, at every row of the matrix."""
+        values, used = np.zeros(self.values.shape[1]), np.flatnonzero(coefficients)
+        combine_rows(select_isa(), self._data.whole, rows[used], None, coefficients[used], values, 1)
+        return values
+
+    def _after(self, last: InMemoryProblems) -> tuple[FloatArray, FloatArray]:
+        """Return the starting point, chosen as in `Problem.start_after`, and K times it."""
+        now, then, beta = self.problems.whole, last.problems.whole, last.beta
+        free = np.add.reduceat(((then.lower < beta) & (beta < then.upper)).astype(np.int64), self._firsts)
+        used = np.add.reduceat((beta != 0.0).astype(np.int64), self._firsts)
+        grow = 2 * free <= used
+        factor = growth(then.upper - then.lower, now.upper - now.lower)
+        if factor is None:
+            factor, grow[:] = 1.0, False
+        grown = np.where(beta <= then.lower, now.lower, np.where(beta >= then.upper, now.upper, factor * beta))
+        start = np.clip(np.where(np.repeat(grow, self.problems.sizes), grown, beta), now.lower, now.upper)
+        sums, sizes = np.add.reduceat(start, self._firsts), np.add.reduceat(np.abs(start), self._firsts)
+        for number in np.flatnonzero(np.abs(sums) > _DRIFT * sizes).tolist():
+            own = self.problems.variables(number)
+            start[own] = self.problems[number].make_feasible(start[own])
+        factors = np.where(grow, factor, 1.0)
+        if last._data.whole is not self._data.whole:  # another matrix, so old products are not used
+            factors[:] = 0.0
+        values = factors[:, None] * last.values
+        apart = start - np.repeat(factors, self.problems.sizes) * beta
+        apart[np.abs(apart) <= SAME * np.abs(start)] = 0.0
+        for number in np.flatnonzero(np.logical_or.reduceat(apart != 0.0, self._firsts)).tolist():
+            own = self.problems.variables(number)
+            moved = np.flatnonzero(apart[own])
+            if moved.size > np.count_nonzero(start[own]):  # fewer rows if summed from 0
+                values[number], moved, apart[own] = 0.0, np.flatnonzero(start[own]), start[own]
+            combine_rows(
+                select_isa(), self._data.whole, self._rows[own][moved], None, apart[own][moved], values[number], 1
+            )
+        return start, values
+
+    def solve(self, gram: Gram, stop: Callable[[], bool]) -> int:
+        """Work for one native call; return the number of problems that are finished."""
+        self._rounds.work(gram, self.beta, self.values, self._limits.max_iter, stop)
+        return self._rounds.n_done
+
+    def is_under_way(self, number: int) -> bool:
+        """Whether the solver is working on this problem and has made steps on it."""
+        return number == self._rounds.n_done < len(self.problems) and bool(self._rounds.n_iter[number])
+
+    def progress(self, number: int) -> Progress:
+        """Return the progress of a problem."""
+        own, rounds = self.problems.variables(number), self._rounds
+        beta, linear = self.beta[own], self.problems.whole.linear[own]
+        dual = -0.5 * inner(beta, self.values[number, self._rows[own]] + 2.0 * linear)
+        return Progress(
+            float(rounds.seconds[number]),
+            int(rounds.n_iter[number]),
+            float(rounds.violations[number]),
+            dual,
+            self._limits.tol,
+        )
+
+    def evaluate(self, gram: Gram) -> list[bool]:
+        """Evaluate all points; return for each problem whether it is finished and needs no other solver."""
+        whole, tol = self.problems.whole, self._limits.tol
+        self.problems.balance(self.beta)
+        edges, firsts = self.problems.edges, self._firsts
+        at_rows = self.values[np.repeat(np.arange(len(self.problems)), self.problems.sizes), self._rows]
+        lengths = np.sqrt(gram.magnitudes())[self._idx]
+        rounding = rounding_of_sums(
+            gram.roundoff,
+            np.maximum.reduceat(lengths, firsts),
+            np.add.reduceat(np.square(lengths * self.beta), firsts),
+            np.maximum.reduceat(np.abs(at_rows), firsts),
+            np.add.reduceat(np.abs(lengths * self.beta), firsts),
+            np.add.reduceat((self.beta != 0.0).astype(np.float64), firsts),
+        )
+        unsettled = self._data.errors_of(self.values, self._rows, self.beta, firsts)
+        linear = np.maximum.reduceat(np.abs(whole.linear), firsts)
+        self._at_rows, self._value_rounding = at_rows, rounding + unsettled
+        self._rounding = self._value_rounding + rounding_of_offsets(linear, linear)
+        # The evidence has no reference to the Gram matrix, so that its memory is free for the next fit.
+        self._about = QuadraticEvidence.of(whole, gram, self.beta, convex=True, idx=gram.origin_rows(self._idx))
+        self._held_bytes = gram.peak_bytes + self._rounds.room_bytes
+        self._multipliers, self._conditions = np.empty(len(self.problems)), []
+        for number in range(len(self.problems)):
+            own = slice(edges[number], edges[number + 1])
+            multipliers, found = conditions(
+                self.beta[own],
+                at_rows[own],
+                linear=whole.linear[own],
+                lower=whole.lower[own],
+                upper=whole.upper[own],
+                start=whole.start[own],
+                ridge=None,
+                groups=None,
+                n_groups=1,
+            )
+            self._multipliers[number] = multipliers[0]
+            self._conditions.append(Conditions(*found))
+        excess, infeasibility, mass = np.array([(c.excess, c.infeasibility, c.mass) for c in self._conditions]).T
+        self.violations = np.maximum(0.0, excess)
+        known = (unsettled <= ERROR_SHARE * tol) & is_feasible(infeasibility, mass)
+        self._proved = known & (excess <= tol) & is_certain(excess, self._rounding, tol)
+        at_limit = known & (self._limits.max_iter >= 0) & (self._rounds.n_iter >= self._limits.max_iter)
+        finished: list[bool] = (self._proved | at_limit).tolist()
+        return finished
+
+    def solutions(self) -> Solutions:
+        """Return the solutions of all problems."""
+        statuses = [
+            Status.OPTIMAL if proved else self.solution(number).status
+            for number, proved in enumerate(self._proved.tolist())
+        ]
+        return Solutions(self.beta, -self._multipliers, self._rounds.n_iter, statuses, self.solution, self)
+
+    def solution(self, number: int) -> Solution:
+        """Return the solution of a problem, and its certificate."""
+        problem, own, limits = self.problems[number], self.problems.variables(number), self._limits
+        beta, values = self.beta[own], self._at_rows[own]
+        evaluation = Evaluation.of(
+            problem,
+            beta,
+            values,
+            problem.linear,
+            self._multipliers[number : number + 1],
+            self._conditions[number],
+            float(self._value_rounding[number]),
+        )
+        ended = conclude(
+            Status.MAX_ITER if 0 <= limits.max_iter <= self._rounds.n_iter[number] else Status.STALLED,
+            problem,
+            evaluation,
+            tol=limits.tol,
+            tol_gap=None,
+            convex=True,
+        )
+        assert self._about.idx is not None
+        return Solution.evaluated(
+            replace(self._about, problem=problem, beta=beta, idx=self._about.idx[own]),
+            evaluation,
+            ended,
+            limits=limits,
+            solver=InMemorySolver.name,
+            reason=InMemorySolver.reason,
+            n_iter=int(self._rounds.n_iter[number]),
+            seconds=float(self._rounds.seconds[number]),
+            n_kernel_values=0,
+            peak_memory_bytes=self._held_bytes + STATE_ARRAYS * beta.nbytes,
+            held_values=self.values[number],
+        )
+
+
+def _rises(linear: FloatArray, point: FloatArray, values: FloatArray) -> bool:
+    """Whether the dual objective rises all the way from 0 to `point`, where `values` is K times the point."""
+    return -np.inf < inner(point, linear + values) < 0.0

@@ -1,0 +1,290 @@
+"""The second derivatives of a linear problem, and the Newton directions that they give."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer._typing import FloatArray
+from mercer.gram.rows.newton_pass import can_pass, newton_pass
+from mercer.gram.rows.row_terms import TermValues
+from mercer.gram.rows.sweeps import collect, column_squares, times, transposed_times
+from mercer.gram.rows.table_rows import RowNumbers
+from mercer.problems.linear import LinearProblem, Part
+from mercer.problems.smooth_terms import SmoothTerms
+from mercer.solvers.rows.lasso import minimise_lasso
+from mercer.solvers.rows.systems import conjugate_gradients, solve_positive
+
+_FORCING = 0.03  # norm of the residual of conjugate gradients relative to the gradient, in the preconditioner's norm
+_MOST_PRODUCTS = 500  # steps of conjugate gradients for a direction
+_MOST_CHANGES = 100.0  # ratio of all changes of the matrix to its size, after which it is computed from scratch
+_LEVENBERG = 1e-10  # ridge of the l1 problem, relative to the diagonal
+
+
+@dataclass(eq=False)
+class Anchor:
+    """A term that is added to a penalty with the l1 norm: sum_j weight_j (w_j - centre_j)² / 2, with weights > 0."""
+
+    weight: FloatArray
+    centre: FloatArray
+
+    def value(self, w: FloatArray) -> float:
+        """Return the value at w."""
+        return 0.5 * float(self.weight @ np.square(w - self.centre))
+
+    def distance(self, w: FloatArray, pull: FloatArray, problem: LinearProblem) -> float:
+        """Return by how much the penalty with this term, less <pull, w>, exceeds its minimum."""
+        l1, l2 = problem.l1_weights, problem.l2_weights
+        share = self.weight / (self.weight + l2)
+        moved = share * (self.centre + pull / self.weight)
+        best = np.sign(moved) * np.maximum(0.0, np.abs(moved) - share * (l1 / self.weight))
+        change = l1 @ (np.abs(w) - np.abs(best)) - pull @ (w - best)
+        change += 0.5 * (l2 @ (np.square(w) - np.square(best)))
+        return float(change) + self.value(w) - self.value(best)
+
+
+class Sweep(NamedTuple):
+    """What a sweep finds at a point: sum_i beta_i x_i (q,), sums of the terms (see TermValues), and ||beta||²."""
+
+    pull: FloatArray
+    total: float
+    loss: float
+    excess: float
+    squares: float
+
+
+class Curvature(ABC):
+    """The second derivatives, collected block by block in the sweep of the gradient.
+
+    They are those of the terms: factor times sum_i h_i x_i x_i'.
+    """
+
+    problem: LinearProblem
+    terms: SmoothTerms
+    n_jobs: int | None
+    gave_up = False  # whether a direction was too slow to find, so that another solver should follow
+
+    def sweep(self, w: FloatArray | None, z: RowNumbers, check: Callable[[], None]) -> Sweep:
+        """Return the sums at the weights `w`, and collect the second derivatives there.
+
+        The decision values are written to `z`; without `w`, they are read from it. `check` is called between blocks.
+        """
+        pull, numbers = np.zeros(self.problem.n_columns), np.zeros(4)
+        self.begin()
+        for part in self.problem.parts():
+            check()
+            own, sums = self.see(part, w, z)
+            pull += own
+            numbers += sums
+        return Sweep(pull, *(float(number) for number in numbers))
+
+    def see(
+        self, part: Part, w: FloatArray | None, z: RowNumbers
+    ) -> tuple[FloatArray, tuple[float, float, float, float]]:
+        """Return the sums of a block; see :meth:`sweep`."""
+        at = part.block.at
+        if w is not None:
+            z[at] = times(part.block.table, self.problem.constant, w, self.n_jobs)
+        values = self.terms.values(part, z[at], self.n_jobs)
+        squares = float(values.beta @ values.beta)
+        return self.collect(part, values), (values.total, values.loss, values.excess, squares)
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Prepare for a sweep."""
+
+    @abstractmethod
+    def collect(self, part: Part, values: TermValues) -> FloatArray:
+        """Add the h_i of a block of rows, and return its sum of beta_i x_i, (q,)."""
+
+    @abstractmethod
+    def direction(self, w: FloatArray, pull: FloatArray, anchor: Anchor | None) -> FloatArray:
+        """Return the Newton step at the weights w; `pull` is minus the gradient of the terms, sum_i beta_i x_i.
+
+        An `anchor` is part of the objective.
+        """
+
+    def correction(self, w: FloatArray, pull: FloatArray) -> FloatArray | None:
+        """Return the change of w whose change of the coefficients makes their sum optimal; None if it is not known.
+
+        With the l1 penalty, only the weights that are not 0 change.
+        """
+        return self.direction(w, pull, None)
+
+    @property
+    @abstractmethod
+    def bytes_held(self) -> int:
+        """Bytes of the matrices and of the numbers of each row."""
+
+
+CurvatureOf = Callable[[LinearProblem, SmoothTerms, FloatArray, int | None], Curvature]
+"""Makes the second derivatives of a problem's terms, with the scales of the columns and the number of threads."""
+
+
+class GramCurvature(Curvature):
+    """The matrix itself, in columns that are multiplied by `scales`, powers of 2.
+
+    Where second derivatives are piecewise constant, only rows whose derivative has changed are added or removed.
+    """
+
+    def __init__(self, problem: LinearProblem, terms: SmoothTerms, scales: FloatArray, n_jobs: int | None) -> None:
+        self.problem, self.terms, self.scales, self.n_jobs = problem, terms, scales, n_jobs
+        q = problem.n_columns
+        self.gram = np.zeros((q, q))
+        self.previous: RowNumbers | None = problem.rows.numbers() if terms.is_quadratic else None
+        self.is_fresh, self.now, self.moved = True, 0.0, 0.0  # sums of the h_i in the matrix, and of their changes
+
+    def begin(self) -> None:
+        """Forget the matrix, unless it is updated by changes whose rounding errors are small."""
+        self.is_fresh = self.previous is None or self.moved > _MOST_CHANGES * self.now
+        self.now = 0.0
+        if self.is_fresh:
+            self.moved = 0.0
+            self.gram[:] = 0.0
+
+    def see(
+        self, part: Part, w: FloatArray | None, z: RowNumbers
+    ) -> tuple[FloatArray, tuple[float, float, float, float]]:
+        """Return the sums of a block, in one native pass if it is dense."""
+        table, constant, at = part.block.table, self.problem.constant, part.block.at
+        if not can_pass(table, constant):
+            return super().see(part, w, z)
+        m, pull = table.shape[0], np.empty(self.problem.n_columns)
+        values = _place(z, at, m, is_read=w is None)
+        curvature = None if self.previous is None else _place(self.previous, at, m, is_read=not self.is_fresh)
+        found = newton_pass(
+            table,
+            constant,
+            self.terms.kind,
+            part.targets,
+            part.charges,
+            self.terms.shares_of(part),
+            w,
+            values,
+            curvature,
+            self.scales,
+            pull,
+            self.gram,
+            is_update=not self.is_fresh,
+            n_jobs=self.n_jobs,
+        )
+        if w is not None and not isinstance(z, np.ndarray):
+            z[at] = values
+        if self.previous is not None and curvature is not None and not isinstance(self.previous, np.ndarray):
+            self.previous[at] = curvature
+        self.now += found.curvature
+        self.moved += found.change
+        return pull, (found.total, found.loss, found.excess, found.squares)
+
+    def collect(self, part: Part, values: TermValues) -> FloatArray:
+        """Add a block, or its changes."""
+        curvature = change = values.curvature
+        if self.previous is not None:
+            if not self.is_fresh:
+                change = curvature - self.previous[part.block.at]
+            self.previous[part.block.at] = curvature
+        self.now += float(curvature.sum())
+        self.moved += float(np.abs(change).sum())
+        about = part.block.table, self.problem.constant, values.beta, change
+        return collect(*about, self.scales, self.gram, self.n_jobs)
+
+    def direction(self, w: FloatArray, pull: FloatArray, anchor: Anchor | None) -> FloatArray:
+        """Solve by Cholesky factorisation, or with the l1 penalty by the feature-sign method."""
+        l1, l2, scales = self.problem.l1_weights, self.problem.l2_weights, self.scales
+        matrix = self.terms.factor * self.gram
+        diagonal = np.einsum("jj->j", matrix)
+        diagonal += l2 * np.square(scales)
+        pull = pull - l2 * w
+        if self.problem.l1_ratio == 0.0:
+            return solve_positive(matrix, pull * scales) * scales
+        if anchor is None:  # keep the step short in directions without curvature, where it is not unique
+            diagonal += np.where(diagonal > 0.0, _LEVENBERG * diagonal, 1.0)
+        else:
+            diagonal += anchor.weight * np.square(scales)
+            pull = pull - anchor.weight * (w - anchor.centre)
+        u = w / scales
+        return (minimise_lasso(matrix, -pull * scales - matrix @ u, l1 * scales, u) - u) * scales
+
+    def correction(self, w: FloatArray, pull: FloatArray) -> FloatArray:
+        """Solve the system of the columns whose weight is not 0, or of all with the l2 penalty."""
+        problem, change = self.problem, np.zeros(w.size)
+        if problem.l1_ratio == 0.0:
+            return self.direction(w, pull, None)
+        moving = np.flatnonzero((w != 0.0) | (problem.counted == 0.0))
+        if moving.size:
+            aim = (pull - problem.l1_weights * np.sign(w) - problem.l2_weights * w)[moving] * self.scales[moving]
+            matrix = self.terms.factor * self.gram[np.ix_(moving, moving)]
+            matrix.flat[:: moving.size + 1] += problem.l2_weights[moving] * np.square(self.scales[moving])
+            change[moving] = solve_positive(matrix, aim) * self.scales[moving]
+        return change
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of the matrix and its factor, and of the curvature of each row."""
+        return gram_bytes(self.problem)
+
+
+def _place(numbers: RowNumbers, at: slice, m: int, *, is_read: bool) -> FloatArray:
+    """Return an array (m,) to which the numbers of a block are written: the place itself if it is in memory."""
+    return numbers[at] if is_read or isinstance(numbers, np.ndarray) else np.empty(m)
+
+
+def gram_bytes(problem: LinearProblem) -> int:
+    """Return the bytes of :class:`GramCurvature`, with copies of the matrix for its factorisation."""
+    return 8 * (4 * problem.n_columns**2 + (0 if problem.rows.limits_numbers else problem.rows.n))
+
+
+class SweptCurvature(Curvature):
+    """No matrix: its products with vectors are sweeps over the table. For the l2 penalty.
+
+    A direction is found by conjugate gradients, with the diagonal as preconditioner, to a precision that is enough for
+    the line search.
+    """
+
+    def __init__(self, problem: LinearProblem, terms: SmoothTerms, scales: FloatArray, n_jobs: int | None) -> None:
+        self.problem, self.terms, self.scales, self.n_jobs = problem, terms, scales, n_jobs
+        self.weights: RowNumbers = problem.rows.numbers()
+        self.total = 0.0
+        self.squares = np.zeros(problem.n_columns)
+        for part in problem.parts():
+            with np.errstate(over="ignore"):
+                self.squares += column_squares(part.block.table, problem.constant, n_jobs) * np.square(scales)
+
+    def begin(self) -> None:
+        """Start the sum of the h_i."""
+        self.total = 0.0
+
+    def collect(self, part: Part, values: TermValues) -> FloatArray:
+        """Keep the h_i of a block."""
+        self.weights[part.block.at] = values.curvature
+        self.total += float(values.curvature.sum())
+        return transposed_times(part.block.table, self.problem.constant, values.beta, self.n_jobs)
+
+    def direction(self, w: FloatArray, pull: FloatArray, anchor: Anchor | None) -> FloatArray:
+        """Solve by conjugate gradients; the diagonal is that of h_i that are all equal to their mean."""
+        problem, scales, factor = self.problem, self.scales, self.terms.factor
+        penalty = problem.counted * np.square(scales)
+        mean = factor * self.total / max(1, problem.rows.n)
+        diagonal = penalty + mean * np.where(np.isfinite(self.squares), self.squares, 1.0)
+        diagonal = np.where(diagonal > 0.0, diagonal, 1.0)
+
+        def product(vector: FloatArray) -> FloatArray:
+            image = penalty * vector
+            for part in problem.parts():
+                about = part.block.table, problem.constant
+                weighted = factor * self.weights[part.block.at] * times(*about, scales * vector, self.n_jobs)
+                image = image + scales * transposed_times(*about, weighted, self.n_jobs)
+            return image
+
+        right = (pull - problem.counted * w) * scales
+        about: dict[str, Any] = {"tol": _FORCING, "max_iter": _MOST_PRODUCTS}
+        return scales * conjugate_gradients(product, right, lambda residual: residual / diagonal, **about)
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of the curvature of each row, and of some vectors of a number for each column."""
+        return 8 * (self.problem.rows.n + 10 * self.problem.n_columns)

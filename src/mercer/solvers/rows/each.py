@@ -1,0 +1,128 @@
+"""Solve the linear problems of several classes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mercer.certificates.linear import LinearEvidence, certify_linear, evaluate_each
+from mercer.certificates.linear_solution import LinearSolution, WarmStart
+from mercer.certificates.status import Status
+from mercer.gram.rows.table_rows import TableRows
+from mercer.gram.threads import blas_threads
+from mercer.problems.linear import LinearProblem
+from mercer.solvers.control import Control
+from mercer.solvers.iteration import iterate
+from mercer.solvers.rows.class_descent import descends_together
+from mercer.solvers.rows.costs import MOST_COLUMNS, descends_first
+from mercer.solvers.rows.dual_solver import SHARED_EPOCH, DescentSolver, DualSolver, can_descend, descent_reason, named
+from mercer.solvers.rows.free_bias import with_middle_bias
+from mercer.solvers.rows.sample_start import start_from_sample
+from mercer.solvers.rows.select import TOL_GAP, has_many_columns, solve
+from mercer.solvers.rows.time_shares import in_turns
+
+_SAMPLE_ROWS, _SAMPLE_ROWS_PER_COLUMN = 4_096, 100  # rows of a sample, at least
+_LEAST_RATIO = 6  # of the rows of a table in memory to those of its sample, from which the sample is solved first
+_NUMBERS_PER_ROW = 8  # of a solver, at most
+
+
+def solve_each(
+    problems: Sequence[LinearProblem],
+    control: Control,
+    *,
+    starts: Sequence[WarmStart | None] | None = None,
+    memory_limit: int | None = None,
+    n_jobs: int | None = None,
+) -> list[LinearSolution]:
+    """Solve and certify problems on the same rows that differ in their targets and charges, such as those of classes.
+
+    Parameters
+    ----------
+    problems : sequence of LinearProblem
+    control : Control
+        `max_seconds` is for all problems together, and `max_iter` for each.
+    starts : sequence of WarmStart or None, optional
+        Warm starts, of another C.
+    memory_limit, n_jobs : int, optional
+        See :func:`mercer.solvers.rows.solve`.
+
+    Returns
+    -------
+    list of LinearSolution
+        In the order of the problems. After the time limit or Ctrl-C, problems keep their last point; see
+        :func:`mercer.solvers.rows.time_shares.in_turns`.
+
+    Notes
+    -----
+    Problems on tables in memory that are sparse, or have many columns, are solved together, and share kernel values at
+    the end; see :class:`mercer.solvers.rows.dual_solver.DualSolver`. Other problems are solved one after the other, each on
+    all threads.
+    """
+    given = [None] * len(problems) if starts is None else list(starts)
+    first = problems[0]
+    share = 1.0 / SHARED_EPOCH if descends_together(problems) else 1.0
+    is_wide = has_many_columns(first) or descends_first(first, share)
+    together = is_wide and isinstance(first.rows, TableRows) and can_descend(first)
+    began = time.perf_counter()
+    with control.interruption:
+        if len(problems) > 1 and together:
+            with blas_threads(0.0):  # products of vectors only
+                return _solve_together(problems, control, given, began, memory_limit, n_jobs)
+
+        def train(number: int, left: Control, earlier: WarmStart | None) -> LinearSolution:
+            problem, start, begun = problems[number], earlier or given[number], time.perf_counter()
+            if start is None and (sample := _sample_of(problem, memory_limit)) is not None:
+                start = start_from_sample(problem, sample, left, memory_limit=memory_limit, n_jobs=n_jobs)
+            left = left.after(time.perf_counter() - begun, 0)
+            return solve(problem, left, start=start, memory_limit=memory_limit, n_jobs=n_jobs)
+
+        return in_turns(problems, control, train)
+
+
+def _solve_together(
+    problems: Sequence[LinearProblem],
+    control: Control,
+    starts: Sequence[WarmStart | None],
+    began: float,
+    memory_limit: int | None,
+    n_jobs: int | None,
+) -> list[LinearSolution]:
+    tol = TOL_GAP if control.limits.tol_gap is None else control.limits.tol_gap
+    control = control.with_limits(replace(control.limits, tol=tol))
+    solver = DualSolver(problems, control, began, starts, memory_limit=memory_limit, n_jobs=n_jobs)
+    ended = iterate(solver.steps(DescentSolver.share * tol), control, stage="all classes", began=began)
+    about = ended.trace, named(solver), descent_reason(problems[0], memory_limit), solver.bytes_held
+    for point in solver.points:  # whose arrays are parts of larger ones if the work ended early
+        point.w, point.beta = np.array(point.w), np.array(point.beta[slice(None)])
+    evidences = [
+        LinearEvidence(problem, with_middle_bias(problem, point.w), point.beta)
+        for problem, point in zip(problems, solver.points, strict=True)
+    ]
+    evaluations = evaluate_each(evidences, n_jobs)
+    found = []
+    for evidence, evaluation, n_iter in zip(evidences, evaluations, solver.n_iter, strict=True):
+        certificate = certify_linear(
+            evidence,
+            ended.status or Status.STALLED,
+            tol=tol,
+            n_iter=n_iter,
+            seconds=(time.perf_counter() - began) / len(problems),
+            peak_memory_bytes=solver.bytes_held,
+            found=evaluation,
+        )
+        seconds, C = certificate.seconds, evidence.problem.C
+        found.append(LinearSolution(evidence.w, evidence.beta, certificate, n_iter, seconds, *about, C))
+    return found
+
+
+def _sample_of(problem: LinearProblem, memory_limit: int | None) -> TableRows | None:
+    """Return rows whose solution is a start that saves steps over all rows; None if these are few."""
+    rows, q = problem.rows, problem.n_columns
+    size = max(_SAMPLE_ROWS, _SAMPLE_ROWS_PER_COLUMN * q)
+    if not isinstance(rows, TableRows) or rows.n < _LEAST_RATIO * size or q > MOST_COLUMNS:
+        return None
+    fits = memory_limit is None or 8 * (q + _NUMBERS_PER_ROW) * size <= memory_limit
+    return rows.sample(size) if fits else None

@@ -1,0 +1,178 @@
+"""The proximal point method for hinge and epsilon-insensitive loss: Newton's method on smoothed losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from mercer._typing import FloatArray
+from mercer.certificates.linear_solution import WarmStart
+from mercer.gram.rows.table_rows import RowNumbers
+from mercer.problems.column_lengths import column_lengths, scales_of
+from mercer.problems.linear import Bias, LinearProblem
+from mercer.problems.losses import BoxLoss
+from mercer.problems.smooth_terms import ProximalTerms
+from mercer.solvers.iteration import Step
+from mercer.solvers.rows.curvature import Anchor, CurvatureOf
+from mercer.solvers.rows.newton import Point, Progress, dual_point_of, newton
+from mercer.solvers.rows.row_solver import LinearSolver
+
+_FIRST_FACTOR = 0.1  # of the first proximal step, in units of C over the spread of the targets
+_WARM = 30.0  # times larger is the first factor of a warm start
+_LARGEST_FACTOR = 1e6  # in the same units; the rounding errors of decision values are multiplied by the factor
+_REFRESHED = 1e3  # factor from which decision values are computed from w again for each proximal step
+_GROWTH = 4.0  # of the factor from one proximal step to the next
+_INNER = 0.05  # share of the gap to which Newton's method minimises a smoothed problem
+_MOST_INNER = 40  # Newton steps of a proximal step, after which the factor is reduced
+_MOST_OUTER = 200  # proximal steps
+_SMALL_GAP = 1e-3  # relative gap below which a proximal step without a Newton step should not increase it
+_IDLE = 20  # successive proximal steps that do not halve the gap, after which rounding prevents progress
+
+
+class ProximalPoint(LinearSolver):
+    """Proximal steps for the dual coefficients, which are the method of multipliers for the primal problem.
+
+    A step with factor s replaces the coefficients beta = C m by those of the smoothed problem; see
+    :class:`ProximalTerms`. The smoothed problem is solved by Newton's method. Its second derivatives belong to rows
+    whose coefficient is strictly between its bounds, and their matrix is carried over from step to step.
+    """
+
+    name = "proximal-newton"
+
+    def __init__(
+        self,
+        problem: LinearProblem,
+        check: Callable[[], None],
+        curvature: CurvatureOf,
+        start: WarmStart | None,
+        n_jobs: int | None,
+    ) -> None:
+        super().__init__(problem, check)
+        assert isinstance(problem.loss, BoxLoss)
+        self.idle = 0  # successive proximal steps that did not halve the gap
+        self.unit = unit_of(problem)
+        self.terms = ProximalTerms(problem.loss, problem.rows.numbers(), _FIRST_FACTOR / self.unit)
+        self.charge = sum(float(part.charges.sum()) for part in problem.row_parts()) or 1.0
+        lengths = column_lengths(problem)
+        self.scales = scales_of(problem, lengths)
+        self.curvature = curvature(problem, self.terms, self.scales, n_jobs)
+        self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers(), lengths, n_jobs)
+        if start is not None:
+            self._begin_at(start)
+        elif problem.bias is Bias.FREE and not problem.loss.classifies:
+            self._begin_at_mean()
+
+    def _begin_at_mean(self) -> None:
+        """Begin at the mean target, which a free bias reaches without a penalty: it may be far from 0."""
+        parts = list(self.problem.row_parts())
+        self.point.w[-1] = sum(float(part.charges @ part.targets) for part in parts) / self.charge
+        for part in parts:
+            self.point.z[part.block.at] = np.full(len(part.targets), self.point.w[-1])
+
+    def _begin_at(self, start: WarmStart) -> None:
+        """Begin at the weights and shares of a point, possibly for another C."""
+        problem, terms = self.problem, self.terms
+        for part in problem.row_parts():
+            lower, upper = terms.loss.bounds(part.targets)
+            charges = part.charges * (start.C / problem.C)
+            shares = np.divide(start.beta[part.block.at], charges, out=np.zeros(charges.size), where=charges > 0.0)
+            terms.shares[part.block.at] = np.clip(shares, lower, upper)
+        terms.factor = _WARM * terms.factor if start.factor is None else start.factor
+        self.point.w, self.point.is_stale = start.w.copy(), True
+
+    def steps(self, tol: float) -> Iterator[Step]:
+        """Make proximal steps."""
+        least = float("inf")
+        for _ in range(_MOST_OUTER):
+            last: list[Progress] = []
+            began = self.n_iter
+
+            def is_done(progress: Progress, last: list[Progress] = last, began: int = began) -> bool:
+                last[:] = [progress]
+                return (
+                    progress.relative_gap <= tol
+                    or (self.n_iter > began and self._is_close(progress))
+                    or self.n_iter - began >= _MOST_INNER
+                )
+
+            about = self.problem, self.terms, self.point, self.curvature
+            for step in newton(*about, is_done, self.n_iter, self.check, self._anchor()):
+                self.n_iter = step.n_iter
+                yield step
+            gap = last[0].relative_gap
+            self.idle = 0 if gap < 0.5 * least else self.idle + 1
+            least = min(least, gap)
+            if gap <= tol or self.idle > _IDLE:
+                return
+            is_worse = least < gap < _SMALL_GAP
+            if self.n_iter == began and (is_worse or not self._is_close(last[0])):
+                # Rounding errors, which the factor multiplies, prevent steps. Moving on would only add them up.
+                self.terms.factor /= _GROWTH**2
+                continue
+            for part in self.problem.row_parts():
+                self.terms.move(part, self.point.z[part.block.at])
+            if self.n_iter - began >= _MOST_INNER or not self._is_close(last[0]):
+                self.terms.factor *= 0.5  # Newton's method did not solve the smoothed problem
+            elif not self.idle or self.terms.factor * self.unit < _REFRESHED:
+                self.terms.factor = min(_GROWTH * self.terms.factor, _LARGEST_FACTOR / self.unit)
+            if self.terms.factor * self.unit > _REFRESHED:
+                self.point.is_stale = True
+
+    def _is_close(self, progress: Progress) -> bool:
+        """Whether the smoothed problem is solved well enough for the gap at this point.
+
+        With the l1 penalty, the gap is proportional to the root of the distance, by which v exceeds its bounds. Each
+        proximal step that does not halve the gap makes the next one more exact.
+        """
+        share = 1.0 if self.problem.l1_ratio == 0.0 else min(1.0, progress.relative_gap) * 0.5**self.idle
+        return progress.distance <= _INNER * share * progress.gap
+
+    def _anchor(self) -> Anchor | None:
+        """Return the term that keeps w near the last one, for the l1 penalty, which has no curvature itself."""
+        if self.problem.l1_ratio == 0.0:
+            return None
+        weight = self.charge / (self.terms.factor * self.unit**2)
+        with np.errstate(over="ignore"):
+            weights = np.minimum(weight / np.square(np.maximum(self.scales, 1e-150)), 1e300)
+        return Anchor(weights, self.point.w.copy())
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weights of the point."""
+        return self.point.w
+
+    def solution(self) -> tuple[FloatArray, RowNumbers]:
+        """Return the weights, and the coefficients of the smoothed losses."""
+        return self.point.w, dual_point_of(self.problem, self.terms, self.point)
+
+    @property
+    def factor(self) -> float | None:
+        """Factor of the last proximal step."""
+        return self.terms.factor
+
+    @property
+    def bytes_held(self) -> int:
+        """Matrices, and target, charge, decision value, change, share and coefficient of each row."""
+        rows = self.problem.rows
+        return self.curvature.bytes_held + (0 if rows.limits_numbers else 6 * 8 * rows.n)
+
+
+def unit_of(problem: LinearProblem) -> float:
+    """Return the unit of decision values, of which the factors of proximal steps are the inverse.
+
+    It is 1 for classes, and otherwise the standard deviation of the targets, weighted by the charges, but at least 1e-8
+    of the largest target. Without a free bias, decision values must come from 0, and the least share is 1e-4.
+    """
+    if problem.loss.classifies:
+        return 1.0
+    total = first = second = largest = 0.0
+    for part in problem.row_parts():
+        total += float(part.charges.sum())
+        first += float(part.charges @ part.targets)
+        largest = max(largest, float(np.abs(part.targets[part.charges > 0.0]).max(initial=0.0)))
+    mean = first / total if total > 0.0 else 0.0
+    for part in problem.row_parts():
+        second += float(part.charges @ np.square(part.targets - mean))
+    spread = (second / total) ** 0.5 if total > 0.0 else 0.0
+    return max(spread, (1e-8 if problem.bias is Bias.FREE else 1e-4) * largest) or 1.0

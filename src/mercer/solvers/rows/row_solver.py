@@ -1,0 +1,66 @@
+"""What all solvers of linear problems have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+
+from mercer._typing import FloatArray
+from mercer.certificates.linear_solution import LinearPoint
+from mercer.gram.rows.table_rows import RowNumbers
+from mercer.problems.linear import LinearProblem
+from mercer.solvers.iteration import Step
+
+
+class LinearSolver(ABC):
+    """One algorithm, with the point that it has reached.
+
+    Attributes
+    ----------
+    name : str
+    share : float
+        Share of the tolerance for the gap to which the solver's own estimate must fall.
+    problem : LinearProblem
+    n_iter : int
+        Steps so far.
+    check : callable
+        Called between the blocks of a sweep; it raises an error to end the work.
+    """
+
+    name: str
+    share: float = 0.5
+    problem: LinearProblem
+    n_iter: int = 0
+
+    def __init__(self, problem: LinearProblem, check: Callable[[], None]) -> None:
+        self.problem, self.check = problem, check
+
+    @abstractmethod
+    def steps(self, tol: float) -> Iterator[Step]:
+        """Work until the relative gap is at most `tol` by the solver's own estimate, or no progress is possible.
+
+        It may be called again with a smaller `tol` and then continues.
+        """
+
+    @abstractmethod
+    def solution(self) -> tuple[FloatArray, RowNumbers]:
+        """Return the weights and feasible dual coefficients of the point."""
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weights of the point."""
+        return self.solution()[0]
+
+    @property
+    def factor(self) -> float | None:
+        """Factor of the last proximal step; None without such steps."""
+        return None
+
+    def point_reached(self) -> LinearPoint:
+        """Return the point that `solve` can continue from; it costs at most a sweep."""
+        return LinearPoint(*self.solution(), self.problem.C, self.factor)
+
+    @property
+    @abstractmethod
+    def bytes_held(self) -> int:
+        """Bytes of matrices and of the numbers of the rows."""

@@ -1,0 +1,64 @@
+"""A start from the solution for a part of the rows, for tables that take long to read."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from mercer.certificates.linear_solution import LinearPoint
+from mercer.gram.rows.table_rows import LinearRows
+from mercer.gram.threads import blas_threads
+from mercer.problems.linear import LinearProblem
+from mercer.solvers.control import Control
+from mercer.solvers.iteration import iterate
+from mercer.solvers.rows.costs import MOST_COLUMNS
+from mercer.solvers.rows.proximal_point import unit_of
+from mercer.solvers.rows.select import choose
+
+_TOL_GAP = 1e-3  # the weights of a sample differ from those of all rows by more than this
+_FACTOR = 2.0  # of the first proximal step, over the error of decision values of the sample
+_LEAST_ROWS = 10  # rows of a sample for each column
+
+
+def start_from_sample(
+    problem: LinearProblem,
+    sample: LinearRows,
+    control: Control,
+    *,
+    memory_limit: int | None = None,
+    n_jobs: int | None = None,
+) -> LinearPoint | None:
+    """Return the optimum for some of the rows as a start for all of them; None if they are too few to be of use.
+
+    The dual coefficients are 0: a proximal step with a large factor finds those that belong to the weights.
+
+    Parameters
+    ----------
+    problem : LinearProblem
+    sample : LinearRows
+        Rows of the problem, in memory.
+    control : Control
+        Its callback is not called.
+    memory_limit, n_jobs : int, optional
+        See :func:`mercer.solvers.rows.solve`.
+    """
+    n, q = problem.rows.n, problem.n_columns
+    if q > MOST_COLUMNS or sample.n < _LEAST_ROWS * q or 2 * sample.n > n:
+        return None
+    own = replace(problem, rows=sample, C=problem.C * n / sample.n)
+    if problem.loss.classifies:
+        has_both = [
+            any((sign * part.targets[part.charges > 0.0] > 0.0).any() for part in own.row_parts()) for sign in (1, -1)
+        ]
+        if not all(has_both):  # a free bias would have no optimum
+            return None
+    tol, began = max(_TOL_GAP, control.limits.tol_gap or 0.0), time.perf_counter()
+    with blas_threads(sample.n * q**2):
+        solver, _ = choose(replace(own, stores_parts=True), control, began, None, memory_limit, n_jobs)
+        iterate(solver.steps(tol), replace(control, callback=None), began=began)
+    # A smoothed kink should be about as wide as the error of the decision values, the unit times the root of q / n.
+    factor = _FACTOR * (sample.n / q) ** 0.5 / unit_of(own)
+    zeros = np.broadcast_to(np.zeros(1), n)
+    return LinearPoint(solver.weights, zeros, problem.C, factor)

@@ -1,0 +1,336 @@
+"""Solve a linear problem: choose the solver by shape and loss, run it within its limits, and certify the result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from mercer.certificates.linear import LinearEvidence, certify_linear
+from mercer.certificates.linear_solution import LinearPoint, LinearSolution, WarmStart
+from mercer.certificates.smooth import Evaluation
+from mercer.certificates.solution import TraceRow
+from mercer.certificates.status import Status
+from mercer.gram.rows.table_rows import TableRows
+from mercer.gram.threads import blas_threads
+from mercer.problems.linear import LinearProblem
+from mercer.problems.losses import Logistic
+from mercer.solvers.control import Control
+from mercer.solvers.iteration import Step, iterate, raise_when_late
+from mercer.solvers.rows.column_curvature import ColumnCurvature, column_bytes
+from mercer.solvers.rows.costs import MOST_COLUMNS, descends_first, multiplies_only
+from mercer.solvers.rows.curvature import CurvatureOf, GramCurvature, SweptCurvature, gram_bytes
+from mercer.solvers.rows.dual_solver import DescentSolver, can_descend, descent_reason
+from mercer.solvers.rows.free_bias import with_middle_bias
+from mercer.solvers.rows.interior_point import InteriorPoint, interior_fits
+from mercer.solvers.rows.newton import SmoothNewton
+from mercer.solvers.rows.proximal_point import ProximalPoint
+from mercer.solvers.rows.refinement import evaluated
+from mercer.solvers.rows.row_solver import LinearSolver
+from mercer.solvers.rows.scaled_newton import ScaledNewton
+from mercer.solvers.rows.sifting import Sifting, sifting_fits
+
+TOL_GAP = 1e-4  # relative duality gap at which a fit is optimal, if the limits do not say
+_NOT_FEW = 250  # columns from which their number is compared with that of rows; with fewer, a matrix is small
+_LEAST_ROWS = 3  # rows for each column from which the matrix of all columns is used with an l1 norm
+_LEAST_ROWS_WITH_KINKS = 20  # the same for losses with kinks
+_PATIENCE = 40  # steps that do not halve the gap, after which a method for small tables follows
+_DESCENT_ARRAYS = 4  # arrays with a number for each column that coordinate descent and its certificate hold
+_COLUMNS = "Newton's method with descent on columns"
+_INTERIOR, _SCALED = "an interior point method", "Newton's method on centred and scaled columns"
+_FEW_DENSE_COLUMNS = (
+    50  # with an l1 norm: columns of a dense table for which the matrix is formed (benchmarks/NOTES.md)
+)
+_LIMITS = (Status.MAX_ITER, Status.TIME_LIMIT, Status.INTERRUPTED)
+_ATTEMPTS = 3  # times that a solver continues because the certificate is not yet good enough
+
+
+def solve(
+    problem: LinearProblem,
+    control: Control,
+    *,
+    start: WarmStart | None = None,
+    memory_limit: int | None = None,
+    n_jobs: int | None = None,
+    after_step: Callable[[Callable[[], LinearPoint]], None] | None = None,
+) -> LinearSolution:
+    """Minimise the objective of a linear problem and certify the result.
+
+    Parameters
+    ----------
+    problem : LinearProblem
+    control : Control
+        `limits.tol_gap` is the tolerance for the relative duality gap, by default 1e-4; `max_iter` counts Newton steps,
+        or epochs of coordinate descent.
+    start : LinearSolution or LinearPoint, optional
+        A solution for the same rows and another C, or a point that was reached before, from which to start.
+    memory_limit : int, optional
+        Largest memory in bytes for matrices and numbers of the rows, beside the table.
+    n_jobs : int, optional
+        Number of threads.
+    after_step : callable, optional
+        Called after each step of the solver with a function that returns the point reached, as for a checkpoint.
+
+    Returns
+    -------
+    LinearSolution
+        A fit that is stopped early also has a true certificate.
+
+    Raises
+    ------
+    MemoryError
+        If the solver needs more than `memory_limit`.
+    """
+    began, limits = time.perf_counter(), control.limits
+    tol = TOL_GAP if limits.tol_gap is None else limits.tol_gap
+    control = control.with_limits(replace(limits, tol=tol))  # progress reports the tolerance for the gap
+    trace: list[TraceRow] = []
+    with (
+        blas_threads(0.0 if has_many_columns(problem) else problem.rows.n * problem.n_columns**2),
+        control.interruption,
+    ):
+        continued = start if isinstance(start, LinearSolution) and start.C == problem.C else None
+        if continued is not None and continued.reached is not None:
+            start = continued.reached
+        solver, reason = choose(replace(problem, stores_parts=True), control, began, start, memory_limit, n_jobs)
+        has_other = interior_fits(problem, memory_limit)
+        best = _run(
+            problem,
+            solver,
+            control,
+            began,
+            tol,
+            trace,
+            after_step,
+            _PATIENCE if has_other and not isinstance(solver, Sifting | DescentSolver) else None,
+        )
+        peak = solver.bytes_held
+        for method in _followers(problem) if has_other else ():
+            if best.ending is not Status.STALLED or best.found.is_close(tol):
+                break
+            last = _follower(method, problem, best.evidence, raise_when_late(control, began), solver.n_iter, n_jobs)
+            other = _run(problem, last, control, began, tol, trace)
+            zeros = problem.rows.numbers()  # the dual point of an optimum without losses and weights
+            pairs = [
+                *(other.evidence, replace(other.evidence, w=best.evidence.w)),
+                *(replace(one.evidence, beta=zeros, low=None, is_exact=False) for one in (best, other)),
+            ]
+            reached = best.found.relative_gap
+            best = min(
+                best._replace(ending=other.ending),
+                *(_Reached(*evaluated(pair, tol), other.ending) for pair in pairs),
+                key=lambda one: one.found.bound,
+            )
+            solver, peak = last, max(peak, last.bytes_held)
+            reason = f"{reason} It stalled at a relative gap of {reached:.2g}, and {method} followed."
+        if continued is not None and not best.found.is_close(tol):
+            best = _no_worse_than(continued, best, tol)
+        onward = solver.point_reached() if best.ending in _LIMITS and not best.found.is_close(tol) else None
+    seconds = time.perf_counter() - began
+    evidence, found, ending = best
+    about: dict[str, Any] = {"n_iter": solver.n_iter, "seconds": seconds, "peak_memory_bytes": peak}
+    certificate = certify_linear(evidence, ending, tol=tol, found=found, **about)
+    w, beta = evidence.w, evidence.beta
+    ran = solver.n_iter, seconds, trace, solver.name, reason, peak
+    return LinearSolution(w, beta, certificate, *ran, problem.C, onward)
+
+
+class _Reached(NamedTuple):
+    """A point, its evaluation, and how the solver ended there."""
+
+    evidence: LinearEvidence
+    found: Evaluation
+    ending: Status
+
+
+def _followers(problem: LinearProblem) -> list[str]:
+    """Return the methods that follow where the first one stalls, in this order."""
+    last = _SCALED if isinstance(problem.loss, Logistic) else _INTERIOR
+    has_matrix = problem.l1_ratio > 0.0 and problem.loss.is_smooth and not descends_on_columns(problem)
+    return [_COLUMNS, last] if has_matrix else [last]
+
+
+def _follower(
+    method: str,
+    problem: LinearProblem,
+    reached: LinearEvidence,
+    check: Callable[[], None],
+    n_iter: int,
+    n_jobs: int | None,
+) -> LinearSolver:
+    """Return the solver of a method that follows, with the number of steps so far."""
+    if method != _COLUMNS:
+        return (ScaledNewton if method == _SCALED else InteriorPoint)(problem, check, n_iter, n_jobs)
+    start = LinearPoint(reached.w, reached.beta, problem.C)
+    by_columns = partial(ColumnCurvature, check=check, spare_bytes=None)
+    solver = SmoothNewton(problem, check, by_columns, start, n_jobs)
+    solver.n_iter = n_iter
+    return solver
+
+
+def _no_worse_than(start: LinearSolution, reached: _Reached, tol: float) -> _Reached:
+    """Return the best pair of weights and of dual coefficients, each as reached or as in an earlier solution.
+
+    The gap does not fall at every step. Without the earlier pair, a fit that is continued and stopped again could end
+    with a larger gap.
+    """
+    ours = reached.evidence
+    theirs = replace(ours, beta=start.beta, low=None, is_exact=False)
+    pairs = (replace(ours, w=start.w), theirs, replace(theirs, w=start.w))
+    others = (_Reached(*evaluated(pair, tol), reached.ending) for pair in pairs)
+    return min(reached, *others, key=lambda one: one.found.bound)
+
+
+def _run(
+    problem: LinearProblem,
+    solver: LinearSolver,
+    control: Control,
+    began: float,
+    tol: float,
+    trace: list[TraceRow],
+    after_step: Callable[[Callable[[], LinearPoint]], None] | None = None,
+    patience: int | None = None,
+) -> _Reached:
+    """Run a solver until the certificate is good enough, a limit ends it, or no progress is possible.
+
+    With `patience`, it also ends after so many steps that do not halve the gap.
+    """
+    share = solver.share
+    for _ in range(_ATTEMPTS):
+        ended = iterate(_followed(solver, share * tol, after_step, patience), control, stage=solver.name, began=began)
+        trace += ended.trace
+        evidence = LinearEvidence(problem, *solver.solution())
+        evidence = replace(evidence, w=with_middle_bias(problem, evidence.w))
+        # The solver's problem may store the targets already.
+        evidence, found = evaluated(replace(evidence, problem=solver.problem), tol)
+        reached = _Reached(replace(evidence, problem=problem), found, ended.status or Status.STALLED)
+        if ended.status is not None or reached.found.is_close(tol):
+            break
+        share *= 0.01
+    return reached
+
+
+def _followed(
+    solver: LinearSolver,
+    tol: float,
+    after_step: Callable[[Callable[[], LinearPoint]], None] | None,
+    patience: int | None,
+) -> Iterator[Step]:
+    """Yield the steps of a solver, and call `after_step` after each; end after `patience` steps without progress."""
+    least, since = float("inf"), 0
+    for step in solver.steps(tol):
+        if after_step is not None:
+            after_step(solver.point_reached)
+        yield step
+        since = 0 if step.violation < 0.5 * least else since + 1
+        least = min(least, step.violation)
+        if patience is not None and since > patience:
+            return
+
+
+def choose(
+    problem: LinearProblem,
+    control: Control,
+    began: float,
+    start: WarmStart | None,
+    memory_limit: int | None,
+    n_jobs: int | None,
+) -> tuple[LinearSolver, str]:
+    """Return the solver of a problem and a sentence that says why it was chosen."""
+    q, check = problem.n_columns, raise_when_late(control, began)
+    has_many = has_many_columns(problem)
+    is_continued = start is not None and start.factor is not None  # by proximal steps, after those of a sample
+    if (has_many and can_descend(problem)) or (descends_first(problem) and not is_continued):
+        if memory_limit and 8 * _DESCENT_ARRAYS * q > memory_limit:
+            raise MemoryError(
+                f"the solver needs {8 * _DESCENT_ARRAYS * q:,} bytes for the numbers of {q:,} columns, but the limit "
+                f"is {memory_limit:,}. Raise memory_limit= (memory= of a fit on a file), or number the columns from 1 "
+                "without gaps."
+            )
+        about = {"memory_limit": memory_limit, "n_jobs": n_jobs}
+        return DescentSolver(problem, check, start, control, began, **about), descent_reason(problem, memory_limit)
+    curvature: CurvatureOf = GramCurvature
+    columns = f"The table has few columns ({problem.rows.p:,}), so that their matrix of second derivatives is small"
+    too_large = memory_limit is not None and gram_bytes(problem) + _needed(problem) > memory_limit
+    sifts = problem.l1_ratio > 0.0 and has_many and sifting_fits(problem, memory_limit)
+    by_columns = descends_on_columns(problem)
+    if by_columns and memory_limit is not None:
+        by_columns = column_bytes(problem) + _needed(problem) <= memory_limit
+    if has_many or too_large or by_columns or multiplies_only(problem):
+        curvature = SweptCurvature
+        columns = f"{_why_not_formed(problem, too_large)}, so that the matrix of second derivatives is not formed"
+        if problem.l1_ratio > 0.0:
+            needed = 0 if sifts and not problem.loss.is_smooth else column_bytes(problem)
+            if memory_limit is not None and needed > memory_limit:
+                raise MemoryError(
+                    f"the l1 penalty with many columns needs a copy of the table by columns, of {needed:,} bytes, but "
+                    f"memory_limit is {memory_limit:,}. Raise memory_limit, or use the l2 penalty."
+                )
+            spare = None if memory_limit is None else max(0, memory_limit - needed - _needed(problem))
+            curvature = partial(ColumnCurvature, check=check, spare_bytes=spare, gives_up=sifts)
+            columns = f"{columns}: steps are made on the columns that count"
+    if memory_limit is not None and _needed(problem) > memory_limit:
+        raise MemoryError(
+            f"the solver needs {_needed(problem):,} bytes for the numbers of {problem.rows.n:,} rows and {q:,} "
+            f"columns, but memory_limit is {memory_limit:,}. Raise memory_limit, or fit from a file "
+            "if the rows are many."
+        )
+    newton = SmoothNewton(problem, check, curvature, start, n_jobs) if problem.loss.is_smooth else None
+    if sifts:
+        before = "" if newton is None else "Newton's method, and where it is slow "
+        return Sifting(problem, check, start, n_jobs, memory_limit, newton), (
+            f"The penalty has an l1 norm, and the table has few rows ({problem.rows.n:,}) for its columns "
+            f"({problem.rows.p:,}): {before}an interior point method on a growing set of columns."
+        )
+    if newton is not None:
+        return newton, f"{columns}, and the loss is smooth: Newton's method."
+    return (
+        ProximalPoint(problem, check, curvature, start, n_jobs),
+        f"{columns}, and the loss has kinks: Newton's method on smoothed losses (proximal point method).",
+    )
+
+
+def _why_not_formed(problem: LinearProblem, too_large: bool) -> str:
+    n, p = problem.rows.n, problem.rows.p
+    if problem.n_columns > MOST_COLUMNS:
+        return f"The table has many columns ({p:,})"
+    if too_large:
+        return f"The matrix of {p:,} columns exceeds memory_limit"
+    return (
+        f"The table has few rows ({n:,}) for its columns ({p:,})"
+        if has_many_columns(problem)
+        else "The rows are sparse"
+        if problem.rows.is_sparse
+        else f"The penalty has an l1 norm, and the {p:,} columns may depend on each other"
+    )
+
+
+def has_many_columns(problem: LinearProblem) -> bool:
+    """Whether steps without the matrix of all columns are faster: by their number, and by the rows for each column.
+
+    With fewer rows than columns, the problem has as many unknowns as rows. An l1 norm makes most weights 0.
+    """
+    least = 1 if problem.n_columns >= _NOT_FEW else 0
+    if problem.l1_ratio > 0.0:
+        least = _LEAST_ROWS if problem.loss.is_smooth else _LEAST_ROWS_WITH_KINKS
+    is_wide = isinstance(problem.rows, TableRows) and problem.rows.n < least * problem.n_columns
+    return is_wide or problem.n_columns > MOST_COLUMNS
+
+
+def descends_on_columns(problem: LinearProblem) -> bool:
+    """Whether the l1 norm is minimised by descent on columns, also if the table has few of them.
+
+    Columns of indicators depend on each other. The steps with the matrix of second derivatives, which is singular then,
+    can end far from the optimum. They are several times as fast on dense tables with very few columns.
+    """
+    if problem.l1_ratio == 0.0 or not problem.loss.is_smooth or not isinstance(problem.rows, TableRows):
+        return False
+    return problem.rows.is_sparse or problem.rows.p > _FEW_DENSE_COLUMNS
+
+
+def _needed(problem: LinearProblem) -> int:
+    """Return the bytes of the numbers of the rows and columns that the solvers keep in memory."""
+    n = 0 if problem.rows.limits_numbers else problem.rows.n
+    return 8 * (7 * n + 10 * problem.n_columns)

@@ -1,0 +1,138 @@
+"""Solve the linear problem of softmax regression within limits, and certify the result."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mercer._typing import FloatArray
+from mercer.certificates.linear import certify_linear
+from mercer.certificates.linear_solution import LinearSolution, WarmStart
+from mercer.certificates.softmax import SoftmaxEvidence
+from mercer.certificates.status import Status
+from mercer.gram.rows.sweeps import transposed_times
+from mercer.gram.rows.table_rows import TableRows
+from mercer.gram.threads import blas_threads
+from mercer.problems.softmax import SoftmaxProblem
+from mercer.solvers import Control
+from mercer.solvers.iteration import iterate, raise_when_late
+from mercer.solvers.rows.maximum_likelihood import LikelihoodNewton
+from mercer.solvers.rows.select import TOL_GAP
+from mercer.solvers.rows.softmax_lasso import SoftmaxLasso
+from mercer.solvers.rows.softmax_newton import SoftmaxNewton, least_bytes
+
+_FAR = 1e-4  # share of a column's mean square that is spread, below which the mean is subtracted
+_ATTEMPTS = 3  # times that the solver continues because the certificate is not yet good enough
+_REASON = "The classes have one problem together, and the loss is smooth: Newton's method."
+
+
+def solve_softmax(
+    problem: SoftmaxProblem,
+    control: Control,
+    *,
+    start: WarmStart | None = None,
+    memory_limit: int | None = None,
+    n_jobs: int | None = None,
+) -> LinearSolution:
+    """Solve the problem of softmax regression, and certify the result.
+
+    Parameters
+    ----------
+    problem : SoftmaxProblem
+        Its rows must be in memory.
+    control, start, memory_limit, n_jobs
+        See :func:`mercer.solvers.rows.solve`.
+
+    Returns
+    -------
+    LinearSolution
+        Its `w` has shape (n_columns, n_classes) and its `beta` (n, n_classes).
+
+    Raises
+    ------
+    MemoryError
+        If the numbers of the rows and columns need more than `memory_limit`.
+    """
+    began, limits = time.perf_counter(), control.limits
+    tol = TOL_GAP if limits.tol_gap is None else limits.tol_gap
+    control = control.with_limits(replace(limits, tol=tol))
+    needed = least_bytes(problem)
+    if memory_limit and needed > memory_limit:
+        raise MemoryError(
+            f"the solver needs {needed:,} bytes for the numbers of {problem.rows.n:,} rows, {problem.n_columns:,} "
+            f"columns and {problem.n_classes:,} classes, but memory_limit is {memory_limit:,}. Raise memory_limit, or "
+            'set multi_class="ovr".'
+        )
+    with blas_threads(problem.rows.n * problem.n_columns * problem.n_classes), control.interruption:
+        check = raise_when_late(control, began)
+        shifted, first = shifted_columns(problem, memory_limit), None if start is None else start.w
+        own, centre = (problem, None) if shifted is None else shifted
+        if first is not None and centre is not None:
+            first = np.vstack([first[:-1], first[-1] + centre @ first[:-1]])
+        kind = SoftmaxLasso if problem.l1_ratio else SoftmaxNewton
+        kind = kind if problem.is_penalised else LikelihoodNewton
+        solver = kind(own, first, check, memory_limit or None, n_jobs)
+        share, trace = solver.share, []
+        for _ in range(_ATTEMPTS):
+            ended = iterate(solver.steps(share * tol), control, stage=solver.name, began=began)
+            trace += ended.trace
+            solver.check = lambda: None
+            w, beta = solver.solution()
+            if problem.free and problem.constant:  # a common shift of the biases changes nothing
+                biases = w[-1] if centre is None else w[-1] - centre @ w[:-1]
+                w = np.vstack([w[:-1], biases - biases.mean()])
+            evidence = SoftmaxEvidence(problem, w, beta)
+            solver.check = check
+            found = evidence.evaluate()
+            if ended.status is not None or found.relative_gap <= tol:
+                break
+            share *= 0.01
+    seconds = time.perf_counter() - began
+    about: dict[str, Any] = {"n_iter": solver.n_iter, "seconds": seconds, "peak_memory_bytes": solver.bytes_held}
+    certificate = certify_linear(evidence, ended.status or Status.STALLED, tol=tol, found=found, **about)
+    return LinearSolution(
+        evidence.w,
+        evidence.beta,
+        certificate,
+        solver.n_iter,
+        seconds,
+        trace,
+        solver.name,
+        _REASON,
+        solver.bytes_held,
+        problem.C,
+    )
+
+
+def shifted_columns(problem: SoftmaxProblem, memory_limit: int | None) -> tuple[SoftmaxProblem, FloatArray] | None:
+    """Return the problem on columns minus their means, and these means, if some are far from 0; None otherwise.
+
+    Free biases make both problems equal, but means that are large beside the spread of the column cost digits in every
+    product. Sparse columns are shifted only if they have an entry in every row.
+    """
+    (part,) = problem.parts()
+    table, mass = part.block.table, float(part.charges.sum())
+    if not (problem.free and problem.constant and mass > 0.0):
+        return None
+    p = problem.rows.p
+    means = transposed_times(table, 0.0, part.charges) / mass
+    squares = part.block.squares(0.0) / max(1, problem.rows.n)
+    if not isinstance(table, np.ndarray):
+        means[np.bincount(table.indices, minlength=p) < problem.rows.n] = 0.0
+    with np.errstate(invalid="ignore", over="ignore"):
+        far = np.square(means) > (1.0 - _FAR) * squares
+    if not far.any() or (
+        memory_limit and 8 * (table.size if isinstance(table, np.ndarray) else table.nnz) > memory_limit
+    ):
+        return None
+    centre = np.where(far, means, 0.0)
+    moved = table.astype(np.float64)
+    if isinstance(moved, np.ndarray):
+        moved -= centre
+    else:
+        moved.data -= centre[moved.indices]
+    rows = TableRows(moved, part.block.labels, part.block.weights)
+    return replace(problem, rows=rows), centre

@@ -1,0 +1,268 @@
+"""Newton's method on working sets of weights, for softmax regression with the l1 penalty or an elastic net."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer._core import column_descent
+from mercer._typing import FloatArray, IndexArray
+from mercer.certificates.softmax import penalty_gap
+from mercer.gram.rows.sweeps import native_table
+from mercer.problems import inner
+from mercer.problems.softmax import SoftmaxProblem, balanced, beta_of, near_softmax, shares_of, softmax_terms
+from mercer.solvers.iteration import Step
+from mercer.solvers.rows.lasso import minimise_lasso
+from mercer.solvers.rows.softmax_newton import SoftmaxNewton, cholesky_with_ridge
+
+_INSIDE = 1.0 - 1e-13  # largest |sum_i beta_i x_ij| with the l1 penalty; the limit is 1, and sums are rounded
+_LEAST_ENTERING = 100  # zero weights that may become nonzero in a step; with more nonzero weights, as many as these
+_LARGEST_BLOCK = 1_600  # weights whose second derivatives are factorised together; their matrix has 20 MB
+_IDLE = 20  # successive steps that do not lower the gap, after which rounding prevents progress
+_RIDGE = 1e-10  # share of a second derivative that is added to it, for directions without curvature
+_DECREASE = 1e-4  # share of the decrease by the model that a step must reach
+_HALVINGS = 40  # of a step
+_WORK = 1 << 27  # multiplications between two checks of the limits
+_GROWTH = 10.0  # of C from one problem to the next, before the problem itself
+_ROUGH, _ROUGH_STEPS = 0.03, 10  # relative gap, and most steps, of problems with a smaller C
+_FORCING = 1e-3  # share of the violations of optimality that coordinate descent may leave in a model
+_PASSES, _CALLS = 20, 3  # of coordinate descent in a native call, and native calls
+_ACTIVE_SETS, _AT_A_TIME = 100, 4  # active sets that the exact method tries, and between two checks of the limits
+
+
+class SoftmaxLasso(SoftmaxNewton):
+    """Newton steps for the weights that are not 0, and for those whose weight 0 is furthest from optimal.
+
+    The matrix of their second derivatives is formed, and the feature-sign method minimises the quadratic model with its
+    absolute values. More than 1,600 weights are divided into blocks, which are visited one after the other.
+
+    References
+    ----------
+    Friedman, Hastie & Tibshirani (2010), Regularization paths for generalized linear models via coordinate descent
+    (quadratic models and active sets); Lee, Battle, Raina & Ng (2007) for the feature-sign method.
+    """
+
+    name = "newton on working sets"
+
+    def __init__(
+        self,
+        problem: SoftmaxProblem,
+        start: FloatArray | None,
+        check: Callable[[], None],
+        memory_limit: int | None,
+        n_jobs: int | None,
+    ) -> None:
+        super().__init__(problem, None, check, memory_limit, n_jobs)
+        if start is not None:
+            self.w, self.z = start.copy(), self.times(start)
+        table = self.part.block.table
+        self._columns = table if isinstance(table, np.ndarray) else sp.csc_array(table)
+        self._seed, self._is_fresh = 0, start is None
+
+    def steps(self, tol: float) -> Iterator[Step]:
+        """Make Newton steps until the relative gap is at most `tol`, or rounding prevents progress.
+
+        With a large C, quadratic models are good only near the optimum: the problem is solved roughly for smaller C.
+        """
+        full = self.part
+        for factor in self._factors():
+            self.part = full._replace(charges=factor * full.charges)
+            try:
+                yield from self._stage(_ROUGH, _ROUGH_STEPS)
+            finally:
+                self.part = full
+        self._is_fresh = False
+        yield from self._stage(tol, None)
+
+    def _factors(self) -> FloatArray:
+        """Return the factors of C before the problem itself, from about the least one with weights that are not 0."""
+        if not self._is_fresh:
+            return np.zeros(0)
+        beta = beta_of(self.shares()[0], self.part.codes, self.part.charges)
+        largest = float((np.abs(self.pulled(beta)) * self.counted).max(initial=0.0))
+        count = np.log(max(1.0, largest / self.problem.l1_ratio)) / np.log(_GROWTH)
+        return _GROWTH ** -np.arange(np.floor(count), 0.0, -1.0)
+
+    def _stage(self, tol: float, most: int | None) -> Iterator[Step]:
+        """Make Newton steps until the relative gap is at most `tol`, at most `most` of them."""
+        least, idle, r, first = float("inf"), 0, self.problem.l1_ratio, self.n_iter
+        while True:
+            self.balance(3)
+            part = self.part
+            shares, losses = self.shares()
+            v = self.pulled(beta_of(shares, part.codes, part.charges))
+            loss = inner(part.charges, losses)
+            primal = loss + self._penalty_of(self.w)
+            gap = self._gap(shares, v)
+            largest = max(abs(primal), abs(primal - gap))
+            relative = gap / largest if largest > 0.0 else 0.0
+            yield Step(self.n_iter, relative, primal)
+            if relative <= tol or self.n_iter - first == most:
+                return
+            idle = 0 if gap < 0.99 * least else idle + 1
+            least = min(least, gap)
+            if idle > _IDLE:
+                return
+            violations = np.where(self.w == 0.0, np.maximum(0.0, np.abs(v) - r), 0.0) * self.counted
+            active = (self.w != 0.0) | (self.counted == 0.0)
+            nonzero = int(active.sum())
+            entering = np.flatnonzero(violations)
+            most = max(_LEAST_ENTERING, nonzero)
+            if entering.size > most:
+                sizes = (violations * self._scales[:, None]).ravel()[entering]
+                entering = entering[np.argpartition(-sizes, most)[:most]]
+            active.ravel()[entering] = True
+            if self._has_free_bias:  # a common shift of the biases changes nothing, so that one of them stays
+                active[-1, 0] = False
+            chosen = np.flatnonzero(active.T)  # class by class
+            blocks = np.array_split(chosen, max(1, -(-chosen.size // _LARGEST_BLOCK)))
+            moved = [self._visit(block // active.shape[0], block % active.shape[0]) for block in blocks if block.size]
+            if not any(moved):
+                return
+            self.n_iter += 1
+
+    def _penalty_of(self, w: FloatArray) -> float:
+        r = self.problem.l1_ratio
+        return float((self.counted * (r * np.abs(w) + 0.5 * (1.0 - r) * np.square(w))).sum())
+
+    def _share(self, v: FloatArray) -> float:
+        """Return the factor that makes coefficients feasible whose sums of beta_i x_i are v."""
+        if self.problem.l1_ratio < 1.0:
+            return 1.0
+        largest = float((np.abs(v) * self.counted).max(initial=0.0))
+        return 1.0 if largest <= _INSIDE else _INSIDE / largest
+
+    def _gap(self, shares: FloatArray, v: FloatArray) -> float:
+        """Return the duality gap of the point and the coefficients that belong to it, made feasible."""
+        part, share = self.part, self._share(v)
+        terms = softmax_terms(self.z, share * shares, part.codes)
+        excess = inner(part.charges, terms.losses - terms.entropies + terms.moved)
+        apart = penalty_gap(self.w, share * v, np.zeros_like(v), self.counted, self.problem.l1_ratio)[1]
+        imbalance = np.abs(v) * (1.0 + np.abs(self.w)) * (self.counted == 0.0)
+        return max(0.0, excess) + apart + float(imbalance.sum())
+
+    def solution(self) -> tuple[FloatArray, FloatArray]:
+        """Return the weights, and feasible dual coefficients."""
+        w, beta = super().solution()
+        share = self._share(self.pulled(beta))
+        if share < 1.0:
+            part = self.part
+            beta = beta_of(share * near_softmax(beta, part.codes, part.charges), part.codes, part.charges)
+            if self._has_free_bias:
+                beta = balanced(beta, part.codes, part.charges)
+        return w, beta
+
+    def _visit(self, classes: IndexArray, columns: IndexArray) -> bool:
+        """Make a Newton step for some weights with a line search; return whether the point has moved."""
+        self.check()
+        part, r = self.part, self.problem.l1_ratio
+        shares, losses = self.shares()
+        whole, beta = self.whole(shares), beta_of(shares, part.codes, part.charges)
+        groups = [(int(k), np.flatnonzero(classes == k)) for k in np.unique(classes)]
+        tables = [self._table_of(columns[at]) for _, at in groups]
+        m = classes.size
+        matrix, pull = np.zeros((m, m)), np.zeros(m)
+        for number, (k, at) in enumerate(groups):
+            pull[at] = np.asarray(tables[number].T @ beta[:, k]).ravel()
+            for other in range(number + 1):
+                second, there = groups[other]
+                bends = part.charges * whole[:, k] * ((1.0 if k == second else 0.0) - whole[:, second])
+                block = self._products(tables[number], bends, tables[other])
+                matrix[np.ix_(at, there)] = block
+                matrix[np.ix_(there, at)] = block.T
+        scales = self._scales[columns]
+        counted = self.counted[columns, 0]
+        w = self.w[columns, classes]
+        diagonal = np.einsum("jj->j", matrix)
+        diagonal += _RIDGE * diagonal + (1.0 - r) * counted * np.square(scales)
+        diagonal += np.where(diagonal > 0.0, 0.0, 1.0)
+        u = w / scales
+        gradient = ((1.0 - r) * counted * w) * scales - pull
+        penalty = r * counted * scales
+        found = self._model_minimum(matrix, gradient, penalty, u)
+        step = (found - u) * scales
+        model = float(gradient @ (found - u)) + float(penalty @ (np.abs(found) - np.abs(u)))
+        if not model < 0.0:
+            return False
+        change = np.zeros_like(self.z)
+        for (k, at), table in zip(groups, tables, strict=True):
+            change[:, k] = table @ (found - u)[at]
+        value = inner(part.charges, losses) + self._penalty_of(self.w)
+        length = 1.0
+        for _ in range(_HALVINGS):
+            self.check()
+            target = found * scales if length == 1.0 else w + length * step
+            moved = self.w.copy()
+            moved[columns, classes] = target
+            z = self.z + length * change
+            known = shares_of(z, part.codes)
+            reached = inner(part.charges, known[1]) + self._penalty_of(moved)
+            if reached <= value + _DECREASE * length * model + 1e-15 * abs(value):
+                self.w, self.z, self._known = moved, z, known
+                return True
+            length *= 0.5
+        return False
+
+    def _model_minimum(
+        self, matrix: FloatArray, gradient: FloatArray, penalty: FloatArray, u: FloatArray
+    ) -> FloatArray:
+        """Minimise the model: coordinate descent finds the weights that are 0, and an exact method the others."""
+        factor = np.ascontiguousarray(np.triu(cholesky_with_ridge(matrix, self.check).T))
+        found, change = u.copy(), np.zeros(u.size)
+        aim = _FORCING * float(np.where(u == 0.0, np.maximum(0.0, np.abs(gradient) - penalty), np.abs(gradient)).sum())
+        for _ in range(_CALLS):
+            self.check()
+            self._seed += 1
+            _, left = column_descent(
+                native_table(np.ascontiguousarray(factor.T), 0.0),
+                curvature=np.ones(u.size),
+                pull=-gradient,
+                penalty=penalty,
+                weight=np.zeros(u.size),
+                centre=np.zeros(u.size),
+                u=found,
+                change=change,
+                chosen=np.arange(u.size),
+                target=aim,
+                most=_PASSES,
+                seed=self._seed,
+            )
+            if left <= aim:
+                break
+        linear = gradient - matrix @ u
+        for _ in range(0, _ACTIVE_SETS, _AT_A_TIME):
+            self.check()
+            last, found = found, minimise_lasso(matrix, linear, penalty, found, most_steps=_AT_A_TIME)
+            if np.array_equal(found, last):
+                break
+        return found
+
+    def _table_of(self, columns: IndexArray) -> Any:
+        """Return chosen columns, scaled, with that of the constant if its number is among them."""
+        problem, p, scales = self.problem, self.problem.rows.p, self._scales
+        inside = columns[columns < p]
+        if isinstance(self._columns, np.ndarray):
+            table = self._columns[:, inside].astype(np.float64) * scales[inside]
+            if inside.size == columns.size:
+                return table
+            return np.column_stack([table, np.full(problem.rows.n, problem.constant * scales[p])])
+        table = sp.csc_array(self._columns[:, inside].astype(np.float64) @ sp.diags_array(scales[inside]))
+        if inside.size == columns.size:
+            return table
+        return sp.csc_array(sp.hstack([table, np.full((problem.rows.n, 1), problem.constant * scales[p])]))
+
+    def _products(self, first: Any, bends: FloatArray, second: Any) -> FloatArray:
+        """Return first' diag(bends) second."""
+        if not isinstance(first, np.ndarray):
+            self.check()
+            return np.asarray((first.T @ sp.csc_array(second.multiply(bends[:, None]))).toarray())
+        n, found = first.shape[0], np.zeros((first.shape[1], second.shape[1]))
+        height = max(1, _WORK // max(1, found.size))
+        for top in range(0, n, height):
+            self.check()
+            rows = slice(top, top + height)
+            found += first[rows].T @ (second[rows] * bends[rows, None])
+        return found

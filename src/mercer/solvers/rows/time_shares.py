@@ -1,0 +1,109 @@
+"""Machines of several classes that are trained in turn, each with an equal share of the time that is left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mercer._typing import FloatArray
+from mercer.certificates.dual_point import rounding_of_sums
+from mercer.certificates.linear import LinearEvidence, certify_linear
+from mercer.certificates.linear_solution import LinearSolution, WarmStart
+from mercer.certificates.smooth import Evaluation, KKTNumbers
+from mercer.certificates.status import Status
+from mercer.problems.linear import Bias, LinearProblem
+from mercer.solvers.control import Control
+from mercer.solvers.rows.select import TOL_GAP
+
+Train = Callable[[int, Control, "WarmStart | None"], LinearSolution]
+"""Trains the machine of this number; the point is that of an earlier turn, if there was one."""
+
+
+def in_turns(problems: Sequence[LinearProblem], control: Control, train: Train) -> list[LinearSolution]:
+    """Train machines one after the other, and return their solutions.
+
+    With a time limit, a machine that its share of the time does not suffice for is continued after all others had their
+    turn. Machines for which no time is left are f = 0, so that the limit holds for any number of classes.
+    """
+    began, n_problems = time.perf_counter(), len(problems)
+    found: list[LinearSolution | None] = [None] * n_problems
+    waiting = list(range(n_problems))
+    while waiting:
+        cut = []
+        for place, number in enumerate(waiting):
+            ending, earlier = control.out_of_time(began), found[number]
+            if ending is not None and (number or place):  # the first one says why it ended
+                break
+            left = control.after(time.perf_counter() - began, 0).for_machine(number, n_problems)
+            if left.limits.max_seconds is not None:
+                share = left.limits.max_seconds / (len(waiting) - place)
+                left = left.with_limits(replace(left.limits, max_seconds=share))
+            found[number] = one = train(number, left, earlier)
+            if one.certificate.status is Status.TIME_LIMIT:
+                cut.append(number)
+        else:
+            waiting = cut if control.out_of_time(began) is None else []
+            continue
+        break
+    ending = control.out_of_time(began) or Status.TIME_LIMIT
+    tol = TOL_GAP if control.limits.tol_gap is None else control.limits.tol_gap
+    rest = iter(_untrained([problem for problem, one in zip(problems, found, strict=True) if one is None], ending, tol))
+    return [next(rest) if one is None else one for one in found]
+
+
+def _untrained(problems: Sequence[LinearProblem], ending: Status, tol: float) -> list[LinearSolution]:
+    """Return the machines f = 0 of problems on the same rows.
+
+    The objective is the loss of f = 0, and the lower bound is that of dual coefficients of 0, which is 0. The labels
+    are read once for all classes of a table.
+    """
+    found = list[LinearSolution]()
+    masses = _masses(problems[0]) if problems and problems[0].loss.classifies else None
+    for problem in problems:
+        w, beta = np.zeros(problem.n_columns), np.broadcast_to(np.zeros(1), problem.rows.n)
+        at_zero = _loss_at_zero(problem, masses)
+        rounding = rounding_of_sums(problem.rows.n) * at_zero
+        certificate = certify_linear(
+            LinearEvidence(problem, w, beta),
+            ending,
+            tol=tol,
+            n_iter=0,
+            seconds=0.0,
+            peak_memory_bytes=w.nbytes,
+            found=Evaluation(at_zero, at_zero, rounding, 0.0, 0.0, np.zeros(1), kkt=_conditions_at_zero(problem)),
+        )
+        reason = "The limits left no time for this machine."
+        found.append(LinearSolution(w, beta, certificate, 0, 0.0, [], "no step", reason, w.nbytes, problem.C))
+    return found
+
+
+def _conditions_at_zero(problem: LinearProblem) -> KKTNumbers | None:
+    """Return the KKT violation of f = 0 and of dual coefficients of 0; None for regression and logistic loss."""
+    zeros = np.zeros(2)
+    found = problem.loss.conditions(zeros, zeros, np.array([-1.0, 1.0]), np.ones(2))
+    if found is None or not problem.loss.classifies:
+        return None
+    return KKTNumbers(found.violation(has_free_bias=problem.bias is Bias.FREE), 0, 0)
+
+
+def _masses(problem: LinearProblem) -> FloatArray:
+    """Return the sum of the weights of the rows of each class, (n_classes,)."""
+    masses = np.zeros(0)
+    for block in problem.rows.blocks_of_numbers():
+        counted = block.weights > 0.0
+        weights = np.asarray(block.weights[counted], dtype=np.float64)
+        own: FloatArray = np.bincount(block.labels[counted].astype(np.intp), weights, masses.size).astype(np.float64)
+        own[: masses.size] += masses
+        masses = own
+    return masses
+
+
+def _loss_at_zero(problem: LinearProblem, masses: FloatArray | None) -> float:
+    """Return the loss of f = 0, which does not depend on the class that is positive."""
+    if masses is None:
+        return sum(problem.loss.total_at_zero(part.targets, part.charges) for part in problem.row_parts())
+    factors = 1.0 if problem.class_weights is None else problem.class_weights[: masses.size]
+    return problem.loss.total_at_zero(np.ones(masses.size), problem.C * masses * factors)

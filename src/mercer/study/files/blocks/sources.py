@@ -1,0 +1,274 @@
+"""The source of the blocks of a file: by its format, with the columns that are used."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from mercer.data.phrasing import listing
+from mercer.data.reading import Limits, Reading, ReadingOptions
+from mercer.data.table import Table, TableError
+from mercer.study.files import file_formats
+from mercer.study.files.blocks.budget import Budget
+from mercer.study.files.blocks.delimited_source import DelimitedSource
+from mercer.study.files.blocks.layout import BlockSource, Layout, Task
+from mercer.study.files.blocks.parquet_source import ParquetSource
+from mercer.study.files.blocks.svmlight_source import SvmlightSource
+from mercer.study.files.table_files import Format
+from mercer.study.files.table_source import TableSource
+from mercer.study.files.text_files import is_delimited
+from mercer.study.tables.column_checks import examine_text
+from mercer.study.tables.date_text import DateKind
+from mercer.study.tables.kinds import find_kinds
+
+_HEAD_SHARE = 16  # the head of a text file may take this part of the memory for reading
+_BYTES_OF_A_ROW = 100  # bytes of text that count as a row, where a number of rows takes the place of bytes
+
+
+def open_source(
+    path: Path,
+    task: Task,
+    reading: ReadingOptions,
+    *,
+    target: str | None,
+    weights: str | None = None,
+    drop: Collection[str] = (),
+    categorical: Collection[str] = (),
+    zero_based: bool = False,
+    head_bytes: int = file_formats.HEAD_BYTES,
+    memory: int | None = None,
+    scratch: Path | None = None,
+) -> BlockSource:
+    """Return the source of the blocks of a file.
+
+    Parameters
+    ----------
+    path : Path
+    task : {"classification", "regression"}
+    reading : ReadingOptions
+        How cells are read.
+    target : str or None
+        Column of the labels; None for svmlight.
+    weights : str, optional
+        Column of the weights of the rows.
+    drop, categorical : collection of str
+        Columns that are not used, and columns whose cells are categories even if they are numbers.
+    zero_based : bool
+        Whether an svmlight file counts its features from 0.
+    head_bytes : int
+        Bytes at the beginning of a text file that decide what columns hold.
+    memory : int, optional
+        Bytes that reading a Parquet file may take.
+    scratch : Path, optional
+        Folder for temporary files, which need not exist yet.
+
+    Raises
+    ------
+    TableError
+        If the file does not exist, is not of a supported format, lacks a column, has columns of dates or free text, or
+        cannot be read within the memory.
+    """
+    format = _checked_format(path, reading)
+    if format == "svmlight":
+        _refuse_columns(path, target, weights, drop, categorical)
+        return SvmlightSource(path, task, zero_based=zero_based)
+    if target is None:
+        raise TableError("target= is missing, the column to predict")
+    source = _of_columns(path, format, reading, head_bytes, memory, scratch)
+    source.lay_out(_layout(source.table_head, task, target, weights, {*drop}, {*categorical}))
+    return source
+
+
+def source_of_target(path: Path, target: str, reading: ReadingOptions, budget: Budget) -> BlockSource:
+    """Return the source of blocks that have the labels of a file, and none of its other columns."""
+    format = _checked_format(path, reading)
+    if format == "svmlight":
+        return SvmlightSource(path, "classification", zero_based=True)
+    source = _of_columns(path, format, reading, budget.head, budget.reading)
+    source.table_head[target]  # raises a TableError that suggests similar names
+    source.lay_out(Layout(target, "classification", ()))
+    return source
+
+
+def read_tables(
+    path: str | Path,
+    *,
+    memory: str | int = "500MB",
+    format: Format | None = None,
+    sep: str | None = None,
+    decimal: Literal[".", ","] | None = None,
+    encoding: str | None = None,
+    na: Sequence[str] = (),
+    limits: Limits | None = None,
+    merge: Collection[str] = (),
+    text_columns: Collection[str] = (),
+    number_columns: Collection[str] = (),
+    known: Reading | None = None,
+) -> Iterator[Table]:
+    """Read a file as tables of consecutive rows, so that it need not fit into memory.
+
+    The first bytes of a text file (1/64 of the memory, a mebibyte at most) decide its separator, its decimal mark, its
+    encoding and which columns hold numbers, as in `fit_file`.
+
+    Parameters
+    ----------
+    path : str or Path
+        A delimited file, a Parquet file or svmlight, whose features are counted from 0.
+    memory : str or int
+        Memory for a table and what its reading needs: text such as "500MB", or a number of bytes.
+    format, sep, decimal, encoding, na, limits, merge, text_columns, number_columns, known
+        See :func:`mercer.study.models.read_table`.
+
+    Raises
+    ------
+    TableError
+        See :func:`mercer.study.models.read_table`; for text, the message has line and byte.
+    """
+    path, budget = Path(path), Budget.of("memory", memory)
+    reading = ReadingOptions(
+        format=format,
+        sep=sep,
+        decimal=decimal,
+        encoding=encoding,
+        na=tuple(na),
+        limits=limits,
+        merge=merge,
+        text=text_columns,
+        numbers=number_columns,
+        known=known or Reading(),
+    )
+    kind = _checked_format(path, reading)
+    if kind == "svmlight":
+        source: Any = SvmlightSource(path, "regression", zero_based=True)
+    else:
+        source = _of_columns(path, kind, reading, budget.head, budget.reading)
+    first = 0
+    for table in source.tables(budget.piece):
+        origin = np.arange(first, first + table.n_rows)
+        first += table.n_rows
+        yield replace(table, origin=origin)
+    if not first:
+        raise TableError(f"{path} has no rows")
+
+
+def table_head(path: str | Path, reading: ReadingOptions, memory: str | int = "500MB") -> Table:
+    """Return the first rows of a file that decide what columns hold in `fit_file` with the same memory.
+
+    They are 1/64 of the memory in bytes of text, a mebibyte at most, or a hundredth of this number of rows. Reading a
+    Parquet file takes at most half of the memory, text such as "500MB" or a number of bytes.
+
+    Raises
+    ------
+    TableError
+        If the file cannot be read, or not within the memory.
+    """
+    path, budget = Path(path), Budget.of("memory", memory)
+    format = _checked_format(path, reading)
+    if format == "svmlight":
+        table = next(SvmlightSource(path, "regression", zero_based=True).tables(budget.head), None)
+        if table is None:
+            raise TableError(f"{path} has comments only, and no rows")
+        return table
+    return _of_columns(path, format, reading, budget.head, budget.reading).table_head
+
+
+def _checked_format(path: Path, reading: ReadingOptions) -> str:
+    """Return the format of a file that can be read in parts; TableError for other files."""
+    try:
+        is_there, is_file = path.exists(), path.is_file()
+    except OSError as error:  # a loop of symbolic links, or a folder that may not be read
+        raise TableError(f"{path} cannot be read: {error.strerror}") from error
+    if not is_there and path.is_symlink():
+        raise TableError(f"{path} is a link to {path.readlink()}, which does not exist")
+    if not is_there:
+        raise TableError(f"file {path} does not exist", file_formats.nearby(path))
+    if not is_file:
+        raise TableError(f"{path} is no file: a table that is larger than memory is read more than once", "name a file")
+    format = reading.format or _format(path)
+    if format == "parquet" and file_formats.compression_of(path):
+        raise TableError(f"{path} is compressed, and only text is read compressed", "unpack it")
+    if format == "excel":
+        raise TableError(f"{path} is a workbook, which is never larger than memory", "export it as CSV")
+    return format
+
+
+def _of_columns(
+    path: Path,
+    format: str,
+    reading: ReadingOptions,
+    head_bytes: int = file_formats.HEAD_BYTES,
+    memory: int | None = None,
+    scratch: Path | None = None,
+) -> DelimitedSource | ParquetSource:
+    if format == "parquet":
+        n_rows = max(100, head_bytes // _BYTES_OF_A_ROW)
+        return ParquetSource(path, reading, n_rows, memory, scratch)
+    most_bytes = 0 if memory is None else memory // _HEAD_SHARE
+    return DelimitedSource(path, reading, "\t" if format == "tsv" else ",", head_bytes, most_bytes)
+
+
+def _format(path: Path) -> str:
+    """Return the format of a file, by its name or by its first lines."""
+    try:
+        head = TableSource(path, is_named=True).head
+    except file_formats.DAMAGED as error:
+        raise TableError(f"{path} cannot be unpacked: {error}", file_formats.DAMAGED_HINT) from error
+    format = file_formats.format_of(path, head)
+    if format is None and file_formats.other_format(head) is None and is_delimited(head):
+        format = "csv"
+    if format is None:
+        raise file_formats.unknown_format(path, head)
+    assert format in get_args(Format)
+    return format
+
+
+def _refuse_columns(
+    path: Path, target: str | None, weights: str | None, drop: Collection[str], categorical: Collection[str]
+) -> None:
+    if target not in (None, "label"):
+        raise TableError(
+            f"{path} has no column {target!r}: its target is at the start of each line", "leave target= out"
+        )
+    given = {"sample_weight": weights, "drop": drop, "categorical": categorical}
+    name = next((name for name, value in given.items() if value), None)
+    if name is not None:
+        raise TableError(f"{name}= names columns, and the columns of {path} have no names", "leave it out")
+
+
+def _layout(
+    table: Table, task: Task, target: str, weights: str | None, drop: set[str], categorical: set[str]
+) -> Layout:
+    """Return the layout of a table whose first rows are given."""
+    for name in (
+        target,
+        *([] if weights is None else [weights]),
+        *sorted(drop - {*table.unread}),
+        *sorted(categorical),
+    ):
+        table[name]  # raises a TableError that suggests similar names
+    if target in drop or target == weights:
+        raise TableError(f"the target {target!r} cannot be {'dropped' if target in drop else 'the weights as well'}")
+    numbers = {} if task == "classification" else {target: "target"}
+    for name, what in (numbers if weights is None else numbers | {weights: "column of weights"}).items():
+        if not table.is_numeric(name):
+            cell = next(cell for cell in table[name].tolist() if cell is not None)
+            raise TableError(f"the {what} {name!r} must hold numbers, but holds {cell!r}")
+    names = tuple(name for name in table.names if name not in {target, weights} | drop)
+    if not names:
+        raise TableError("there is no column to learn from")
+    texts = [name for name in names if not table.is_numeric(name) and name not in categorical]
+    kinds, _ = find_kinds(table.select(texts))
+    for kind, what in (("text", "free text"), *((order, "dates") for order in get_args(DateKind))):
+        held = [name for name in texts if kinds.get(name) == kind]
+        if held:
+            raise TableError(
+                f"{listing(held)} hold{'' if len(held) > 1 else 's'} {what}, which fit_file does not encode",
+                f"say drop={held!r}, or categorical={held!r} if the values are categories",
+            )
+    for name in texts:
+        examine_text(table, table, name)
+    return Layout(target, task, names, frozenset(texts) | categorical & {*names}, weights)

@@ -1,0 +1,137 @@
+"""Text files in pieces of whole rows, whose bytes and lines in the file are known."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mercer.data.table import TableError
+from mercer.study.files.blocks.layout import Layout, Levels, RawBlock, Span
+from mercer.study.files.file_formats import DAMAGED, DAMAGED_HINT, HEAD_BYTES, compression_of, opened
+from mercer.study.files.text_rows import NEVER_CLOSED, last_row_end, open_quote, row_starts
+
+_LONGEST_ROW = 64  # pieces that a row may have; the text of so many pieces is a memory budget
+
+
+class TextSource(ABC):
+    """A text file that is parsed in pieces of whole rows.
+
+    Attributes
+    ----------
+    path : Path
+    layout : Layout
+    options : dict
+    begin : Span
+        An empty span at the first row.
+    """
+
+    layout: Layout
+    options: dict[str, Any]
+    begin: Span
+    line_end = b"\n"
+    separator: bytes | None = None  # None if there are no quoted cells
+
+    def __init__(self, path: Path, head_bytes: int = HEAD_BYTES) -> None:
+        self.path, self._packing = path, compression_of(path)
+        self.n_bytes = None if self._packing else os.path.getsize(path)
+        with self._opened() as file:
+            self.head = file.read(head_bytes)
+            self.is_whole = not file.read(1)
+        if not self.head:
+            raise TableError(f"{path} is empty")
+
+    @abstractmethod
+    def parse(self, raw: bytes, span: Span, levels: Levels) -> RawBlock | None:
+        """Return the rows of a piece; None without rows."""
+
+    def blocks(self, after: Span | None, levels: Levels, step: int) -> Iterator[RawBlock]:
+        """Yield the blocks that follow a span, each of about `step` bytes of text."""
+        for span, piece in self.pieces(after, step):
+            block = self.parse(piece, span, levels)
+            if block is not None:
+                yield block
+
+    def pieces(self, after: Span | None, step: int) -> Iterator[tuple[Span, bytes]]:
+        """Yield the text that follows a span, in pieces of whole rows of about `step` bytes."""
+        at = self.begin if after is None else after
+        with self._opened() as file:
+            file.seek(at.end)
+            position, line, rest = at.end, at.line, b""
+            if after is not None:
+                line = self._line_after(after)
+            while True:
+                more = file.read(step - len(rest) % step)  # blocks do not depend on where the reading began
+                raw = rest + more
+                if not raw:
+                    return
+                if not more:
+                    self.refuse_open_quote(raw, Span(position, position + len(raw), line))
+                cut = len(raw) if not more else last_row_end(raw, self.line_end, self.separator)
+                if not cut:
+                    if len(raw) > _LONGEST_ROW * step:
+                        raise self.too_long(raw, Span(position, position + len(raw), line))
+                    rest = raw
+                    continue
+                piece, rest = raw[:cut], raw[cut:]
+                span = Span(position, position + cut, line)
+                position, line = span.end, line + piece.count(self.line_end)
+                yield span, piece
+
+    def block(self, span: Span, levels: Levels) -> RawBlock:
+        """Return the block at a span again."""
+        block = self.parse(self._bytes(span), span, levels)
+        if block is None:
+            raise TableError(f"{self.path} has no rows in bytes {span.start:,} to {span.end:,}")
+        return block
+
+    def where(self, raw: bytes, span: Span, row: int) -> str:
+        """Return the file, line and byte of a row of a piece."""
+        return self.place(raw, span, int(row_starts(raw, self.line_end, self.separator)[row]))
+
+    def place(self, raw: bytes, span: Span, at: int) -> str:
+        """Return the file and line of byte `at` of a piece, and the byte in the file."""
+        line = span.line + raw.count(self.line_end, 0, at)
+        return f"{self.path}, line {line:,} (byte {span.start + at:,})"
+
+    def refuse_open_quote(self, raw: bytes, span: Span) -> None:
+        """Raise a TableError if the last cell of the file begins with a quotation mark that is never closed."""
+        at = open_quote(raw, self.separator)
+        if at is not None:
+            raise TableError(
+                f"{self.place(raw, span, at)}: the quotation mark at the beginning of this cell is never closed",
+                NEVER_CLOSED,
+            )
+
+    def too_long(self, raw: bytes, span: Span) -> TableError:
+        """Return the error for a row whose first bytes are given, which does not end in them."""
+        at = open_quote(raw, self.separator)
+        if at is None:
+            return TableError(
+                f"{self.place(raw, span, 0)}: the row does not end within {len(raw):,} bytes",
+                "mend the line, or say a larger memory=",
+            )
+        return TableError(
+            f"{self.place(raw, span, at)}: the quotation mark at the beginning of this cell is not closed within "
+            f"{len(raw) - at:,} bytes",
+            f"{NEVER_CLOSED}; a larger memory= allows longer cells",
+        )
+
+    def _line_after(self, span: Span) -> int:
+        return span.line + self._bytes(span).count(self.line_end)
+
+    def _bytes(self, span: Span) -> bytes:
+        with self._opened() as file:
+            file.seek(span.start)
+            return file.read(span.end - span.start)
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        try:
+            with opened(self.path, self._packing) as file:
+                yield file
+        except DAMAGED as error:
+            raise TableError(f"{self.path} cannot be unpacked: {error}", DAMAGED_HINT) from error

@@ -1,0 +1,172 @@
+"""The fitted state of machines without a box-constrained problem: vectors, coefficients, and claims."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mercer._typing import FloatArray, IndexArray
+from mercer.data import Vectors, as_data
+from mercer.estimators import (
+    GradientKernelSVC,
+    KernelLogisticRegression,
+    KernelNeighborsClassifier,
+    KernelPerceptron,
+    KernelRidge,
+    LeastSquaresClassifier,
+    LeastSquaresSVC,
+    LinearSVC,
+    LinearSVR,
+    LogisticRegression,
+    ParzenClassifier,
+    PegasosSVC,
+    RBFNetworkClassifier,
+)
+from mercer.kernels import Kernel, Linear
+from mercer.solvers.smooth.perceptron import Separation
+from mercer.specs import ForLeastSquaresClassifier, ForLogisticRegression, MachineSpec, Point
+
+OnRows = KernelRidge | LeastSquaresSVC | KernelLogisticRegression | GradientKernelSVC | KernelPerceptron
+"""Machines whose decision function is a sum over the training rows."""
+
+Linears = LogisticRegression | LeastSquaresClassifier
+
+Swept = LinearSVC | LinearSVR | PegasosSVC
+"""Linear machines with a dual coefficient for each row."""
+
+Other = OnRows | ParzenClassifier | KernelNeighborsClassifier | Linears | Swept | RBFNetworkClassifier
+"""Machines that do not solve a box-constrained problem."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """The state of a fitted machine that a model stores.
+
+    Attributes
+    ----------
+    machine_spec : MachineSpec
+    kernel : Kernel
+    vectors : Vectors
+        Vectors of the sum that gives decision values.
+    rows : ndarray of int64 or None
+        Indices of these vectors among the training rows of positive weight; None if they are not training rows.
+    point : Point
+        Coefficients of the vectors, (m, n_parts), biases, and multipliers (m, n_parts) if the machine has some.
+    claims : tuple
+        One claim for each problem.
+    class_weight : ndarray of shape (n_classes,) or None
+    scheme : str
+        Scheme for several classes.
+    duals : ndarray of shape (n_parts, n) or None
+        Dual coefficients of the training rows of positive weight, of linear machines that have them.
+    """
+
+    machine_spec: MachineSpec
+    kernel: Kernel
+    vectors: Vectors
+    rows: IndexArray | None
+    point: Point
+    claims: tuple[Any, ...]
+    class_weight: FloatArray | None
+    scheme: str
+    duals: FloatArray | None = None
+
+
+def trained(machine: Other) -> Trained:
+    """Return the state of a fitted machine.
+
+    Raises
+    ------
+    ValueError
+        If no model file can hold it: a machine on kernel values, or a network with a machine of another library.
+    """
+    if isinstance(machine, RBFNetworkClassifier):
+        return _of_network(machine)
+    if isinstance(machine, (LogisticRegression, LeastSquaresClassifier, LinearSVC, LinearSVR, PegasosSVC)):
+        w = as_data(np.ascontiguousarray(np.atleast_2d(machine._dense_coef())))
+        point = Point(np.eye(w.n), np.broadcast_to(machine.intercept_, w.n).astype(np.float64))
+        found = _trained(machine, machine.spec_, Linear(), w, None, point, _claims(machine))
+        return found if not machine.spec_.has_duals else replace(found, duals=machine._duals())
+    kernel = machine.kernel_
+    check_rows_are_numbers(machine)
+    if isinstance(machine, KernelNeighborsClassifier):
+        signs = _signs(machine._codes, machine.classes_.size)
+        spoken = signs if signs.shape[1] == 1 else np.maximum(0.0, signs)
+        point = Point(spoken * machine.class_weight_[machine._codes][:, None], np.zeros(signs.shape[1]))
+        vectors, rows = as_data(machine.X_fit_), machine.prototype_indices_
+        return _trained(machine, machine.spec_, kernel, vectors, rows, point, ())
+    vectors = as_data(machine.X_fit_).rows(machine._rows)
+    multipliers = machine._multipliers if isinstance(machine, GradientKernelSVC) else None
+    point = Point(machine._coefficients[machine._rows], machine._bias, multipliers=multipliers)
+    return _trained(machine, machine.spec_, kernel, vectors, np.arange(vectors.n), point, _claims(machine))
+
+
+def _trained(
+    machine: Any,
+    machine_spec: MachineSpec,
+    kernel: Kernel,
+    vectors: Any,
+    rows: Any,
+    point: Point,
+    claims: tuple[Any, ...],
+) -> Trained:
+    weights = getattr(machine, "class_weight_", None)
+    if weights is None and hasattr(machine, "classes_"):
+        weights = np.ones(machine.classes_.size)
+    return Trained(machine_spec, kernel, vectors, rows, point, claims, weights, getattr(machine, "_scheme", "ovr"))
+
+
+def _of_network(machine: RBFNetworkClassifier) -> Trained:
+    inner = machine.machine_
+    spec = getattr(inner, "spec_", None)
+    if not isinstance(spec, (ForLogisticRegression, ForLeastSquaresClassifier)):
+        raise ValueError(
+            "a model holds an RBFNetworkClassifier whose machine is mercer's LogisticRegression or "
+            f"LeastSquaresClassifier, and this one's is {inner!r}: keep it by pickle"
+        )
+    machine_spec = replace(spec, network=True)
+    point = Point(np.ascontiguousarray(np.atleast_2d(inner._dense_coef()).T), inner.intercept_)
+    vectors, claims = as_data(machine.centers_), _claims(inner)
+    found = _trained(machine, machine_spec, machine.kernel_, vectors, None, point, claims)
+    duals = inner._duals() if machine_spec.has_duals else None
+    return replace(found, class_weight=machine.class_weight_ * inner.class_weight_, duals=duals)
+
+
+def _claims(machine: Any) -> tuple[Any, ...]:
+    if isinstance(machine, ParzenClassifier):
+        return ()
+    if isinstance(machine, KernelPerceptron):
+        found = (machine.n_mistakes_, machine.n_passes_, machine.criterion_, machine.separated_)
+        return tuple(
+            Separation(int(mistakes), int(passes), float(criterion), bool(separated))
+            for mistakes, passes, criterion, separated in zip(*found, strict=True)
+        )
+    certificate = machine.certificate_
+    return (certificate,) if machine.spec_.is_whole else certificate.parts or (certificate,)
+
+
+def _signs(codes: IndexArray, n_classes: int) -> FloatArray:
+    """Return one column of -1 and +1 for two classes (+1 for the second), otherwise one column for each class."""
+    if n_classes == 2:
+        return np.where(codes == 1, 1.0, -1.0)[:, None]
+    return np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0)
+
+
+def check_rows_are_numbers(machine: Any) -> None:
+    """Refuse a fitted machine whose support vectors are not rows of numbers.
+
+    Raises
+    ------
+    ValueError
+        If it was fitted on kernel values, on strings or sets, or on objects that its kernel function reads.
+    """
+    kernel = getattr(machine, "kernel_", None)
+    if kernel is None or not (kernel.takes_values or kernel.is_structured or not hasattr(machine, "n_features_in_")):
+        return
+    raise ValueError(
+        f"a model holds support vectors of numbers, and a machine with {kernel!r} does not have them"
+        + (" because it was fitted on rows that are not a table of numbers" if kernel.takes_any_rows else "")
+        + ": keep it by pickle"
+    )

@@ -1,0 +1,87 @@
+"""Classes of few rows: they are merged into one class, or their rows are left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from mercer.data.note import Note
+from mercer.data.table import Table, TableError, text_cells
+
+Rare = Literal["merge", "drop"]
+"""What is done with classes of few rows: they become one class, or their rows are left out."""
+
+REST = "other"
+"""Name of the class of merged ones; "other classes" if a class has this name."""
+
+
+def without_rare(table: Table, target: str, how: Rare, least: int) -> tuple[Table, Note | None]:
+    """Return the table without classes of fewer than `least` rows, and a note if there are any.
+
+    The rows keep their places: a row of a class that is left out has a missing target.
+
+    Parameters
+    ----------
+    table : Table
+    target : str
+        Column of classes.
+    how : {"merge", "drop"}
+    least : int
+        Fewest rows of a class that is kept.
+
+    Raises
+    ------
+    TableError
+        If all classes have fewer rows.
+    """
+    cells = text_cells(table.as_written(target)[target])
+    counts = Counter(cell for cell in cells if cell is not None)
+    rare = [name for name, count in counts.items() if count < least]
+    if not rare:
+        return table, None
+    if len(rare) == len(counts):
+        raise TableError(f"every class of {target!r} has fewer than {least} rows", "name another target")
+    ordered = sorted(rare, key=lambda name: (-counts[name], name))
+    shown = ", ".join(f"{name!r} ({counts[name]:,})" for name in ordered[:8])
+    more = f" and {len(rare) - 8} more" if len(rare) > 8 else ""
+    what = f"Classes of fewer than {least} rows, {shown}{more},"
+    if how == "drop":
+        gone = np.isin(cells, rare)
+        column = table[target].copy()
+        column[gone] = np.nan if table.is_numeric(target) else None
+        written = dict(table.written)
+        if target in written:
+            written[target] = written[target].copy()
+            written[target][gone] = None
+        return replace(_with_column(table, target, column), written=written), Note(
+            f"{what} were left out with their rows", "rare=merge makes one class of them"
+        )
+    n_merged = sum(counts[name] for name in rare)
+    if n_merged < least:
+        raise TableError(
+            f"the classes of {target!r} with fewer than {least} rows, {shown}{more}, have {n_merged} rows together, "
+            "too few for a class",
+            "rare=drop leaves their rows out",
+        )
+    rest = REST if REST not in counts else f"{REST} classes"
+    merged = with_rest(table, target, [name for name in counts if name not in rare], rest)
+    note = Note(f"{what} were merged into the class {rest!r}", "rare=drop leaves their rows out")
+    return replace(merged, reading=replace(merged.reading, rest=rest)), note
+
+
+def with_rest(table: Table, target: str, kept: Collection[str], rest: str) -> Table:
+    """Return the table with one class in place of all that are not kept."""
+    cells, names = text_cells(table.as_written(target)[target]), {None, rest, *kept}
+    column = np.empty(len(cells), dtype=object)
+    column[:] = [cell if cell in names else rest for cell in cells]
+    written = {name: text for name, text in table.written.items() if name != target}
+    return replace(_with_column(table, target, column), written=written)
+
+
+def _with_column(table: Table, name: str, column: np.ndarray) -> Table:
+    place = table.names.index(name)
+    return replace(table, columns=(*table.columns[:place], column, *table.columns[place + 1 :]))

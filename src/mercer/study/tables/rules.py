@@ -1,0 +1,340 @@
+"""Rules by which columns are encoded: what they share, and the rules of numbers, of categories and of sparse blocks.
+
+A rule is computed on training rows, and then applied to any rows.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from mercer.data.table import MAX_FEATURES, Table, TableError, text_cells
+from mercer.study.tables.missing import rows_of_entries
+from mercer.study.tables.number_text import number_of
+
+Matrix: TypeAlias = np.ndarray | sparse.csr_array
+"""Encoded columns."""
+
+MISSING_SHARE = 0.05
+"""Share of missing cells in the training rows from which a column of its own says which cells are missing."""
+
+MAX_DENSE_LEVELS = 50
+"""Largest number of levels whose indicators are stored with their zeros; more are stored as sparse columns."""
+
+MAX_MAGNITUDE = 1e100
+"""Largest allowed size of a standardised number; its powers do not overflow."""
+
+_SAME = 1e-9  # relative difference up to which two means or scales are equal up to rounding
+
+
+class Rule(ABC):
+    """How one column of a table is encoded.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    n_missing : int
+        Missing cells in the training rows.
+    indicator : bool
+        Whether a column of its own says which cells are missing (1 for a missing cell, otherwise 0).
+    """
+
+    entry: ClassVar[str]  # where a model file lists such rules
+    reads_text: ClassVar[bool] = True  # whether the cells must be read as text
+
+    name: str
+    n_missing: int
+    indicator: bool
+
+    @property
+    @abstractmethod
+    def values(self) -> list[str]:
+        """Names of the encoded columns, except the indicator of missing cells."""
+
+    @property
+    @abstractmethod
+    def substitute(self) -> str:
+        """What stands in for a missing cell, in words."""
+
+    @abstractmethod
+    def apply(self, table: Table) -> Matrix:
+        """Return the encoded columns, except the indicator of missing cells."""
+
+    @abstractmethod
+    def learnt_again(self, table: Table, max_levels: int) -> Rule | None:
+        """Return the rule of this kind that is computed from these training rows; None if the column is constant."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as plain data for a model file."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Return the rule that `to_dict` described; KeyError, TypeError or ValueError for an invalid description."""
+
+    def agrees(self, other: Rule | None) -> bool:
+        """Return whether another rule is the same, up to rounding of sums."""
+        return self == other
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the encoded columns."""
+        return [*self.values, f"{self.name} is missing"] if self.indicator else self.values
+
+    @property
+    def n_features(self) -> int:
+        """Number of encoded columns."""
+        return len(self.features)
+
+    def encode(self, table: Table) -> Matrix:
+        """Return the encoded columns of these rows, (n, n_features)."""
+        values = self.apply(table)
+        if not self.indicator:
+            return values
+        missing = table.missing(self.name)[:, None].astype(np.float64)
+        if isinstance(values, np.ndarray):
+            return np.hstack([values, missing])
+        return sparse.csr_array(sparse.hstack([values, sparse.csr_array(missing)]))
+
+
+def has_indicator(n_missing: int, n_rows: int) -> bool:
+    """Return whether so many missing cells in the training rows get a column of their own."""
+    return n_missing > 0 and n_missing >= MISSING_SHARE * n_rows
+
+
+def same_scale(mean: float, scale: float, other_mean: float, other_scale: float) -> bool:
+    """Return whether two means and standard deviations of a column are equal up to rounding."""
+    room = _SAME * max(other_scale, abs(other_mean))
+    return abs(mean - other_mean) <= room and abs(scale - other_scale) <= room
+
+
+def mean_and_scale(values: np.ndarray) -> tuple[float, float]:
+    """Return mean and standard deviation of finite numbers, without overflow or underflow of their squares."""
+    size = float(np.abs(values).max())
+    return float((values / size).mean() * size), float((values / size).std() * size)
+
+
+@dataclass(frozen=True)
+class NumericRule(Rule):
+    """The rule of a column of numbers: its median, mean and standard deviation in the training rows."""
+
+    entry = "numeric"
+    reads_text = False
+
+    name: str
+    fill: float
+    mean: float
+    scale: float
+    n_missing: int
+    indicator: bool = False
+
+    @classmethod
+    def learn(cls, table: Table, name: str) -> Self | None:
+        """Return the rule of these training rows; None if all numbers are the same."""
+        column, missing = _numbers(table, name), table.missing(name)
+        known = column[~missing]
+        if not known.size or known.min() == known.max():
+            return None
+        fill, n_missing = float(np.median(known)), int(missing.sum())
+        mean, scale = mean_and_scale(np.where(missing, fill, column))
+        return cls(name, fill, mean, scale, n_missing, has_indicator(n_missing, table.n_rows)) if scale > 0 else None
+
+    def learnt_again(self, table: Table, max_levels: int) -> Self | None:
+        """Return the rule that is computed from these training rows; None if the column is constant."""
+        found = self.learn(table, self.name)
+        return None if found is None else replace(found, indicator=self.indicator)
+
+    def agrees(self, other: Rule | None) -> bool:
+        """Return whether another rule is the same, up to rounding of sums."""
+        return isinstance(other, NumericRule) and (
+            (self.n_missing, self.fill, self.indicator) == (other.n_missing, other.fill, other.indicator)
+            and same_scale(self.mean, self.scale, other.mean, other.scale)
+        )
+
+    @property
+    def values(self) -> list[str]:
+        """Names of the encoded columns, except the indicator of missing cells."""
+        return [self.name]
+
+    @property
+    def substitute(self) -> str:
+        """What stands in for a missing cell, in words."""
+        return f"the median {self.fill:.6g}"
+
+    def apply(self, table: Table) -> np.ndarray:
+        """Return a matrix (n, 1): missing cells filled in, mean subtracted, divided by the standard deviation."""
+        column = _numbers(table, self.name)
+        with np.errstate(over="ignore"):
+            scaled = (np.where(np.isnan(column), self.fill, column) - self.mean) / self.scale
+        huge = np.flatnonzero(~(np.abs(scaled) <= MAX_MAGNITUDE))
+        if huge.size:
+            (row,) = table.row_numbers(huge[:1])
+            raise TableError(
+                f"column {self.name!r} holds {column[huge[0]]:g} in row {row}, which is too large to "
+                f"compute with: the training rows have mean {self.mean:.3g} and standard deviation {self.scale:.3g}",
+                "mend the cell, or leave the row out",
+            )
+        return scaled[:, None]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as plain data for a model file."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Return the rule that `to_dict` described; KeyError, TypeError or ValueError for an invalid description."""
+        fill, mean, scale = (float(data[key]) for key in ("fill", "mean", "scale"))
+        if not all(map(math.isfinite, (fill, mean, scale))) or scale <= 0:
+            raise ValueError(f"column {data['name']!r} has a scale or fill value that is no number")
+        return cls(str(data["name"]), fill, mean, scale, int(data["n_missing"]), flag(data["indicator"]))
+
+
+@dataclass(frozen=True)
+class CategoricalRule(Rule):
+    """The rule of a column of categories: its levels in the training rows, most frequent first.
+
+    `n_levels` is the number of levels in the training rows, of which the most frequent have an indicator.
+    """
+
+    entry = "categorical"
+
+    name: str
+    levels: tuple[str, ...]
+    n_levels: int
+    n_missing: int
+    indicator: bool = False
+
+    @classmethod
+    def learn(cls, table: Table, name: str, max_levels: int) -> Self | None:
+        """Return the rule of these training rows; None if there are fewer than two levels."""
+        counts = Counter(cell for cell in text_cells(table[name]) if cell is not None)
+        if len(counts) < 2:
+            return None
+        levels = tuple(sorted(counts, key=lambda level: (-counts[level], level))[:max_levels])
+        n_missing = table.n_rows - counts.total()
+        return cls(name, levels, len(counts), n_missing, has_indicator(n_missing, table.n_rows))
+
+    def learnt_again(self, table: Table, max_levels: int) -> Self | None:
+        """Return the rule that is computed from these training rows; None if the column is constant."""
+        found = self.learn(table, self.name, max_levels)
+        return None if found is None else replace(found, indicator=self.indicator)
+
+    @property
+    def values(self) -> list[str]:
+        """Names of the encoded columns, except the indicator of missing cells."""
+        return [f"{self.name}={level}" for level in self.levels]
+
+    @property
+    def substitute(self) -> str:
+        """What stands in for a missing cell, in words."""
+        return "none of its values" if self.indicator else f"the most frequent value {self.levels[0]!r}"
+
+    def apply(self, table: Table) -> Matrix:
+        """Return the indicators of the levels, (n, number of levels).
+
+        A level that is unknown has zeros. A missing cell counts as the first level, unless it has an indicator.
+        """
+        position = {level: j for j, level in enumerate(self.levels)} | {None: -1 if self.indicator else 0}
+        codes = np.array([position.get(cell, -1) for cell in text_cells(table[self.name])], dtype=np.int64)
+        if len(self.levels) <= MAX_DENSE_LEVELS:
+            return (codes[:, None] == np.arange(len(self.levels))).astype(np.float64)
+        known = codes >= 0
+        starts = np.concatenate([[0], np.cumsum(known)])
+        return sparse.csr_array((np.ones(starts[-1]), codes[known], starts), (len(codes), len(self.levels)))
+
+    def unseen(self, table: Table) -> Counter[str]:
+        """Return the cells that are not levels, with counts; empty if some training levels were not kept."""
+        if self.n_levels > len(self.levels):
+            return Counter()
+        known = {None, *self.levels}
+        return Counter(cell for cell in text_cells(table[self.name]) if cell not in known)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as plain data for a model file."""
+        return asdict(self) | {"levels": list(self.levels)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Return the rule that `to_dict` described; KeyError, TypeError or ValueError for an invalid description."""
+        levels = tuple(str(level) for level in data["levels"])
+        return cls(str(data["name"]), levels, int(data["n_levels"]), int(data["n_missing"]), flag(data["indicator"]))
+
+
+@dataclass(frozen=True)
+class SparseRule:
+    """The rule of a sparse block: its width, and the number that all its values are divided by.
+
+    After division, the mean squared length of a training row is 1. A single number keeps the proportions of the
+    columns, which prepared sparse features (word weights, indicators) need.
+    """
+
+    n_columns: int
+    scale: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.n_columns <= MAX_FEATURES:
+            raise ValueError(f"a sparse block must have 1 to {MAX_FEATURES} columns, got {self.n_columns!r}")
+
+    @classmethod
+    def learn(cls, table: Table, width: int) -> Self:
+        """Return the rule of these training rows for a block of this width."""
+        assert table.sparse is not None
+        values = table.sparse.data
+        size = float(np.abs(values).max(initial=0.0))
+        if size == 0:
+            raise TableError("all sparse features are zero, so there is nothing to learn from")
+        return cls(width, float(np.sqrt(((values / size) ** 2).sum() / table.n_rows) * size))
+
+    def agrees(self, other: SparseRule) -> bool:
+        """Return whether another rule is the same, up to rounding of sums."""
+        return self.n_columns == other.n_columns and math.isclose(self.scale, other.scale, rel_tol=_SAME)
+
+    def apply(self, table: Table) -> sparse.csr_array:
+        """Return the block in the width of training, divided by the scale; further features are dropped."""
+        assert table.sparse is not None
+        block = table.sparse if table.sparse.shape[1] <= self.n_columns else table.sparse[:, : self.n_columns]
+        with np.errstate(over="ignore"):
+            scaled = block.data / self.scale
+        huge = np.flatnonzero(~(np.abs(scaled) <= MAX_MAGNITUDE))
+        if huge.size:
+            (row,) = table.row_numbers(rows_of_entries(block, huge[:1]))
+            raise TableError(
+                f"feature {block.indices[huge[0]]} is {block.data[huge[0]]:g} in row {row}, which is too large to "
+                f"compute with: in the training rows the root mean square length is {self.scale:.3g}",
+                "mend the cell, or leave the row out",
+            )
+        wide = sparse.csr_array((scaled, block.indices, block.indptr), (block.shape[0], self.n_columns))
+        wide.sum_duplicates()
+        return wide
+
+
+def flag(value: object) -> bool:
+    """Return a value of a model file that must be true or false."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is neither true nor false")
+    return value
+
+
+def _numbers(table: Table, name: str) -> np.ndarray:
+    """Return the column as float64; TableError with row and value for text."""
+    column = table[name]
+    if column.dtype == object:
+        numbers = np.full(len(column), np.nan)
+        for row, cell in enumerate(column):
+            number = number_of(cell, table.reading.decimal or ".")
+            if cell is not None and number is None:
+                raise TableError(
+                    f"column {name!r} must hold numbers, as it did in training, but row {table.row_numbers([row])[0]} "
+                    f"holds {cell!r}"
+                )
+            numbers[row] = np.nan if number is None else number
+        column = numbers
+    return column
