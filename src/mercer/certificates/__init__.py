@@ -2,5 +2,14 @@
 
 from mercer.certificates.certificate import LARGE_GAP as LARGE_GAP
 from mercer.certificates.certificate import Certificate as Certificate
+from mercer.certificates.certificate import combine as combine
+from mercer.certificates.certificate import relative_gap as relative_gap
+from mercer.certificates.certificate import worst_status as worst_status
+from mercer.certificates.evaluation import Evaluation as Evaluation
+from mercer.certificates.quadratic import QuadraticEvidence as QuadraticEvidence
+from mercer.certificates.quadratic import dual_objective as dual_objective
+from mercer.certificates.recomputation import recompute as recompute
+from mercer.certificates.roundoff import largest_rounding as largest_rounding
+from mercer.certificates.smooth import largest_gap as largest_gap
 from mercer.certificates.solution import Solution as Solution
 from mercer.certificates.status import Status as Status

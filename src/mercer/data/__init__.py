@@ -7,12 +7,43 @@ kind, the user gives a function that reads them (`ObjectRows`).
 """
 
 from mercer.data.arguments import check_choice, check_count, check_number
+from mercer.data.arguments import check_flag as check_flag
 from mercer.data.base import Data, Vectors
+from mercer.data.base import parts as parts
+from mercer.data.cell_hashes import Hashes as Hashes
+from mercer.data.cell_hashes import bits_of as bits_of
+from mercer.data.cell_hashes import block_hashes as block_hashes
+from mercer.data.cell_hashes import hashes_of_each as hashes_of_each
+from mercer.data.cell_hashes import mixed_hashes as mixed_hashes
+from mercer.data.cell_hashes import numbered_hashes as numbered_hashes
+from mercer.data.cell_hashes import row_hashes as row_hashes
+from mercer.data.cell_hashes import text_hash as text_hash
+from mercer.data.checks import MAX_EXACT as MAX_EXACT
+from mercer.data.checks import distinct as distinct
 from mercer.data.distance_sample import Pairs, distinct_pairs, weighted_quantile
+from mercer.data.lazy import lazy_property as lazy_property
+from mercer.data.note import Note as Note
 from mercer.data.objects import ObjectRows, is_table
 from mercer.data.phrasing import listing as listing
+from mercer.data.phrasing import nearest_names as nearest_names
 from mercer.data.precomputed import Precomputed
+from mercer.data.reading import Limits as Limits
+from mercer.data.reading import Reading as Reading
+from mercer.data.reading import ReadingOptions as ReadingOptions
+from mercer.data.spelling import in_one_spelling as in_one_spelling
+from mercer.data.spelling import one_spelling as one_spelling
 from mercer.data.structured import Structured, as_structured, looks_structured, together
+from mercer.data.table import MAX_FEATURES as MAX_FEATURES
+from mercer.data.table import Table as Table
+from mercer.data.table import TableError as TableError
+from mercer.data.table import TableWarning as TableWarning
+from mercer.data.table import as_table as as_table
+from mercer.data.table import cell_text as cell_text
+from mercer.data.table import first_rounded as first_rounded
+from mercer.data.table import target_column as target_column
+from mercer.data.table import text_cells as text_cells
+from mercer.data.table import warn_of_whole_numbers as warn_of_whole_numbers
+from mercer.data.table import whole_numbers as whole_numbers
 from mercer.data.user_warnings import warn_user as warn_user
 from mercer.data.vectors import CSR, Dense, as_data
 

@@ -108,9 +108,9 @@ class LogisticRegression(ByLikelihood, FitsFiles):
 
     Notes
     -----
-    :mod:`mercer.solvers.rows` trains all machines; it does not copy the table. For K classes with the softmax loss, a step
-    costs some 10 products of the table with K vectors, and some 5 to 10 steps are made. If these are slow to converge,
-    a matrix of the columns, or of the rows if they are fewer, is factorised once or twice: n p min(n, p)
+    :mod:`mercer.solvers.rows` trains all machines; it does not copy the table. For K classes with the softmax loss, a
+    step costs some 10 products of the table with K vectors, and some 5 to 10 steps are made. If these are slow to
+    converge, a matrix of the columns, or of the rows if they are fewer, is factorised once or twice: n p min(n, p)
     multiplications for all classes together.
 
     References

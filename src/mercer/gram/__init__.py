@@ -1,5 +1,6 @@
 """The lazy Gram matrix of a kernel on data, within a byte budget."""
 
+from mercer.gram.backends import BlockBackend as BlockBackend
 from mercer.gram.backends import n_threads as n_threads
 from mercer.gram.cache_policy import CachePolicy as CachePolicy
 from mercer.gram.cached_rows import add_to as add_to

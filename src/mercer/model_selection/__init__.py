@@ -28,6 +28,7 @@ from mercer.model_selection.score_intervals import normal_interval as normal_int
 from mercer.model_selection.score_intervals import share_of_rows as share_of_rows
 from mercer.model_selection.score_intervals import sum_of_shares as sum_of_shares
 from mercer.model_selection.seal import Opening as Opening
+from mercer.model_selection.seal import Seal as Seal
 from mercer.model_selection.seal import SealedTest as SealedTest
 from mercer.model_selection.search.racing import hardly_best as hardly_best
 from mercer.model_selection.splits import MIN_ROWS_A_FOLD as MIN_ROWS_A_FOLD

@@ -99,7 +99,7 @@ class LinearMachine(MeasuredProblem):
 
     @lazy_property
     def objective(self) -> Objective:
-        """The same problem as an objective of `mercer.solvers.smooth`, for logistic loss; a penalised bias is a column."""
+        """The same problem as a smooth objective, for logistic loss; a penalised bias is a column."""
         return Objective(LogisticLoss(self.y), self.C, np.ones(1), has_bias=self.problem.bias is Bias.FREE)
 
     def measure(self, point: Any) -> Measure:

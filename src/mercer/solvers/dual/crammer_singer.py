@@ -74,15 +74,15 @@ class JointRows(Solver[JointState]):
     The variables of row i are the shares t_ik of C_i that its classes have; beta of its own class is C_i minus its
     share. With all other rows fixed, the optimal shares are the projection of t_i + g_i / k(x_i, x_i) onto nonnegative
     vectors with sum C_i. For large C such steps converge slowly. Newton's method then finds the minimiser of the
-    current face (:mod:`mercer.solvers.dual.crammer_singer_newton`); with too many free shares, conjugate gradients do. The
-    violation of a row is its largest gradient minus the smallest gradient of a class with a positive share.
+    current face (:mod:`mercer.solvers.dual.crammer_singer_newton`); with too many free shares, conjugate gradients do.
+    The violation of a row is its largest gradient minus the smallest gradient of a class with a positive share.
 
     One round chooses the working set W: the free rows of the last one and the worst violators. It evaluates K[W, W],
     solves the problem restricted to W, and updates the gradients of all classes with the columns of the rows that
     moved. Each kernel value is thus evaluated once for all classes. Rows of K that were used are cached in single
     precision within `memory_limit`. Kernel values in single precision only steer the solver, as in
-    :class:`mercer.solvers.dual.working_set.WorkingSetSolver`. Problems of up to 300 rows are solved to the rounding error,
-    for any tolerance.
+    :class:`mercer.solvers.dual.working_set.WorkingSetSolver`. Problems of up to 300 rows are solved to the rounding
+    error, for any tolerance.
 
     References
     ----------

@@ -88,10 +88,10 @@ def _matrix_sizes(problems: Problems, gram: Gram, *, alone: bool) -> tuple[int, 
 class SmallProblems:
     """Solver of problems on parts of one Gram matrix, which runs in native threads.
 
-    It makes SMO and Newton steps, as :class:`mercer.solvers.dual.working_set.WorkingSetSolver` does. For a single problem it
-    uses the whole matrix: in double precision up to 640 variables, else in single precision. If many steps are expected
-    (C k(x, x) from 10 to 300), it uses single precision from 300 variables on. The exact values of K beta then come
-    from tiles; if the problem is solved to the rounding error, they come from the matrix in double precision.
+    It makes SMO and Newton steps, as :class:`mercer.solvers.dual.working_set.WorkingSetSolver` does. For a single
+    problem it uses the whole matrix: in double precision up to 640 variables, else in single precision. If many steps
+    are expected (C k(x, x) from 10 to 300), it uses single precision from 300 variables on. The exact values of K beta
+    then come from tiles; if the problem is solved to the rounding error, they come from the matrix in double precision.
 
     For several problems it uses the whole matrix in double precision up to 1,024 variables, and working sets above. The
     matrices within parts and between two parts are evaluated once and shared. Class pairs thus evaluate one Gram matrix

@@ -58,8 +58,8 @@ def solve_each(
     Notes
     -----
     Problems on tables in memory that are sparse, or have many columns, are solved together, and share kernel values at
-    the end; see :class:`mercer.solvers.rows.dual_solver.DualSolver`. Other problems are solved one after the other, each on
-    all threads.
+    the end; see :class:`mercer.solvers.rows.dual_solver.DualSolver`. Other problems are solved one after the other,
+    each on all threads.
     """
     given = [None] * len(problems) if starts is None else list(starts)
     first = problems[0]

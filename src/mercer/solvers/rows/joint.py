@@ -182,7 +182,7 @@ def joint_descent(
     stop: Callable[[], bool] | None = None,
     seed: int = 0,
 ) -> Iterator[Step]:
-    """Lower the relative duality gap to `tol_gap`, from `point`; see :func:`mercer.solvers.rows.dual_descent.dual_descent`.
+    """Lower the relative duality gap to `tol_gap`, from `point`; see :mod:`mercer.solvers.rows.dual_descent`.
 
     A step optimises the coefficients of a row exactly: they are the projection of a point onto a simplex. It costs
     `n_classes` times what a step for two classes costs.

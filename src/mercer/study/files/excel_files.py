@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from mercer.data import listing
-from mercer.data.note import Note
-from mercer.data.table import TableError, cell_text
+from mercer.data import Note, TableError, cell_text, listing
 
 try:
     import openpyxl

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mercer.data.phrasing import listing, nearest_names
-from mercer.data.table import TableError
+from mercer.data import TableError, listing, nearest_names
 
 OF_ENDINGS = {
     ".csv": "csv",

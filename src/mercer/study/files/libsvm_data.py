@@ -12,8 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from mercer._core import parse_svmlight
-from mercer.data import CSR, as_data
-from mercer.data.base import parts
+from mercer.data import CSR, as_data, parts
 from mercer.study.files.atomic_write import open_atomically
 from mercer.study.files.file_formats import BYTE_ORDER_MARK, DAMAGED, compression_of, opened
 

@@ -11,10 +11,19 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from mercer.data.note import Note
-from mercer.data.reading import Limits, Reading, ReadingOptions
-from mercer.data.spelling import in_one_spelling
-from mercer.data.table import MAX_FEATURES, Table, TableError, as_table, text_cells, whole_numbers
+from mercer.data import (
+    MAX_FEATURES,
+    Limits,
+    Note,
+    Reading,
+    ReadingOptions,
+    Table,
+    TableError,
+    as_table,
+    in_one_spelling,
+    text_cells,
+    whole_numbers,
+)
 from mercer.study.files import file_formats
 from mercer.study.files.arrow import pa, pacsv, pq
 from mercer.study.files.libsvm_data import read_lines

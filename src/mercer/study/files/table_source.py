@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mercer.data.note import Note
-from mercer.data.table import TableError
+from mercer.data import Note, TableError
 from mercer.study.files.file_formats import HEAD_BYTES, NAMES, compression_of, opened, packed_by, unpacked
 
 

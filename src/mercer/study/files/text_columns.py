@@ -8,11 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from mercer.data.checks import MAX_EXACT
-from mercer.data.note import Note
-from mercer.data.reading import Reading, ReadingOptions
-from mercer.data.spelling import in_one_spelling
-from mercer.data.table import Table, TableError, cell_text, first_rounded, warn_of_whole_numbers
+from mercer.data import (
+    MAX_EXACT,
+    Note,
+    Reading,
+    ReadingOptions,
+    Table,
+    TableError,
+    cell_text,
+    first_rounded,
+    in_one_spelling,
+    warn_of_whole_numbers,
+)
 from mercer.study.files.arrow import pa, pc
 from mercer.study.tables.date_text import both_ways
 from mercer.study.tables.decimal_marks import Cell, Evidence, decimal_mark

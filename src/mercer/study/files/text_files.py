@@ -14,9 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mercer.data.note import Note
-from mercer.data.reading import ReadingOptions
-from mercer.data.table import TableError
+from mercer.data import Note, ReadingOptions, TableError
 from mercer.study.files.file_formats import BYTE_ORDER_MARK, is_svmlight, looks_like_utf_16, other_format
 from mercer.study.files.text_rows import MERGED, NEVER_CLOSED, RAGGED, STRAY_MARK, open_quote, swallowed_rows
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mercer.data.phrasing import listing
+from mercer.data import listing
 from mercer.study.files.atomic_write import open_atomically
 from mercer.study.models.refusals import refuse
 

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import IndexArray
-from mercer.multiclass.calibration import FITTED_ON, LEAVE_ONE_OUT, METHODS, Calibration
-from mercer.multiclass.cross_fitting import N_FOLDS
-from mercer.multiclass.probability_maps import Isotonic, Map, Sigmoid
+from mercer.multiclass import FITTED_ON, LEAVE_ONE_OUT, METHODS, N_FOLDS, Calibration, Isotonic, Map, Sigmoid
 
 _FOLD_DIGITS = frozenset(map(str, range(N_FOLDS)))
 

@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.certificates.certificate import worst_status
-from mercer.certificates.evaluation import Evaluation
-from mercer.certificates.roundoff import largest_rounding
-from mercer.certificates.status import Status
+from mercer.certificates import Evaluation, Status, largest_rounding, worst_status
 from mercer.gram import Gram
 from mercer.problems import Problem
 from mercer.specs import InstanceBasedSpec, LossSpec, MachineSpec, Point

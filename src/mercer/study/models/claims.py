@@ -6,10 +6,8 @@ import math
 from dataclasses import fields
 from typing import Any
 
-from mercer.certificates.certificate import Certificate, relative_gap
-from mercer.certificates.smooth import largest_gap
-from mercer.certificates.status import Status
-from mercer.solvers.smooth.perceptron import Separation
+from mercer.certificates import Certificate, Status, largest_gap, relative_gap
+from mercer.solvers.smooth import Separation
 from mercer.specs import MachineSpec, QuadraticSpec
 from mercer.study.models.refusals import real, refuse
 

@@ -25,7 +25,7 @@ from mercer.estimators import (
     RBFNetworkClassifier,
 )
 from mercer.kernels import Kernel, Linear
-from mercer.solvers.smooth.perceptron import Separation
+from mercer.solvers.smooth import Separation
 from mercer.specs import ForLeastSquaresClassifier, ForLogisticRegression, MachineSpec, Point
 
 OnRows = KernelRidge | LeastSquaresSVC | KernelLogisticRegression | GradientKernelSVC | KernelPerceptron

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.data import as_data
-from mercer.data.table import cell_text
+from mercer.data import as_data, cell_text
 from mercer.estimators import LinearSVC, LinearSVR, LogisticRegression
 from mercer.kernels import Linear
 from mercer.study.models.model import Model, Part, Training

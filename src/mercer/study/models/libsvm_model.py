@@ -10,14 +10,12 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.data import Vectors, as_data
-from mercer.data.user_warnings import warn_user
+from mercer.data import Vectors, as_data, warn_user
 from mercer.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR
 from mercer.estimators._linear import LinearMachine
 from mercer.estimators._restored import restored_classifier, restored_machine
 from mercer.kernels import Kernel, Linear, Precomputed
-from mercer.multiclass.coefficients import PairCoefficients, table_of
-from mercer.multiclass.pairs import class_pairs, pairs_with, place_among_others
+from mercer.multiclass import PairCoefficients, class_pairs, pairs_with, place_among_others, table_of
 from mercer.study.files.atomic_write import open_atomically
 from mercer.study.models.libsvm_text import CLASSIFIERS, KERNELS, LibsvmModel, read_model
 from mercer.study.models.model import Model

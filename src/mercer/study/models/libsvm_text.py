@@ -16,10 +16,8 @@ import numpy as np
 from scipy import sparse
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.data import CSR, Dense, Vectors
-from mercer.data.table import MAX_FEATURES
-from mercer.kernels import Kernel, Linear, Polynomial, Precomputed, Sigmoid, as_kernel
-from mercer.kernels.distances import RBF
+from mercer.data import CSR, MAX_FEATURES, Dense, Vectors
+from mercer.kernels import RBF, Kernel, Linear, Polynomial, Precomputed, Sigmoid, as_kernel
 from mercer.study.files.file_formats import BYTE_ORDER_MARK
 from mercer.study.files.libsvm_data import MAX_NUMBER, LibsvmFileError, digits, shown
 

@@ -11,13 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from mercer._version import __version__
-from mercer.data import CSR, Vectors, as_data
-from mercer.data.arguments import check_choice
-from mercer.data.reading import Limits, Reading
+from mercer.data import CSR, Limits, Reading, Vectors, as_data, check_choice
 from mercer.kernels import Kernel, from_dict
-from mercer.model_selection.seal import Seal
-from mercer.multiclass.calibration import FITTED_ON, Calibration
-from mercer.multiclass.training import JOINT, SCHEMES
+from mercer.model_selection import Seal
+from mercer.multiclass import FITTED_ON, JOINT, SCHEMES, Calibration
 from mercer.specs import MachineSpec
 from mercer.specs import from_dict as from_recipe
 from mercer.study.models.archive import ARRAYS, DTYPES, FORMAT, MANIFEST, SPARSE_ONLY, read_array

@@ -9,19 +9,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mercer.certificates.certificate import Certificate, combine
-from mercer.data import Vectors, as_data
-from mercer.data.checks import distinct
-from mercer.data.lazy import lazy_property
-from mercer.data.reading import Reading
-from mercer.data.spelling import in_one_spelling
-from mercer.data.table import Table, TableWarning, as_table
-from mercer.data.user_warnings import warn_user
+from mercer.certificates import Certificate, combine
+from mercer.data import (
+    Reading,
+    Table,
+    TableWarning,
+    Vectors,
+    as_data,
+    as_table,
+    distinct,
+    in_one_spelling,
+    lazy_property,
+    warn_user,
+)
 from mercer.kernels import Kernel
-from mercer.model_selection.seal import Seal
-from mercer.multiclass.calibration import Calibration
-from mercer.multiclass.coefficients import Coefficients, Entries
-from mercer.multiclass.expected_cost import least_expected_cost
+from mercer.model_selection import Seal
+from mercer.multiclass import Calibration, Coefficients, Entries, least_expected_cost
 from mercer.problems import Problem, has_width
 from mercer.specs import MachineSpec, Point, QuadraticSpec
 from mercer.study.tables.encoding import TableEncoder

@@ -12,15 +12,11 @@ from scipy import sparse
 from sklearn.base import clone, is_regressor
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from mercer.certificates.quadratic import QuadraticEvidence, dual_objective
-from mercer.certificates.solution import Solution
-from mercer.data import Vectors, as_data
-from mercer.data.phrasing import listing
-from mercer.data.table import Table, TableError, TableWarning, as_table, target_column
-from mercer.data.user_warnings import warn_user
+from mercer.certificates import QuadraticEvidence, Solution, dual_objective
+from mercer.data import Table, TableError, TableWarning, Vectors, as_data, as_table, listing, target_column, warn_user
 from mercer.estimators import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, QuantileSVR, RBFNetworkClassifier
 from mercer.gram import Gram
-from mercer.multiclass.training import JOINT, SCHEMES
+from mercer.multiclass import JOINT, SCHEMES
 from mercer.problems import Problem, inner
 from mercer.specs import QuadraticSpec
 from mercer.study.models.claim_checks import AGREEMENT, Slack, recomputed

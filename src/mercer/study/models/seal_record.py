@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from mercer.model_selection.seal import Opening, Seal
+from mercer.model_selection import Opening, Seal
 
 
 def seal_dict(seal: Seal) -> dict[str, Any]:

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mercer.certificates.solution import Solution
-from mercer.data import Vectors, as_data
-from mercer.data.reading import Reading
-from mercer.data.table import TableError, as_table
+from mercer.certificates import Solution
+from mercer.data import Reading, TableError, Vectors, as_data, as_table
 from mercer.kernels import Kernel, Linear
 from mercer.problems import half_width
 from mercer.specs import LinearMachines, MachineSpec

@@ -14,22 +14,13 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.certificates.certificate import Certificate
-from mercer.certificates.evaluation import Evaluation
-from mercer.certificates.quadratic import QuadraticEvidence
-from mercer.certificates.recomputation import recompute
-from mercer.data import Vectors, as_data
-from mercer.data.cell_hashes import bits_of, block_hashes, mixed_hashes, row_hashes
-from mercer.data.table import Table, TableError, as_table
-from mercer.gram import Gram
-from mercer.gram.backends import BlockBackend
-from mercer.multiclass.calibration import FITTED_ON, FOLDS, calibrate, told_apart
-from mercer.multiclass.cross_fitting import cross_fitted
-from mercer.multiclass.probability_maps import Isotonic, Map, Sigmoid
+from mercer.certificates import Certificate, Evaluation, QuadraticEvidence, recompute
+from mercer.data import Table, TableError, Vectors, as_data, as_table, bits_of, block_hashes, mixed_hashes, row_hashes
+from mercer.gram import BlockBackend, Gram
+from mercer.multiclass import FITTED_ON, FOLDS, Isotonic, Map, Sigmoid, calibrate, cross_fitted, told_apart
 from mercer.problems import Problems, c_svc_each, half_width
-from mercer.solvers import Control, Limits
-from mercer.solvers.interruption import in_time
-from mercer.solvers.paths.loo_values import left_out
+from mercer.solvers import Control, Limits, in_time
+from mercer.solvers.paths import left_out
 from mercer.specs import ForOneClassSVM, ForSVC, LinearSpec, QuadraticSpec, linear_values_by_folds
 from mercer.study.models.claim_checks import AGREEMENT, Slack, disagreements, recertified, recomputed
 from mercer.study.models.model import Model, Part, combined, grouped, grouped_parts, point_of, used_part

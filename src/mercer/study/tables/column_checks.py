@@ -8,8 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from mercer.data.table import Table, TableError, TableWarning, cell_text
-from mercer.data.user_warnings import warn_user
+from mercer.data import Table, TableError, TableWarning, cell_text, warn_user
 from mercer.study.tables.kinds import STRAY_SHARE
 from mercer.study.tables.number_text import NUMBER, WrittenNumber, shapes_of, written_number
 from mercer.study.tables.units import agree, are_surely_units, factors_of, of_main_unit

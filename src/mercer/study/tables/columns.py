@@ -9,10 +9,7 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from mercer.data.arguments import check_choice, check_count
-from mercer.data.note import Note
-from mercer.data.table import Table, TableError, TableWarning
-from mercer.data.user_warnings import warn_user
+from mercer.data import Note, Table, TableError, TableWarning, check_choice, check_count, warn_user
 from mercer.study.tables.column_checks import IDENTIFIER, examine_text, suspicious_columns
 from mercer.study.tables.date_text import DateKind, DateOrder
 from mercer.study.tables.dates import refuse_other_cells

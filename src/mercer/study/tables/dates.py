@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 
-from mercer.data.arguments import check_choice
-from mercer.data.table import Table, TableError, text_cells
+from mercer.data import Table, TableError, check_choice, text_cells
 from mercer.study.tables.date_text import ZERO_DATES, DateKind, DateOrder, Moment, both_ways, is_weak, read_date
 from mercer.study.tables.rules import Rule, flag, has_indicator, mean_and_scale, same_scale
 

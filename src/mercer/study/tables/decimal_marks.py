@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from mercer.data.note import Note
-from mercer.data.table import TableError
+from mercer.data import Note, TableError
 from mercer.study.tables.number_text import written_number
 
 

@@ -3,8 +3,8 @@
 Missing numbers are replaced by the median, and numbers are standardised. Categories become one indicator per level, not
 scaled: two rows with different levels then have squared distance 2, which is also the average in a standardised column.
 Dates become parts of dates (:mod:`mercer.study.tables.dates`), and free text becomes weights of its words
-(:mod:`mercer.study.tables.free_text`). The encoding does not use the target, and is computed only from the rows given to
-`fit`.
+(:mod:`mercer.study.tables.free_text`). The encoding does not use the target, and is computed only from the rows given
+to `fit`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from scipy import sparse
 
-from mercer.data.arguments import check_choice
-from mercer.data.phrasing import listing, nearest_names
-from mercer.data.table import Table, TableError, as_table
+from mercer.data import Table, TableError, as_table, check_choice, listing, nearest_names
 from mercer.study.tables.dates import DateRule
 from mercer.study.tables.free_text import TextRule
 from mercer.study.tables.missing import refuse_infinite, refuse_missing, rows_of

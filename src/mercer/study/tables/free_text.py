@@ -18,8 +18,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 
-from mercer.data.lazy import lazy_property
-from mercer.data.table import Table, text_cells
+from mercer.data import Table, lazy_property, text_cells
 from mercer.study.tables.rules import Rule
 
 MAX_WORDS = 50_000

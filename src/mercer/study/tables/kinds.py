@@ -7,9 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
-from mercer.data.note import Note
-from mercer.data.phrasing import listing
-from mercer.data.table import Table, cell_text
+from mercer.data import Note, Table, cell_text, listing
 from mercer.study.tables.date_text import DateOrder, read_date
 from mercer.study.tables.dates import Found, find_dates
 from mercer.study.tables.encoding import Kind

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import sparse
 
-from mercer.data.table import Table, TableError
+from mercer.data import Table, TableError
 
 
 def complete_rows(table: Table) -> np.ndarray:

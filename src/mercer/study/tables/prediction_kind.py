@@ -15,13 +15,18 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.data import Vectors
-from mercer.data.phrasing import listing
-from mercer.data.table import Table, TableError, cell_text, text_cells
+from mercer.data import Table, TableError, Vectors, cell_text, listing, text_cells
 from mercer.kernels import Kernel
-from mercer.multiclass import training
-from mercer.multiclass.coefficients import Coefficients, Entries, PairCoefficients
-from mercer.multiclass.prediction import predicted_classes
+from mercer.multiclass import (
+    JOINT,
+    Coefficients,
+    Entries,
+    PairCoefficients,
+    class_scores,
+    make_tasks,
+    predicted_classes,
+    winners,
+)
 from mercer.study.tables.number_text import in_order
 from mercer.study.tables.target_numbers import check_numbers, number_or_nan, numbers
 
@@ -142,7 +147,7 @@ class Classes(PredictionKind):
     def n_parts(self) -> int:
         """Number of machines: 1 for two classes, else one for each pair or class; for a joint machine, n_classes."""
         n = len(self.labels)
-        if self.scheme == training.JOINT:
+        if self.scheme == JOINT:
             return n
         return 1 if n == 2 else n if self.scheme == "ovr" else n * (n - 1) // 2
 
@@ -150,7 +155,7 @@ class Classes(PredictionKind):
     def sides(self) -> list[tuple[int, int | None]]:
         """The two classes of each machine; the second is None for all other classes."""
         n = len(self.labels)
-        return [(one.positive, one.negative) for one in training.make_tasks(np.arange(n), n, self.scheme)]
+        return [(one.positive, one.negative) for one in make_tasks(np.arange(n), n, self.scheme)]
 
     def truth(self, table: Table) -> IndexArray:
         """Return the class number of each row; -1 for a label that the model does not know."""
@@ -162,10 +167,10 @@ class Classes(PredictionKind):
 
     def tasks(self, truth: npt.NDArray[Any]) -> list[PartTask]:
         """Return the rows and signs of each machine."""
-        if self.scheme == training.JOINT:
+        if self.scheme == JOINT:
             every = np.arange(truth.size)
             return [PartTask(every, np.where(truth == k, 1.0, -1.0)) for k in range(len(self.labels))]
-        return [PartTask(one.rows, one.signs) for one in training.make_tasks(truth, len(self.labels), self.scheme)]
+        return [PartTask(one.rows, one.signs) for one in make_tasks(truth, len(self.labels), self.scheme)]
 
     def machines(self, entries: Entries, biases: FloatArray) -> tuple[Coefficients, FloatArray]:
         """Return the machines' coefficients; for a joint machine with two classes, the second minus the first."""
@@ -173,7 +178,7 @@ class Classes(PredictionKind):
         if self.scheme == "ovo" and n_classes > 2:
             return PairCoefficients.of_entries(entries, n_classes), biases
         table = entries.table()
-        if self.scheme == training.JOINT and n_classes == 2:
+        if self.scheme == JOINT and n_classes == 2:
             return table[:, 1:] - table[:, :1], biases[1:] - biases[:1]
         return table, biases
 
@@ -183,11 +188,11 @@ class Classes(PredictionKind):
 
     def scores(self, values: FloatArray, lengths: Callable[[], FloatArray]) -> FloatArray:
         """Return scores: (n,), positive for the second class, or (n, n_classes), where the largest score wins."""
-        return training.class_scores(values, len(self.labels), self.scheme)
+        return class_scores(values, len(self.labels), self.scheme)
 
     def answers(self, scores: FloatArray) -> Answers:
         """Return the label of each row."""
-        return self.outcomes[training.winners(scores)]
+        return self.outcomes[winners(scores)]
 
     def columns(self, scores: FloatArray, answers: Answers) -> dict[str, list[Any]]:
         """Return the label, and the decision value of the second class, or with more classes a score for each."""

@@ -9,8 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from mercer.data.note import Note
-from mercer.data.table import Table, TableError, text_cells
+from mercer.data import Note, Table, TableError, text_cells
 
 Rare = Literal["merge", "drop"]
 """What is done with classes of few rows: they become one class, or their rows are left out."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from mercer.data.table import MAX_FEATURES, Table, TableError, text_cells
+from mercer.data import MAX_FEATURES, Table, TableError, text_cells
 from mercer.study.tables.missing import rows_of_entries
 from mercer.study.tables.number_text import number_of
 

@@ -7,9 +7,7 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from mercer.data.arguments import check_choice
-from mercer.data.phrasing import listing
-from mercer.data.table import Table, TableError, cell_text
+from mercer.data import Table, TableError, cell_text, check_choice, listing
 from mercer.study.tables.column_checks import MIN_ROWS
 from mercer.study.tables.missing import refuse_infinite
 from mercer.study.tables.number_text import in_order, number_of, written_number

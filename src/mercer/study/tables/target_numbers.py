@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.data.table import Table, TableError, cell_text
+from mercer.data import Table, TableError, cell_text
 from mercer.study.tables.number_text import number_of
 
 MAX_TARGET = 1e100

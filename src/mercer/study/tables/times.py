@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from mercer.data.table import Table, TableError
+from mercer.data import Table, TableError
 from mercer.study.tables.date_text import DateKind, DateOrder, Moment, read_date
 from mercer.study.tables.dates import days_since_1970, find_dates
 

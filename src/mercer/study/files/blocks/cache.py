@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
-from mercer.data.table import TableError
+from mercer.data import TableError
 from mercer.study.files.atomic_write import open_atomically
 from mercer.study.files.blocks.checked_file import (
     DamagedFileError,

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.data.spelling import one_spelling
-from mercer.data.table import TableError, cell_text
+from mercer.data import TableError, cell_text, one_spelling
 from mercer.study.files.arrow import pa, pc
 from mercer.study.files.blocks.layout import MAX_VALUE, Layout, Levels, Locate, RawBlock, Span, narrow
 from mercer.study.tables.target_numbers import MAX_TARGET

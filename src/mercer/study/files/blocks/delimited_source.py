@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mercer.data.reading import ReadingOptions
-from mercer.data.table import Table, TableError
+from mercer.data import ReadingOptions, Table, TableError
 from mercer.study.files.arrow import pa, pacsv
 from mercer.study.files.blocks.columns import columns_of, raw_block, text_codes
 from mercer.study.files.blocks.layout import Layout, Levels, RawBlock, Span

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mercer.data.table import TableError
+from mercer.data import TableError
 from mercer.study.files.blocks.cache import BlockCache
 from mercer.study.files.blocks.medians import medians
 from mercer.study.tables.encoding import MAX_LEVELS, Missing, TableEncoder

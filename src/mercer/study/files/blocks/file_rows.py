@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._typing import FloatArray
-from mercer.gram.rows.table_rows import Block, LinearRows, RowNumbers, TableRows
+from mercer.gram.rows import Block, LinearRows, RowNumbers, TableRows
 from mercer.study.files.blocks.cache import BlockCache
 from mercer.study.files.blocks.encoding import BlockEncoding
 from mercer.study.files.blocks.file_numbers import FileNumbers

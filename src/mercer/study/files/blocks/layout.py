@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.data.table import TableError
+from mercer.data import TableError
 from mercer.study.tables.target_numbers import MAX_TARGET
 
 Task = Literal["classification", "regression"]

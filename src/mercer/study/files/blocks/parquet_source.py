@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.data.reading import ReadingOptions
-from mercer.data.table import Table, TableError, as_table, text_cells
+from mercer.data import ReadingOptions, Table, TableError, as_table, text_cells
 from mercer.study.files.arrow import pa
 from mercer.study.files.blocks.columns import columns_of, number_codes, raw_block, text_codes
 from mercer.study.files.blocks.layout import Layout, Levels, RawBlock, Span

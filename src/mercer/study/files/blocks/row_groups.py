@@ -13,7 +13,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any
 
-from mercer.data.table import Table, TableError
+from mercer.data import Table, TableError
 from mercer.study.files.arrow import pa, pq
 from mercer.study.files.blocks.checked_file import full_disk
 from mercer.study.files.blocks.parquet_pages import Chunk, RowGroup, bytes_to_read, most_bytes_to_read, row_groups_of

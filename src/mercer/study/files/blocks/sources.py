@@ -9,9 +9,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from mercer.data.phrasing import listing
-from mercer.data.reading import Limits, Reading, ReadingOptions
-from mercer.data.table import Table, TableError
+from mercer.data import Limits, Reading, ReadingOptions, Table, TableError, listing
 from mercer.study.files import file_formats
 from mercer.study.files.blocks.budget import Budget
 from mercer.study.files.blocks.delimited_source import DelimitedSource

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from mercer.data.table import Table, TableError
+from mercer.data import Table, TableError
 from mercer.study.files.blocks.columns import number_codes
 from mercer.study.files.blocks.layout import MAX_VALUE, Layout, Levels, RawBlock, Span, Task
 from mercer.study.files.blocks.text_source import TextSource

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.data.reading import ReadingOptions
-from mercer.data.table import Table, TableError
+from mercer.data import ReadingOptions, Table, TableError
 from mercer.study.files.arrow import pa
 from mercer.study.files.blocks.budget import Budget
 from mercer.study.files.blocks.layout import Levels

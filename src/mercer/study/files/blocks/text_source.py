@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mercer.data.table import TableError
+from mercer.data import TableError
 from mercer.study.files.blocks.layout import Layout, Levels, RawBlock, Span
 from mercer.study.files.file_formats import DAMAGED, DAMAGED_HINT, HEAD_BYTES, compression_of, opened
 from mercer.study.files.text_rows import NEVER_CLOSED, last_row_end, open_quote, row_starts
