@@ -332,6 +332,17 @@ def test_wide_tables_are_solved_and_certified(loss, C):
     assert C < 1.0 or isinstance(loss, Logistic) or "then" in solution.solver
 
 
+@pytest.mark.parametrize("size", [1e-2, 1.0, 30.0, 1e3])
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e4])
+def test_epochs_never_lower_the_dual_objective_of_logistic_loss(size, C):
+    problem = wide_problem(Logistic(), n=60, C=C)
+    problem = replace(problem, rows=TableRows(size * problem.rows.table, problem.rows.labels, problem.rows.weights))
+    point = dual_point(problem)
+    duals = [0.0, *(step.objective for step, _ in zip(dual_descent(problem, point, 1e-9), range(20), strict=False))]
+    assert all(after >= before - 1e-9 * abs(before) for before, after in pairwise(duals))
+    assert 0.0 <= measure(problem, point) < 1.0
+
+
 @pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.1)], ids=lambda loss: type(loss).__name__)
 def test_a_free_bias_of_a_wide_table_is_that_of_the_kernel_machine(loss):
     solution = solve(wide_problem(loss, bias=Bias.FREE), Control(Limits(tol_gap=1e-6)))

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "linear/row_readers.hpp"
@@ -27,9 +28,9 @@ struct Step : Visit {
 struct Hinge {
     static constexpr bool kIsQuadratic = true, kIsSquared = false;
 
-    explicit Hinge(double) {}
+    Hinge(const DescentProblem&, int64_t) {}
 
-    Step operator()(const Row& row, const Thresholds& last) const {
+    Step operator()(int64_t, const Row& row, const Thresholds& last) const {
         const double alpha = row.target * row.beta, gradient = row.target * row.z - 1.0;
         Step step{row.beta, gradient > 0.0 ? alpha * gradient : (alpha - row.charge) * gradient};
         if (alpha <= 0.0) {
@@ -50,9 +51,9 @@ struct Hinge {
 struct SquaredHinge {
     static constexpr bool kIsQuadratic = true, kIsSquared = true;
 
-    explicit SquaredHinge(double) {}
+    SquaredHinge(const DescentProblem&, int64_t) {}
 
-    Step operator()(const Row& row, const Thresholds& last) const {
+    Step operator()(int64_t, const Row& row, const Thresholds& last) const {
         const double alpha = row.target * row.beta, twice = 2.0 * row.charge, margin = row.target * row.z;
         const double gradient = margin - 1.0 + alpha / twice;
         const double short_of = std::max(0.0, 1.0 - margin);
@@ -68,37 +69,73 @@ struct SquaredHinge {
     }
 };
 
-// The optimum solves  square (C s(u) - alpha) + y z + u = 0  with s(u) = 1 / (1 + exp(-u)) and the new alpha C s(u).
-// The left side rises in u with a slope of at least 1, so Newton steps within a bracket find the only root.
-struct Logistic {
+// The optimum solves  value(u) = square (C s(u) - alpha) + y z + u = 0  with s(u) = 1 / (1 + exp(-u)) and the new alpha
+// C s(u). The value rises in u with a slope of at least 1, so Newton steps within a bracket find the only root. They
+// start at the u of the current alpha, which is stored, so that the first of them needs no exponential. The gap is C
+// times the difference of ln(1 + exp(t)) at t = -y z from its tangent at u.
+class Logistic {
+  public:
     static constexpr bool kIsQuadratic = false, kIsSquared = false;
 
-    explicit Logistic(double) {}
-
-    static constexpr int kMost = 60;  // Newton steps; the bracket is halved where they leave it
-
-    static double log1p_exp(double t) { return t > 0.0 ? t + std::log1p(std::exp(-t)) : std::log1p(std::exp(t)); }
-    static double x_log_x(double x) { return x > 0.0 ? x * std::log(x) : 0.0; }
-
-    Step operator()(const Row& row, const Thresholds&) const {
-        const double alpha = row.target * row.beta, margin = row.target * row.z, share = alpha / row.charge;
-        Step step{row.beta, row.charge * (log1p_exp(-margin) + x_log_x(share) + x_log_x(1.0 - share)) + alpha * margin};
-        double low = -margin - row.square * (row.charge - alpha), high = -margin + row.square * alpha;
-        double u = 0.0 < share && share < 1.0 ? std::log(share / (1.0 - share)) : -margin;
-        if (!(low < u && u < high)) u = 0.5 * (low + high);
-        for (int k = 0; k < kMost; ++k) {
-            const double e = std::exp(-std::abs(u)), s = (u >= 0.0 ? 1.0 : e) / (1.0 + e);
-            const double value = row.square * (row.charge * s - alpha) + margin + u;
-            (value > 0.0 ? high : low) = u;
-            const double next = u - value / (row.square * row.charge * e / ((1.0 + e) * (1.0 + e)) + 1.0);
-            const double last = u;
-            u = low <= next && next <= high ? next : 0.5 * (low + high);
-            if (std::abs(u - last) <= 1e-14 * (1.0 + std::abs(u))) break;
+    Logistic(const DescentProblem& problem, int64_t n) : logits_(static_cast<std::size_t>(n)) {
+        for (int64_t i = 0; i < n; ++i) {
+            const double share = problem.targets[i] * problem.beta[i] / problem.charges[i];
+            logits_[static_cast<std::size_t>(i)] = std::log(share / (1.0 - share));  // not finite at a bound
         }
-        const double e = std::exp(-std::abs(u));
-        step.beta = row.target * row.charge * ((u >= 0.0 ? 1.0 : e) / (1.0 + e));
+    }
+
+    Step operator()(int64_t i, const Row& row, const Thresholds&) {
+        const double alpha = row.target * row.beta, margin = row.target * row.z, share = alpha / row.charge;
+        const double low = -margin - row.square * (row.charge - alpha), high = -margin + row.square * alpha;
+        double& logit = logits_[static_cast<std::size_t>(i)];
+        Step step{row.beta, 0.0};
+        double s = 0.0;
+        if (std::isfinite(logit)) {
+            const double bend = share * (1.0 - share), beyond = -margin - logit;
+            step.gap = row.charge * (std::abs(beyond) < kNear
+                                         ? beyond * beyond * bend * (0.5 + beyond * (1.0 - 2.0 * share) / 6.0)
+                                         : log1p_exp(-margin) - log1p_exp(logit) - share * beyond);
+            const double u = logit + beyond / (row.square * row.charge * bend + 1.0);
+            s = root(row, alpha, margin, low, high, kShare * std::abs(beyond), u, logit);
+        } else {
+            step.gap = row.charge * (share > 0.5 ? log1p_exp(-margin) + margin : log1p_exp(-margin));
+            s = root(row, alpha, margin, low, high, kShare, -margin, logit);
+        }
+        step.beta = row.target * row.charge * s;
         return step;
     }
+
+  private:
+    static constexpr int kMost = 120;        // steps
+    static constexpr double kNear = 0.3;     // distance up to which the gap is that of a polynomial, within a hundredth
+    static constexpr double kShare = 1e-2;   // of the value before the step, or of 1 at a bound, which may be left
+    static constexpr double kLeast = 1e-14;  // relative change of u that counts as none
+
+    static double log1p_exp(double t) { return t > 0.0 ? t + std::log1p(std::exp(-t)) : std::log1p(std::exp(t)); }
+
+    // Finds u between low and high with |value(u)| at most `enough`, from u; sets `found` to it and returns s(u). A
+    // step of Newton's method that does not halve the value is followed by one that halves the bracket: where s is
+    // flat, such steps may go back and forth.
+    static double root(const Row& row, double alpha, double margin, double low, double high, double enough, double u,
+                       double& found) {
+        if (!(low < u && u < high)) u = 0.5 * (low + high);
+        double before = std::numeric_limits<double>::infinity();
+        for (int k = 0;; ++k) {
+            const double e = std::exp(-std::abs(u)), s = (u >= 0.0 ? 1.0 : e) / (1.0 + e);
+            const double value = row.square * (row.charge * s - alpha) + margin + u, size = std::abs(value);
+            (value > 0.0 ? high : low) = u;
+            double next = u - value / (row.square * row.charge * e / ((1.0 + e) * (1.0 + e)) + 1.0);
+            if (!(low < next && next < high && 2.0 * size <= before)) next = 0.5 * (low + high);
+            if (k == kMost || size <= enough || std::abs(next - u) <= kLeast * (1.0 + std::abs(u))) {
+                found = u;
+                return s;
+            }
+            before = size;
+            u = next;
+        }
+    }
+
+    std::vector<double> logits_;  // ln(s / (1 - s)) of the share s = alpha / C of each row
 };
 
 double shrunk(double t, double by) { return t > by ? t - by : t < -by ? t + by : 0.0; }
@@ -108,9 +145,9 @@ template <bool squared>
 struct Insensitive {
     static constexpr bool kIsQuadratic = true, kIsSquared = squared;
 
-    explicit Insensitive(double epsilon) : epsilon(epsilon) {}
+    Insensitive(const DescentProblem& problem, int64_t) : epsilon(problem.epsilon) {}
 
-    Step operator()(const Row& row, const Thresholds& last) const {
+    Step operator()(int64_t, const Row& row, const Thresholds& last) const {
         const double residual = row.target - row.z, twice = 2.0 * row.charge;
         const double bend = squared ? row.beta / twice : 0.0, excess = std::max(0.0, std::abs(residual) - epsilon);
         const double loss = squared ? excess * excess : excess;
@@ -149,7 +186,7 @@ class Coordinate {
     Coordinate(const Rows& rows, const DescentProblem& problem)
         : rows_(rows),
           problem_(problem),
-          loss_(problem.epsilon),
+          loss_(problem, rows.table.n_rows),
           squares_(squares_of(rows)),
           steps_(rows, problem, Loss::kIsSquared) {}
 
@@ -164,7 +201,7 @@ class Coordinate {
     Visit visit(int64_t i, const Thresholds& last) {
         const double beta = problem_.beta[i], z = rows_.dot(i, problem_.w);
         const double square = squares_[static_cast<std::size_t>(i)];
-        const Step step = loss_(Row{problem_.targets[i], problem_.charges[i], square, beta, z}, last);
+        const Step step = loss_(i, Row{problem_.targets[i], problem_.charges[i], square, beta, z}, last);
         const double change = step.beta - beta;
         if (change != 0.0) {
             problem_.beta[i] = step.beta;
