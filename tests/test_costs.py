@@ -7,6 +7,7 @@ import pytest
 
 from generated import quantities, rare_class, three_classes
 from mercer import SVC
+from mercer.data import TableError, as_table
 from mercer.model_selection.splits import stratified_folds
 from mercer.multiclass.expected_cost import least_expected_cost
 from mercer.multiclass.probability_maps import fit_sigmoid
@@ -23,7 +24,7 @@ from mercer.study.report import decisions, prose
 from mercer.study.report.decisions import by_costs
 from mercer.study.report.page import render
 from mercer.study.search import search
-from mercer.study.tables import TableEncoder, TableError, as_table
+from mercer.study.tables import TableEncoder
 
 NAMES = ["a", "b", "c"]
 

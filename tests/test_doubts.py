@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mercer.study.tables import as_table
+from mercer.data import as_table
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(Path(__file__).parents[1])

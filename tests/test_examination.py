@@ -6,6 +6,7 @@ import pytest
 
 from generated import mixed_frame, quantities, three_classes, with_missing
 from mercer import NuSVC
+from mercer.data import Table, TableError, as_table
 from mercer.model_selection import check_class_counts
 from mercer.study.arranged import Arranger
 from mercer.study.examination import Kind, Weight, diagnose, examine
@@ -16,7 +17,7 @@ from mercer.study.examination.machines import infeasible_nu
 from mercer.study.protocol import study
 from mercer.study.report.arrangement import kept_together
 from mercer.study.report.examination import caption
-from mercer.study.tables import Table, TableError, as_table, read_target
+from mercer.study.tables import read_target
 
 N = 200
 

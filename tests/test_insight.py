@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from generated import three_classes
+from mercer.data import as_table
 from mercer.model_selection.metrics import Interval, mean_interval
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Fold
@@ -20,7 +21,6 @@ from mercer.study.protocol import study
 from mercer.study.report import insight as words
 from mercer.study.report import prose
 from mercer.study.report.page import render
-from mercer.study.tables import as_table
 
 
 def frame(n=240, flipped=(), seed=0):

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from generated import quantities, three_classes
 from mercer import SVC
+from mercer.data import Table, as_table
 from mercer.model_selection import SealedTest
 from mercer.study import cli
 from mercer.study.fingerprint import Fingerprint, RowHashes, Sample
@@ -17,7 +18,6 @@ from mercer.study.ledger import LEDGER, Looks
 from mercer.study.models import fit_model
 from mercer.study.models.model_file import load_model, save_model
 from mercer.study.report.numbers import ordinal
-from mercer.study.tables import Table, as_table
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from sklearn import metrics
 from sklearn.svm import SVC as LIBSVM
 
 from generated import quantities, rare_class, three_classes
+from mercer.data import TableError, as_table
 from mercer.model_selection import Interval, PairedTest
 from mercer.model_selection.metrics import evaluate, wilson_interval
 from mercer.model_selection.score_intervals import area_with_influence, normal_interval, sum_of_shares
@@ -29,7 +30,7 @@ from mercer.study.report import decisions, prose
 from mercer.study.rivals import choose_rivals
 from mercer.study.scores import WeightedAccuracy
 from mercer.study.search import search
-from mercer.study.tables import TableEncoder, TableError, as_table
+from mercer.study.tables import TableEncoder
 from mercer.study.time_budget import TimeBudget
 
 NAMES, COUNTS = ["a", "b", "c"], np.array([60, 30, 10])

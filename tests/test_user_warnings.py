@@ -15,9 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import mercer
+from mercer.data import TableError, as_table
 from mercer.study.ledger import LEDGER, Looks
 from mercer.study.protocol import study
-from mercer.study.tables import TableError, as_table
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 3))

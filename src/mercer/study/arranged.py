@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from mercer.data import check_choice
+from mercer.data import Table, TableError, check_choice, hashes_of_each, text_hash
 from mercer.model_selection import Arrangement, EqualRows, InTime, Together, content_ranks, equal_rows
 from mercer.study.examination import NearCopies, near_copies
-from mercer.study.tables import DateOrder, Labels, Table, TableError, Truth, hashes_of_each, text_hash, times_of
+from mercer.study.tables import DateOrder, Labels, Truth, times_of
 
 Copies = Literal["together", "apart"]
 """What is done about copies of rows: they stay on one side of the seal and of folds, or are rows of their own."""

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mercer.study.tables import Table, TableEncoder
+from mercer.data import Table
+from mercer.study.tables import TableEncoder
 
 Matrix: TypeAlias = Any
 """An encoded table: ndarray or csr_array."""

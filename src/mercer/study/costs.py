@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mercer.data import listing
-from mercer.study.tables import TableError
+from mercer.data import TableError, listing
 
 ClassWeight: TypeAlias = str | Mapping[Any, float]
 """Weights of classes: "balanced", "none", text such as "sick=3,well=1", or a mapping from labels to weights."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mercer.study.tables import (
+from mercer.data import (
     Hashes,
     Table,
     bits_of,

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.certificates import Solution
-from mercer.data import Vectors, as_data, listing
+from mercer.data import TableError, Vectors, as_data, listing
 from mercer.gram import Gram
 from mercer.kernels import Kernel, Linear
 from mercer.model_selection import Interval
@@ -25,7 +25,7 @@ from mercer.study.contenders import Fold
 from mercer.study.fold_training import FoldTraining, LinearTraining, Unit
 from mercer.study.models import Model, TrainingSet
 from mercer.study.rivals import Rival
-from mercer.study.tables import Classes, PredictionKind, TableError
+from mercer.study.tables import Classes, PredictionKind
 from mercer.study.time_budget import Deadline
 
 Answer: TypeAlias = tuple[Any, ...]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data import Table
 from mercer.model_selection import Opening, SealedTest
 from mercer.study.arranged import Arranged
 from mercer.study.contenders import Chosen, Matrix, spread
@@ -17,7 +18,7 @@ from mercer.study.goal import Answer, Goal
 from mercer.study.insight import SealedInsight, look_into_sealed
 from mercer.study.models import Model
 from mercer.study.search import SearchResult
-from mercer.study.tables import ColumnChoice, Table, TableEncoder
+from mercer.study.tables import ColumnChoice, TableEncoder
 from mercer.study.time_budget import ANSWERS, COLUMNS, LEAST, OTHER_FITS, TRAINING_ROWS, Deadline, TimeBudget
 from mercer.study.timed import fit_in_time
 

@@ -16,11 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mercer.data import warn_user
+from mercer.data import Table, TableError, warn_user
 from mercer.model_selection import Opening, SealedTest
 from mercer.study.fingerprint import Fingerprint, RowHashes
 from mercer.study.models import load_model, open_own
-from mercer.study.tables import Table, TableError
 
 LEDGER = "mercer-looks.jsonl"
 """Name of the ledger in the folder of a study, and of the ledger in its parent folder."""

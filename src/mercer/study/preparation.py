@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data import Table
 from mercer.model_selection import SealedTest, check_judging_numbers
 from mercer.study.arranged import Arranged, Arranger, Copies
 from mercer.study.examination import Examination, examine
 from mercer.study.goal import Goal
 from mercer.study.models import TrainingSet, encode_training_rows
 from mercer.study.sealing import folds_of, seal_rows
-from mercer.study.tables import ColumnChoice, ColumnOptions, DateOrder, Labels, Table, TableEncoder, Truth
+from mercer.study.tables import ColumnChoice, ColumnOptions, DateOrder, Labels, TableEncoder, Truth
 from mercer.study.time_budget import EXAMINATION, TimeBudget
 
 

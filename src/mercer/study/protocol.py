@@ -15,7 +15,7 @@ import sklearn
 
 import mercer
 from mercer import solvers
-from mercer.data import check_count, check_number
+from mercer.data import TableError, as_table, check_count, check_number
 from mercer.model_selection import (
     check_share,
 )
@@ -38,18 +38,7 @@ from mercer.study.rivals import choose_rivals
 from mercer.study.sealed_study import Clock, SealedStudy
 from mercer.study.search import SearchResult
 from mercer.study.searching import SEARCH_TOL, is_wide, searched
-from mercer.study.tables import (
-    MAX_LEVELS,
-    ColumnOptions,
-    DateOrder,
-    Labels,
-    MissingPolicy,
-    TableError,
-    Task,
-    Truth,
-    as_table,
-    read_target,
-)
+from mercer.study.tables import MAX_LEVELS, ColumnOptions, DateOrder, Labels, MissingPolicy, Task, Truth, read_target
 from mercer.study.time_budget import CURVE, TimeBudget
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mercer.data import Table, TableError
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.model_selection import InTime, rows_enough
 from mercer.solvers import Control, Interruption, Limits
@@ -13,7 +14,6 @@ from mercer.study.contenders import Fold, encoded_folds
 from mercer.study.preparation import Prepared
 from mercer.study.sealing import folds_of
 from mercer.study.search import SearchStopped, search
-from mercer.study.tables import Table, TableError
 from mercer.study.time_budget import REPEATS, Deadline, TimeBudget
 
 

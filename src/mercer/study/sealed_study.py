@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from mercer.data import Table
 from mercer.model_selection import SealedTest
 from mercer.solvers import StageProgress
 from mercer.study.examination import same_columns
@@ -18,7 +19,7 @@ from mercer.study.models import Model
 from mercer.study.preparation import Prepared
 from mercer.study.result import Study
 from mercer.study.search import SearchResult
-from mercer.study.tables import ColumnChoice, Table
+from mercer.study.tables import ColumnChoice
 from mercer.study.time_budget import COLUMNS, TimeBudget
 
 

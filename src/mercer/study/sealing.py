@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from mercer.data import Table, TableError
 from mercer.model_selection import (
     MIN_ROWS_A_FOLD,
     MIN_TEST_ROWS,
@@ -19,16 +20,7 @@ from mercer.model_selection import (
     rows_enough,
 )
 from mercer.study.arranged import GROUPS, TIME, Arranged, Arranger
-from mercer.study.tables import (
-    ColumnChoice,
-    ColumnOptions,
-    Labels,
-    Table,
-    TableError,
-    Truth,
-    choose_columns,
-    look_like_identifiers,
-)
+from mercer.study.tables import ColumnChoice, ColumnOptions, Labels, Truth, choose_columns, look_like_identifiers
 
 
 def seal_rows(

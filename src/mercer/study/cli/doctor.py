@@ -28,8 +28,9 @@ from mercer.study.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from mercer.data import Table
     from mercer.study.examination import Finding
-    from mercer.study.tables import Table, Truth
+    from mercer.study.tables import Truth
 
 
 @click.command("doctor", cls=OnceCommand)
@@ -103,10 +104,11 @@ def _refusals_of_split(
     if groups is None and time_column is None:
         return []
     with ended_by_ctrl_c():
+        from mercer.data import TableError
         from mercer.study.arranged import Arranger
         from mercer.study.examination import N_FOLDS, TEST_SIZE, refusal
         from mercer.study.sealing import folds_of, seal_rows
-        from mercer.study.tables import ColumnOptions, Labels, TableError
+        from mercer.study.tables import ColumnOptions, Labels
 
     options, is_numeric = ColumnOptions(**columns), rows.is_numeric(truth.target)
     table = (rows.as_written(truth.target) if isinstance(truth, Labels) else rows).as_text(*options.as_text)

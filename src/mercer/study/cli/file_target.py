@@ -9,7 +9,7 @@ from mercer.study.cli.options import say_reading
 from mercer.study.cli.targets import read_truth, wanted_task
 
 if TYPE_CHECKING:
-    from mercer.study.tables import ReadingOptions, Table
+    from mercer.data import ReadingOptions, Table
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,9 @@ class FileTarget:
         The first rows decide if all others could not change the result. Otherwise the target is read from the whole
         file, or up to the row that shows that there are too many values for classes.
         """
+        from mercer.data import TableError
         from mercer.study.models import table_of_levels
-        from mercer.study.tables import MAX_CLASSES, TableError
+        from mercer.study.tables import MAX_CLASSES
 
         head, wanted = self.head, wanted_task(machine, asked)
         n_values = len({*head[self.name][~head.missing(self.name)].tolist()})
@@ -61,9 +62,9 @@ class FileTarget:
         """Return the class weights as estimators take them: "balanced", or the weight of each label."""
         import numpy as np
 
+        from mercer.data import cell_text
         from mercer.study.costs import BALANCED, NONE, class_weights
         from mercer.study.models import labels_of_texts
-        from mercer.study.tables import cell_text
 
         if asked in (None, BALANCED, NONE):
             return asked if asked == BALANCED else None

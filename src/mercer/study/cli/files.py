@@ -14,8 +14,8 @@ from mercer.study.cli.imports import ended_by_ctrl_c
 from mercer.study.cli.messages import Failure, printable, say
 
 if TYPE_CHECKING:
+    from mercer.data import Table
     from mercer.study.models import Model
-    from mercer.study.tables import Table
 
 
 _START = 1 << 16  # bytes of an existing file that show whether it is an earlier output

@@ -37,8 +37,9 @@ from mercer.study.cli.targets import read_truth, refuse_target, without_labels
 
 if TYPE_CHECKING:
     from mercer import InseparableError
+    from mercer.data import Table
     from mercer.study.models import Model
-    from mercer.study.tables import Classes, Table, TableChoice, Truth
+    from mercer.study.tables import Classes, TableChoice, Truth
 
 
 @click.command("fit", cls=OnceCommand)

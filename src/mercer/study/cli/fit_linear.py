@@ -50,9 +50,9 @@ def fit_linear(
 ) -> int:
     """Train a linear machine on a file, and write the model; return the exit status."""
     with ended_by_ctrl_c():
+        from mercer.data import ReadingOptions
         from mercer.study.cli.output import print_fit
         from mercer.study.models import model_of_file, save_model, table_head
-        from mercer.study.tables import ReadingOptions
 
     _refuse_other_options(machine, cache)
     path = Path(out)

@@ -15,8 +15,8 @@ from mercer.study.cli.messages import Failure, say
 if TYPE_CHECKING:
     import numpy as np
 
+    from mercer.data import Table
     from mercer.study.models import Model
-    from mercer.study.tables import Table
 
 _LARGE = 256 * 10**6  # bytes; a table in memory needs several times the size of its file
 

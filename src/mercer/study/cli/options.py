@@ -13,7 +13,8 @@ import click
 from mercer.study.cli.messages import say
 
 if TYPE_CHECKING:
-    from mercer.study.tables import Table, Truth
+    from mercer.data import Table
+    from mercer.study.tables import Truth
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

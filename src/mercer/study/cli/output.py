@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from mercer.data import Table
 from mercer.specs import InstanceBasedSpec
 from mercer.study.cli.messages import in_options, printable
 from mercer.study.models import Model, Verification
@@ -16,7 +17,6 @@ from mercer.study.report import fit, next_steps, prose, sealed
 from mercer.study.report import numbers as words
 from mercer.study.result import Study
 from mercer.study.sealed_study import SealedStudy
-from mercer.study.tables import Table
 
 _COMPARED = (
     ("primal objective", "primal", ".10g"),

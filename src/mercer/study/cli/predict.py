@@ -27,8 +27,8 @@ from mercer.study.cli.predictions import is_workbook, output
 if TYPE_CHECKING:
     import numpy as np
 
+    from mercer.data import Table
     from mercer.study.models import Model
-    from mercer.study.tables import Table
 
 
 @click.command("predict", cls=OnceCommand)

@@ -10,7 +10,8 @@ from mercer.study.cli.machines import MACHINES
 from mercer.study.cli.messages import Failure, say
 
 if TYPE_CHECKING:
-    from mercer.study.tables import Table, Truth
+    from mercer.data import Table
+    from mercer.study.tables import Truth
 
 
 def wanted_task(machine: str | None, task: Any) -> Any:
@@ -27,7 +28,8 @@ def wanted_task(machine: str | None, task: Any) -> Any:
 
 def read_truth(table: Table, target: str, machine: str | None, task: Any) -> Truth:
     """Return the target as the machine takes it; an error for a target or a task that it does not take."""
-    from mercer.study.tables import TableError, read_target
+    from mercer.data import TableError
+    from mercer.study.tables import read_target
 
     wanted = wanted_task(machine, task)
     if machine is None:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from mercer.data import Table, cell_text
 from mercer.study.examination.columns import Column
 from mercer.study.examination.finding import Finding, Kind, Weight, option
-from mercer.study.tables import Table, cell_text, days_since_1970, read_date
+from mercer.study.tables import days_since_1970, read_date
 
 MIN_OTHERS = 10
 """Rows; with fewer other cells, a gap beside a number says nothing."""

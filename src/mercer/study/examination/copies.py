@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mercer.data import Table
 from mercer.model_selection import equal_rows
 from mercer.study.examination.finding import Finding, Kind, Weight
-from mercer.study.tables import Table
 
 MIN_SHARE = 0.02
 """Share of copies from which they are a caution, not a remark: a single pair changes no verdict."""

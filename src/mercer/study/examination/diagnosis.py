@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from mercer.data import Table
 from mercer.kernels import Gamma
 from mercer.study.examination.copies import copies
 from mercer.study.examination.examination import Examination, examine, ranked
 from mercer.study.examination.finding import Finding
 from mercer.study.examination.machines import collapsed_gamma, infeasible_nu, unscaled
 from mercer.study.examination.refusals import choose_or_refuse, too_few_rows
-from mercer.study.tables import ColumnChoice, ColumnOptions, Table, TableChoice, Truth
+from mercer.study.tables import ColumnChoice, ColumnOptions, TableChoice, Truth
 
 MAX_ENCODED = 2_000
 """Rows that are encoded to look at a kernel; its median value of so many is known to two digits."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mercer.data import Table
 from mercer.model_selection import equal_rows
 from mercer.study.examination.averages import averages
 from mercer.study.examination.codes import codes
@@ -24,7 +25,7 @@ from mercer.study.examination.shapes import examine_shapes
 from mercer.study.examination.spellings import spellings
 from mercer.study.examination.targets import examine_target
 from mercer.study.tables import Kind as TableKind
-from mercer.study.tables import Labels, Quantities, Table, Truth
+from mercer.study.tables import Labels, Quantities, Truth
 from mercer.study.time_budget import Deadline
 
 MAX_HISTOGRAMS = 60

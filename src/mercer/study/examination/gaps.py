@@ -12,8 +12,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import rankdata
 
+from mercer.data import Table
 from mercer.study.examination.columns import Column, column_of
-from mercer.study.tables import Labels, Table, Truth
+from mercer.study.tables import Labels, Truth
 
 MIN_ROWS = 40
 """Fewest different rows in which groups are looked for."""

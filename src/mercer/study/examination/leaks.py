@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from mercer.data import listing
+from mercer.data import cell_text, listing
 from mercer.study.examination.columns import Column
 from mercer.study.examination.errors_alone import Rule, class_rules, number_rules
 from mercer.study.examination.finding import Finding, Kind, Weight, option
 from mercer.study.examination.rows import Sample
-from mercer.study.tables import Labels, Truth, cell_text
+from mercer.study.tables import Labels, Truth
 
 ALONE = 0.02
 """Largest error, as a share of that of a constant prediction, at which a column is said to predict the target alone."""

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from mercer.data import Table, TableError
 from mercer.model_selection import check_class_counts, check_row_count
 from mercer.study.examination.finding import Finding, Kind, Weight, option
-from mercer.study.tables import (
-    ColumnOptions,
-    Labels,
-    Table,
-    TableChoice,
-    TableError,
-    Truth,
-    choose_columns,
-    choose_without_target,
-)
+from mercer.study.tables import ColumnOptions, Labels, TableChoice, Truth, choose_columns, choose_without_target
 
 
 def choose_or_refuse(

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.stats import rankdata
 
+from mercer.data import Table
 from mercer.study.examination.columns import Column, column_of, number_column
-from mercer.study.tables import Kind, Labels, Table, Truth, word_counter
+from mercer.study.tables import Kind, Labels, Truth, word_counter
 
 MAX_ROWS = 20_000  # rows; shares of a sample of this size are known to within one percentage point
 MAX_CELLS = 5_000_000  # cells; the examination of so many takes a few seconds

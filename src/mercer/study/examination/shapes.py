@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.data import listing
+from mercer.data import cell_text, listing
 from mercer.study.examination.columns import Column
 from mercer.study.examination.finding import Finding, Kind, Weight
 from mercer.study.examination.skewness import skewness_on_log_scale
-from mercer.study.tables import cell_text
 
 SIZES = ("numbers", "feature")
 """Kinds of columns whose numbers are sizes."""

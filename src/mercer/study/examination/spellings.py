@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from mercer.data import Table
 from mercer.model_selection import alike_labels
 from mercer.study.examination.columns import Column
 from mercer.study.examination.finding import Finding, Kind, Weight, option
-from mercer.study.tables import Table
 
 MAX_SETS = 4
 """Sets of alike categories that are shown for a column."""

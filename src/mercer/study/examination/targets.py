@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from mercer.data import cell_text
 from mercer.model_selection import alike_labels
 from mercer.study.examination.finding import Finding, Kind, Weight, option
 from mercer.study.examination.skewness import skewness_on_log_scale
-from mercer.study.tables import Labels, Truth, cell_text
+from mercer.study.tables import Labels, Truth
 
 MIN_AT_LIMIT = 5  # rows
 MIN_SHARE_AT_LIMIT = 0.01  # of the rows

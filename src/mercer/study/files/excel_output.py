@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import IO, Any
 
-from mercer.study.tables import TableError
+from mercer.data import TableError
 
 try:
     from openpyxl import Workbook

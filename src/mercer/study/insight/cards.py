@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mercer.data import Table, cell_text
 from mercer.study.models import Model, explain
-from mercer.study.tables import IDENTIFIER, ColumnChoice, Table, cell_text
+from mercer.study.tables import IDENTIFIER, ColumnChoice
 
 N_IDENTIFIERS = 2
 """Identifiers that are shown of a row."""

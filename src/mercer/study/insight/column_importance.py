@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mercer.data import Table
 from mercer.model_selection import Interval, mean_interval
 from mercer.study.insight.kernel_parts import KernelParts
 from mercer.study.models import Model
-from mercer.study.tables import Table
 from mercer.study.time_budget import Deadline
 
 FloatArray = npt.NDArray[np.float64]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mercer.data import Table
 from mercer.study.models import Model
-from mercer.study.tables import Table
 
 N_ROWS = 300
 """Rows over which predictions are averaged."""

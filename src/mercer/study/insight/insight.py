@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mercer.data import listing
+from mercer.data import Table, listing
 from mercer.study.goal import Goal
 from mercer.study.insight.cards import RowCard
 from mercer.study.insight.column_importance import OTHER, Importance, column_importance, encoded_columns
@@ -22,7 +22,6 @@ from mercer.study.insight.rows import (
     suspicious_rows,
 )
 from mercer.study.models import Model
-from mercer.study.tables import Table
 from mercer.study.time_budget import COLUMNS, Deadline, TimeBudget
 
 N_DEPENDENCES = 3

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mercer.data import as_data
+from mercer.data import Table, as_data
 from mercer.study.insight.kernel_parts import KernelParts
 from mercer.study.models import Model
-from mercer.study.tables import Table
 
 FloatArray = npt.NDArray[np.float64]
 

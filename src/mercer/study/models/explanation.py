@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from mercer.data import as_data
+from mercer.data import TableError, as_data, as_table
 from mercer.study.models.model import Model
-from mercer.study.tables import Classes, TableError, as_table
+from mercer.study.tables import Classes
 from mercer.study.tables.rules import Matrix
 
 N_REFERENCE = 25

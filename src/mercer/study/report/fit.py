@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from mercer.data import listing
+from mercer.data import Table, listing
 from mercer.specs import InstanceBasedSpec
 from mercer.study.models import Model
 from mercer.study.report.certificates import certainty, numbers, parameters, support
 from mercer.study.report.decisions import by_costs
 from mercer.study.report.numbers import count, percent
-from mercer.study.tables import Classes, Table
+from mercer.study.tables import Classes
 
 
 def setting(model: Model) -> str:

@@ -7,9 +7,10 @@ from datetime import date, timedelta
 
 import numpy as np
 
+from mercer.data import Table
 from mercer.study.examination import Examination, Histogram
 from mercer.study.report.numbers import count, percent, quantity
-from mercer.study.tables import Labels, Table, Truth
+from mercer.study.tables import Labels, Truth
 
 MAX_CLASSES = 8
 """Classes that are named: the most frequent ones."""

@@ -1,19 +1,5 @@
 """Tables of named columns, and the encoding that turns them into numbers."""
 
-from mercer.data import Hashes as Hashes
-from mercer.data import Note as Note
-from mercer.data import ReadingOptions as ReadingOptions
-from mercer.data import Table as Table
-from mercer.data import TableError as TableError
-from mercer.data import as_table as as_table
-from mercer.data import bits_of as bits_of
-from mercer.data import block_hashes as block_hashes
-from mercer.data import cell_text as cell_text
-from mercer.data import hashes_of_each as hashes_of_each
-from mercer.data import mixed_hashes as mixed_hashes
-from mercer.data import numbered_hashes as numbered_hashes
-from mercer.data import row_hashes as row_hashes
-from mercer.data import text_hash as text_hash
 from mercer.study.tables.column_checks import IDENTIFIER as IDENTIFIER
 from mercer.study.tables.columns import FILLED_IN as FILLED_IN
 from mercer.study.tables.columns import ColumnChoice as ColumnChoice
