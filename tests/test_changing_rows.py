@@ -120,7 +120,7 @@ def test_batches_of_any_size_are_certified_at_any_tolerance(tol):
 
 @pytest.mark.parametrize(
     ("C", "gamma", "solver"),
-    [(1.0, 0.05, "followed"), (100.0, 5.0, "batch SMO")],  # few free variables; then most support vectors are free
+    [(1.0, 0.05, "incremental update"), (100.0, 5.0, "working-set SMO")],  # few free variables; then most are free
 )
 def test_large_machines_use_either_method(C, gamma, solver):
     X, y, _, _ = table(3, 2600)
@@ -166,7 +166,7 @@ def test_several_classes(scheme):
     assert_same(machine, clone(machine).fit(X, y), X)
     if scheme == "ovo":  # the machine for the classes b and c does not change
         assert machine.machines_.solutions[2].beta is untouched.beta
-        assert machine.machines_.solutions[0].solver == "followed"
+        assert machine.machines_.solutions[0].solver == "incremental update"
 
 
 @pytest.mark.parametrize("scheme", ["ovo", "ovr", "joint"])

@@ -231,8 +231,9 @@ def test_classes_share_products_in_memory_where_descent_is_slow(monkeypatch, los
     problems = [LinearProblem(rows, loss, C=100.0, positive=k) for k in range(6)]
     one, two = (solve_each(problems, Control(), n_jobs=n_jobs) for n_jobs in (1, 2))
     little = solve_each(problems, Control(), memory_limit=1_000_000)  # less than the matrix takes
-    assert {solution.solver for solution in one} == {"dual coordinate descent, then rounds on a held matrix"}
-    assert "rounds on a held matrix" not in little[0].solver
+    engine = "working sets on a stored kernel matrix"
+    assert {solution.solver for solution in one} == {f"dual coordinate descent, then {engine}"}
+    assert engine not in little[0].solver
     for shared, again, other in zip(one, two, little, strict=True):
         np.testing.assert_array_equal(shared.w, again.w)
         assert shared.certificate.status == "optimal"

@@ -1245,10 +1245,10 @@ def test_a_hard_margin_starts_warm_from_its_own_optimum():
 @pytest.mark.parametrize(
     ("n", "C", "kernel", "name", "reason"),
     [
-        (40, 1.0, Linear(), "batch SMO", "n = 40 <= 300: all variables at once, exact Newton steps at the end"),
-        (40, 1.0, Sigmoid(1.0, 1.0), "batch SMO", "n = 40 <= 2048: all variables at once"),
-        (400, 1.0, Linear(), "batch SMO", "n = 400 <= 2048: all variables at once"),
-        (2050, 1.0, Linear(), "batch SMO", "n = 2050 > 2048: working sets of violators, or everything"),
+        (40, 1.0, Linear(), "working-set SMO", "n = 40 <= 300: all variables at once, exact Newton steps at the end"),
+        (40, 1.0, Sigmoid(1.0, 1.0), "working-set SMO", "n = 40 <= 2048: all variables at once"),
+        (400, 1.0, Linear(), "working-set SMO", "n = 400 <= 2048: all variables at once"),
+        (2050, 1.0, Linear(), "working-set SMO", "n = 2050 > 2048: working sets of violators, or everything"),
         (40, np.inf, Linear(), "hard margin by nearest points", "C = inf"),
     ],
 )

@@ -956,9 +956,9 @@ def test_verbose_names_the_backend_the_solver_and_why(capsys):
     assert out == ""
     assert "RBF(gamma=0.0" in err
     assert "runs as native tiles" in err
-    assert "batch SMO: n = 100 <= 2560: in native calls, all variables at once" in err
+    assert "working-set SMO: n = 100 <= 2560: in native calls, all variables at once" in err
     assert "duality gap" in err
-    assert "violation" not in err.split("batch SMO")[0]
+    assert "violation" not in err.split("working-set SMO")[0]
 
 
 def test_verbose_reports_the_progress_of_a_long_fit(capsys, monkeypatch):

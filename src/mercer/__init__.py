@@ -29,4 +29,4 @@ def _whereabouts(name: str) -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted(_HOMES)
+    return sorted(__all__)

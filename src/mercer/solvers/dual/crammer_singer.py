@@ -89,7 +89,7 @@ class JointRows(Solver[JointState]):
     Crammer & Singer (2001), sections 4-6; Keerthi, Sundararajan, Chang, Hsieh & Lin (2008), section 4.
     """
 
-    name = "joint rows"
+    name = "working sets of rows"
 
     def init(self, problem: Problem, gram: Gram, tol: float, start: FloatArray | None) -> JointState:
         """Return the state at `start`; see :class:`Solver`."""

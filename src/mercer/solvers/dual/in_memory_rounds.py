@@ -143,7 +143,7 @@ class InMemorySolver(Solver[InMemoryState]):
     value.
     """
 
-    name = "rounds on a held matrix"
+    name = "working sets on a stored kernel matrix"
     reason = "all kernel values are in memory, and so are the decision values of all rows"
 
     def __init__(self, before: Product | None = None) -> None:

@@ -95,7 +95,7 @@ class WorkingSetSolver(Solver[BatchState]):
     Vishwanathan, Smola & Murty (2003), SimpleSVM, for the active set.
     """
 
-    name = "batch SMO"
+    name = "working-set SMO"
 
     def init(self, problem: Problem, gram: Gram, tol: float, start: FloatArray | None) -> BatchState:
         """Return the state at `start`; see :class:`Solver`."""

@@ -157,7 +157,7 @@ def solve_incremental(
         n_iter=path.n_iter,
         seconds=time.perf_counter() - began,
         trace=path.trace,
-        solver="followed",
+        solver="incremental update",
         reason="rows gone or new: Newton steps from the known solution, face by face",
         limits=limits,
         evidence=QuadraticEvidence.of(problem, view, beta, convex=True),
