@@ -27,7 +27,7 @@ from mercer.gram.backends import NativeBackend
 from mercer.kernels import RBF, Callable, ChiSquared, Linear, Op, Polynomial, Sigmoid, center
 from mercer.problems import c_svc, epsilon_svr, nearest_points
 from mercer.solvers import Control, Limits, WorkingSetSolver, solve
-from mercer.solvers.driver import drive
+from mercer.solvers.certified_rounds import solve_certified
 from pairs import every_pair
 
 HOSTILE = hostile_tables()
@@ -568,7 +568,7 @@ def test_two_ctrl_c_while_objectives_decide_keep_what_is_proved():
         return evaluate(*args, before=before, **others)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mercer.solvers.driver.evaluate", pressed)
+        patch.setattr("mercer.solvers.certified_rounds.evaluate", pressed)
         found = solved(X, y, 0.1, RBF(gamma=0.1), tol_gap=tol_gap)
     assert found.status is Status.INTERRUPTED
     assert found.certified.kkt_violation == solution.certified.kkt_violation
@@ -864,10 +864,12 @@ def test_a_wrong_sum_is_corrected_without_free_variables():
     problem = c_svc(y, 1.0)
 
     class Careless(WorkingSetSolver):
-        def advance(self, state, seconds, max_iter):
-            super().advance(state, seconds, max_iter)
+        def steps(self, state):
+            next(super().steps(state), None)
             state.beta[:] = np.where(y > 0, problem.upper, 0.0)  # all variables are at bounds, and their sum is 20
-            state.finished = True
+            return iter(())
 
-    found = drive(Careless(), "", problem, Gram(RBF(gamma=0.5), as_data(X)), control=Control(Limits(max_iter=1)))
+    found = solve_certified(
+        Careless(), "", problem, Gram(RBF(gamma=0.5), as_data(X)), control=Control(Limits(max_iter=1))
+    )
     assert found.certificate.dual_infeasibility <= 1e-12

@@ -10,6 +10,7 @@ import threading
 import time
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 
 import numpy as np
 import pandas as pd
@@ -51,8 +52,8 @@ from mercer.gram.factorisation import abandonable
 from mercer.kernels import Callable
 from mercer.multiclass.training import make_tasks, train
 from mercer.problems import c_svc, c_svc_each, joint, nu_svc, nu_svc_each
-from mercer.solvers import Control, Interruption, Limits, WorkingSetSolver, driver, solve
-from mercer.solvers.iteration import Step, iterate, raise_when_late
+from mercer.solvers import Control, Interruption, Limits, WorkingSetSolver, loop, solve
+from mercer.solvers.loop import Step
 from mercer.solvers.smooth import ridge
 from mercer.solvers.smooth.kernel_newton import KernelProduct
 from mercer.study.models import as_model
@@ -180,12 +181,13 @@ def test_each_ctrl_c_counts(presses, status):
     np.testing.assert_array_equal(machine.intercept_, [machine.solution_.bias])
 
 
-def test_without_a_certificate_the_bias_is_about_right():
+def test_without_a_certificate_the_bias_is_about_right(monkeypatch):
+    monkeypatch.setattr(loop, "REPORT_SECONDS", 0.0)
     X, y = blobs(2000, distance=2.0)
     X, y = X[(y > 0) | (np.arange(2000) < 200)], y[(y > 0) | (np.arange(2000) < 200)]
 
     def callback(progress):
-        for _ in range(2):
+        for _ in range(2 if progress.dual > 0.0 else 0):
             signal.raise_signal(signal.SIGINT)
 
     with going("whole"), pytest.warns(ConvergenceWarning, match="interrupted"):
@@ -354,13 +356,11 @@ def test_one_step_evaluates_a_bounded_number_of_kernel_values(kernel, n_classes,
     gram = gram if task.rows.size == gram.n else gram.restrict(task.rows)
     solver = WorkingSetSolver()
     state = solver.init(c_svc(task.signs, 1e3), gram, 1e-3, None)
-    for _ in range(20):
-        if state.finished:
-            break
-        before = gram.n_values
-        solver.advance(state, 0.0, -1)
+    before = gram.n_values
+    for _ in islice(solver.steps(state), 20):
         # Cached rows are evaluated for all rows of the original matrix.
         assert gram.n_values - before <= 2 * max(gram.values_per_call, 16 * gram.data.n)
+        before = gram.n_values
 
 
 def test_gradient_updates_evaluate_a_bounded_number_of_cheap_values(monkeypatch):
@@ -370,10 +370,9 @@ def test_gradient_updates_evaluate_a_bounded_number_of_cheap_values(monkeypatch)
     solver, most = WorkingSetSolver(), 0
     state = solver.init(c_svc(np.where(labels == 1, 1.0, -1.0), 1.0), gram, 1e-3, None)
     assert state.tiles is not None
-    for _ in range(200):
-        before = gram.n_values
-        solver.advance(state, 0.0, -1)
-        most = max(most, gram.n_values - before)
+    before = gram.n_values
+    for _ in islice(solver.steps(state), 200):
+        most, before = max(most, gram.n_values - before), gram.n_values
     assert 2 * few < most <= 8 * few
 
 
@@ -531,7 +530,7 @@ def assert_true(solution, problem, K, ended):
 @pytest.fixture
 def each_moment(way, monkeypatch):
     """Each solver path; a callback may stop it after each part of its work."""
-    monkeypatch.setattr(driver, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "REPORT_SECONDS", 0.0)
     if way == "a set, then everything":  # this path needs single precision
         monkeypatch.setattr("mercer.solvers.dual.single_precision.EXACT_PROBLEM", 8)
 
@@ -665,18 +664,17 @@ def test_a_product_with_the_kernel_matrix_is_stopped_within(memory_limit, monkey
 
 
 def test_a_stopped_product_stops_the_algorithm():
-    control, began = Control(), time.perf_counter()
-    check = raise_when_late(control, began)
+    control = Control()
+    monitor = loop.ProgressMonitor(control)
 
     def steps():
         yield Step(1, 1.0, 1.0)
-        check()
+        monitor.raise_if_stopped()
         control.interruption.request()
-        check()
+        monitor.raise_if_stopped()
         raise AssertionError
 
-    ended = iterate(steps(), control, began=began)
-    assert (ended.status, ended.n_iter) == (Status.INTERRUPTED, 1)
+    assert (loop.drive(steps(), monitor), monitor.n_iter) == (Status.INTERRUPTED, 1)
 
 
 @pytest.mark.parametrize("name", ["perceptron", "accelerated"])

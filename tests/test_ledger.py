@@ -34,8 +34,9 @@ def finished(problem, gram, start=None):
     solver = WorkingSetSolver()
     state = solver.init(problem, gram, 1e-3, start)
     assert solver.kept(state) is None  # during a round, tracked values are not available
-    while not state.finished:
-        solver.advance(state, 60.0, -1)
+    for _ in solver.steps(state):
+        pass
+    state.finished = True
     problem.balance(state.beta)
     return state, solver.kept(state)
 
@@ -145,8 +146,9 @@ def test_tracked_values_end_with_the_first_true_gradient():
     solver = WorkingSetSolver()
     state, _ = finished(problem, gram)
     solver.refresh(state, gram.matvec(state.beta) + problem.linear, 1e-5)
-    while not state.finished:
-        solver.advance(state, 60.0, -1)
+    for _ in solver.steps(state):
+        pass
+    state.finished = True
     assert solver.kept(state) is None
 
 

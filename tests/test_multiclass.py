@@ -21,7 +21,7 @@ from mercer.kernels import RBF, Linear, Precomputed, Sigmoid
 from mercer.multiclass.training import class_scores, make_tasks, train, winners
 from mercer.problems import c_svc
 from mercer.solvers import Control, Interruption, Limits, select, solve
-from mercer.solvers.driver import drive
+from mercer.solvers.certified_rounds import solve_certified
 from mercer.solvers.dual import small_problems, working_set_sizes
 from pairs import every_pair
 
@@ -147,9 +147,9 @@ def test_each_machine_has_the_time_that_those_before_it_left(monkeypatch):
 
     def listening(*args, control, **options):
         left.append(control.limits.max_seconds)
-        return drive(*args, control=control, **options)
+        return solve_certified(*args, control=control, **options)
 
-    monkeypatch.setattr(select, "drive", listening)
+    monkeypatch.setattr(select, "solve_certified", listening)
     machines = train(gram(), y, 3, 1.0, control=Control(Limits(max_seconds=60.0)))
     # Each solution keeps the limit of the fit.
     assert [solution.limits.max_seconds for solution in machines.solutions] == [60.0] * 3

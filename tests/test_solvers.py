@@ -31,7 +31,7 @@ from mercer.kernels import Precomputed as PrecomputedKernel
 from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.problems import c_svc, c_svc_each, epsilon_svr, nu_svc, nu_svr, one_class, quantile
 from mercer.solvers import Control, HardMargin, Interruption, Limits, Solver, WorkingSetSolver, select_solver, solve
-from mercer.solvers.driver import _best, _Patience, drive
+from mercer.solvers.certified_rounds import _best, _Patience, solve_certified
 from mercer.solvers.dual import block, working_set
 from mercer.solvers.dual import working_set_sizes as sizes
 from mercer.solvers.dual.working_matrix import working_matrix
@@ -273,7 +273,7 @@ def test_neither_clock_nor_threads_change_a_bit_of_a_machine_on_working_sets(mak
     X, y = blobs(n=3000, p=4)
     problem, ends = make(y), []
     for seconds in (0.0, 60.0):
-        monkeypatch.setattr("mercer.solvers.driver.SLICE_SECONDS", seconds)
+        monkeypatch.setattr("mercer.solvers.loop.REPORT_SECONDS", seconds)
         for n_jobs in (1, 2):
             ends.append(solve(problem, Gram(RBF(gamma=0.5), as_data(X), n_jobs=n_jobs)))
     first, *others = ends
@@ -385,7 +385,7 @@ def evaluations():
         return found[-1][1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mercer.solvers.driver.evaluate", watched)
+        patch.setattr("mercer.solvers.certified_rounds.evaluate", watched)
         yield found
 
 
@@ -1047,19 +1047,19 @@ class Liar(Solver):
         """Return the start."""
         return State(problem.start.copy(), problem.linear.copy())
 
-    def advance(self, state, seconds, max_iter):
+    def steps(self, state):
         """Do nothing."""
-        state.finished, state.violation = True, 0.0
+        state.violation = 0.0
+        return iter(())
 
     def refresh(self, state, gradient, tol):
         """Learn nothing."""
-        state.finished = False
 
 
 def test_the_claim_of_a_solver_is_checked():
     X, y = blobs()
     gram = Gram(RBF(gamma=0.5), as_data(X))
-    solution = drive(Liar(), "for a test", c_svc(y, 1.0), gram, control=Control(Limits()))
+    solution = solve_certified(Liar(), "for a test", c_svc(y, 1.0), gram, control=Control(Limits()))
     assert (solution.status, solution.solver, solution.reason) == (Status.STALLED, "liar", "for a test")
     assert solution.certificate.kkt_violation == 2.0
     assert solution.certificate.gap == 40.0
@@ -1291,8 +1291,8 @@ def test_the_solvers_gradient_is_the_true_one(n):
     problem, gram = c_svc(signs, 1.0), Gram(RBF(gamma=0.25), as_data(X))
     solver = WorkingSetSolver()
     state = solver.init(problem, gram, 1e-3, None)
-    while not state.finished:
-        solver.advance(state, 1.0, -1)
+    for _ in solver.steps(state):
+        pass
     true = gram.matvec(state.beta) + problem.linear
     known = slice(None) if state.active is None else state.active
     np.testing.assert_allclose(state.gradient[known], true[known], rtol=0, atol=1e-4)
@@ -1335,8 +1335,8 @@ def test_a_working_set_keeps_what_the_last_one_had(kind, monkeypatch):
     monkeypatch.setattr("mercer.solvers.dual.working_set.working_matrix", watched)
     solver = WorkingSetSolver()
     state = solver.init(problem, gram, 1e-3, None)
-    while not state.finished:
-        solver.advance(state, 1.0, -1)
+    for _ in solver.steps(state):
+        pass
     assert exchanged
     true = gram.matvec(state.beta) + problem.linear
     true += 0.0 if problem.ridge is None else problem.ridge * state.beta
@@ -1355,9 +1355,9 @@ def test_a_working_set_of_all_active_variables_keeps_its_matrix(kind):
     if kind == "groups":
         problem = replace(problem, groups=rng.integers(0, 2, n))
     gram = Gram(RBF(gamma=0.25), as_data(X))
-    state = WorkingSetSolver().init(problem, gram, 1e-3, None)
-    sizes, counts = [], []
-    for _ in state.work:
+    solver, sizes, counts = WorkingSetSolver(), [], []
+    state = solver.init(problem, gram, 1e-3, None)
+    for _ in solver.steps(state):
         if not state.covers:
             continue
         covered = state.working.variables

@@ -17,7 +17,7 @@ from mercer.optimisers.base import MeasuredProblem, Optimiser, Step
 from mercer.optimisers.linear_machine import LinearMachine, LinearPoint
 from mercer.problems.scaled_columns import Columns, newton_step, second_derivatives
 from mercer.problems.smooth import Objective, Softmax
-from mercer.solvers import iteration as losses
+from mercer.solvers import loop
 from mercer.solvers.rows import Bias
 
 _FINEST = 1e-14  # violation at which the algorithms stop by themselves: rounding
@@ -53,7 +53,7 @@ class _LogisticOptimiser(Optimiser):
             yield Step(step.n_iter, LinearPoint(_joined(point, is_free)))
 
     @abstractmethod
-    def _algorithm(self, objective: Objective, rows: object, point: Point) -> Iterator[losses.Step]:
+    def _algorithm(self, objective: Objective, rows: object, point: Point) -> Iterator[loop.Step]:
         """Make the steps, which move the point."""
 
 
@@ -96,7 +96,7 @@ class LogisticGradientDescent(_LogisticOptimiser):
     def __init__(self, learning_rate: float | None = None) -> None:
         self.learning_rate = check_learning_rate(learning_rate)
 
-    def _algorithm(self, objective: Objective, rows: object, point: Point) -> Iterator[losses.Step]:
+    def _algorithm(self, objective: Objective, rows: object, point: Point) -> Iterator[loop.Step]:
         columns = Columns.of(rows, objective.weights, centred=objective.has_bias)
         rate = self.learning_rate or 1.0 / steepest(objective, rows)
         return descent(objective, columns, point, _FINEST, rate)
@@ -127,7 +127,7 @@ class LogisticNewton(_LogisticOptimiser):
 
     name = "Newton's method"
 
-    def _algorithm(self, objective: Objective, rows: object, point: Point) -> Iterator[losses.Step]:
+    def _algorithm(self, objective: Objective, rows: object, point: Point) -> Iterator[loop.Step]:
         columns = Columns.of(rows, objective.weights, centred=objective.has_bias)
         return newton(objective, columns, point, _FINEST)
 
@@ -168,14 +168,14 @@ def _distance(
     return violation, max(violation / tol, gap / (largest_gap(tol) * max(1.0, abs(state.value))))
 
 
-def newton(objective: Objective, columns: Columns, point: Point, tol: float) -> Iterator[losses.Step]:
+def newton(objective: Objective, columns: Columns, point: Point, tol: float) -> Iterator[loop.Step]:
     """Newton's method; steps are halved until the objective decreases."""
     n_iter, idle, least = 0, 0, float("inf")
     state = _State.at(objective, columns, point.w, point.bias)
     while True:
         gradient, drift = _slopes(objective, columns, state)
         violation, distance = _distance(objective, columns, state, gradient, drift, tol)
-        yield losses.Step(n_iter, violation, state.value)
+        yield loop.Step(n_iter, violation, state.value)
         if distance <= 0.1:
             return
         step, shift, _ = newton_step(second_derivatives(objective, columns, state.f), gradient, drift)
@@ -197,7 +197,7 @@ def newton(objective: Objective, columns: Columns, point: Point, tol: float) -> 
         point.w, point.bias = columns.back(state.v, state.level)
 
 
-def descent(objective: Objective, columns: Columns, point: Point, tol: float, rate: float) -> Iterator[losses.Step]:
+def descent(objective: Objective, columns: Columns, point: Point, tol: float, rate: float) -> Iterator[loop.Step]:
     """Gradient descent: w <- w - rate (dl/dw + w / variance)."""
     n_iter = 0
     while True:
@@ -205,7 +205,7 @@ def descent(objective: Objective, columns: Columns, point: Point, tol: float, ra
         state = _State.at(objective, columns, v, level)
         gradient, drift = _slopes(objective, columns, state)
         violation, distance = _distance(objective, columns, state, gradient, drift, tol)
-        yield losses.Step(n_iter, violation, state.value)
+        yield loop.Step(n_iter, violation, state.value)
         if distance <= 1.0 or not np.isfinite(state.value) or rate == 0.0:  # rate is 0 if second derivatives overflow
             return
         # Steps are made in w and b, so that b stays fixed while w changes.

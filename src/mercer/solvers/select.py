@@ -16,8 +16,8 @@ from mercer.certificates.status import Status
 from mercer.gram import Gram
 from mercer.gram.backends import InMemoryRows
 from mercer.problems import Problem, Problems
+from mercer.solvers.certified_rounds import solve_certified
 from mercer.solvers.control import Control
-from mercer.solvers.driver import drive
 from mercer.solvers.dual.crammer_singer import JointRows
 from mercer.solvers.dual.hard_margin import HardMargin
 from mercer.solvers.dual.in_memory_problems import InMemoryProblems, takes_matrices_in_memory
@@ -353,4 +353,4 @@ def _solve_alone(
     if isinstance(solver, HardMargin):
         return solver.solve(problem, gram, reason, control=control, start=start)
     asked: Solver[Any] = solver
-    return drive(asked, reason, problem, gram, control=control, start=start)
+    return solve_certified(asked, reason, problem, gram, control=control, start=start)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -18,7 +18,7 @@ ERROR_SHARE = 1e-3
 
 @dataclass
 class State:
-    """The state of a solver between slices of work.
+    """The state of a solver between parts of its work.
 
     Attributes
     ----------
@@ -38,6 +38,8 @@ class State:
         K beta at every row of a matrix in memory, if the solver maintains it.
     finished : bool
         Whether the solver has reached its tolerance, by that gradient.
+    max_iter : int
+        Limit of `n_iter`; -1 for none.
     """
 
     beta: FloatArray
@@ -47,6 +49,7 @@ class State:
     dual: float = 0.0
     claim: FloatArray | None = None
     finished: bool = False
+    max_iter: int = -1
     peak_bytes: int = 0
     stop: Callable[[], bool] | None = None
 
@@ -64,10 +67,11 @@ class Solver(ABC, Generic[StateT]):
         """Return the state at `start` (made feasible), or at the problem's own starting point."""
 
     @abstractmethod
-    def advance(self, state: StateT, seconds: float, max_iter: int) -> None:
-        """Work for about `seconds`, and up to `max_iter` steps in total (-1: no limit).
+    def steps(self, state: StateT) -> Iterator[None]:
+        """Work until the tolerance is met by the solver's own gradient, or no progress is possible.
 
-        Work is done in parts of at most about 30 ms for native kernels; at least one part is done.
+        The solver yields after every part of its work, which takes at most about 30 ms for native kernels. After a
+        :meth:`refresh`, a new generator continues.
         """
 
     @abstractmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import final
@@ -44,8 +43,6 @@ class JointState(State):
     tol: float = field(kw_only=True)
     codes: IndexArray = field(kw_only=True)
     penalties: FloatArray = field(kw_only=True)
-    work: Iterator[None] = field(default_factory=lambda: iter(()))
-    max_iter: int = -1
     single: bool = False  # whether kernel values are evaluated in single precision
     largest_diagonal: float = 0.0  # max |k(x, x)|
     moved: float = 0.0  # sum of squared changes of beta since the gradient was last computed exactly
@@ -110,34 +107,23 @@ class JointRows(Solver[JointState]):
         state.single = not is_exact(gram.n) and single_precision_helps(move)
         if state.single and not uses_whole_matrix(gram) and not gram.keeps_all and gram.room // 2 >= 4 * gram.n:
             state.cache = RowCache(gram)
-        state.work = self._begin(state)
         return state
 
-    def advance(self, state: JointState, seconds: float, max_iter: int) -> None:
-        """Work for about `seconds`; see :class:`Solver`."""
-        state.max_iter = max_iter
-        until = time.perf_counter() + seconds
-        for _ in state.work:
-            if time.perf_counter() >= until or 0 <= max_iter <= state.n_iter:
-                return
-        state.finished = True
+    def steps(self, state: JointState) -> Iterator[None]:
+        """Work until the tolerance is met; see :class:`Solver`."""
+        beta, gradient = state.rows
+        used = np.flatnonzero(beta.any(axis=1))
+        if used.size and not state.n_refreshes:
+            yield from state.gram.accumulate(gradient, used, beta[used])
+        yield from self._rounds(state)
 
     def refresh(self, state: JointState, gradient: FloatArray, tol: float) -> None:
         """Continue from the exact gradient; see :class:`Solver`."""
         state.gradient[:] = gradient
         state.tol = tol
-        state.finished = False
         state.moved = 0.0
         state.n_refreshes += 1
         state.single = state.single and state.n_refreshes < REFRESHES
-        state.work = self._rounds(state)
-
-    def _begin(self, state: JointState) -> Iterator[None]:
-        beta, gradient = state.rows
-        used = np.flatnonzero(beta.any(axis=1))
-        if used.size:
-            yield from state.gram.accumulate(gradient, used, beta[used])
-        yield from self._rounds(state)
 
     def _rounds(self, state: JointState) -> Iterator[None]:
         everything, stuck = uses_whole_matrix(state.gram), False

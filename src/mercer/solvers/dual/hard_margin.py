@@ -15,8 +15,8 @@ from mercer.certificates.status import InseparableError, Status
 from mercer.data.checks import distinct
 from mercer.gram import Gram
 from mercer.problems import Problem, nearest_points
+from mercer.solvers.certified_rounds import solve_certified
 from mercer.solvers.control import Control
-from mercer.solvers.driver import drive
 from mercer.solvers.dual.working_set import WorkingSetSolver
 
 _DECIDED = 0.05  # share of the squared distance; a smaller violation proves that the distance is positive
@@ -78,7 +78,7 @@ class HardMargin:
             if hulls.ended.is_final and squared <= _indistinct(hulls):
                 raise _infeasible(gram, hulls, squared)
             start = 2.0 / squared * hulls.beta if squared > 0.0 else None
-        solution = drive(
+        solution = solve_certified(
             WorkingSetSolver(),
             reason,
             problem,
@@ -99,7 +99,7 @@ def _nearest(problem: Problem, gram: Gram, control: Control) -> list[Solution]:
     while True:
         left = _left(control, rounds)
         left = left.with_limits(replace(left.limits, tol=tol, tol_gap=None))
-        hulls = drive(WorkingSetSolver(), "nearest points", hull_problem, gram, control=left, start=start)
+        hulls = solve_certified(WorkingSetSolver(), "nearest points", hull_problem, gram, control=left, start=start)
         rounds.append(hulls)
         # 1/2 ||w||^2 exceeds its optimum by at most the violation of each class, whose weights sum to 1.
         squared = _squared_distance(hulls)

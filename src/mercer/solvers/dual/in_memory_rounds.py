@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import final
 
@@ -165,25 +164,21 @@ class InMemorySolver(Solver[InMemoryState]):
             rounds=Progression(Problems(problem, [problem.n]), gram, rows, tol),
         )
 
-    def advance(self, state: InMemoryState, seconds: float, max_iter: int) -> None:
-        """Work for about `seconds`; see :class:`Solver`."""
-        until = time.perf_counter() + seconds
+    def steps(self, state: InMemoryState) -> Iterator[None]:
+        """Work until the tolerance is met; see :class:`Solver`."""
         p, rounds = state.problem, state.rounds
-        while True:
-            rounds.work(state.gram, state.beta, state.values[None], max_iter, state.stop)
-            if rounds.n_done or time.perf_counter() >= until or (state.stop and state.stop()):
-                break
-        state.n_iter, state.violation = int(rounds.n_iter[0]), float(rounds.violations[0])
-        state.finished = rounds.finished
-        state.peak_bytes = max(state.peak_bytes, rounds.room_bytes)
-        state.gradient = _gradient(p, state.beta, state.values[state.rows])
-        state.dual = -0.5 * inner(state.beta, state.gradient + p.linear)
+        while not rounds.finished:
+            rounds.work(state.gram, state.beta, state.values[None], state.max_iter, state.stop)
+            state.n_iter, state.violation = int(rounds.n_iter[0]), float(rounds.violations[0])
+            state.peak_bytes = max(state.peak_bytes, rounds.room_bytes)
+            state.gradient = _gradient(p, state.beta, state.values[state.rows])
+            state.dual = -0.5 * inner(state.beta, state.gradient + p.linear)
+            yield
 
     def refresh(self, state: InMemoryState, gradient: FloatArray, tol: float) -> None:
         """Continue from the exact gradient; see :class:`Solver`."""
         if not np.array_equal(gradient, state.gradient):  # the check has refuted the tracked values
             state.values[:] = _product(state.gram, state.rows, state.beta, None)
-        state.finished = False
         state.rounds.go_on(tol)
 
 

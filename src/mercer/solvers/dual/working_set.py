@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, final
 
@@ -128,22 +127,17 @@ class WorkingSetSolver(Solver[BatchState]):
                     problem.start, problem.linear, problem.lower, problem.upper, state.groups, problem.n_groups, None
                 )
                 state.at_zero = found.violation
-        state.work = self._begin(state)
         return state
 
-    def advance(self, state: BatchState, seconds: float, max_iter: int) -> None:
-        """Work for about `seconds`; see :class:`Solver`."""
-        state.max_iter = max_iter
-        until = time.perf_counter() + seconds
-        for _ in state.work:
-            if time.perf_counter() >= until or 0 <= max_iter <= state.n_iter:
-                return
-        state.finished = True
+    def steps(self, state: BatchState) -> Iterator[None]:
+        """Work until the tolerance is met; see :class:`Solver`."""
+        if not state.n_refreshes:
+            yield from self._place(state)
+        yield from self._rounds(state)
 
     def refresh(self, state: BatchState, gradient: FloatArray, tol: float) -> None:
         """Continue from the true gradient; see :class:`Solver`."""
         state.tol = tol
-        state.finished = False
         state.gradient[:] = gradient
         last, state.true_violation = state.true_violation, _violation_of(state, None)
         # With many free variables there is no Newton step in double precision, so single precision is worth more.
@@ -151,7 +145,6 @@ class WorkingSetSolver(Solver[BatchState]):
         many = bool(np.count_nonzero((p.lower < beta) & (beta < p.upper)) > MANY_FREE_PRECISE)
         goes_on = state.n_refreshes + 1 < REFRESHES or (many and state.true_violation <= _REFINES * last)
         state.go_on(single=state.single and goes_on)
-        state.work = self._rounds(state)
 
     def kept(self, state: BatchState) -> TrackedGradient | None:
         """Return the values that the steps maintain; see :class:`Solver`."""
@@ -170,10 +163,6 @@ class WorkingSetSolver(Solver[BatchState]):
         return TrackedGradient(
             gradient_log.update_sum + np.abs(beta - gradient_log.beta), gradient_log.n_terms + beta.size, plan
         )
-
-    def _begin(self, state: BatchState) -> Iterator[None]:
-        yield from self._place(state)
-        yield from self._rounds(state)
 
     def _place(self, state: BatchState) -> Iterator[None]:
         """Choose the starting point, perhaps from a part of the rows, and compute its gradient."""
@@ -238,7 +227,6 @@ class WorkingSetSolver(Solver[BatchState]):
             part.tol = rough * part.violation
             yield from self._rounds(part)
 
-        part.work = iter(())  # its generator would keep the part and its matrix alive
         for _ in solve():
             state.n_iter, state.peak_bytes = part.n_iter, max(state.peak_bytes, part.peak_bytes)
             if not thinned.start.any():

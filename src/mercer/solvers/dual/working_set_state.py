@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -45,8 +44,6 @@ class BatchState(State):
     gram: Gram = field(kw_only=True)
     tol: float = field(kw_only=True)
     groups: IndexArray | None = field(kw_only=True)
-    work: Iterator[None] = field(default_factory=lambda: iter(()))
-    max_iter: int = -1
     working: WorkingMatrix | None = None  # of the last round; K itself if W has all variables
     matrix_bytes: int = 0  # bytes of the largest working matrix so far
     idle_bytes: int = 0  # bytes of a former row cache whose memory may not be reused yet

@@ -19,8 +19,8 @@ from mercer.gram import STATE_ARRAYS, Gram, padded_block
 from mercer.kernels.instruction_set import select_isa
 from mercer.problems import Problem
 from mercer.problems.base import filled
+from mercer.solvers.certified_rounds import solve_certified
 from mercer.solvers.control import Control
-from mercer.solvers.driver import drive
 from mercer.solvers.dual.block import newton_bytes
 from mercer.solvers.dual.hard_margin import HardMargin
 from mercer.solvers.dual.working_set import WorkingSetSolver
@@ -165,7 +165,7 @@ def solve_incremental(
         peak_memory_bytes=later_gram.peak_bytes + path.peak_bytes + STATE_ARRAYS * beta.nbytes,
     ).certify(evaluation)
     if path.ended is None and verdict is not Status.OPTIMAL:
-        found = drive(
+        found = solve_certified(
             solver,
             f"{reason}; from the known solution",
             problem,

@@ -13,7 +13,7 @@ from mercer.gram.rows.table_rows import TableRows
 from mercer.kernels.instruction_set import select_isa
 from mercer.problems.linear import LinearProblem
 from mercer.problems.losses import Hinge, SquaredHinge
-from mercer.solvers.iteration import Step
+from mercer.solvers.loop import Step
 from mercer.solvers.rows.dual_descent import DualPoint, GapWatch, refuse_overflow, relative, require_descent, unit_of
 
 MOST_CLASSES = 16  # classes of a descent: `kMostClasses` in native/linear/class_epoch.hpp

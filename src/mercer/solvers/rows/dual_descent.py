@@ -23,7 +23,7 @@ from mercer.problems.losses import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
-from mercer.solvers.iteration import Step
+from mercer.solvers.loop import Step
 
 _LOSSES = (Hinge, SquaredHinge, Logistic, EpsilonInsensitive, SquaredEpsilonInsensitive)
 """The losses, in the order of `LinearLoss` in native/linear/dual_descent.hpp."""

@@ -16,7 +16,7 @@ from mercer.gram.rows.table_rows import RowNumbers, TableRows
 from mercer.gram.threads import n_threads
 from mercer.problems.linear import Bias, LinearProblem
 from mercer.solvers.control import Control
-from mercer.solvers.iteration import Step, raise_when_late
+from mercer.solvers.loop import ProgressMonitor, Step
 from mercer.solvers.rows.class_descent import MOST_CLASSES, ClassDescent, descends_together
 from mercer.solvers.rows.costs import MOST_COLUMNS, multiplies_only, newton_epochs
 from mercer.solvers.rows.curvature import GramCurvature, SweptCurvature
@@ -217,7 +217,7 @@ class DualSolver:
         return max(_LEAST_EPOCHS, n / _ROWS_AN_EPOCH) if engine_solves(self.problems[0]) else float("inf")
 
     def _finish_by_newton(self, numbers: Sequence[int], tol: float) -> Iterator[Step]:
-        check, n_iter = raise_when_late(self.control, self._began), max(self.n_iter)
+        check, n_iter = ProgressMonitor(self.control, began=self._began).raise_if_stopped, max(self.n_iter)
         for k in numbers:
             problem, point = self.problems[k], self.points[k]
             if problem.loss.is_smooth:  # from 0: with a large C, the sum of beta_i x_i is far from the optimum

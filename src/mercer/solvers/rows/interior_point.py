@@ -16,7 +16,7 @@ from mercer.gram.rows.table_rows import RowNumbers, TableRows
 from mercer.problems.column_lengths import column_lengths
 from mercer.problems.linear import Bias, LinearProblem
 from mercer.problems.losses import Logistic
-from mercer.solvers.iteration import OutOfTimeError, Step
+from mercer.solvers.loop import Step, StopWork
 from mercer.solvers.rows.row_solver import LinearSolver
 from mercer.solvers.rows.systems import factor_positive, solve_graded, weighted_gram, weighted_products
 
@@ -474,7 +474,7 @@ class InteriorPoint(LinearSolver):
         """
         u = self._best.u
         for _ in range(_CORRECTIONS):
-            with np.errstate(all="ignore"), suppress(OutOfTimeError):  # too late: the coefficients stay as they are
+            with np.errstate(all="ignore"), suppress(StopWork):  # too late: the coefficients stay as they are
                 moved: Any = None
                 near = np.square(np.where(self._squared, a, np.minimum(a, np.abs(self._charges - a))))
                 left = self._bend * u - self._pull(a)

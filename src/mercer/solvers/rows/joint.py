@@ -33,7 +33,7 @@ from mercer.problems import inner, joint
 from mercer.problems.joint_linear import JointLinearProblem, JointPart, JointPoint, bounds, near
 from mercer.problems.losses import SAME
 from mercer.solvers import Control, solve
-from mercer.solvers.iteration import Step, iterate, raise_when_late
+from mercer.solvers.loop import ProgressMonitor, Step, drive
 from mercer.solvers.rows.costs import MOST_COLUMNS
 from mercer.solvers.rows.dual_descent import EPOCHS, Epochs, descend, refuse_overflow, relative, unit_of
 from mercer.solvers.rows.joint_proximal import JointProximalPoint, newton_bytes, newton_multiplications
@@ -292,20 +292,21 @@ def solve_joint(
     multiplications = newton_multiplications(problem) if problem.n_columns <= MOST_COLUMNS else 0.0
     with blas_threads(multiplications), control.interruption:
         work = _JointWork(problem, control, began, start, memory_limit, n_jobs)
-        ended = iterate(work.steps(0.9 * tol), control, stage=work.name, began=began)
+        monitor = ProgressMonitor(control, stage=work.name, began=began)
+        ended = drive(work.steps(0.9 * tol), monitor)
         evidence = JointEvidence(problem, work.point.w, work.point.beta)
         found = evidence.evaluate()
     seconds = time.perf_counter() - began
     certificate = certify_linear(
         evidence,
-        ended.status or Status.STALLED,
+        ended or Status.STALLED,
         tol=tol,
         n_iter=work.n_iter,
         seconds=seconds,
         peak_memory_bytes=work.bytes_held,
         found=found,
     )
-    about = work.n_iter, seconds, ended.trace, work.name, _REASON, work.bytes_held, problem.C
+    about = work.n_iter, seconds, monitor.trace, work.name, _REASON, work.bytes_held, problem.C
     return LinearSolution(work.point.w, work.point.beta, certificate, *about)
 
 
@@ -369,7 +370,8 @@ class _JointWork:
 
     def _newton(self, tol: float) -> Iterator[Step]:
         """Go on with Newton's method."""
-        solver = JointProximalPoint(self.problem, self.point, raise_when_late(self._control, self._began), self._n_jobs)
+        check = ProgressMonitor(self._control, began=self._began).raise_if_stopped
+        solver = JointProximalPoint(self.problem, self.point, check, self._n_jobs)
         self.name, self._engine_bytes, begun = f"{self.name}, then proximal-newton", solver.bytes_held, self.n_iter
         for step in solver.steps(tol):
             self.n_iter = begun + step.n_iter

@@ -12,7 +12,7 @@ from mercer.gram.rows.sweeps import add_gram, times, transposed_times
 from mercer.problems import inner
 from mercer.problems.column_lengths import column_lengths, scales_of
 from mercer.problems.joint_linear import JointLinearProblem, JointPoint
-from mercer.solvers.iteration import Step
+from mercer.solvers.loop import Step
 from mercer.solvers.rows.newton import Progress
 from mercer.solvers.rows.systems import conjugate_gradients, factor_positive, solve_positive
 

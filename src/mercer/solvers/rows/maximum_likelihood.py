@@ -9,7 +9,7 @@ import numpy as np
 from mercer._typing import FloatArray
 from mercer.problems import inner
 from mercer.problems.softmax import beta_of
-from mercer.solvers.iteration import Step
+from mercer.solvers.loop import Step
 from mercer.solvers.rows.softmax_newton import Look, SoftmaxNewton
 
 _PRECISE = 1e-9  # relative residual of a Newton system, whose solution makes the coefficients feasible

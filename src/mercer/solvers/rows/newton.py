@@ -16,7 +16,7 @@ from mercer.gram.rows.table_rows import RowNumbers
 from mercer.problems.column_lengths import column_lengths, scales_of
 from mercer.problems.linear import Bias, LinearProblem
 from mercer.problems.smooth_terms import LossTerms, SmoothTerms
-from mercer.solvers.iteration import Step
+from mercer.solvers.loop import Step
 from mercer.solvers.rows.curvature import Anchor, Curvature, CurvatureOf, Sweep
 from mercer.solvers.rows.row_solver import LinearSolver
 

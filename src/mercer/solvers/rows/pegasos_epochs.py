@@ -14,7 +14,7 @@ from mercer.certificates.linear import LinearEvidence, certify_linear
 from mercer.certificates.status import Status
 from mercer.problems.linear import LinearProblem
 from mercer.solvers.control import Control
-from mercer.solvers.iteration import Step, iterate
+from mercer.solvers.loop import ProgressMonitor, Step, drive
 from mercer.solvers.rows.pegasos import Pegasos, ProgressiveLoss, Steps, Visits
 from mercer.solvers.rows.weights_dual import dual_coefficients
 
@@ -73,8 +73,8 @@ class Training:
         """Make epochs, with a certificate after 1, 2, 4, 8, ... of them and at the end."""
         began = time.perf_counter()
         most = self.control.limits.max_iter
-        control = self.control.with_limits(replace(self.control.limits, max_iter=-1))  # iterate would count chunks
-        ended = iterate(self._epochs(most, began), control, stage="epochs", began=began).status
+        control = self.control.with_limits(replace(self.control.limits, max_iter=-1))  # chunks are no epochs
+        ended = drive(self._epochs(most, began), ProgressMonitor(control, stage="epochs", began=began))
         if ended is not None or not self.n_epochs:
             self._certify(ended or Status.MAX_ITER, began)
 

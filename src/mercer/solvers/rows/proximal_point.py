@@ -13,7 +13,7 @@ from mercer.problems.column_lengths import column_lengths, scales_of
 from mercer.problems.linear import Bias, LinearProblem
 from mercer.problems.losses import BoxLoss
 from mercer.problems.smooth_terms import ProximalTerms
-from mercer.solvers.iteration import Step
+from mercer.solvers.loop import Step
 from mercer.solvers.rows.curvature import Anchor, CurvatureOf
 from mercer.solvers.rows.newton import Point, Progress, dual_point_of, newton
 from mercer.solvers.rows.row_solver import LinearSolver

@@ -9,7 +9,7 @@ from mercer._typing import FloatArray
 from mercer.certificates.linear_solution import LinearPoint
 from mercer.gram.rows.table_rows import RowNumbers
 from mercer.problems.linear import LinearProblem
-from mercer.solvers.iteration import Step
+from mercer.solvers.loop import Step
 
 
 class LinearSolver(ABC):

@@ -12,7 +12,7 @@ from mercer.certificates.dual_point import make_feasible
 from mercer.gram.rows.table_rows import RowNumbers
 from mercer.problems.column_lengths import column_lengths
 from mercer.problems.linear import Bias, LinearProblem
-from mercer.solvers.iteration import Step
+from mercer.solvers.loop import Step
 from mercer.solvers.rows.interior_point import copied, real_type, workspace_bytes
 from mercer.solvers.rows.lasso import minimise_lasso
 from mercer.solvers.rows.row_solver import LinearSolver

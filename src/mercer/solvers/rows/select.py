@@ -18,7 +18,7 @@ from mercer.gram.threads import blas_threads
 from mercer.problems.linear import LinearProblem
 from mercer.problems.losses import Logistic
 from mercer.solvers.control import Control
-from mercer.solvers.iteration import Step, iterate, raise_when_late
+from mercer.solvers.loop import ProgressMonitor, Step, drive
 from mercer.solvers.rows.column_curvature import ColumnCurvature, column_bytes
 from mercer.solvers.rows.costs import MOST_COLUMNS, descends_first, multiplies_only
 from mercer.solvers.rows.curvature import CurvatureOf, GramCurvature, SweptCurvature, gram_bytes
@@ -110,7 +110,8 @@ def solve(
         for method in _followers(problem) if has_other else ():
             if best.ending is not Status.STALLED or best.found.is_close(tol):
                 break
-            last = _follower(method, problem, best.evidence, raise_when_late(control, began), solver.n_iter, n_jobs)
+            check = ProgressMonitor(control, began=began).raise_if_stopped
+            last = _follower(method, problem, best.evidence, check, solver.n_iter, n_jobs)
             other = _run(problem, last, control, began, tol, trace)
             zeros = problem.rows.numbers()  # the dual point of an optimum without losses and weights
             pairs = [
@@ -199,14 +200,15 @@ def _run(
     """
     share = solver.share
     for _ in range(_ATTEMPTS):
-        ended = iterate(_followed(solver, share * tol, after_step, patience), control, stage=solver.name, began=began)
-        trace += ended.trace
+        monitor = ProgressMonitor(control, stage=solver.name, began=began)
+        ended = drive(_followed(solver, share * tol, after_step, patience), monitor)
+        trace += monitor.trace
         evidence = LinearEvidence(problem, *solver.solution())
         evidence = replace(evidence, w=with_middle_bias(problem, evidence.w))
         # The solver's problem may store the targets already.
         evidence, found = evaluated(replace(evidence, problem=solver.problem), tol)
-        reached = _Reached(replace(evidence, problem=problem), found, ended.status or Status.STALLED)
-        if ended.status is not None or reached.found.is_close(tol):
+        reached = _Reached(replace(evidence, problem=problem), found, ended or Status.STALLED)
+        if ended is not None or reached.found.is_close(tol):
             break
         share *= 0.01
     return reached
@@ -239,7 +241,7 @@ def choose(
     n_jobs: int | None,
 ) -> tuple[LinearSolver, str]:
     """Return the solver of a problem and a sentence that says why it was chosen."""
-    q, check = problem.n_columns, raise_when_late(control, began)
+    q, check = problem.n_columns, ProgressMonitor(control, began=began).raise_if_stopped
     has_many = has_many_columns(problem)
     is_continued = start is not None and start.factor is not None  # by proximal steps, after those of a sample
     if (has_many and can_descend(problem)) or (descends_first(problem) and not is_continued):

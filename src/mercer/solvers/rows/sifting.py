@@ -13,7 +13,7 @@ from mercer.gram.rows.sweeps import times, transposed_times
 from mercer.gram.rows.table_rows import RowNumbers, TableRows
 from mercer.problems.linear import Bias, LinearProblem
 from mercer.problems.losses import Logistic
-from mercer.solvers.iteration import Step
+from mercer.solvers.loop import Step
 from mercer.solvers.rows.interior_point import MOST_VALUES, InteriorPoint, workspace_bytes
 from mercer.solvers.rows.newton import SmoothNewton
 from mercer.solvers.rows.row_solver import LinearSolver

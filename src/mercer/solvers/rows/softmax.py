@@ -18,7 +18,7 @@ from mercer.gram.rows.table_rows import TableRows
 from mercer.gram.threads import blas_threads
 from mercer.problems.softmax import SoftmaxProblem
 from mercer.solvers import Control
-from mercer.solvers.iteration import iterate, raise_when_late
+from mercer.solvers.loop import ProgressMonitor, drive
 from mercer.solvers.rows.maximum_likelihood import LikelihoodNewton
 from mercer.solvers.rows.select import TOL_GAP
 from mercer.solvers.rows.softmax_lasso import SoftmaxLasso
@@ -67,7 +67,7 @@ def solve_softmax(
             'set multi_class="ovr".'
         )
     with blas_threads(problem.rows.n * problem.n_columns * problem.n_classes), control.interruption:
-        check = raise_when_late(control, began)
+        check = ProgressMonitor(control, began=began).raise_if_stopped
         shifted, first = shifted_columns(problem, memory_limit), None if start is None else start.w
         own, centre = (problem, None) if shifted is None else shifted
         if first is not None and centre is not None:
@@ -77,8 +77,9 @@ def solve_softmax(
         solver = kind(own, first, check, memory_limit or None, n_jobs)
         share, trace = solver.share, []
         for _ in range(_ATTEMPTS):
-            ended = iterate(solver.steps(share * tol), control, stage=solver.name, began=began)
-            trace += ended.trace
+            monitor = ProgressMonitor(control, stage=solver.name, began=began)
+            ended = drive(solver.steps(share * tol), monitor)
+            trace += monitor.trace
             solver.check = lambda: None
             w, beta = solver.solution()
             if problem.free and problem.constant:  # a common shift of the biases changes nothing
@@ -87,12 +88,12 @@ def solve_softmax(
             evidence = SoftmaxEvidence(problem, w, beta)
             solver.check = check
             found = evidence.evaluate()
-            if ended.status is not None or found.relative_gap <= tol:
+            if ended is not None or found.relative_gap <= tol:
                 break
             share *= 0.01
     seconds = time.perf_counter() - began
     about: dict[str, Any] = {"n_iter": solver.n_iter, "seconds": seconds, "peak_memory_bytes": solver.bytes_held}
-    certificate = certify_linear(evidence, ended.status or Status.STALLED, tol=tol, found=found, **about)
+    certificate = certify_linear(evidence, ended or Status.STALLED, tol=tol, found=found, **about)
     return LinearSolution(
         evidence.w,
         evidence.beta,

@@ -14,7 +14,7 @@ from mercer.certificates.softmax import penalty_gap
 from mercer.gram.rows.sweeps import native_table
 from mercer.problems import inner
 from mercer.problems.softmax import SoftmaxProblem, balanced, beta_of, near_softmax, shares_of, softmax_terms
-from mercer.solvers.iteration import Step
+from mercer.solvers.loop import Step
 from mercer.solvers.rows.lasso import minimise_lasso
 from mercer.solvers.rows.softmax_newton import SoftmaxNewton, cholesky_with_ridge
 

@@ -14,7 +14,7 @@ from mercer.gram.rows.sweeps import times as times_rows
 from mercer.problems import inner
 from mercer.problems.column_lengths import column_lengths, scales_of
 from mercer.problems.softmax import SoftmaxProblem, balanced, beta_of, row_blocks, shares_of
-from mercer.solvers.iteration import Step
+from mercer.solvers.loop import Step
 from mercer.solvers.rows.joint_proximal import root_of
 from mercer.solvers.rows.systems import conjugate_gradients, solve_positive
 

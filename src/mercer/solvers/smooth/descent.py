@@ -19,7 +19,7 @@ from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels.base import finite
 from mercer.solvers.control import Control
-from mercer.solvers.iteration import Step, iterate, raise_when_late
+from mercer.solvers.loop import ProgressMonitor, Step, drive
 from mercer.solvers.smooth.kernel_newton import KernelProduct
 
 Product = Callable[[FloatArray], FloatArray]
@@ -138,7 +138,7 @@ def minimise(
     learning_rate : float, optional
         Step length for "descent"; by default 2 / (penalty (t + 1)) in step t, and the best b after each step.
     control, began
-        See :func:`mercer.solvers.iteration.iterate`.
+        See :func:`mercer.solvers.loop.ProgressMonitor`.
 
     Notes
     -----
@@ -146,7 +146,8 @@ def minimise(
     """
     started, before = time.perf_counter(), gram.n_values
     tol = control.limits.tol
-    product = KernelProduct(gram, raise_when_late(control, started if began is None else began))
+    monitor = ProgressMonitor(control, stage=solver, began=began)
+    product = KernelProduct(gram, monitor.raise_if_stopped)
     point = Point(np.zeros(y.size), 0.0, np.zeros(y.size))
 
     def steps() -> Iterator[Step]:
@@ -157,21 +158,21 @@ def minimise(
         else:
             yield from descend(y, weights, penalty, product, point, tol, learning_rate)
 
-    ended = iterate(steps(), control, stage=solver, began=began)
+    ended = drive(steps(), monitor)
     rows = gram.kernel, gram.data, gram.idx
     evidence = CoefficientEvidence(*rows, y, weights, penalty, point, gram.n_threads, gram.memory_limit)
     certificate = certify(
         evidence,
         evidence.evaluate(fitted=gram),
-        ended.status or Status.STALLED,
+        ended or Status.STALLED,
         tol=tol,
-        n_iter=ended.n_iter,
+        n_iter=monitor.n_iter,
         n_kernel_values=gram.n_values - before + gram.n**2,
         seconds=time.perf_counter() - started,
         peak_memory_bytes=product.bytes_held + gram.peak_bytes,
     )
     beta = weights * point.alpha * y
-    return Descended(beta, point.bias, point.alpha, point.multipliers, certificate, ended.n_iter)
+    return Descended(beta, point.bias, point.alpha, point.multipliers, certificate, monitor.n_iter)
 
 
 def loo_values(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -19,7 +18,7 @@ from mercer.gram.threads import blas_threads
 from mercer.kernels.base import finite
 from mercer.problems.smooth import Objective
 from mercer.solvers.control import Control
-from mercer.solvers.iteration import Step, iterate, raise_when_late
+from mercer.solvers.loop import ProgressMonitor, Step, drive
 
 _MOST_INNER = 1000  # conjugate gradient steps per Newton step; more would be needed only in hopelessly bad conditions
 _PRODUCTS = 100  # typical number of products with K in a Newton step; used to choose the number of threads
@@ -65,25 +64,25 @@ def minimise(objective: Objective, gram: Gram, *, control: Control) -> Minimised
     Each step of conjugate gradients costs a product with K: n² T multiplications if K (8 n² bytes) fits into
     `memory_limit`, and n² kernel values more if it does not.
     """
-    began, before = time.perf_counter(), gram.n_values
+    monitor, before = ProgressMonitor(control, stage="newton"), gram.n_values
     n_outputs, tol = objective.penalty.size, control.limits.tol
     point = Point(np.zeros((gram.n, n_outputs)), np.zeros(n_outputs), np.zeros((gram.n, n_outputs)))
     convex = gram.is_convex
     with blas_threads(_PRODUCTS * gram.n**2 * n_outputs):
-        product = KernelProduct(gram, raise_when_late(control, began))
-        ended = iterate(_newton(objective, gram, product, point, tol), control, stage="newton", began=began)
+        product = KernelProduct(gram, monitor.raise_if_stopped)
+        ended = drive(_newton(objective, gram, product, point, tol), monitor)
     evidence = KernelEvidence.of(objective, gram, point.beta, point.bias, convex=convex)
     certificate = certify(
         evidence,
         evidence.evaluate(fitted=gram),
-        ended.status or Status.STALLED,
+        ended or Status.STALLED,
         tol=tol,
-        n_iter=ended.n_iter,
+        n_iter=monitor.n_iter,
         n_kernel_values=gram.n_values - before + 2 * gram.n**2,
-        seconds=time.perf_counter() - began,
+        seconds=monitor.seconds,
         peak_memory_bytes=point.bytes_held + gram.peak_bytes + 12 * point.beta.nbytes,
     )
-    return Minimised(point.beta, point.bias, certificate, ended.n_iter, ended.trace)
+    return Minimised(point.beta, point.bias, certificate, monitor.n_iter, monitor.trace)
 
 
 def _newton(objective: Objective, gram: Gram, product: KernelProduct, point: Point, tol: float) -> Iterator[Step]:

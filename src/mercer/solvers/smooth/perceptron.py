@@ -13,7 +13,7 @@ from mercer.certificates.status import Status
 from mercer.gram import Gram
 from mercer.kernels.base import finite
 from mercer.solvers.control import Control
-from mercer.solvers.iteration import Step, iterate
+from mercer.solvers.loop import ProgressMonitor, Step, drive
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def learn(
     A row is a mistake if y f(x) <= 0; then its weight (> 0) times y k(x, .) is added to f. If `rows` (n, p) are given,
     the primal form updates w; otherwise the dual form updates the counts alpha. Both make the same mistakes, up to
     rounding. The tolerances of `control` have no effect; see
-    :func:`mercer.solvers.iteration.iterate` for it and `began`.
+    :func:`mercer.solvers.loop.ProgressMonitor` for it and `began`.
 
     Notes
     -----
@@ -95,13 +95,8 @@ def learn(
     """
     w = None if rows is None else np.zeros(rows.shape[1])
     machine = Learnt(np.zeros(y.size), np.zeros(y.size), weights, w)
-    ended = iterate(
-        passes(machine, y, gram, rows, max_passes),
-        control,
-        stage="perceptron",
-        began=began,
-    )
-    machine.stopped = ended.status
+    monitor = ProgressMonitor(control, stage="perceptron", began=began)
+    machine.stopped = drive(passes(machine, y, gram, rows, max_passes), monitor)
     return machine
 
 

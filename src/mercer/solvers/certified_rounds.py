@@ -1,8 +1,8 @@
-"""The driver loop: it runs a solver, enforces the limits, and checks the result independently."""
+"""A solver in rounds: when it has finished, its point is checked independently, and it continues where that fails."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
 from typing import Generic
 
 import numpy as np
@@ -12,15 +12,13 @@ from mercer.certificates.evaluation import Evaluation, evaluate
 from mercer.certificates.quadratic import QuadraticEvidence, conclude
 from mercer.certificates.roundoff import is_feasible
 from mercer.certificates.screening import SolverValues
-from mercer.certificates.solution import Limits, Solution, TraceRow
+from mercer.certificates.solution import Solution
 from mercer.certificates.status import Status
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.problems import Problem
 from mercer.solvers.control import Control
-from mercer.solvers.solver import ERROR_SHARE, Progress, Solver, State, StateT
-
-SLICE_SECONDS = 0.05
-"""Seconds that a solver works between two looks at the clock, the callback and Ctrl-C."""
+from mercer.solvers.loop import ProgressMonitor, Step, drive
+from mercer.solvers.solver import ERROR_SHARE, Solver, State, StateT
 
 _PATIENCE = 3  # rounds between true gradients without progress after which a fit is stalled, if they also took
 _PATIENT_WORK = 5e8  # steps times variables (some tenths of a second); or
@@ -33,7 +31,7 @@ class _Skip(Exception):  # noqa: N818 - a request, not an error
     """Raised within an evaluation that the user has skipped by a second Ctrl-C."""
 
 
-def drive(
+def solve_certified(
     solver: Solver[StateT],
     reason: str,
     problem: Problem,
@@ -72,21 +70,15 @@ def drive(
     ValueError
         If kernel values overflow.
     """
-    run = _Run(solver, problem, gram, control, before)
-    run.begin(start)
-    while run.ended is None:
-        run.work()
-        if run.state.finished:
-            run.judge()
-    return run.solution(reason)
+    rounds = _Rounds(solver, problem, gram, control, start, before)
+    return rounds.solution(drive(rounds.steps(), rounds.monitor), reason)
 
 
-class _Run(Generic[StateT]):
-    """A solver at work on a problem: its inputs, its progress, and the status with which it `ended`."""
+class _Rounds(Generic[StateT]):
+    """A solver at work on a problem, in rounds between evaluations of its point."""
 
     state: State
-    _working: StateT | None = None  # the same state, once the solver has begun
-    ended: Status | None = None
+    _working: StateT | None = None  # the same state as `state`, once the solver has begun
     _evaluation: Evaluation | None = None  # evaluation of the current point
 
     def __init__(
@@ -95,77 +87,75 @@ class _Run(Generic[StateT]):
         problem: Problem,
         gram: Gram,
         control: Control,
+        start: FloatArray | None,
         before: Evaluation | None,
     ) -> None:
-        self._began, self._values_before = time.perf_counter(), gram.n_values
+        self.monitor, self._values_before = ProgressMonitor(control), gram.n_values
         self._solver, self._problem, self._gram, self._control = solver, problem, gram, control
-        self._limits, self._before = control.limits, before
+        self._limits, self._start, self._before = control.limits, start, before
         self._tol, self._convex = control.limits.tol, gram.kernel.is_psd is True
-        self._trace: list[TraceRow] = []
         self._patience = _Patience()
 
-    def begin(self, start: FloatArray | None) -> None:
-        """Initialise the solver at `start` or at its own starting point; only the point if the time is up."""
-        self.ended = self._late()
-        if self.ended is None:
-            self._gram.diag()  # refuses kernel values that overflow, before any work
-            self._convex = self._gram.is_convex
-            self.ended = self._late()
-        if self.ended is None:
-            self.state = self._working = self._solver.init(self._problem, self._gram, self._tol, start)
-            control, began = self._control, self._began  # the function has no self, to avoid a reference cycle
-            self.state.stop = lambda: control.out_of_time(began) is not None
-        else:
-            problem = self._problem
-            self.state = State(problem.start.copy() if start is None else problem.make_feasible(start), problem.linear)
-        if start is not None and self._before is not None:
-            self.state.beta[:] = start
-        if self._working is not None and self._before is not None:
-            self._solver.refresh(self._working, self._before.gradient, self._tol)
-
-    def work(self) -> None:
-        """Run the solver for a slice of time; then call the callback and check the limits."""
-        assert self._working is not None
-        self._solver.advance(self._working, _slice(self._limits, self._began), self._limits.max_iter)
-        state = self.state
-        self._trace.append(TraceRow(time.perf_counter() - self._began, state.n_iter, state.violation, state.dual))
-        self.ended = self._stop_reason(self._trace[-1])
-
-    def judge(self) -> None:
-        """Evaluate the point at which the solver has finished; end, or continue from the true gradient."""
-        assert self._working is not None
-        evaluation = self._evaluation = self._evaluated()
-        if evaluation is None:
-            self.ended = Status.INTERRUPTED
-            return
-        state, verdict = self.state, self._verdict(evaluation)
-        idle = self._patience.ends_at(evaluation, state.beta, state.n_iter, self._convex)
-        if verdict is not Status.STALLED or evaluation.violation <= evaluation.rounding or idle:
-            self.ended = verdict
-            return
-        self.ended = self.ended or self._late()  # after the evaluation, whose result is used in any case
-        if self.ended is None:
+    def steps(self) -> Iterator[Step]:
+        """Work until the point is certified or stalled; yield after every part of the work."""
+        self._gram.diag()  # refuses kernel values that overflow, before any work
+        self._convex = self._gram.is_convex
+        self.monitor.raise_if_stopped()
+        solver = self._solver
+        self.state = self._working = state = solver.init(self._problem, self._gram, self._tol, self._start)
+        state.max_iter, state.stop = self._limits.max_iter, self.monitor.is_stopped
+        if self._before is not None:
+            assert self._start is not None
+            state.beta[:] = self._start
+            solver.refresh(state, self._before.gradient, self._tol)
+        while True:
+            for _ in solver.steps(state):
+                yield Step(state.n_iter, state.violation, state.dual)
+            state.finished = True
+            yield Step(state.n_iter, state.violation, state.dual)
+            evaluation = self._evaluation = self._evaluated()
+            if evaluation is None:
+                return
+            idle = self._patience.ends_at(evaluation, state.beta, state.n_iter, self._convex)
+            if idle or self._is_final(evaluation):
+                return
+            yield Step(state.n_iter, state.violation, state.dual)  # the evaluation took time
             if evaluation.violation <= self._tol:  # only the relative gap is still too large
                 self._tol = 0.1 * evaluation.violation
-            self._solver.refresh(self._working, evaluation.gradient, self._tol)
+            solver.refresh(state, evaluation.gradient, self._tol)
+            state.finished = False
             self._before, self._evaluation = evaluation, None
 
-    def solution(self, reason: str) -> Solution:
+    def _is_final(self, evaluation: Evaluation) -> bool:
+        """Whether the evaluation proves the tolerance, or rounding allows no progress beyond this point."""
+        return self._verdict(evaluation) is not Status.STALLED or evaluation.violation <= evaluation.rounding
+
+    def solution(self, ended: Status | None, reason: str) -> Solution:
         """Return the certified point; if the fit is stalled, the best point that was evaluated."""
+        if self._working is None:
+            problem, start = self._problem, self._start
+            beta = problem.start.copy() if start is None else problem.make_feasible(start)
+            if start is not None and self._before is not None:
+                beta[:] = start
+            self.state = State(beta, problem.linear)
         evaluation = self._evaluated() if self._evaluation is None else self._evaluation
-        if self.ended is Status.STALLED and evaluation is not None:
-            evaluation = _best(self._problem, self._gram, evaluation, self.state, self._patience, self._convex)
+        if evaluation is None:
+            ended = ended or Status.INTERRUPTED
+        elif self.state.finished and (ended is None or self._is_final(evaluation)):
+            ended = self._verdict(evaluation)
+            if ended is Status.STALLED:
+                evaluation = _best(self._problem, self._gram, evaluation, self.state, self._patience, self._convex)
         state, gram = self.state, self._gram
         multipliers = _rough_multipliers(self._problem, state) if evaluation is None else evaluation.multipliers
-        assert self.ended is not None
+        assert ended is not None
         solution = Solution(
             beta=state.beta,
             bias=self._problem.bias(multipliers),
             multipliers=multipliers,
-            ended=self.ended,
+            ended=ended,
             n_iter=state.n_iter,
-            seconds=time.perf_counter() - self._began,
-            trace=self._trace,
+            seconds=self.monitor.seconds,
+            trace=self.monitor.trace,
             solver=self._solver.name,
             reason=reason,
             limits=self._limits,
@@ -175,18 +165,6 @@ class _Run(Generic[StateT]):
             peak_memory_bytes=gram.peak_bytes + state.peak_bytes + STATE_ARRAYS * state.beta.nbytes,
         )
         return solution if evaluation is None else solution.certify(evaluation)
-
-    def _late(self) -> Status | None:
-        return self._control.out_of_time(self._began)
-
-    def _stop_reason(self, row: TraceRow) -> Status | None:
-        progress = Progress(row.seconds, row.n_iter, row.violation, row.dual, self._limits.tol)
-        if self._control.is_stopped_at(progress):
-            return Status.INTERRUPTED
-        late = self._late()
-        if late is not None:
-            return late
-        return Status.MAX_ITER if 0 <= self._limits.max_iter <= self.state.n_iter else None
 
     def _check(self) -> None:
         if self._control.interruption.insisted:
@@ -279,12 +257,6 @@ class _Patience:
             self.best = evaluation, beta.copy()
         worked = (n_iter - self._work) * beta.size >= _PATIENT_WORK
         return (worked and self._idle >= _PATIENCE) or self._idle >= _IDLE_ROUNDS
-
-
-def _slice(limits: Limits, began: float) -> float:
-    if limits.max_seconds is None:
-        return SLICE_SECONDS
-    return min(SLICE_SECONDS, max(0.0, limits.max_seconds - (time.perf_counter() - began)))
 
 
 def _rough_multipliers(problem: Problem, state: State) -> FloatArray:
