@@ -18,7 +18,7 @@ from mercer.data import Precomputed as GivenValues
 from mercer.data import as_data
 from mercer.gram import CachePolicy, Gram, backends
 from mercer.kernels import RBF, Linear, Precomputed, Sigmoid
-from mercer.multiclass.training import class_scores, make_tasks, train, winners
+from mercer.multiclass.training import class_scores, make_tasks, ranking_scores, train, winners
 from mercer.problems import c_svc
 from mercer.solvers import Control, Interruption, Limits, select, solve
 from mercer.solvers.certified_rounds import solve_certified
@@ -227,6 +227,27 @@ def test_votes_by_hand():
     assert winners(scores)[0] == 0
     np.testing.assert_allclose(scores[1], [1 - 0.1 / 3.3, 1 + 2.9 / (3 * 3.9), 1 - 2.8 / (3 * 3.8)])
     assert winners(scores)[1] == 1
+
+
+def test_rows_are_ranked_by_the_decision_value_against_the_closest_class():
+    raw, pairs = np.random.default_rng(0).normal(size=(40, 10)), list(combinations(range(5), 2))
+    values = {(i, j): raw[:, k] for k, (i, j) in enumerate(pairs)} | {
+        (j, i): -raw[:, k] for k, (i, j) in enumerate(pairs)
+    }
+    expected = [np.min([values[i, j] for j in range(5) if j != i], axis=0) for i in range(5)]
+    np.testing.assert_array_equal(ranking_scores(raw, 5, "ovo"), np.transpose(expected))
+    assert ranking_scores(raw[:, :5], 5, "ovr").tolist() == raw[:, :5].tolist()
+
+
+def test_values_of_machines_are_those_of_all_their_coefficients():
+    codes = np.arange(150) % 6
+    gram = Gram(KERNEL, as_data(X))
+    kept, out = np.arange(20, 150), np.arange(15)
+    machines = train(gram.restrict(kept), codes[kept], 6, 1.0)
+    beta = np.zeros((150, 15))
+    beta[kept] = machines.coefficients
+    expected = KERNEL.block(as_data(X[:15]), as_data(X)) @ beta + machines.biases
+    np.testing.assert_allclose(machines.values(gram, kept, out), expected, atol=1e-10)
 
 
 @given(st.integers(3, 6), st.integers(0, 2**32 - 1))

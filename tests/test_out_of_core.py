@@ -135,6 +135,22 @@ def test_classes_and_weights_count_as_in_memory(tmp_path, class_weight):
     assert len(machine.solution_) == 3
 
 
+def test_booleans_of_a_parquet_file_are_predicted_as_booleans(tmp_path):
+    frame = a_frame().drop(columns=["t", "w"])
+    frame["y"] = frame["y"] == frame["y"][0]
+    path = written(frame, tmp_path / "t.parquet")
+    machine = LinearSVC(class_weight={True: 2.0, False: 1.0}).fit_file(path, target="y")
+    assert (machine.classes_.tolist(), machine.classes_.dtype, machine.class_weight_.tolist()) == (
+        [False, True],
+        bool,
+        [1, 2],
+    )
+    save_model(tmp_path / "m.mercer", model_of_file(machine))
+    predicted = load_model(tmp_path / "m.mercer").predict(frame)
+    assert predicted.dtype == bool
+    np.testing.assert_array_equal(predicted, machine.predict(frame[FEATURES].to_numpy()))
+
+
 def test_regression_is_as_in_memory(tmp_path):
     frame = a_frame()
     path = written(frame.drop(columns="y"), tmp_path / "t.parquet")

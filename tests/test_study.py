@@ -244,6 +244,7 @@ def test_margins_of_three_classes_are_positive_where_the_prediction_is_right():
     assert np.all(found.svm.test.right[won_all])
     assert found.svm.test.auc_interval is None
     assert len(found.svm.test.curves) == 3
+    assert found.svm.test.scores is found.svm.test.probabilities  # votes would rank rows more coarsely
 
 
 @pytest.mark.full

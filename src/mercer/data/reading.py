@@ -34,6 +34,8 @@ class Reading:
         Columns of categories whose spellings were merged.
     rest : str
         Name of the class that stands for rare classes of the target; "" if none were merged.
+    n_rare : int
+        Rows whose target counts as missing because their class is rare.
     """
 
     decimal: str | None = None
@@ -44,6 +46,7 @@ class Reading:
     limits: str | None = None
     merged: frozenset[str] = frozenset()
     rest: str = ""
+    n_rare: int = 0
 
 
 @dataclass(frozen=True)

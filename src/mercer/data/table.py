@@ -91,6 +91,8 @@ class Table:
         Columns of text that were booleans in the original table.
     lines : sequence of int, optional
         The line of the file, counted from 1, in which each row of the original table begins.
+    words : dict of str to tuple of str, optional
+        The words of texts that were split before. All tables of rows or columns of a table share it.
     """
 
     names: tuple[str, ...]
@@ -102,6 +104,7 @@ class Table:
     unread: tuple[str, ...] = ()
     booleans: frozenset[str] = frozenset()
     lines: Sequence[int] | np.ndarray | None = field(default=None, repr=False)
+    words: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if len(set(self.names)) < len(self.names):

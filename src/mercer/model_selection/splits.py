@@ -58,8 +58,17 @@ def check_class_counts(
             f"folds, but {', '.join(small[:8])}{' and others' if len(small) > 8 else ''} "
             f"{'has' if len(small) == 1 else 'have'} fewer",
             hint=(mistaken if are_numbers and len(labels) > 2 else one_way)
-            + "rare=drop leaves the rare classes out, rare=merge makes one of them; or change n_folds or test_size",
+            + _ways_out(counts, rows_enough(test_size, n_folds)),
         )
+
+
+def _ways_out(counts: np.ndarray, enough: int) -> str:
+    """Return what to do about classes of too few rows: options that this table allows."""
+    rare = counts < enough
+    ways = ["rare=drop leaves the rare classes out"] if np.count_nonzero(~rare) > 1 else []
+    if not rare.all() and counts[rare].sum() >= enough:
+        ways.append(f"rare=merge makes one {'of them' if ways else 'class of the rare ones'}")
+    return "; or ".join(filter(None, [", ".join(ways), "change n_folds or test_size"]))
 
 
 MIN_TEST_ROWS = 5

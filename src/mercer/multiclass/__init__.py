@@ -29,6 +29,7 @@ from mercer.multiclass.training import SCHEMES as SCHEMES
 from mercer.multiclass.training import Machines as Machines
 from mercer.multiclass.training import class_scores as class_scores
 from mercer.multiclass.training import make_tasks as make_tasks
+from mercer.multiclass.training import ranking_scores as ranking_scores
 from mercer.multiclass.training import train as train
 from mercer.multiclass.training import winners as winners
 

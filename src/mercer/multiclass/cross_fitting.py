@@ -11,7 +11,6 @@ import numpy as np
 from mercer._typing import FloatArray, IndexArray
 from mercer.data.checks import distinct
 from mercer.gram import Gram
-from mercer.multiclass.coefficients import Group, groups_of, summed
 from mercer.multiclass.training import JOINT, Duals, train
 from mercer.solvers import Control
 
@@ -166,15 +165,7 @@ def cross_fitted(
         )
         check()  # a machine that was ended by time or Ctrl-C does not count
         peak = max(peak, machines.solutions.peak_memory_bytes)
-        rows, coefficients = machines.support()
-        support = kept[rows]
-
-        def product(one: Group) -> FloatArray:
-            own = np.zeros((gram.n, one.coefficients.shape[1]))
-            own[support if one.vectors is None else support[one.vectors]] = one.coefficients
-            return gram.matvec(own, out, check)
-
-        return summed(groups_of(coefficients), product, out.size, len(machines.tasks)) + machines.biases
+        return machines.values(gram, kept, out, check)
 
     raw = by_folds(folds, _n_machines(n_classes, scheme), fit, check)
     return CrossFitted(raw, peak)

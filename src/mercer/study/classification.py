@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 
 from mercer import multiclass
-from mercer.certificates import Solution
+from mercer.certificates import Solution, Status
 from mercer.data import Vectors
 from mercer.gram import Gram
 from mercer.kernels import Kernel, Linear
@@ -330,13 +330,16 @@ class ToClassify(Goal):
     def _answer(
         self, values: npt.NDArray[np.float64], calibration: multiclass.Calibration | None, scheme: str
     ) -> Answer:
-        scores = multiclass.class_scores(values, self.n_classes, scheme)
+        predicted = multiclass.winners(multiclass.class_scores(values, self.n_classes, scheme))
+        scores = multiclass.ranking_scores(values, self.n_classes, scheme)
         if calibration is None:
-            return multiclass.winners(scores), scores, None
+            return predicted, scores, None
         probabilities = calibration.probabilities(values)
-        if self.costs is None:
-            return multiclass.winners(scores), scores, probabilities
-        return multiclass.least_expected_cost(probabilities, self.costs), scores, probabilities
+        if self.n_classes > 2:
+            scores = probabilities
+        if self.costs is not None:
+            predicted = multiclass.least_expected_cost(probabilities, self.costs)
+        return predicted, scores, probabilities
 
     def answer_of(self, estimator: Any, X: Any, deadline: Deadline) -> Answer:
         """Classes, scores and probabilities."""
@@ -415,13 +418,17 @@ class _ClassTraining(KernelTraining):
             control=control,
             warm_start=self.machines,
         )
-        self.solutions, self._values = self.machines.solutions, None
+        self._values = None
+
+    @property
+    def statuses(self) -> list[Status]:
+        """How the last machines ended."""
+        return [] if self.machines is None else self.machines.solutions.statuses
 
     def values(self) -> npt.NDArray[np.float64]:
         """Return the decision values of the validation rows, (n, number of machines)."""
         assert self.machines is not None
         if self._values is None:
-            beta = np.zeros((self.gram.n, len(self.machines.tasks)))
-            beta[self.fold.train] = self.machines.coefficients
-            self._values = self.gram.matvec(beta, self.fold.validation.astype(np.int64)) + self.machines.biases
+            trained, asked = self.fold.train.astype(np.int64), self.fold.validation.astype(np.int64)
+            self._values = self.machines.values(self.gram, trained, asked)
         return self._values

@@ -128,6 +128,12 @@ def fit_file(
         quantity.centre,
         quantity.scale,
     )
+    if (
+        labels is not None
+        and blocks.identity["options"].get("booleans")
+        and labels.classes.tolist() == ["False", "True"]
+    ):
+        labels = labels._replace(classes=np.array([False, True]))
     machine._store_file_fit(spec, rows.p, labels, problems, solutions, learnt.encoder, file)
     return machine
 
@@ -142,6 +148,8 @@ def _labels_of(blocks: BlockCache, class_weight: Any) -> tuple[Labels, FloatArra
         codes, own = blocks.read_numbers(number)
         sums += np.bincount(codes.astype(np.intp), own, minlength=len(texts))
     names, size = labels_of_texts(texts), len(texts)
+    if isinstance(class_weight, dict):  # booleans are texts here
+        class_weight = {str(label) if isinstance(label, bool) else label: one for label, one in class_weight.items()}
     # Each class is named three times, so that the number of classes is small beside that of the rows.
     labels_read = read_labels(
         np.concatenate([names, names, names]),

@@ -215,6 +215,9 @@ class LogLoss(Score):
 class AreaUnderRoc(Score):
     """Area under the ROC curve; for several classes the mean of the areas of each class against the rest.
 
+    With several classes, rows are ranked by the probability of the class; where there are no probabilities, as in the
+    search, by the decision value of the class against the closest other class.
+
     Of several folds it is the mean by numbers of rows: scores of different machines are not comparable.
     """
 

@@ -151,7 +151,7 @@ class _Column:
     @property
     def are_numbers(self) -> bool:
         """Whether all cells are numbers of one quantity, whatever their marks."""
-        return agree(self.numbers.values(), self.known_unit, any_limits=self.limits is not None)
+        return agree(self.numbers.values(), self.known_unit, any_limits=self.limits is not None, name=self.name)
 
     def evidence(self) -> Evidence | None:
         """Return what this column tells about the decimal mark; None if it holds text."""

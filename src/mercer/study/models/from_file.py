@@ -47,6 +47,7 @@ def model_of_file(machine: LinearSVC | LinearSVR | LogisticRegression) -> Model:
         whole = machine.classes_.dtype.kind in "iu"
         labels = machine.classes_ if whole else np.array([cell_text(one) for one in machine.classes_], dtype=object)
         kind = Classes(file.target, labels, "ovr")
+        kind = kind.as_booleans() if machine.classes_.dtype == np.bool_ else kind
     claims = machine.certificate_.parts or (machine.certificate_,)
     parts = tuple(
         Part(np.array([number]), np.ones(1), float(bias), None, claim, duals=np.zeros(0))

@@ -183,4 +183,6 @@ def _tolerance(tol: float | None, before: str = ", ", after: str = "") -> str:
 
 def listed(parts: list[str]) -> str:
     """A list in words: C, epsilon and gamma."""
+    if not parts:
+        return ""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

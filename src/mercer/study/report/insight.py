@@ -226,8 +226,11 @@ def has_lines(study: Study) -> bool:
     return any(card.line is not None for card in study.insight.cards.values())
 
 
-def contributions(study: Study) -> str:
-    """What the contributions of columns are, in a sentence or two; "" if no contribution is known."""
+def contributions(study: Study, *, of_learnt: bool = False) -> str:
+    """What the contributions of columns are, in some sentences; "" if no contribution is known.
+
+    `of_learnt` is True for rows that the final machine has learnt from.
+    """
     if not any(card.reasons for card in study.insight.cards.values()):
         return ""
     exact = (
@@ -238,7 +241,12 @@ def contributions(study: Study) -> str:
     return (
         f"Contributions: by how much a cell raises {_what_is_explained(study)}, compared with the cells of other rows "
         f"(the largest ones of the most important columns; {exact}). They are those of the final machine, which has "
-        "learnt from the rows that are not sealed."
+        + (
+            "learnt from these rows, too. So they explain its own prediction, which is usually closer to the target "
+            "than that of the machine that had not."
+            if of_learnt
+            else "learnt from the rows that are not sealed."
+        )
     )
 
 

@@ -237,8 +237,12 @@ def _chosen(
     refuse_infinite(table.select(features))
     dropped = {}
     if target is not None and len(rows) < table.n_rows:
-        dropped[f"target {target!r} missing"] = table.n_rows - len(rows)
-        _warn_of_missing_target(table, target)
+        n_missing = table.n_rows - len(rows) - table.reading.n_rare
+        if table.reading.n_rare:
+            dropped[f"classes of {target!r} with too few rows"] = table.reading.n_rare
+        if n_missing:
+            dropped[f"target {target!r} missing"] = n_missing
+            _warn_of_missing_target(table, target)
     used = table.select(features).take(rows)
     cells, complete = missing_counts(used), rows[complete_rows(used)]
     n_incomplete = len(rows) - len(complete)
@@ -291,8 +295,9 @@ def _candidates(table: Table, target: str | None, options: ColumnOptions) -> Tab
 def _warn_of_missing_target(table: Table, target: str) -> None:
     rows = np.flatnonzero(table.missing(target))
     were = "1 of {} rows was" if len(rows) == 1 else f"{len(rows)} of {{}} rows were"
+    rare = f" or its class has too few rows ({table.reading.n_rare} rows)" if table.reading.n_rare else ""
     warn_user(
-        f"{were.format(table.n_rows)} left out because the target {target!r} is missing there: "
+        f"{were.format(table.n_rows)} left out because the target {target!r} is missing there{rare}: "
         f"{name_rows(table, rows)}",
         TableWarning,
     )

@@ -8,6 +8,7 @@ Euclidean length 1. So two texts without a common word have squared distance 2, 
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
@@ -98,6 +99,20 @@ def word_counter(**options: Any) -> CountVectorizer:
     return CountVectorizer(token_pattern=WORD, preprocessor=plain_text, **options)
 
 
+def _words_of(table: Table, name: str) -> list[tuple[str, ...]]:
+    """Return the words of each text of a column, () for a missing cell.
+
+    Folds read the same texts again and again, so the words are kept with the table. Equal words are one object.
+    """
+    split, known, found = word_counter().build_analyzer(), table.words, []
+    for cell in text_cells(table[name]):
+        words = () if cell is None else known.get(cell)
+        if words is None:
+            words = known[cell] = tuple(map(sys.intern, split(cell)))
+        found.append(words)
+    return found
+
+
 def _has_meaning(word: str) -> bool:
     letters = sum(map(str.isalpha, word))
     has_others = any(one.isdigit() or one == "_" for one in word)
@@ -124,8 +139,7 @@ class TextRule(Rule):
     def learn(cls, table: Table, name: str) -> Self | None:
         """Return the rule of these training rows; None if all texts are the same, or have no word."""
         cells = text_cells(table[name])
-        words_of = word_counter().build_analyzer()
-        counts = Counter(word for cell in cells if cell is not None for word in set(words_of(cell)))
+        counts = Counter(word for words in _words_of(table, name) for word in set(words))
         if len(set(cells)) < 2 or not counts:
             return None
         kept = sorted(sorted(counts, key=lambda word: (-counts[word], word))[:MAX_WORDS])
@@ -155,9 +169,8 @@ class TextRule(Rule):
 
     def n_unknown(self, table: Table) -> int:
         """Return the number of texts that have words, but none of the words of training."""
-        known, words_of = set(self.words), self._counter.build_analyzer()
-        cells = [words_of(cell) for cell in text_cells(table[self.name]) if cell is not None]
-        return sum(bool(words) and known.isdisjoint(words) for words in cells)
+        known = set(self.words)
+        return sum(bool(words) and known.isdisjoint(words) for words in _words_of(table, self.name))
 
     @property
     def substitute(self) -> str:
@@ -166,12 +179,11 @@ class TextRule(Rule):
 
     @lazy_property
     def _counter(self) -> CountVectorizer:
-        return word_counter(vocabulary=self.words)
+        return CountVectorizer(vocabulary=self.words, analyzer=tuple)  # texts are split before
 
     def apply(self, table: Table) -> sparse.csr_array:
         """Return the TF-IDF of each word, (n, number of words), with rows of length 1; unknown words are left out."""
-        cells = ["" if cell is None else cell for cell in text_cells(table[self.name])]
-        counts = sparse.csr_array(self._counter.transform(cells), dtype=np.float64)
+        counts = sparse.csr_array(self._counter.transform(_words_of(table, self.name)), dtype=np.float64)
         weights = np.log((1.0 + self.n_texts) / (1.0 + np.array(self.counts))) + 1.0
         counts.data *= weights[counts.indices]
         counts.data /= sparse.linalg.norm(counts, axis=1).repeat(np.diff(counts.indptr))

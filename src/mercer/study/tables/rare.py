@@ -45,8 +45,10 @@ def without_rare(table: Table, target: str, how: Rare, least: int) -> tuple[Tabl
     if len(rare) == len(counts):
         raise TableError(f"every class of {target!r} has fewer than {least} rows", "name another target")
     ordered = sorted(rare, key=lambda name: (-counts[name], name))
+    n_rare = sum(counts[name] for name in rare)
     shown = ", ".join(f"{name!r} ({counts[name]:,})" for name in ordered[:8])
     more = f" and {len(rare) - 8} more" if len(rare) > 8 else ""
+    kept = f"a class needs {least} rows to be kept"
     what = f"Classes of fewer than {least} rows, {shown}{more},"
     if how == "drop":
         gone = np.isin(cells, rare)
@@ -56,19 +58,20 @@ def without_rare(table: Table, target: str, how: Rare, least: int) -> tuple[Tabl
         if target in written:
             written[target] = written[target].copy()
             written[target][gone] = None
-        return replace(_with_column(table, target, column), written=written), Note(
-            f"{what} were left out with their rows", "rare=merge makes one class of them"
-        )
-    n_merged = sum(counts[name] for name in rare)
-    if n_merged < least:
+        reading = replace(table.reading, n_rare=table.reading.n_rare + n_rare)
+        left = replace(_with_column(table, target, column), written=written, reading=reading)
+        text = f"{what} were left out with their rows"
+        return left, Note(text, "rare=merge makes one class of them" if n_rare >= least else kept)
+    if n_rare < least:
         raise TableError(
-            f"the classes of {target!r} with fewer than {least} rows, {shown}{more}, have {n_merged} rows together, "
+            f"the classes of {target!r} with fewer than {least} rows, {shown}{more}, have {n_rare} rows together, "
             "too few for a class",
-            "rare=drop leaves their rows out",
+            "rare=drop leaves their rows out" if len(counts) - len(rare) > 1 else "name another target",
         )
     rest = REST if REST not in counts else f"{REST} classes"
     merged = with_rest(table, target, [name for name in counts if name not in rare], rest)
-    note = Note(f"{what} were merged into the class {rest!r}", "rare=drop leaves their rows out")
+    can_drop = len(counts) - len(rare) > 1
+    note = Note(f"{what} were merged into the class {rest!r}", "rare=drop leaves their rows out" if can_drop else kept)
     return replace(merged, reading=replace(merged.reading, rest=rest)), note
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
@@ -29,6 +30,14 @@ _SIZES: dict[str, tuple[str, float]] = {
     **{name: ("s", size) for name, size in _SECONDS.items()},
 }
 """The quantity and the size of each unit that can be turned into another one."""
+
+
+_DURATION = re.compile(
+    r"duration|elapsed|(?:run|up|down|play|lap|split|travel|flight|waiting|total)[ _-]?time|length[ _-]of[ _-]stay"
+    r"|time[ _-]taken|dauer|dur[ée]e|duraci[óo]n|durata|dura[çc][ãa]o|\bpace\b",
+    re.IGNORECASE,
+)
+"""Names of columns of durations."""
 
 
 def factors_of(units: Collection[str], known: str | None = None) -> tuple[str, Mapping[str, float]] | None:
@@ -107,11 +116,14 @@ def of_main_unit(
     return {cell: number for cell, number in numbers.items() if factors_of({main, number.unit}) is not None}
 
 
-def agree(numbers: Iterable[WrittenNumber | None], known: str | None = None, *, any_limits: bool = False) -> bool:
+def agree(
+    numbers: Iterable[WrittenNumber | None], known: str | None = None, *, any_limits: bool = False, name: str = ""
+) -> bool:
     """Return whether all cells are numbers of one quantity, and all or none of them limits of the true value.
 
     With `any_limits`, some of them may be limits. Debits beside numbers without a mark do not agree if there are no
-    credits, because their sign is not known. Cells such as 16:30:00 are durations if one of them has 24 hours or more.
+    credits, because their sign is not known. Cells such as 16:30:00 are durations if one of them has 24 hours or more,
+    or if the name of the column says so; otherwise they are times of day.
     """
     found = set(numbers)
     if not found or None in found:
@@ -120,6 +132,8 @@ def agree(numbers: Iterable[WrittenNumber | None], known: str | None = None, *, 
     limits = {number.limit for number in held}
     one_limit = len(limits) == 1 if known is None else limits == {known[:1] if known[:1] in {*_LIMITS} else ""}
     is_signed = {number.account for number in held} != {"DR", ""}
-    if known is None and {number.unit for number in held} == {CLOCK}:  # else they are times of day
-        return any(float(number.digits.replace(",", ".")) >= _SECONDS["d"] for number in held)
+    if known is None and {number.unit for number in held} == {CLOCK}:
+        return _DURATION.search(name) is not None or any(
+            float(number.digits.replace(",", ".")) >= _SECONDS["d"] for number in held
+        )
     return (any_limits or one_limit) and is_signed and factors_of({number.unit for number in held}, known) is not None

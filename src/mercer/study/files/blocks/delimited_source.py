@@ -127,7 +127,8 @@ class DelimitedSource(TextSource):
         numbers = of_main_unit({cell: written_number(cell.strip()) for cell in counts}, counts, STRAY_SHARE)
         n_stray = sum(cell is not None and cell not in numbers for cell in cells)
         any_limits, unit = self._reading.limits_asked is not None, self._reading.known.units.get(name)
-        if n_stray > STRAY_SHARE * counts.total() or not agree(numbers.values(), unit, any_limits=any_limits):
+        agreed = agree(numbers.values(), unit, any_limits=any_limits, name=name)
+        if n_stray > STRAY_SHARE * counts.total() or not agreed:
             return None
         chosen = [cell if cell in numbers else None for cell in cells]
         read = self._as_numbers([name], [pa.chunked_array([pa.array(chosen, pa.string())])])

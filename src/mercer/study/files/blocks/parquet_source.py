@@ -68,6 +68,8 @@ class ParquetSource:
             "task": layout.task,
             "weights": layout.weights,
         }
+        if layout.target in self.table_head.booleans:
+            self.options["booleans"] = True
 
     def blocks(self, after: Span | None, levels: Levels, step: int) -> Iterator[RawBlock]:
         """Yield the blocks that follow a span, each of about `step` bytes as numbers."""
