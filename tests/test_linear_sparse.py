@@ -36,7 +36,16 @@ from mercer.solvers.rows import (
 )
 from mercer.solvers.rows import joint_proximal as joint_newton
 from mercer.solvers.rows.class_descent import ClassDescent
-from mercer.solvers.rows.dual_descent import DualPoint, Epochs, descend, dual_descent, dual_point, measure
+from mercer.solvers.rows.dual_descent import (
+    DualPoint,
+    Epochs,
+    GapWatch,
+    descend,
+    dual_descent,
+    dual_objective,
+    dual_point,
+    measure,
+)
 from mercer.solvers.rows.joint import JointEvidence
 from mercer.solvers.rows.kernel_engine import finish, linear_gram
 from mercer.solvers.rows.shared_products import RowProducts, stretch
@@ -331,6 +340,28 @@ def test_wide_tables_are_solved_and_certified(loss, C):
     assert solution.certificate.verify().status == "optimal"
     assert "columns" in solution.reason
     assert C < 1.0 or isinstance(loss, Logistic) or "then" in solution.solver
+
+
+@pytest.mark.parametrize("C", [0.1, 100.0])
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_steps_between_epochs_keep_the_weights_and_never_lower_the_dual_objective(loss, C):
+    problem = wide_problem(loss, n=400, C=C)
+    point = dual_point(problem)
+    duals = [0.0]
+    for step, _ in zip(dual_descent(problem, point, 1e-13), range(12), strict=False):
+        duals.append(step.objective)
+        exact = dual_point(problem, point.beta)
+        assert np.allclose(point.w, exact.w, rtol=1e-9, atol=1e-12 * np.abs(exact.w).max())
+        assert step.objective == pytest.approx(dual_objective(problem, exact), rel=1e-9)
+    assert all(after >= before - 1e-12 * abs(before) for before, after in pairwise(duals))
+
+
+def test_epochs_count_as_the_rows_that_they_visit():
+    watch = GapWatch(1e-4, dual=1.0, unit=1.0)
+    watch.follow(3, 2.0, 1.0, is_finished=False)
+    assert watch.epochs_made == 3.0
+    watch.follow(3, 3.0, 1.0, is_finished=False, share=0.05)
+    assert (watch.n_iter, watch.epochs_made) == (6, pytest.approx(3.9))
 
 
 @pytest.mark.parametrize("size", [1e-2, 1.0, 30.0, 1e3])

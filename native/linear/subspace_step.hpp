@@ -69,7 +69,8 @@ class SubspaceSteps {
             if (now == 0.0 && last == 0.0) continue;
             if (is_free(i)) {
                 const double bend = is_squared_ ? 0.5 / problem_.charges[i] : 0.0;
-                moving_.push_back({i, now, last, problem_.targets[i] - problem_.epsilon * sign(beta) - bend * beta, bend});
+                moving_.push_back(
+                    {i, now, last, problem_.targets[i] - problem_.epsilon * sign(beta) - bend * beta, bend});
             } else {
                 add(i, now, w_), add(i, -last, last_w_);
                 last_beta_[at] = 0.0;
@@ -106,7 +107,8 @@ class SubspaceSteps {
             growth += (near - before) * (row.slope - 0.5 * row.bend * (near - before));
             add(row.i, near - (before + wanted(row)), last_w_);
         }
-        growth -= baseline::chained_sum<4>(n_columns_, [&](int64_t j) { return step[j] * (problem_.w[j] + 0.5 * step[j]); });
+        growth -=
+            baseline::chained_sum<4>(n_columns_, [&](int64_t j) { return step[j] * (problem_.w[j] + 0.5 * step[j]); });
         const bool grows = growth > kLeastGrowth * sums.square;
         for (const Moving& row : moving_)
             if (grows) problem_.beta[row.i] = feasible(row.i, problem_.beta[row.i] + wanted(row));

@@ -84,13 +84,14 @@ class JointPoint:
         the charge of the row.
     w : ndarray of shape (n_columns, n_classes)
         Column k is sum_i beta_ik x_i.
-    epochs_left : float
+    epochs_left, epochs_made : float
         As in :class:`mercer.solvers.rows.dual_descent.DualPoint`.
     """
 
     beta: FloatArray
     w: FloatArray
     epochs_left: float = 0.0
+    epochs_made: float = 0.0
 
 
 def bounds(part: JointPart, n_classes: int) -> tuple[FloatArray, FloatArray]:

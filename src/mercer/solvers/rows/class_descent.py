@@ -119,7 +119,7 @@ class ClassDescent:
             if is_met and not is_whole[at]:
                 self._visit_all(at)
             step = watch.follow(1, float(self._duals[at]), float(gaps[at]), is_finished=bool(is_met and is_whole[at]))
-            self._points[k].epochs_left = watch.epochs_left
+            self._points[k].epochs_left, self._points[k].epochs_made = watch.epochs_left, watch.epochs_made
             steps[k] = step
         asked = [k for k in self._places if self._watches[k].asks()]
         exact = dict(zip(asked, self._measured(asked), strict=True)) if asked else {}

@@ -33,6 +33,7 @@ _SHARE = 0.8  # share of the tolerance to which the estimated gap must fall befo
 _LOOK = 2.5  # the gap is first measured at an estimate of so many times the tolerance: after an epoch, less is left
 _ROUNDS = 5  # calls of `EPOCHS` epochs that tell the rate of descent
 _TINY = 1e-20  # share of the objective of f = 0 with which gaps are compared at least
+_STEP_SHARE = 0.25  # time of a step between two epochs, in that of an epoch over all rows
 _IDLE = 300  # epochs without a fall of the gap by a tenth, after which rounding prevents progress
 
 
@@ -48,11 +49,14 @@ class DualPoint:
         The sum of beta_i x_i.
     epochs_left : float
         Epochs that are still needed, if the gap falls at the rate of the last ones; 0 before there is a rate.
+    epochs_made : float
+        Epochs that were made. Both are in the time of epochs over all rows: most rows are shrunken in later ones.
     """
 
     beta: RowNumbers
     w: FloatArray
     epochs_left: float = 0.0
+    epochs_made: float = 0.0
 
 
 def require_descent(problem: LinearProblem) -> None:
@@ -166,7 +170,7 @@ def descend(epochs: Epochs, point: _Point, tol_gap: float, measured: Callable[[]
     ----------
     epochs : Epochs
     point : object
-        What the epochs change; its `epochs_left` is set.
+        What the epochs change; its `epochs_left` and `epochs_made` are set.
     tol_gap : float
     measured : callable
         Computes the exact relative gap.
@@ -174,8 +178,8 @@ def descend(epochs: Epochs, point: _Point, tol_gap: float, measured: Callable[[]
     watch = GapWatch(tol_gap, epochs.dual, epochs.unit)
     while True:
         n_epochs = epochs.run(watch.target)
-        step = watch.follow(n_epochs, epochs.dual, epochs.gap, is_finished=epochs.is_finished)
-        point.epochs_left = watch.epochs_left
+        step = watch.follow(n_epochs, epochs.dual, epochs.gap, is_finished=epochs.is_finished, share=epochs.share)
+        point.epochs_left, point.epochs_made = watch.epochs_left, watch.epochs_made
         yield step
         if watch.asks() and watch.is_met(measured()):
             return
@@ -197,8 +201,8 @@ class GapWatch:
     ----------
     n_iter : int
         Epochs so far.
-    epochs_left : float
-        Epochs that are still needed, if the gap falls at the rate of the last ones; 0 before there is a rate.
+    epochs_left, epochs_made : float
+        See :class:`DualPoint`.
     """
 
     def __init__(self, tol_gap: float, dual: float, unit: float) -> None:
@@ -208,22 +212,27 @@ class GapWatch:
         self._least, self._fell_at = float("inf"), 0
         self._duals = deque([dual], maxlen=_ROUNDS)
         self._noted_at = 0  # epoch of the last element of `_duals`
-        self.n_iter, self.epochs_left = 0, 0.0
+        self.n_iter, self.epochs_left, self.epochs_made = 0, 0.0, 0.0
 
     @property
     def target(self) -> float:
         """The estimated gap at which shrunken rows are visited again, and at which the epochs end."""
         return self._share * self._tol * max(self._dual, self._unit)
 
-    def follow(self, n_epochs: int, dual: float, gap: float, *, is_finished: bool) -> Step:
-        """Learn of more epochs: the dual objective, the estimated gap, and whether that of all rows met the target."""
+    def follow(self, n_epochs: int, dual: float, gap: float, *, is_finished: bool, share: float = 1.0) -> Step:
+        """Learn of more epochs: the dual objective, the estimated gap, and whether that of all rows met the target.
+
+        `share` is that of the rows that were visited.
+        """
+        share = min(1.0, share + _STEP_SHARE)
         self.n_iter += n_epochs
+        self.epochs_made += share * n_epochs
         self._dual, self._gap, self._is_finished = dual, gap, is_finished
         objective = max(dual, self._unit)
         if self.n_iter >= self._noted_at + EPOCHS:
             self._duals.append(dual)
             self._noted_at = self.n_iter
-            self.epochs_left = _epochs_left(self._duals, gap, self.target)
+            self.epochs_left = share * _epochs_left(self._duals, gap, self.target)
         return Step(self.n_iter, gap / (objective + gap), dual)
 
     def asks(self) -> bool:
@@ -262,6 +271,7 @@ def _epochs_left(duals: deque[float], gap: float, target: float) -> float:
 
 class _Point(Protocol):
     epochs_left: float
+    epochs_made: float
 
 
 class Epochs(ABC):
@@ -277,12 +287,15 @@ class Epochs(ABC):
         Smallest objective with which a gap is compared.
     is_finished : bool
         Whether the estimated gap of all rows was at most the target of the last call.
+    share : float
+        Share of the rows that the last epochs visited.
     """
 
     dual: float
     gap: float = float("inf")
     unit: float
     is_finished: bool = False
+    share: float = 1.0
 
     @abstractmethod
     def run(self, target: float) -> int:
@@ -311,7 +324,8 @@ class _Epochs(Epochs):
         self.dual, self.gap, done = 0.0, 0.0, EPOCHS
         if self._single is not None:
             part, beta, native = self._single
-            done, _, self.gap, _, self.is_finished = native.run(EPOCHS, target, self._stop)
+            done, n_visits, self.gap, _, self.is_finished = native.run(EPOCHS, target, self._stop)
+            self.share = n_visits / max(1, done * beta.size)
             self._store(part, beta)
         else:
             self._visit_blocks()

@@ -190,13 +190,14 @@ class DualSolver:
         A problem has made epochs for a part of that time before.
         """
         share = SHARED_EPOCH if descends_together(self.problems) else 1.0
-        left, made = ({k: share * epochs[k] for k in left} for epochs in (left, self.n_iter))
+        made = {k: share * self.points[k].epochs_made for k in left}
+        left = {k: share * left[k] for k in left}
         if not left:
             return []
         if self._newton_epochs < self._engine_epochs:
             most, tried = self._newton_epochs, min(_TRIED_OF_NEWTON * self._newton_epochs, share * _MOST_TRIED)
             if (limit := self.control.limits.max_iter) >= 0:
-                most = min(most, share * limit - max(made.values()))
+                most = min(most, share * (limit - max(self.n_iter)))
             return [k for k in left if left[k] > most and made[k] >= tried]
         if not engine_solves(self.problems[0]):
             return []
