@@ -177,8 +177,8 @@ SVM = "".join(f"{k % 2} 1:{k} 3:0.5\n" for k in range(200))
     ("line", "fault"),
     [
         ("7,oops,p", r"column 'b' holds 'oops'"),
-        ("7,1", "has 2 cells, and the header has 3"),
-        ("7,1,p,9", "has 4 cells, and the header has 3"),
+        ("7,1", "has 2 cells, the header has 3"),
+        ("7,1,p,9", "has 4 cells, the header has 3"),
         ("7,1,", "the target 'y' is missing"),
         ("7,inf,p", "column 'b' is infinite"),
         ("7,-1e300,p", "column 'b' is infinite or too large to compute with"),
@@ -273,7 +273,7 @@ def test_rows_end_where_the_csv_module_ends_them():
         ('7,1"x,p', 0, "column 'b' holds '1\"x'"),
         ('7,"1"x,p', 0, "column 'b' holds '1x'"),
         ('7,"1\n2",p', 0, r"column 'b' holds '1\\n2'"),
-        ('7,"1\n2,p"', 0, "the row has 2 lines and 2 cells, and the header has 3"),
+        ('7,"1\n2,p"', 0, "are one row that has 2 cells, the header has 3"),
         ("7,1\r,p", 0, "a carriage return ends the row within the line"),
         ('7,1,"p""q\n"', None, ""),
         ('7,1,p"q', None, ""),
@@ -290,7 +290,8 @@ def test_a_quotation_mark_at_the_wrong_place_is_named(tmp_path, line, column, fa
         assert [*cache.levels.of["y"]] == ["p", "q", next(csv.reader(io.StringIO(line, newline="")))[2].strip()]
         return
     byte = len("".join(lines[:at])) + column
-    with pytest.raises(TableError, match=rf"t.csv, line {at + 1} \(byte {byte:,}\).*{fault}"):
+    place = rf"lines? {at + 1}( to {at + 2})? \(byte {byte:,}\)"
+    with pytest.raises(TableError, match=rf"(?=.*t.csv.*{place}).*{fault}"):
         rows_of(path, tmp_path / "cache", 300)
     if "never closed" in fault:
         with pytest.raises(TableError, match=rf"never closed, in line {at + 1}"):
@@ -741,7 +742,7 @@ def test_options_that_mean_nothing_are_refused(tmp_path, options, fault):
     ("line", "fault"),
     [
         ("7,oops,p", r"column 'b' holds 'oops', and numbers in nearly all"),
-        ("7,1", "has 2 cells, and the header has 3"),
+        ("7,1", "has 2 cells, the header has 3"),
         ("7,1,", "the target 'y' is missing"),
     ],
 )

@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
 from mercer import SVC
 from mercer.data.table import Table, TableError, TableWarning, as_table
-from mercer.study.files import table_files
 from mercer.study.files.table_files import LABEL, read_table
 from mercer.study.models import as_model, fit_model, load_model, save_model
 
@@ -53,10 +53,8 @@ def test_the_same_table_in_every_delimited_form(tmp_path, name, data):
 
 def test_reading_threads_hold_no_python_objects(tmp_path, monkeypatch):
     # Reading threads must not hold Python objects: releasing one while Python ends aborts the process.
-    read, sources = table_files.pacsv.read_csv, []
-    monkeypatch.setattr(
-        table_files.pacsv, "read_csv", lambda source, *how: sources.append(source) or read(source, *how)
-    )
+    read, sources = pacsv.read_csv, []
+    monkeypatch.setattr(pacsv, "read_csv", lambda source, *how: sources.append(source) or read(source, *how))
     read_table(written(tmp_path, "t.csv", b"x,y\n1,a\n"))
     assert [type(source) for source in sources] == [pa.BufferReader]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -25,11 +24,12 @@ from mercer.data import (
     whole_numbers,
 )
 from mercer.study.files import file_formats
-from mercer.study.files.arrow import pa, pacsv, pq
+from mercer.study.files.arrow import pa, pq
+from mercer.study.files.blocks.delimited_source import DelimitedSource, column_names
 from mercer.study.files.libsvm_data import read_lines
 from mercer.study.files.table_source import TableSource
 from mercer.study.files.text_columns import emptied, refuse_second_header, table_of_text, without_numbers
-from mercer.study.files.text_files import DelimitedText, is_delimited
+from mercer.study.files.text_files import is_delimited
 
 Format = Literal["csv", "tsv", "parquet", "svmlight", "excel"]
 """Formats of table files."""
@@ -144,7 +144,8 @@ def _read(path: Path, options: ReadingOptions) -> Table:
     elif format == "svmlight":
         table = _svmlight(source)
     else:
-        table = _delimited(path, source.content(), options, "\t" if format == "tsv" else ",")
+        usual = "\t" if format == "tsv" else ","
+        table = DelimitedSource(path, options, usual, source=source).table_head
     notes = [one for one in (note, source.note) if one is not None]
     return replace(table, reading=replace(table.reading, notes=(*notes, *table.reading.notes)))
 
@@ -175,57 +176,6 @@ def _format(source: TableSource) -> tuple[str, Note | None]:
     named = file_formats.format_of(path, b"")
     what = {"csv": "delimited text", "svmlight": "LIBSVM's format (svmlight)"}.get(format, format)
     return format, None if named else Note(f"By its first lines, the file is {what}", "format= names another format")
-
-
-def _delimited(path: Path, raw: bytes, options: ReadingOptions, usual: str) -> Table:
-    text = DelimitedText.of(path, raw, options, usual)
-    text.refuse_open_quote(path)
-    try:
-        names = column_names(path, next(text.rows()))
-        text.refuse_swallowed_rows(path, len(names))
-        arrow = pacsv.read_csv(
-            held_by_arrow(text.raw),
-            # one block, as pyarrow refuses a row that is longer than its block
-            pacsv.ReadOptions(column_names=names, skip_rows_after_names=1, block_size=len(text.raw)),
-            pacsv.ParseOptions(delimiter=text.separator, newlines_in_values=True),
-            pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
-        )
-    except (pa.ArrowInvalid, csv.Error) as error:
-        raise text.fault(path, error) from error
-    if arrow.num_rows == 0:
-        raise TableError(f"{path} has column names only, and no rows")
-    refuse_second_header(names, [arrow[name] for name in names], options)
-    table = table_of_text(names, [arrow[name] for name in names], text.separator, options, text.line_of)
-    notes = (*text.notes, *table.reading.notes)
-    return replace(table, lines=text.lines(table.n_rows), reading=replace(table.reading, notes=notes))
-
-
-def column_names(path: Path, cells: Sequence[str]) -> list[str]:
-    """Return the column names of a header; TableError if its cells are numbers or occur twice."""
-    names = [name.strip() or f"unnamed_{j + 1}" for j, name in enumerate(cells)]
-    _check_header(path, names)
-    return names
-
-
-def held_by_arrow(raw: bytes) -> pa.BufferReader:
-    """Return a buffer that is owned by Arrow, not by Python.
-
-    A thread of pyarrow releases it. If Python is shutting down then and owns the buffer, the process aborts.
-    """
-    copy = pa.BufferOutputStream()
-    copy.write(raw)
-    return pa.BufferReader(copy.getvalue())
-
-
-def _check_header(path: Path, names: list[str]) -> None:
-    try:
-        numbers = [float(name.replace(",", ".")) for name in names]
-    except ValueError:
-        Table(tuple(names), ())  # raises a TableError if a name occurs twice
-        return
-    raise TableError(
-        f"the first line of {path} holds {len(numbers)} numbers where column names belong", "add a line of column names"
-    )
 
 
 def _parquet(source: TableSource, options: ReadingOptions) -> Table:

@@ -1,4 +1,4 @@
-"""Delimited text: its encoding, its separator, its rows, and the errors of files that are damaged."""
+"""Delimited text: its encoding, its separator, and where its column names are."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from mercer.data import Note, ReadingOptions, TableError
 from mercer.study.files.file_formats import BYTE_ORDER_MARK, is_svmlight, looks_like_utf_16, other_format
-from mercer.study.files.text_rows import MERGED, NEVER_CLOSED, RAGGED, STRAY_MARK, open_quote, swallowed_rows
 
 SEPARATORS = ",;\t|"
 """Separators that are recognised."""
@@ -83,88 +79,10 @@ class DelimitedText:
         notes = (encoding_note, comment_note, sep_note)
         return cls(body, separator, n_skipped, tuple(note for note in notes if note is not None), by_blanks, encoding)
 
-    def rows(self) -> Iterator[list[str]]:
-        """Yield the rows; all kinds of line ends are accepted."""
-        return csv.reader(io.TextIOWrapper(io.BytesIO(self.raw), "utf-8", newline=""), delimiter=self.separator)
-
-    def line_of(self, row: int) -> str:
-        """Say in which line of the file, from 1, a row below the column names begins; rows count from 1."""
-        reader = csv.reader(io.StringIO(self.raw.decode(), newline=""), delimiter=self.separator)
-        found, line = -1, 1  # the column names are row 0
-        while found < row:
-            line = reader.line_num + 1
-            found += bool(next(reader))  # lines without cells are not rows
-        return f" in line {self.n_skipped + line}"
-
-    def lines(self, n_rows: int) -> Sequence[int] | np.ndarray | None:
-        """Return the line of the file, from 1, in which each row below the column names begins.
-
-        None if the rows that were read are not those of the text.
-        """
-        first = self.n_skipped + 2
-        n_lines = self.raw.rstrip(b"\r\n").count(b"\n") + 1
-        if n_lines == n_rows + 1 and self.raw.count(b"\r") == self.raw.count(b"\r\n"):
-            return range(first, first + n_rows)
-        reader = csv.reader(io.StringIO(self.raw.decode(), newline=""), delimiter=self.separator)
-        found, line = [], 1
-        for row in reader:
-            if row:  # lines without cells are not rows
-                found.append(self.n_skipped + line)
-            line = reader.line_num + 1
-        return np.array(found[1:], dtype=np.int64) if len(found) == n_rows + 1 else None
-
-    def refuse_open_quote(self, path: Path) -> None:
-        """Raise a TableError if the last cell begins with a quotation mark that is never closed.
-
-        Such a cell takes in all lines below it, whose rows would be lost.
-        """
-        at = open_quote(self.raw, self.separator.encode())
-        if at is not None:
-            raise TableError(
-                f"{path} has a quotation mark that is never closed, in line {self.n_skipped + _line(self.raw, at)}, at "
-                "the beginning of a cell",
-                NEVER_CLOSED,
-            )
-
-    def refuse_swallowed_rows(self, path: Path, n_cells: int) -> None:
-        """Raise a TableError if a quoted cell holds lines that look like rows."""
-        found = swallowed_rows(self.raw, b"\n" if b"\n" in self.raw else b"\r", self.separator.encode(), n_cells)
-        if found is not None:
-            raise TableError(
-                f"{path} has a quoted cell that begins in line {self.n_skipped + _line(self.raw, found[0])} and holds "
-                f"{found[1]:,} lines, which look like rows: a quotation mark is probably stray",
-                STRAY_MARK,
-            )
-
-    def fault(self, path: Path, error: Exception) -> TableError:
-        """Return the error for a text that pyarrow refused; the fault is found by a slower second reading."""
-        reader = csv.reader(io.StringIO(self.raw.decode(), newline=""), delimiter=self.separator)
-        line, row = 1, [""]
-        try:
-            header = next(reader)
-            while True:
-                line = reader.line_num + 1  # line in which the next row begins
-                row = next(reader)
-                if row and len(row) != len(header):
-                    if len(header) == 1 or header[0].lstrip().startswith(("#", "%")):
-                        first = self.n_skipped + 1
-                        return TableError(
-                            f"{path} has {_cells(len(header))} in line {first} and {_cells(len(row))} in line "
-                            f"{self.n_skipped + reader.line_num}",
-                            f"line {first} looks like a title or a comment: the first line must hold the column names; "
-                            "or name the separator with sep=",
-                        )
-                    if reader.line_num > line:
-                        lines, hint = f"lines {self.n_skipped + line} to {self.n_skipped + reader.line_num}", MERGED
-                    else:
-                        lines, hint = f"line {self.n_skipped + line}", f"{RAGGED}; sep= names another separator"
-                    verb = "are one row that has" if reader.line_num > line else "has"
-                    return TableError(
-                        f"{path} is ragged: {lines} {verb} {_cells(len(row))}, the header has {len(header)}", hint
-                    )
-        except (csv.Error, StopIteration):
-            pass
-        return TableError(f"{path} cannot be read as a delimited table: {str(error).splitlines()[0]}")
+    def names(self) -> list[str]:
+        """Return the cells of the first row; all kinds of line ends are accepted."""
+        lines = io.TextIOWrapper(io.BytesIO(self.raw), "utf-8", newline="")
+        return next(csv.reader(lines, delimiter=self.separator))
 
 
 def is_delimited(head: bytes) -> bool:
@@ -348,7 +266,3 @@ def with_tabs(raw: bytes) -> bytes:
     """Return lines of cells that are separated by blanks, with one tab between two cells."""
     lines = [line.decode(errors="replace") for line in raw.splitlines()]
     return "\n".join(_BLANKS.sub(lambda blank: blank[1] or "\t", line.strip()) for line in lines).encode()
-
-
-def _cells(count: int) -> str:
-    return "1 cell" if count == 1 else f"{count} cells"

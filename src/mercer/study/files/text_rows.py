@@ -26,7 +26,8 @@ LIKE_ROWS = 0.9  # share of the lines in a quoted cell that have as many cells a
 STRAY_MARK = "double the quotation mark inside a quoted cell, or remove it; a text that holds such lines is not read"
 """What to do about a quotation mark that takes in rows."""
 
-_MARK = ord('"')
+_MARK, _RETURN = b'"\r'
+_FIRST_ROW = 1 << 16  # bytes in which the end of the first row is looked for first
 
 
 def row_ends(raw: bytes, line_end: bytes, separator: bytes | None) -> np.ndarray:
@@ -41,7 +42,10 @@ def row_ends(raw: bytes, line_end: bytes, separator: bytes | None) -> np.ndarray
         The bytes of which each separates cells; None if there are no quoted cells.
     """
     values = np.frombuffer(raw, dtype=np.uint8)
-    ends = np.flatnonzero(values == line_end[0])
+    is_end = values == line_end[0]
+    if separator is not None and raw.count(b"\r") > raw.count(b"\r\n"):  # a carriage return alone ends a row, too
+        is_end |= (values == _RETURN) & (np.append(values[1:], 0) != line_end[0])
+    ends = np.flatnonzero(is_end)
     if separator is not None and b'"' in raw:
         ends = ends[np.searchsorted(_edges(raw, values, separator), ends) % 2 == 0]
     return ends + 1
@@ -57,12 +61,29 @@ def last_row_end(raw: bytes, line_end: bytes, separator: bytes | None) -> int:
 
 def row_starts(raw: bytes, line_end: bytes, separator: bytes | None) -> np.ndarray:
     """Return the first byte of each row that has a byte beside its line end."""
-    ends = row_ends(raw, line_end, separator)
-    if not raw.endswith(line_end):
-        ends = np.append(ends, len(raw))
-    starts = np.concatenate([[0], ends[:-1]]) if ends.size else ends
-    held = [bool(raw[start:end].strip(b"\r\n")) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-    return starts[np.array(held, dtype=bool)]
+    starts = np.append(0, row_ends(raw, line_end, separator))
+    starts = starts[starts < len(raw)]
+    stops = np.append(starts[1:], len(raw))
+    is_blank = np.isin(np.frombuffer(raw, dtype=np.uint8)[starts], [*b"\r\n"])
+    for row in np.flatnonzero(is_blank).tolist():  # only rows that begin with a line end
+        is_blank[row] = not raw[starts[row] : stops[row]].strip(b"\r\n")
+    return starts[~is_blank]
+
+
+def row_lines(raw: bytes, line_end: bytes, separator: bytes | None) -> np.ndarray:
+    """Return the number of the line in which each such row begins, counted from 0."""
+    line_ends = np.flatnonzero(np.frombuffer(raw, dtype=np.uint8) == line_end[0])
+    return np.searchsorted(line_ends, row_starts(raw, line_end, separator))
+
+
+def end_of_first_row(raw: bytes, line_end: bytes, separator: bytes) -> int:
+    """Return the byte after the first row; 0 if it does not end. Only as much of the text is looked at as needed."""
+    size = _FIRST_ROW
+    while True:
+        ends = row_ends(raw[:size], line_end, separator)
+        if ends.size or size >= len(raw):
+            return int(ends[0]) if ends.size else 0
+        size *= 4
 
 
 def open_quote(raw: bytes, separator: bytes | None) -> int | None:

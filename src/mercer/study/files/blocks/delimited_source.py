@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
-from mercer.data import ReadingOptions, Table, TableError
+from mercer.data import Note, ReadingOptions, Table, TableError
 from mercer.study.files.arrow import pa, pacsv
 from mercer.study.files.blocks.columns import columns_of, raw_block, text_codes
 from mercer.study.files.blocks.layout import Layout, Levels, RawBlock, Span
 from mercer.study.files.blocks.text_source import TextSource
 from mercer.study.files.file_formats import BYTE_ORDER_MARK, HEAD_BYTES, looks_like_utf_16
-from mercer.study.files.table_files import column_names, held_by_arrow
+from mercer.study.files.table_source import TableSource
 from mercer.study.files.text_columns import refuse_second_header, table_of_text, without_numbers
 from mercer.study.files.text_files import DelimitedText, with_tabs
-from mercer.study.files.text_rows import MERGED, RAGGED, STRAY_MARK, row_ends, row_starts, swallowed_rows
+from mercer.study.files.text_rows import (
+    MERGED,
+    RAGGED,
+    STRAY_MARK,
+    end_of_first_row,
+    last_row_end,
+    row_lines,
+    row_starts,
+    swallowed_rows,
+)
 from mercer.study.tables.kinds import STRAY_SHARE
 from mercer.study.tables.missing_words import ALWAYS, AMONG_NUMBERS
 from mercer.study.tables.number_text import written_number
@@ -31,13 +42,16 @@ _WORDS = sorted({*ALWAYS, *AMONG_NUMBERS, *map(str.upper, AMONG_NUMBERS), *map(s
 
 
 _HEAD_ROWS = 100  # lines; a head with fewer grows as the memory allows
+_PIECE = 8 << 20  # bytes of text in memory that are split into cells at once
+_LINE_ENDS = re.compile(rb"[\r\n]*")
 
 
 class DelimitedSource(TextSource):
-    """A delimited file with a line of column names.
+    """A delimited file with a line of column names: the one reader of such text, in memory and in blocks.
 
     The head of the file decides its separator, its decimal mark and which columns hold numbers, by the rules
-    of :func:`mercer.study.models.read_table`. Later cells that contradict this are refused.
+    of :func:`mercer.study.models.read_table`. Later cells that contradict this are refused. A text in memory is a head
+    with nothing behind it: all its cells decide.
 
     Parameters
     ----------
@@ -47,6 +61,8 @@ class DelimitedSource(TextSource):
         The usual separator of such files.
     head_bytes, most_bytes : int
         Bytes of the head; it grows up to the larger number if it has fewer than 100 lines.
+    source : TableSource, optional
+        The file or pipe, if all of it is read into memory.
 
     Attributes
     ----------
@@ -55,72 +71,113 @@ class DelimitedSource(TextSource):
     """
 
     def __init__(
-        self, path: Path, options: ReadingOptions, usual: str, head_bytes: int = HEAD_BYTES, most_bytes: int = 0
+        self,
+        path: Path,
+        options: ReadingOptions,
+        usual: str,
+        head_bytes: int = HEAD_BYTES,
+        most_bytes: int = 0,
+        source: TableSource | None = None,
     ) -> None:
-        super().__init__(path, head_bytes)
+        in_memory = source is not None
+        super().__init__(path, head_bytes, None if source is None else source.content())
         while not self.is_whole and len(self.head.splitlines()) < _HEAD_ROWS and 2 * head_bytes <= most_bytes:
             head_bytes *= 2
             super().__init__(path, head_bytes)
-        self._reading = options
-        wide = looks_like_utf_16(self.head)
-        if wide is not None or (options.encoding or "").lower().replace("_", "-").startswith(("utf-16", "utf-32")):
-            raise TableError(
-                f"{path} is text in {(wide or options.encoding or '').upper()}, of which parts cannot be read on their "
-                "own",
-                "convert it to UTF-8",
-            )
+        self._reading, self._decimal = options, options.decimal or "."
+        if not in_memory:
+            self._refuse_wide(options.encoding)
         if b"\n" not in self.head and b"\r" in self.head:
             self.line_end = b"\r"
         head = self.head if self.is_whole else self.head[: self.head.rfind(self.line_end) + 1]
-        if not head:
+        if not head and not in_memory:
             raise TableError(
                 f"{path} has no line end in its first {len(self.head):,} bytes",
                 "say a larger memory= if its line of column names is longer, or format= if it is no delimited text",
             )
         text = DelimitedText.of(path, head, options, usual)
-        self._separator, self._by_blanks = text.separator, text.by_blanks
-        self.separator = b" \t" if text.by_blanks else text.separator.encode()
-        self._encoding = text.encoding
-        self.begin, head = self._whole_rows(head, text.n_skipped)
+        self._separator, self._by_blanks, self._encoding = text.separator, text.by_blanks, text.encoding
+        start, line = 0, 1 + text.n_skipped
+        if in_memory:
+            head, self.head, self._by_blanks, self._encoding = text.raw, b"", False, "utf-8"
+            self.line_end = b"\n" if b"\n" in head else b"\r"
+        else:
+            start = len(BYTE_ORDER_MARK) if head.startswith(BYTE_ORDER_MARK) else 0
+            start += sum(map(len, head[start:].splitlines(keepends=True)[: text.n_skipped]))
+            line = 1 + head.count(self.line_end, 0, start)
+        self.separator = b" \t" if self._by_blanks else text.separator.encode()
+        self._first_line, notes = line, text.notes
+        self.begin, last = self._whole_rows(head[start:], Span(start, len(head), line))
         try:
-            self.names = column_names(path, next(text.rows()))
+            self.names = column_names(path, text.names())
         except csv.Error as error:
-            raise text.fault(path, error) from error
-        self._decimal = options.decimal or "."
-        self.table_head = self._table_of_head(head, text)
+            raise TableError(f"{path} cannot be read as a delimited table: {error}") from error
+        rows = io.BytesIO(head[:last])
+        rows.seek(self.begin.end)
+        del head, text  # the text is not held while its cells become numbers
+        arrow, lines = self._split(rows, last)
+        rows.close()
+        self.table_head = self._table_of_head(arrow, lines, notes)
         units = self.table_head.reading.units
         own = {name: units.get(name, "") for name in self.names if self.table_head.is_numeric(name)}
         self._reading = replace(options, known=replace(options.known, units=own))
 
-    def _table_of_head(self, head: bytes, text: DelimitedText) -> Table:
-        """Return the first rows, whose cells decide what columns hold."""
-        span = Span(self.begin.end, len(head), self.begin.line)
-        raw = head[span.start :]
-        utf_8 = self._in_utf_8(raw, span)
-        if not utf_8.strip():
+    def _refuse_wide(self, encoding: str | None) -> None:
+        """Raise a TableError for text whose characters have two bytes or more."""
+        wide = looks_like_utf_16(self.head)
+        if wide is not None or (encoding or "").lower().replace("_", "-").startswith(("utf-16", "utf-32")):
+            raise TableError(
+                f"{self.path} is text in {(wide or encoding or '').upper()}, of which parts cannot be read on their "
+                "own",
+                "convert it to UTF-8",
+            )
+
+    def _split(self, rows: IO[bytes], size: int) -> tuple[pa.Table, np.ndarray]:
+        """Return the cells of the head as text, and the lines in which its rows begin."""
+        parts, lines = list[pa.Table](), list[np.ndarray]()
+        for span, raw in self.cut(rows, self.begin, size if self.names_bytes else _PIECE):
+            cells = self._cells(raw, span)
+            if cells is not None:
+                parts.append(cells)
+                lines.append(span.line + row_lines(raw, self.line_end, self.separator))
+        if not sum(part.num_rows for part in parts):
             raise TableError(f"{self.path} has column names only, and no rows")
-        try:
-            arrow = self._read(utf_8, dict.fromkeys(self.names, pa.string()))
-        except pa.ArrowInvalid as error:
-            one = len(self.names) == 1  # a title above the column names, or another separator
-            raise (text.fault(self.path, error) if one else self._fault(raw, span, error)) from error
-        refuse_second_header(self.names, [arrow[name] for name in self.names], self._reading)
-        table = table_of_text(self.names, [arrow[name] for name in self.names], self._separator, self._reading)
+        return pa.concat_tables(parts), np.concatenate(lines)
+
+    def _table_of_head(self, arrow: pa.Table, lines: np.ndarray, notes: Sequence[Note]) -> Table:
+        """Return the first rows, whose cells decide what columns hold."""
+        in_memory = not self.names_bytes
+        columns = [arrow[name] for name in self.names]
+        refuse_second_header(self.names, columns, self._reading)
+        where = (lambda row: f" in line {lines[row - 1]}") if in_memory else None
+        table = table_of_text(self.names, columns, self._separator, self._reading, where)
+        table = replace(table, reading=replace(table.reading, notes=(*notes, *table.reading.notes)))
+        if in_memory:
+            return replace(table, lines=lines if len(lines) == table.n_rows else None)
         self._decimal = self._reading.decimal or table.reading.decimal or "."
-        columns, units = [], dict(table.reading.units)
-        for name, column in zip(table.names, table.columns, strict=True):
-            found = None if name in self._reading.text else self._numbers_with_mistakes(table, name)
-            columns.append(column if found is None else found[0])
-            units |= {} if found is None else {name: found[1]}
-        reading = replace(table.reading, notes=(*text.notes, *table.reading.notes), units=units)
-        return replace(table, columns=tuple(columns), reading=reading)
+        numbers = {name: self._numbers_with_mistakes(table, name) for name in self.names}
+        found = {name: column for name, column in numbers.items() if column is not None}
+        columns = [found[name][0] if name in found else table[name] for name in self.names]
+        units = dict(table.reading.units) | {name: unit for name, (_, unit) in found.items()}
+        return replace(table, columns=tuple(columns), reading=replace(table.reading, units=units))
+
+    def _cells(self, raw: bytes, span: Span) -> pa.Table | None:
+        """Return the cells of a piece as text; None if it is blank."""
+        utf_8 = self._in_utf_8(raw, span)
+        if utf_8.isspace():
+            return None
+        self._refuse_swallowed_rows(raw, span)
+        try:
+            return self._read(utf_8, dict.fromkeys(self.names, pa.string()))
+        except pa.ArrowInvalid as error:
+            raise self._fault(raw, span, error) from error
 
     def _numbers_with_mistakes(self, table: Table, name: str) -> tuple[np.ndarray, str] | None:
         """Return a column of text as numbers with their unit, if nearly all cells are numbers; otherwise None.
 
         Parsing names the mistakes later.
         """
-        if table.is_numeric(name):
+        if table.is_numeric(name) or name in self._reading.text:
             return None
         cells = table[name].tolist()
         counts = Counter(cell for cell in cells if cell is not None)
@@ -163,14 +220,9 @@ class DelimitedSource(TextSource):
         """Yield the rows as tables, each of about `step` bytes of text."""
         options = replace(self._reading, decimal=self._decimal)
         for span, raw in self.pieces(None, step):
-            utf_8 = self._in_utf_8(raw, span)
-            if not utf_8.strip():
-                continue
-            try:
-                arrow = self._read(utf_8, dict.fromkeys(self.names, pa.string()))
-            except pa.ArrowInvalid as error:
-                raise self._fault(raw, span, error) from error
-            yield table_of_text(self.names, [arrow[name] for name in self.names], self._separator, options)
+            arrow = self._cells(raw, span)
+            if arrow is not None:
+                yield table_of_text(self.names, [arrow[name] for name in self.names], self._separator, options)
 
     def parse(self, raw: bytes, span: Span, levels: Levels) -> RawBlock | None:
         """Return the rows of a piece; TableError with file, line and byte for a row that is invalid."""
@@ -206,14 +258,14 @@ class DelimitedSource(TextSource):
         found = swallowed_rows(raw, self.line_end, self.separator, len(self.names))
         if found is not None:
             raise TableError(
-                f"{self.place(raw, span, found[0])}: the quoted cell that begins here holds {found[1]:,} lines, which "
-                "look like rows: a quotation mark is probably stray",
+                f"{self.path} has a quoted cell that begins in {self.line_at(raw, span, found[0])} and holds "
+                f"{found[1]:,} lines, which look like rows: a quotation mark is probably stray",
                 STRAY_MARK,
             )
 
     def _read(self, raw: bytes, types: dict[str, pa.DataType]) -> pa.Table:
         return pacsv.read_csv(
-            held_by_arrow(raw),
+            _held_by_arrow(raw),
             pacsv.ReadOptions(column_names=self.names, block_size=len(raw) + 1),
             pacsv.ParseOptions(delimiter=self._separator, newlines_in_values=True),
             pacsv.ConvertOptions(
@@ -261,21 +313,33 @@ class DelimitedSource(TextSource):
                 return TableError(f"{self.place(raw, span, start)}: the row cannot be read: {why}", "mend the line")
             if n_cells == len(self.names):
                 continue
-            n_lines = 1 + row.count(self.line_end)
-            has = f"has {n_lines:,} lines and" if n_lines > 1 else "has"
-            cells = "1 cell" if n_cells == 1 else f"{n_cells} cells"
-            what, hint = (
-                f"the row {has} {cells}, and the header has {len(self.names)}",
-                MERGED if n_lines > 1 else RAGGED,
-            )
-            if n_lines == 1 and b"\r" in row:
-                what, hint = (
-                    f"a carriage return ends the row within the line, after {cells}",
-                    "remove it, or quote the cell",
-                )
-            return TableError(f"{self.place(raw, span, start)}: {what}", hint)
+            return self._ragged(raw, span, slice(start, end), n_cells)
         line = str(error).splitlines()[0]
-        return TableError(f"{self.path} cannot be read from line {span.line:,} (byte {span.start:,}) on: {line}")
+        return TableError(f"{self.path} cannot be read from {self.line_at(raw, span, 0)} on: {line}")
+
+    def _ragged(self, raw: bytes, span: Span, at: slice, n_cells: int) -> TableError:
+        """Return the error for a row that has another number of cells than the header."""
+        place, row = self.line_at(raw, span, at.start), raw[at].rstrip(b"\r\n")
+        cells, n_names = _cell_count(n_cells), len(self.names)
+        if n_names == 1 or self.names[0].startswith(("#", "%")):
+            first = self._first_line
+            return TableError(
+                f"{self.path} has {_cell_count(n_names)} in line {first} and {cells} in {place}",
+                f"line {first} looks like a title or a comment: the first line must hold the column names; or name the "
+                "separator with sep=",
+            )
+        if raw[at].endswith(b"\r") and self.line_end != b"\r":
+            return TableError(
+                f"{self.path}, {place}: a carriage return ends the row within the line, after {cells}",
+                "remove it, or quote the cell",
+            )
+        n_lines = row.count(self.line_end)
+        if n_lines:
+            last = span.line + raw.count(self.line_end, 0, at.start) + n_lines
+            place = place.replace("line ", "lines ", 1).replace(" (", f" to {last:,} (", 1)
+            place += "" if self.names_bytes else f" to {last}"
+        verb, hint = ("are one row that has", MERGED) if n_lines else ("has", f"{RAGGED}; sep= names another separator")
+        return TableError(f"{self.path} is ragged: {place} {verb} {cells}, the header has {n_names}", hint)
 
     def _in_utf_8(self, raw: bytes, span: Span) -> bytes:
         """Return text in UTF-8, with one tab between cells that are separated by blanks."""
@@ -291,27 +355,50 @@ class DelimitedSource(TextSource):
         utf_8 = raw if self._encoding == "utf-8" else text.encode()
         return with_tabs(utf_8) if self._by_blanks else utf_8
 
-    def _whole_rows(self, head: bytes, n_skipped: int) -> tuple[Span, bytes]:
-        """Return an empty span behind the line of column names, and the head up to the end of its last whole row.
+    def _whole_rows(self, text: bytes, span: Span) -> tuple[Span, int]:
+        """Return an empty span behind the line of column names, and the byte after the last whole row.
 
         Raises
         ------
         TableError
             If the file, or the head, ends within a row: mostly because a quotation mark is never closed.
         """
-        start = len(BYTE_ORDER_MARK) if head.startswith(BYTE_ORDER_MARK) else 0
-        start += sum(map(len, head[start:].splitlines(keepends=True)[:n_skipped]))
-        rest = head[start:]
-        span = Span(start, len(head), 1 + head.count(self.line_end, 0, start))
+        assert self.separator is not None
         if self.is_whole:
-            self.refuse_open_quote(rest, span)
-        ends = row_ends(rest, self.line_end, self.separator)
-        if not self.is_whole and len(ends) < 2:  # the column names and a row
-            first = int(ends[0]) if len(ends) else 0
-            raise self.too_long(
-                rest[first:], Span(start + first, len(head), span.line + rest.count(self.line_end, 0, first))
-            )
-        starts = row_starts(rest, self.line_end, self.separator)
-        first = start + (int(starts[1]) if starts.size > 1 else len(rest))
-        end = len(head) if self.is_whole else start + int(ends[-1])
-        return Span(first, first, 1 + head.count(self.line_end, 0, first)), head[:end]
+            self.refuse_open_quote(text, span)
+        first = end_of_first_row(text, self.line_end, self.separator)
+        last = len(text) if self.is_whole else last_row_end(text, self.line_end, self.separator)
+        line = span.line + text.count(self.line_end, 0, first)
+        if not self.is_whole and last <= first:  # the column names and a row
+            raise self.too_long(text[first:], Span(span.start + first, span.end, line))
+        ends = _LINE_ENDS.match(text, first)
+        begin = len(text) if not first or ends is None else ends.end()
+        line = span.line + text.count(self.line_end, 0, begin)
+        return Span(span.start + begin, span.start + begin, line), span.start + last
+
+
+def column_names(path: Path, cells: Sequence[str]) -> list[str]:
+    """Return the column names of a header; TableError if its cells are numbers or occur twice."""
+    names = [name.strip() or f"unnamed_{j + 1}" for j, name in enumerate(cells)]
+    try:
+        numbers = [float(name.replace(",", ".")) for name in names]
+    except ValueError:
+        Table(tuple(names), ())  # raises a TableError if a name occurs twice
+        return names
+    raise TableError(
+        f"the first line of {path} holds {len(numbers)} numbers where column names belong", "add a line of column names"
+    )
+
+
+def _held_by_arrow(raw: bytes) -> pa.BufferReader:
+    """Return a buffer that is owned by Arrow, not by Python.
+
+    A thread of pyarrow releases it. If Python is shutting down then and owns the buffer, the process aborts.
+    """
+    copy = pa.BufferOutputStream()
+    copy.write(raw)
+    return pa.BufferReader(copy.getvalue())
+
+
+def _cell_count(count: int) -> str:
+    return "1 cell" if count == 1 else f"{count} cells"

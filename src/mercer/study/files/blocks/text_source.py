@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from mercer.data import TableError
 from mercer.study.files.blocks.layout import Layout, Levels, RawBlock, Span
@@ -27,6 +28,18 @@ class TextSource(ABC):
     options : dict
     begin : Span
         An empty span at the first row.
+    is_whole : bool
+        Whether the head is the whole text.
+    names_bytes : bool
+        Whether messages name bytes of the file beside its lines.
+
+    Parameters
+    ----------
+    path : Path
+    head_bytes : int
+        Bytes of the head.
+    raw : bytes, optional
+        The whole text, if it is in memory; then it is the head.
     """
 
     layout: Layout
@@ -34,10 +47,14 @@ class TextSource(ABC):
     begin: Span
     line_end = b"\n"
     separator: bytes | None = None  # None if there are no quoted cells
+    names_bytes = True
 
-    def __init__(self, path: Path, head_bytes: int = HEAD_BYTES) -> None:
+    def __init__(self, path: Path, head_bytes: int = HEAD_BYTES, raw: bytes | None = None) -> None:
         self.path, self._packing = path, compression_of(path)
-        self.n_bytes = None if self._packing else os.path.getsize(path)
+        self.n_bytes = None if self._packing or raw is not None else os.path.getsize(path)
+        if raw is not None:
+            self.head, self.is_whole, self.names_bytes = raw, True, False
+            return
         with self._opened() as file:
             self.head = file.read(head_bytes)
             self.is_whole = not file.read(1)
@@ -60,26 +77,35 @@ class TextSource(ABC):
         at = self.begin if after is None else after
         with self._opened() as file:
             file.seek(at.end)
-            position, line, rest = at.end, at.line, b""
-            if after is not None:
-                line = self._line_after(after)
-            while True:
-                more = file.read(step - len(rest) % step)  # blocks do not depend on where the reading began
-                raw = rest + more
-                if not raw:
-                    return
-                if not more:
-                    self.refuse_open_quote(raw, Span(position, position + len(raw), line))
-                cut = len(raw) if not more else last_row_end(raw, self.line_end, self.separator)
-                if not cut:
-                    if len(raw) > _LONGEST_ROW * step:
-                        raise self.too_long(raw, Span(position, position + len(raw), line))
-                    rest = raw
-                    continue
-                piece, rest = raw[:cut], raw[cut:]
-                span = Span(position, position + cut, line)
-                position, line = span.end, line + piece.count(self.line_end)
-                yield span, piece
+            line = at.line if after is None else self._line_after(after)
+            yield from self.cut(file, Span(at.end, at.end, line), step, _LONGEST_ROW * step)
+
+    def cut(self, file: IO[bytes], at: Span, step: int, most: float = math.inf) -> Iterator[tuple[Span, bytes]]:
+        """Yield the rest of a file, which is at the end of a span, in pieces as `pieces` does.
+
+        Raises
+        ------
+        TableError
+            If a row has more than `most` bytes, or a quotation mark is never closed.
+        """
+        position, line, rest = at.end, at.line, b""
+        while True:
+            more = file.read(step - len(rest) % step)  # blocks do not depend on where the reading began
+            raw = rest + more
+            if not raw:
+                return
+            if not more:
+                self.refuse_open_quote(raw, Span(position, position + len(raw), line))
+            cut = len(raw) if not more else last_row_end(raw, self.line_end, self.separator)
+            if not cut:
+                if len(raw) > most:
+                    raise self.too_long(raw, Span(position, position + len(raw), line))
+                rest = raw
+                continue
+            piece, rest = raw[:cut], raw[cut:]
+            span = Span(position, position + cut, line)
+            position, line = span.end, line + piece.count(self.line_end)
+            yield span, piece
 
     def block(self, span: Span, levels: Levels) -> RawBlock:
         """Return the block at a span again."""
@@ -94,15 +120,20 @@ class TextSource(ABC):
 
     def place(self, raw: bytes, span: Span, at: int) -> str:
         """Return the file and line of byte `at` of a piece, and the byte in the file."""
+        return f"{self.path}, {self.line_at(raw, span, at)}"
+
+    def line_at(self, raw: bytes, span: Span, at: int) -> str:
+        """Return the line of byte `at` of a piece, and the byte in the file."""
         line = span.line + raw.count(self.line_end, 0, at)
-        return f"{self.path}, line {line:,} (byte {span.start + at:,})"
+        return f"line {line:,} (byte {span.start + at:,})" if self.names_bytes else f"line {line}"
 
     def refuse_open_quote(self, raw: bytes, span: Span) -> None:
         """Raise a TableError if the last cell of the file begins with a quotation mark that is never closed."""
         at = open_quote(raw, self.separator)
         if at is not None:
             raise TableError(
-                f"{self.place(raw, span, at)}: the quotation mark at the beginning of this cell is never closed",
+                f"{self.path} has a quotation mark that is never closed, in {self.line_at(raw, span, at)}, at the "
+                "beginning of a cell",
                 NEVER_CLOSED,
             )
 
