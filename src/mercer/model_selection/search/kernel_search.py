@@ -7,7 +7,7 @@ cannot share a matrix.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import _num_samples
 
+from mercer.data import listing
 from mercer.data.arguments import check_callback, check_number, check_seconds, check_whole
 from mercer.data.checks import checked_length
 from mercer.data.user_warnings import warn_user
@@ -35,9 +36,12 @@ from mercer.model_selection.search.pipelines import machine_of, path_of
 from mercer.model_selection.search.race import Race, rules_of_race
 from mercer.model_selection.search.scored_fits import PrefittedSearchCV
 from mercer.model_selection.search.shared_fits import SharedFits
-from mercer.model_selection.search.zoom import AXES, zoom, zooms
+from mercer.model_selection.search.zoom import AXES, same_setting, zoom, zooms
 from mercer.solvers import Interruption
 from mercer.solvers.progress import StageProgress
+
+_PENALTIES = ("C", "epsilon", "nu")
+"""Parameters in which settings may differ that share kernel values and solutions."""
 
 
 class KernelSearchCV(BaseSearchCV):
@@ -53,6 +57,10 @@ class KernelSearchCV(BaseSearchCV):
         A machine of this library, or a pipeline that one ends: what comes before it is then fitted on the training rows
         of each fold, as by GridSearchCV. Any other estimator is searched as by GridSearchCV itself, along the axes
         below; for other parameters take that.
+    candidates : sequence of dict, optional
+        The settings to try, each as parameters for `set_params`, instead of a grid of the axes below:
+        ``{"kernel": "rbf", "C": 1.0}``, or in a pipeline ``{"svc": LinearSVC(), "svc__C": 1.0}``. Settings that differ
+        in C, epsilon or nu only share kernel values and solutions.
     kernels : sequence of str, Kernel or callable, optional
         Values of the machine's `kernel`; by default its own.
     C, gamma, epsilon, nu : sequence or "zoom", optional
@@ -185,6 +193,7 @@ class KernelSearchCV(BaseSearchCV):
         self,
         estimator: Any,
         *,
+        candidates: Sequence[Mapping[str, Any]] | None = None,
         kernels: Sequence[Any] | None = None,
         C: Sequence[float] | str | None = None,
         gamma: Sequence[Any] | str | None = None,
@@ -213,6 +222,7 @@ class KernelSearchCV(BaseSearchCV):
             error_score=error_score,
             return_train_score=return_train_score,
         )
+        self.candidates = candidates
         self.kernels = kernels
         self.C = C
         self.gamma = gamma
@@ -237,6 +247,9 @@ class KernelSearchCV(BaseSearchCV):
         if found := zooms(self):
             raise ValueError(f'{found[0]}="zoom" has no grid: after fit, cv_results_["params"] holds what was tried.')
         machine, path = machine_of(self.estimator), path_of(self.estimator)
+        if self.candidates is not None:
+            _refuse_axes(self)
+            return [{name: [value] for name, value in one.items()} for one in _listed(self.candidates)]
         axes = {name: _axis(name, getattr(self, name)) for name in ("C", "epsilon", "nu", "gamma")}
         kernels = _axis("kernels", self.kernels)
         known = machine.get_params(deep=False)
@@ -351,7 +364,8 @@ class KernelSearchCV(BaseSearchCV):
         interruption: Interruption,
     ) -> None:
         """Try every setting on every fold."""
-        candidates, heads = _settings(self.param_grid)
+        candidates = [setting for grid in self.param_grid for setting in ParameterGrid(grid)]
+        heads = _heads(candidates, path_of(self.estimator))
         seconds, per_fit = self.max_seconds, self.max_seconds_per_fit
         until = None if seconds is None else time.perf_counter() + seconds
         most = None if per_fit is None else check_number("max_seconds_per_fit", per_fit, above=0.0)
@@ -403,16 +417,40 @@ class KernelSearchCV(BaseSearchCV):
         raise AssertionError
 
 
-def _settings(grids: list[dict[str, list[Any]]]) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
-    """All settings in the order of scikit-learn's grid, and of each which kernel and which gamma it has."""
-    candidates, heads = [], []
-    for number, grid in enumerate(grids):
-        name = next((name for name in grid if name.endswith("gamma")), None)
-        for candidate in ParameterGrid(grid):
-            gamma = 0 if name is None else next(i for i, v in enumerate(grid[name]) if v is candidate[name])
-            candidates.append(candidate)
-            heads.append((number, gamma))
-    return candidates, heads
+def _heads(candidates: list[dict[str, Any]], path: str) -> list[int]:
+    """Number the settings so that settings which differ in penalties only have the same number."""
+    penalties = {path + name for name in _PENALTIES}
+    known: list[dict[str, Any]] = []
+    heads = []
+    for candidate in candidates:
+        head = {name: value for name, value in candidate.items() if name not in penalties}
+        number = next((number for number, one in enumerate(known) if same_setting(head, one)), len(known))
+        if number == len(known):
+            known.append(head)
+        heads.append(number)
+    return heads
+
+
+def _listed(candidates: Any) -> list[dict[str, Any]]:
+    """Return the candidates as a list of dicts."""
+    found: list[Any] = [candidates] if isinstance(candidates, (Mapping, str)) else list(candidates)
+    for one in found:
+        is_setting = isinstance(one, Mapping) and all(isinstance(name, str) for name in one)
+        if isinstance(candidates, Mapping) or not is_setting:
+            raise ValueError(
+                "candidates must be a sequence of dicts of parameters, such as [{'C': 1.0}, {'C': 10.0}], got "
+                f"{one!r}."
+            )
+    if not found:
+        raise ValueError("candidates must hold at least one setting to try, but is empty.")
+    return [dict(one) for one in found]
+
+
+def _refuse_axes(search: KernelSearchCV) -> None:
+    """Refuse axes of a grid next to a list of candidates."""
+    given = [name for name in ("kernels", *_PENALTIES, "gamma") if getattr(search, name) is not None]
+    if given:
+        raise ValueError(f"candidates and a grid exclude each other: leave out {listing(given)}, or candidates.")
 
 
 def _axis(name: str, values: Any) -> list[Any] | None:

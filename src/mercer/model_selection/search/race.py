@@ -51,7 +51,7 @@ class Race:
         search: Search,
         fits_on: Callable[[list[tuple[Any, Any]]], SharedFits],
         candidates: list[dict[str, Any]],
-        heads: list[tuple[int, int]],
+        heads: list[int],
         splits: list[tuple[Any, Any]],
         routed: Any,
         *,

@@ -55,7 +55,7 @@ class PrefittedSearchCV(BaseSearchCV):
         search: Search,
         fits: SharedFits,
         candidates: list[dict[str, Any]],
-        heads: list[tuple[int, int]],
+        heads: list[int],
         splits: list[tuple[Any, Any]],
         routed: Any,
         estimator: Any = None,
@@ -88,8 +88,8 @@ class PrefittedSearchCV(BaseSearchCV):
 
         It needs them for training scores, and for kernel values to choose the columns of the test rows.
         """
-        of_kernels = {kernel: place for place, (kernel, _) in enumerate(self.heads)}
-        makes = (self._estimator(place) for place in of_kernels.values())
+        of_heads = {head: place for place, head in enumerate(self.heads)}
+        makes = (self._estimator(place) for place in of_heads.values())
         return self.search.return_train_score or any(get_tags(one).input_tags.pairwise for one in makes)
 
     @lazy_property
@@ -193,7 +193,7 @@ class PrefittedSearchCV(BaseSearchCV):
 
     def _paths(self) -> list[list[int]]:
         """Return paths of grid positions with equal kernel and gamma; C ascends along each path for warm starts."""
-        paths: dict[tuple[int, int], list[int]] = {}
+        paths: dict[int, list[int]] = {}
         for place, head in enumerate(self.heads):
             paths.setdefault(head, []).append(place)
         return [sorted(path, key=self._penalties) for path in paths.values()]

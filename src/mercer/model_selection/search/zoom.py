@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from copy import copy
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
@@ -133,7 +134,7 @@ def _by_axis(setting: dict[str, Any]) -> dict[str, Any]:
 def _gathered(stages: list[Search]) -> dict[str, Any]:
     """Return the results of all stages; a cell that occurs in several stages is taken from the first."""
     settings = [setting for part in stages for setting in part.cv_results_["params"]]
-    kept = [k for k, setting in enumerate(settings) if not any(_same(setting, one) for one in settings[:k])]
+    kept = [k for k, setting in enumerate(settings) if not any(same_setting(setting, one) for one in settings[:k])]
     chosen = [settings[k] for k in kept]
     results: dict[str, Any] = {}
     for name in stages[0].cv_results_:
@@ -148,7 +149,20 @@ def _gathered(stages: list[Search]) -> dict[str, Any]:
     return results
 
 
-def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def same_setting(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Return whether two settings have the same parameters and values."""
     return one.keys() == other.keys() and all(
-        value is other[name] or value == other[name] for name, value in one.items()
+        value is other[name] or _equal(value, other[name]) for name, value in one.items()
     )
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Return whether two values are equal, or machines with equal parameters; arrays are not."""
+    if type(one) is not type(other) and not (isinstance(one, Real) and isinstance(other, Real)):
+        return False
+    try:
+        if isinstance(one, BaseEstimator):
+            return one is other or same_setting(one.get_params(deep=False), other.get_params(deep=False))
+        return bool(one == other)
+    except ValueError:
+        return False
