@@ -494,7 +494,7 @@ WRONG = [
     ({"dual": "maybe"}, "dual must be True or False, got 'maybe'"),
     ({"tol": 0.0}, "tol must be a number > 0"),
     ({"tol_gap": 0.0}, "tol_gap must be a number > 0"),
-    ({"C": np.inf}, r"C must be (finite|a finite number > 0), got inf"),
+    ({"C": -np.inf}, "C must be a (finite )?number > 0"),
     ({"multi_class": "ovo"}, "multi_class must be one of 'ovr'"),
     ({"multi_class": "crammer_singer", "bias": "free"}, 'needs bias="penalised"'),
     ({"fit_intercept": 2}, "fit_intercept must be True or False"),
@@ -903,12 +903,10 @@ def test_c_is_another_name_of_the_prior_variance():
         LinearSVC(C=10**400).fit(X, Y)
 
 
-def test_a_large_c_is_the_maximal_margin_and_an_infinite_one_says_so():
+def test_a_large_c_is_the_maximal_margin():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 60))
     y = X[:, 0] > 0
-    with pytest.raises(ValueError, match=r"set a large C such as 1e10.*SVC\(kernel='linear', C=inf\)"):
-        LinearSVC(C=np.inf).fit(X, y)
     large = LinearSVC(loss="hinge", bias="free", C=1e10, tol_gap=1e-8).fit(X, y)
     assert large.certificate_.n_bounded == 0
     hard = SVC(kernel="linear", C=np.inf, tol=1e-9).fit(X, y)

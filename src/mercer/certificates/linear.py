@@ -29,6 +29,7 @@ from mercer.problems.linear import Bias, LinearProblem
 from mercer.problems.losses import SAME, Extremes, Hinge, LinearLoss
 
 _OFF_BALANCE = 1e-9  # largest |sum of beta| that counts as rounding, as a share of the sum of |beta|; free bias only
+CANCELLED = 1e-12  # share of the lengths of coefficients and of a column, below which their product counts as 0
 _AT_A_TIME = 16  # problems whose points are evaluated in one sweep
 
 Products = tuple[FloatArray, FloatArray]
@@ -54,11 +55,17 @@ class _Sums(NamedTuple):
     of_losses: float  # the rounding error of the losses, which appears in the primal objective alone
     deviation: float  # rounding error of the decision values in float64, even if sums are exact
     infeasibility: float  # largest distance of a coefficient from the feasible ones
+    margin: float  # least y z of a row with an infinite charge, less its rounding error; infinite if C is finite
     conditions: Extremes | None
     squares: FloatArray  # sum of squares of each column, (q,)
     v: FloatArray  # sum of beta_i x_i, (q,)
     v_low: FloatArray  # what is to be added to v
     error: FloatArray | None  # of v + v_low, if sums are exact
+
+    @property
+    def stretch(self) -> float:
+        """The factor of w that makes its margins 1, if they must be; infinite if they are not certainly positive."""
+        return 1.0 / min(1.0, self.margin) if self.margin > 0.0 else float("inf")
 
 
 class WeightsEvidence(EvaluatedEvidence):
@@ -142,13 +149,16 @@ class LinearEvidence(WeightsEvidence):
         sum of the coefficients. If this is not 0 but for rounding, the gap has been computed for coefficients that are
         scaled down, by up to `scaled`, which counts as an error of v.
         """
-        problem, w = self.problem, self.weights
-        if problem.l1_ratio > 0.0 or not np.isfinite(gap):
-            return ball_of_objective(w, gap, problem.l1_ratio)
+        problem = self.problem
+        if problem.l1_ratio == 1.0 or not np.isfinite(gap):
+            return None
         sums = _sums(self, None, independent=False)
+        w = sums.stretch * self.w
+        if problem.l1_ratio > 0.0:
+            return ball_of_objective(w[: problem.rows.p], gap, problem.l1_ratio)
         errors = self._errors(sums)
         counted = problem.counted > 0.0
-        w, v, errors = self.w[counted], (sums.v + sums.v_low)[counted], errors[counted]
+        w, v, errors = w[counted], (sums.v + sums.v_low)[counted], errors[counted]
         p = problem.rows.p
         radii = radius_of(gap, w, v, errors)
         return (0.5 * (w + v))[:p], radii[:p]
@@ -161,6 +171,16 @@ class LinearEvidence(WeightsEvidence):
             imbalance = abs(float(sums.v[-1] + sums.v_low[-1]))
             errors = errors + 2.0 * (imbalance + float(errors[-1])) / sums.mass * sums.length * lengths
         return errors
+
+    def proves_inseparable(self) -> bool:
+        """Whether sum_i beta_i x_i is 0 to 12 digits in every column, for coefficients that are not all 0.
+
+        The sum of y_i beta_i is at most |<w, sum_i beta_i x_i>| for every w whose margins are 1. Such weights then do
+        not exist, but for weights whose terms |w_j x_ij| are larger than the margin by a factor of about 10^12.
+        """
+        sums = _sums(self, None, independent=False)
+        sizes = sums.length * lengths_of(self.problem, sums.squares)
+        return sums.mass > 0.0 and bool((np.abs(sums.v) <= CANCELLED * sizes).all())
 
     def as_quadratic(self) -> QuadraticEvidence | None:
         """Return the evidence of the same machine with the linear kernel; None for losses other than the hinge loss.
@@ -178,7 +198,7 @@ class LinearEvidence(WeightsEvidence):
         if problem.constant and not is_free:
             kernel = kernel + problem.constant**2
         beta = problem.loss.feasible(np.asarray(self.beta[part.block.at], dtype=np.float64)[used], y, C)
-        beta = np.where(np.abs(beta) >= (1.0 - SAME) * C, np.sign(beta) * C, beta)
+        beta = np.where(np.abs(beta) >= (1.0 - SAME) * C, np.copysign(C, beta), beta)
         dual = c_svc_each(y, C, [y.size], bias=is_free)[0]
         gram = Gram(kernel, as_data(part.block.table)).restrict(used)
         bias = float(self.w[-1]) if is_free else 0.0
@@ -200,7 +220,7 @@ class LinearEvidence(WeightsEvidence):
             rows = used + (part.block.at.start or 0)
             found.append((rows, part.targets[used], z, beta, part.charges[used]))
         rows, y, z, beta, C = (np.concatenate(each) for each in zip(*found, strict=True))
-        beta = np.where(np.abs(beta) >= (1.0 - SAME) * C, np.sign(beta) * C, beta) if loss.kind.bounded else beta
+        beta = np.where(np.abs(beta) >= (1.0 - SAME) * C, np.copysign(C, beta), beta) if loss.kind.bounded else beta
         if not loss.classifies:
             return TubeCases(rows, y, z, beta, C, loss.kind.epsilon, tolerance, not loss.kind.bounded)
         margin = margin_of(float(self.weights @ self.weights), 0.0, convex=True)
@@ -235,6 +255,9 @@ class LinearEvidence(WeightsEvidence):
         - With a free bias, the coefficients of the sign with the larger sum are scaled down so that the sum is 0, and
           with the l1 penalty, all are scaled down so that |v_j| <= 1. A factor 1 - t costs at most t times the losses,
           or t times the dual value.
+
+        With C = inf, the objective is that of w divided by the smallest margin, if this is below 1, and infinite if it
+        is not certainly positive. The lower bound is then 0, that of coefficients of 0.
         """
         problem = self.problem
         n = problem.rows.n
@@ -250,13 +273,19 @@ class LinearEvidence(WeightsEvidence):
                 errors = errors + scaled * sums.length * lengths
                 unsure += scaled * sums.loss
             penalty, apart, of_penalty, excess = self._penalty(sums, errors)
+            stretch = sums.stretch
+            if stretch > 1.0:
+                longer = problem.penalty(stretch * self.w) if stretch < np.inf else stretch
+                sums = sums._replace(loss=longer - penalty)
+                apart += sums.loss
+                of_penalty += (stretch - 1.0) * float((problem.counted * np.abs(self.w)) @ errors)
             primal = penalty + sums.loss
             rounding = rounding_of_sums(self.w.size) * penalty
             unsure += of_penalty + rounding
             gap = max(0.0, apart + sums.excess)
             unsure += excess / (1.0 + excess) * max(0.0, primal - gap)
             gap += unsure
-            rounding += sums.of_losses + rounding_of_sums(n) * sums.loss
+            rounding += sums.of_losses + (rounding_of_sums(n) * sums.loss if stretch < np.inf else 0.0)
         infeasibility = max(sums.infeasibility, excess, imbalance)
         if scaled > 2.0 * _OFF_BALANCE or excess > 1.0 or not np.isfinite(gap):
             gap = float("inf")
@@ -273,6 +302,7 @@ class LinearEvidence(WeightsEvidence):
             decision_error=np.array([sums.deviation]),
             kkt=kkt,
             absolute_gap=sums.of_targets,
+            dual=0.0 if stretch == np.inf else None,
         )
 
     def _penalty(self, sums: _Sums, errors: FloatArray) -> tuple[float, float, float, float]:
@@ -324,6 +354,7 @@ def _sums(evidence: LinearEvidence, products: Products | None, *, independent: b
     squares, error = np.zeros(q), np.zeros(q) if evidence.is_exact else None
     numbers = np.zeros(6)  # loss, of_targets, excess, terms, mass, length²
     infeasibility = rounding = of_losses = largest_deviation = 0.0
+    is_hard, margin = np.isinf(problem.C), float("inf")
     conditions: Extremes | None = Extremes()
     for part in problem.parts():
         table, y, charge = part.block.table, part.targets, part.charges
@@ -358,20 +389,24 @@ def _sums(evidence: LinearEvidence, products: Products | None, *, independent: b
             deviation += of_products
         steepness = length = 0.0
         for rows in _tiles(own.size):
-            numbers += _row_sums(loss, z[rows], near[rows], y[rows], charge[rows])
+            used = np.zeros(charge[rows].size) if is_hard else charge[rows]  # hard margins have no losses
+            numbers += _row_sums(loss, z[rows], near[rows], y[rows], used)
             if conditions is not None:
                 conditions = conditions.joined(loss.conditions(near[rows], z[rows], y[rows], charge[rows]))
             if not loss.classifies:
                 step = _EPS * np.abs(part.targets[rows])
                 numbers[1] += float(np.abs(_steepest(loss, z[rows], y[rows], charge[rows], step)) @ step)
-            slopes = np.abs(_steepest(loss, z[rows], y[rows], charge[rows], deviation))
+            slopes = np.abs(_steepest(loss, z[rows], y[rows], used, deviation))
             steepness += float(slopes @ slopes)
+            if is_hard:
+                counted = charge[rows] > 0.0
+                margin = min(margin, float((y[rows] * z[rows])[counted].min(initial=np.inf)) - deviation)
             length += float(near[rows] @ near[rows])
         of_losses += steepness**0.5 * deviation
         rounding += length**0.5 * deviation  # of beta z, which the excess has besides the loss
     total, of_targets, excess, terms, mass, square = (float(number) for number in numbers)
     high, second = v.astype(np.float64)
-    ends = rounding, of_losses, largest_deviation, infeasibility, conditions, squares, high, second, error
+    ends = rounding, of_losses, largest_deviation, infeasibility, margin, conditions, squares, high, second, error
     return _Sums(total, of_targets, excess, terms, mass, square**0.5, *ends)
 
 

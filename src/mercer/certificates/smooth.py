@@ -28,7 +28,8 @@ class Evaluation(NamedTuple):
 
     `rounding` is the rounding error of the objective, and `gap_rounding` that of the gap, which includes it: D is
     certain, P is as computed. Violations and errors of decision values are given
-    for each output, (T,) or (1,). `kkt` is None for losses without bounds of their dual coefficients.
+    for each output, (T,) or (1,). `kkt` is None for losses without bounds of their dual coefficients. `dual` is D if P
+    is infinite: the gap does not tell it then.
     """
 
     primal: float
@@ -40,6 +41,7 @@ class Evaluation(NamedTuple):
     violation: FloatArray | None = None
     kkt: KKTNumbers | None = None
     absolute_gap: float = 0.0
+    dual: float | None = None
 
     @property
     def relative_gap(self) -> float:
@@ -59,7 +61,7 @@ class Evaluation(NamedTuple):
     def numbers(self) -> Numbers:
         """The numbers of the certificate."""
         kkt = KKTNumbers(None, None, None) if self.kkt is None else self.kkt
-        dual = self.primal - self.gap
+        dual = self.primal - self.gap if self.dual is None else self.dual
         if self.primal - dual < self.gap:  # by the rounding of this difference
             dual = float(np.nextafter(dual, -np.inf))
         return Numbers(

@@ -64,13 +64,15 @@ class InseparableError(ValueError):
     ----------
     status : Status
         `infeasible`.
-    weights : ndarray of shape (n,)
+    weights : ndarray of shape (n,) or (n, n_classes)
         The proof: one nonnegative weight for each training row. The weights of each of two classes sum to 1; all other
         rows have weight 0. The two weighted means are equal in feature space (to rounding), so no hyperplane separates
         these classes. If the kernel is not positive semidefinite, the squared distance of the two means may be
-        negative instead.
+        negative instead. Without a free bias, all weights sum to 1, and the weighted sums of the rows of both classes
+        are equal; of a penalised bias, the rows have one more column. For a joint machine, the weights of a row are
+        those of the classes, with the sign + for the row's class and - for others: the sums of signed rows are 0.
     distance : float
-        Distance of the two means, in feature space; 0 where its square is negative.
+        Distance of the two means or sums, in feature space; 0 where its square is negative, and for linear machines.
     """
 
     status = Status.INFEASIBLE

@@ -85,7 +85,7 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
         X, y, sample_weight
             See :meth:`fit`.
         grid : iterable of float
-            The values of C, > 0, in any order.
+            The values of C, > 0, in any order; of `LinearSVC`, inf is one.
 
         Returns
         -------
@@ -115,7 +115,7 @@ class TrainedLinearMachine(Iterated, WithSparseCoefficients):
         found: dict[float, Self] = {}
         last: Self = self
         with control.interruption:
-            for C in sorted({check_number("C", one, above=0.0, finite=True) for one in values}):
+            for C in sorted({check_number("C", one, above=0.0) for one in values}):
                 machine = clone(self).set_params(C=C, callback=self.callback, **self._other_names_of_C)
                 if self.max_seconds is not None:
                     machine.max_seconds = max(0.0, self.max_seconds - (time.perf_counter() - began))

@@ -426,9 +426,10 @@ def check_penalty(C: Any) -> float:
     InvalidParameterError
         If C is not a number greater than 0.
     """
-    if not isinstance(C, NUMBER) or isinstance(C, bool) or not float(C) > 0.0:
+    number: Any = C
+    if not isinstance(C, NUMBER) or isinstance(C, bool) or not number > 0.0:
         raise InvalidParameterError(f"C must be a number > 0, or infinity for the maximal margin, got {C!r}.")
-    return float(C)
+    return check_number("C", C, above=0.0)
 
 
 def check_quantile(quantile: Any) -> float:

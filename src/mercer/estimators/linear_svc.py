@@ -14,11 +14,10 @@ from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._linear_rows import LinearTable, read_linear_table
 from mercer.estimators._linear_training import LinearSolutions
 from mercer.estimators._scores import ByScores
-from mercer.estimators._validation import check_finite_penalty
+from mercer.estimators._validation import check_penalty
 from mercer.problems.joint_linear import JointLinearProblem
 from mercer.solvers import Control, Progress
-from mercer.solvers.rows import Bias, LinearProblem, LinearRows, TableRows
-from mercer.solvers.rows.joint import solve_joint
+from mercer.solvers.rows import Bias, LinearProblem, LinearRows, TableRows, solve_joint
 from mercer.specs import ForJointLinearSVC, ForLinearSVC
 
 _LOSSES = ("hinge", "squared_hinge")
@@ -50,7 +49,8 @@ class LinearSVC(ByScores, FitsFiles):
         A value below the default lowers `tol_gap` to this value, but not below 1e-10, which rounding may hide. Larger
         values have no effect.
     C : float, default=1.0
-        Penalty of a unit of loss, > 0.
+        Penalty of a unit of loss, > 0. With C = inf no loss is allowed: the machine of the maximal margin, which is the
+        same for both losses and for all positive weights of rows.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         "ovr" trains one machine for each class against the rest; for two classes there is one machine. With
         "crammer_singer", all classes have one problem, and `loss` and `penalty` have no effect, as in scikit-learn.
@@ -117,6 +117,8 @@ class LinearSVC(ByScores, FitsFiles):
     ------
     ValueError
         In `fit`, for invalid parameters or data; the message names the fault.
+    InseparableError
+        In `fit`, if C is infinite and the classes of a machine cannot be separated, to 12 digits.
 
     Warns
     -----
@@ -236,6 +238,8 @@ class LinearSVC(ByScores, FitsFiles):
         ValueError
             If a parameter is out of range, `X` holds text, NaN, infinity or values whose squares overflow, `y` has
             another length than `X` or holds one class only, or a weight is negative.
+        InseparableError
+            If C is infinite and the classes of a machine cannot be separated; its `weights` are the proof.
         MemoryError
             If `memory_limit` is less than what a copy of `X`, or the least memory of the solver, needs.
         """
@@ -281,14 +285,8 @@ class LinearSVC(ByScores, FitsFiles):
         kind, scaling = self._bias()
         if scheme == _JOINT and kind is Bias.FREE:
             raise InvalidParameterError('multi_class="crammer_singer" needs bias="penalised", got bias="free".')
-        if isinstance(self.C, float) and np.isposinf(self.C):
-            raise InvalidParameterError(
-                "C must be finite, got inf: set a large C such as 1e10. If no coefficient is at C "
-                "(certificate_.n_bounded is 0 for the hinge loss), the machine is that of the maximal margin. "
-                "SVC(kernel='linear', C=inf) takes C = inf, and names rows that no hyperplane separates."
-            )
         return ForLinearSVC(
-            C=check_finite_penalty(self.C),
+            C=check_penalty(self.C),
             squared=loss == "squared_hinge",
             l1_ratio=self._l1_ratio(),
             bias=kind is not Bias.NONE,

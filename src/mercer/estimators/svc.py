@@ -194,7 +194,7 @@ class SVC(ChangesRows, MarginClassifier):
 
     It has no biases, whatever `fit_intercept` is; add 1 to the kernel for penalised biases. With two classes it equals
     the machine without a bias and with penalty 2 C. `dual_coef_` has one row for each class, `intercept_` is 0, and
-    `solution_` is a single solution. It needs a finite C and the hinge loss.
+    `solution_` is a single solution. It needs the hinge loss.
 
     Ctrl-C ends a fit in the main thread within about 0.2 s and leaves a fitted machine whose certificate says how
     far it is from the optimum; a second Ctrl-C skips the certificate.
@@ -331,13 +331,8 @@ class SVC(ChangesRows, MarginClassifier):
         """Check the parameters, and return the penalty and the specification of the problem."""
         C = check_penalty(self.C)
         if self.multi_class == training.JOINT:
-            self._check_joint(C)
+            self._check_joint()
         squared = check_choice("loss", self.loss, _LOSSES) == "squared_hinge"
-        if not self.fit_intercept and np.isinf(C):
-            raise ValueError(
-                "C = inf needs a bias: set fit_intercept=True, or a finite C such as 1e10. If no coefficient is at C "
-                "(certificate_.n_bounded is 0), the machine is the same for every larger C: that of the maximal margin."
-            )
         return C, specs.ForSVC(C=C, squared=squared, bias=bool(self.fit_intercept))
 
     def _begin(self, C: float, machine_spec: specs.ForSVC) -> None:
@@ -476,11 +471,7 @@ class SVC(ChangesRows, MarginClassifier):
         squared, bias = (self.spec_.squared, self.spec_.bias) if isinstance(self.spec_, specs.ForSVC) else (False, True)
         return partial(problems.c_svc_each, squared=squared, bias=bias, one_sided=True)
 
-    def _check_joint(self, C: float) -> None:
+    def _check_joint(self) -> None:
         """Refuse parameters that the joint machine does not support."""
         if self.loss == "squared_hinge":
             raise ValueError("multi_class='joint' has one slack a row, not squared: set loss='hinge'.")
-        if np.isinf(C):
-            raise ValueError(
-                "multi_class='joint' needs a finite C, got inf; for C = inf set multi_class='ovo' or 'ovr'."
-            )

@@ -48,6 +48,19 @@ def filled(order: npt.NDArray[np.integer], room: FloatArray, total: float | np.l
     return point
 
 
+def check_penalties(C: FloatArray) -> None:
+    """Raise ValueError unless all penalties are positive, and all or none are infinite."""
+    if not (C > 0.0).all():
+        raise ValueError(f"C must be positive for every sample, got {C[~(C > 0.0)][0]}.")
+    if np.isinf(C).any() and not np.isinf(C).all():
+        raise ValueError("C must be finite for every sample or infinite for every sample, got both.")
+
+
+def scaled_to_margin(quadratic: float, margin: float) -> float:
+    """Return 1/2 ||w||^2 of the machine divided by its smallest margin; infinite unless the margin is positive."""
+    return 0.5 * quadratic / margin**2 if margin > 0.0 else float("inf")
+
+
 def vertex(gradient: FloatArray, lower: FloatArray, upper: FloatArray, total: float) -> FloatArray:
     """Return the point of the box with sum `total` that minimises gradient' beta; at most one variable is free.
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.problems.base import Loss, Problem, Problems, filled, inner
+from mercer.problems.base import Loss, Problem, Problems, check_penalties, filled, inner, scaled_to_margin
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +46,7 @@ class Hinge(Loss):
         """Return the primal objective; see :class:`Loss`."""
         del problem
         if np.isinf(self.C).any():
-            margin = float((self.y * decision).min())
-            return 0.5 * quadratic / margin**2 if margin > 0.0 else float("inf")
+            return scaled_to_margin(quadratic, float((self.y * decision).min()))
         return 0.5 * quadratic + inner(self.C, self.slacks(decision))
 
     def steepness(self, problem: Problem, decision: FloatArray, reach: float) -> float:
@@ -126,12 +125,8 @@ def c_svc_each(
     y, C = signs, penalties
     if not one_sided:
         _require_two_classes(y, sizes)
-    least, largest = C.min(initial=np.inf), C.max(initial=0.0)
-    if not least > 0.0:
-        raise ValueError(f"C must be positive for every sample, got {C[~(C > 0.0)][0]}.")
-    if least < largest == np.inf:
-        raise ValueError("C must be finite for every sample or infinite for every sample, got both.")
-    soft = squared and largest < np.inf
+    check_penalties(C)
+    soft = squared and not np.isinf(C).any()
     ridge, end = (0.5 / C, np.inf * y) if soft else (None, C * y)
     whole = Problem(
         name="C-SVC, squared hinge" if soft else "C-SVC",

@@ -8,14 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.problems.base import Loss, Problem, inner
+from mercer.problems.base import Loss, Problem, check_penalties, inner, scaled_to_margin
 
 
 @dataclass(frozen=True, eq=False)
 class JointHinge(Loss):
     """Joint hinge loss of all classes.
 
-    The primal objective is 1/2 sum_k ||w_k||^2 + sum_i C_i max_k (1[k != y_i] + f_k(x_i) - f_{y_i}(x_i)).
+    The primal objective is 1/2 sum_k ||w_k||^2 + sum_i C_i max_k (1[k != y_i] + f_k(x_i) - f_{y_i}(x_i)). With
+    C_i = inf no slack is allowed, and the objective is that of the machine scaled so that all margins are >= 1.
 
     Parameters
     ----------
@@ -30,17 +31,25 @@ class JointHinge(Loss):
 
     def charge(self, problem: Problem, quadratic: float, decision: FloatArray) -> float:
         """Return the primal objective, which does not depend on the multipliers; see :class:`Loss`."""
+        if np.isinf(self.C).any():
+            return scaled_to_margin(quadratic, float(self.margins(problem.by_output(decision)).min()))
         scores = problem.by_output(decision + problem.linear)
         own = scores[np.arange(self.codes.size), self.codes]
         return 0.5 * quadratic + inner(self.C, scores.max(axis=1) - own)
 
+    def margins(self, scores: FloatArray) -> FloatArray:
+        """Return the score of each row's class less the largest one of another class, (n,)."""
+        rows, others = np.arange(self.codes.size), scores.copy()
+        others[rows, self.codes] = -np.inf
+        margins: FloatArray = scores[rows, self.codes] - others.max(axis=1)
+        return margins
+
     def steepness(self, problem: Problem, decision: FloatArray, reach: float) -> float:
         """Return the sum of 2 C_i over rows with a possible slack: two scores can be wrong; see :class:`Loss`."""
-        scores = problem.by_output(decision + problem.linear)
-        rows = np.arange(self.codes.size)
-        own = scores[rows, self.codes]
-        scores[rows, self.codes] = -np.inf
-        return float(2.0 * self.C[scores.max(axis=1) - own > -2.0 * reach].sum())
+        if np.isinf(self.C).any():
+            return 0.0  # the caller adds the sum of |beta|, which is 2 ||w||^2
+        margins = self.margins(problem.by_output(decision))
+        return float(2.0 * self.C[margins < 1.0 + 2.0 * reach].sum())
 
 
 def joint(codes: npt.ArrayLike, n_classes: int, C: npt.ArrayLike) -> Problem:
@@ -61,8 +70,8 @@ def joint(codes: npt.ArrayLike, n_classes: int, C: npt.ArrayLike) -> Problem:
     ----------
     codes : array-like of int of shape (n,), values 0 .. n_classes - 1
     n_classes : int, >= 2
-    C : float or array-like of shape (n,), > 0 and finite
-        Penalty of each row: C times its class weight and sample weight.
+    C : float or array-like of shape (n,), > 0
+        Penalty of each row: C times its class weight and sample weight. Either all are infinite or none is.
 
     Returns
     -------
@@ -72,7 +81,7 @@ def joint(codes: npt.ArrayLike, n_classes: int, C: npt.ArrayLike) -> Problem:
     Raises
     ------
     ValueError
-        If a code is not a class number, or C is not positive and finite.
+        If a code is not a class number, C is not positive, or only some C_i are infinite.
 
     References
     ----------
@@ -91,9 +100,7 @@ def joint(codes: npt.ArrayLike, n_classes: int, C: npt.ArrayLike) -> Problem:
         )
     penalties = np.empty(y.shape)
     penalties[...] = C
-    wrong = ~((penalties > 0.0) & np.isfinite(penalties))
-    if wrong.any():
-        raise ValueError(f"C must be positive and finite for every sample, got {penalties[wrong][0]}.")
+    check_penalties(penalties)
     own = (y[:, None] == np.arange(n_classes)).ravel()
     most = np.repeat(penalties, n_classes)
     return Problem(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.gram.rows.table_rows import Block, LinearRows
+from mercer.gram.rows.table_rows import Block, LinearRows, charges_of
 
 
 class JointPart(NamedTuple):
@@ -37,6 +37,7 @@ class JointLinearProblem:
         Their labels are the numbers of the classes.
     n_classes : int, >= 2
     C : float
+        With C = inf, no loss is allowed: the machine has the maximal margin.
     constant : float
         Value of the column of the biases; 0 without biases.
     class_weights : ndarray of shape (n_classes,), optional
@@ -58,10 +59,8 @@ class JointLinearProblem:
         """Return the blocks of rows with their classes and charges."""
         for block in self.rows.blocks():
             codes = np.maximum(0, block.labels.astype(np.int64))  # rows without a class have -1 and the weight 0
-            charges = self.C * block.weights
-            if self.class_weights is not None:
-                charges = charges * self.class_weights[codes]
-            yield JointPart(block, codes, charges)
+            factors = None if self.class_weights is None else self.class_weights[codes]
+            yield JointPart(block, codes, charges_of(self.C, block.weights, factors))
 
     def row_parts(self) -> Iterator[JointPart]:
         """Return the blocks of rows; only their numbers are needed."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.data.lazy import lazy_property
-from mercer.gram.rows.table_rows import Block, LinearRows
+from mercer.gram.rows.table_rows import Block, LinearRows, charges_of
 from mercer.problems.losses import LinearLoss
 
 
@@ -47,6 +47,7 @@ class LinearProblem:
     rows : LinearRows
     loss : LinearLoss
     C : float
+        With C = inf and the hinge loss, no loss is allowed: the machine has the maximal margin.
     l1_ratio : float
         r in [0, 1]: 0 is the l2 penalty, 1 the l1 penalty, and values between are elastic nets.
     bias : Bias
@@ -133,13 +134,12 @@ class LinearProblem:
 
     def _parts(self, blocks: Iterator[Block]) -> Iterator[Part]:
         for block in blocks:
-            charges = self.C * block.weights
             if not self.loss.classifies:
-                yield Part(block, block.labels, charges)
+                yield Part(block, block.labels, charges_of(self.C, block.weights))
                 continue
-            if self.class_weights is not None:
-                charges = charges * self.class_weights[block.labels.astype(np.intp)]
-            yield Part(block, np.where(block.labels == self.positive, 1.0, -1.0), charges)
+            factors = None if self.class_weights is None else self.class_weights[block.labels.astype(np.intp)]
+            targets = np.where(block.labels == self.positive, 1.0, -1.0)
+            yield Part(block, targets, charges_of(self.C, block.weights, factors))
 
     def split(self, w: FloatArray) -> tuple[FloatArray, float]:
         """Return the normal vector (p,) and the bias b of a solution of shape (n_columns,)."""

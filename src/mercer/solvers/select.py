@@ -49,10 +49,10 @@ def select_solver(
     >>> select_solver(c_svc([-1, 1], np.inf), gram)[0].name
     'hard margin by nearest points'
     """
+    if HardMargin.solves(problem):
+        return HardMargin(), HardMargin.reason(problem)
     if problem.n_outputs > 1:
         return JointRows(), "one problem for all classes: rows one after the other, in all classes at once"
-    if HardMargin.solves(problem):
-        return HardMargin(), "C = inf: the distance of the classes' hulls tells whether there is a solution at all"
     if isinstance(gram.data, InMemoryRows) and gram.kernel.is_psd:
         return InMemorySolver(before), InMemorySolver.reason
     if uses_whole_matrix(gram):

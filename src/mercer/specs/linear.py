@@ -108,6 +108,7 @@ class ForLinearSVC(LinearSpec):
     """Hinge loss or its square."""
 
     machine = "LinearSVC"
+    endless = ("C",)
     schemes = BY_PAIRS_OR_CLASSES
     calibrated_on = (FOLDS,)
     squared: bool
@@ -119,7 +120,7 @@ class ForLinearSVC(LinearSpec):
     @property
     def loss(self) -> LinearLoss:
         """The loss of a row."""
-        return SquaredHinge() if self.squared else Hinge()
+        return SquaredHinge() if self.squared and math.isfinite(self.C) else Hinge()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +137,7 @@ class ForJointLinearSVC(LossSpec):
     """
 
     machine = "JointLinearSVC"
+    endless = ("C",)
     stated = ("tol_gap",)
     has_duals = True
     C: float

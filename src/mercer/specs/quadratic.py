@@ -61,6 +61,7 @@ class ForJointSVC(QuadraticSpec):
     """The joint machine of all classes (Crammer and Singer), ``SVC(multi_class="joint")``."""
 
     machine = "JointSVC"
+    endless = ("C",)
     schemes = JOINTLY
     is_whole = True
 

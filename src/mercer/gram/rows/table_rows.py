@@ -47,6 +47,14 @@ class Block:
         return np.append(self._squares, self.table.shape[0] * constant**2) if constant else self._squares
 
 
+def charges_of(C: float, weights: FloatArray, factors: FloatArray | None = None) -> FloatArray:
+    """Return C times the weights, (m,), and times other `factors`; with C = inf, a row of weight 0 has the charge 0."""
+    charges: FloatArray = C * weights if np.isfinite(C) else np.where(weights > 0.0, np.inf, 0.0)
+    if factors is not None:
+        charges = charges * factors if np.isfinite(C) else np.where(factors > 0.0, charges, 0.0)
+    return charges
+
+
 class RowNumbers(Protocol):
     """One float64 number for each row, read and written by slices; an ndarray is one."""
 

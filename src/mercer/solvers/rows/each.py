@@ -20,8 +20,9 @@ from mercer.solvers.rows.class_descent import descends_together
 from mercer.solvers.rows.costs import MOST_COLUMNS, descends_first
 from mercer.solvers.rows.dual_solver import SHARED_EPOCH, DescentSolver, DualSolver, can_descend, descent_reason, named
 from mercer.solvers.rows.free_bias import with_middle_bias
+from mercer.solvers.rows.hard_margin import solve
 from mercer.solvers.rows.sample_start import start_from_sample
-from mercer.solvers.rows.select import TOL_GAP, has_many_columns, solve
+from mercer.solvers.rows.select import TOL_GAP, has_many_columns
 from mercer.solvers.rows.time_shares import in_turns
 
 _SAMPLE_ROWS, _SAMPLE_ROWS_PER_COLUMN = 4_096, 100  # rows of a sample, at least
@@ -65,7 +66,7 @@ def solve_each(
     first = problems[0]
     share = 1.0 / SHARED_EPOCH if descends_together(problems) else 1.0
     is_wide = has_many_columns(first) or descends_first(first, share)
-    together = is_wide and isinstance(first.rows, TableRows) and can_descend(first)
+    together = is_wide and np.isfinite(first.C) and isinstance(first.rows, TableRows) and can_descend(first)
     began = time.perf_counter()
     with control.interruption:
         if len(problems) > 1 and together:

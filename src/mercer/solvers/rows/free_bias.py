@@ -58,9 +58,11 @@ def best_changes(problem: LinearProblem, y: FloatArray, z: FloatArray, charges: 
         low, high = np.where(y > 0.0, 1.0 - z, -np.inf), np.where(y > 0.0, np.inf, -1.0 - z)
     else:
         return 0.0, 0.0
-    if isinstance(loss, Hinge | EpsilonInsensitive):
-        return smallest_between(low, high, charges)
     ends = float(low.max()), float(high.min())  # no row has a loss between these
+    if np.isinf(problem.C) and np.isfinite(ends[0] - ends[1]):  # the margin of both classes is the same
+        return 0.5 * (ends[0] + ends[1]), 0.5 * (ends[0] + ends[1])
+    if isinstance(loss, Hinge | EpsilonInsensitive) and np.isfinite(problem.C):
+        return smallest_between(low, high, charges)
     return ends if ends[0] <= ends[1] else (0.0, 0.0)
 
 

@@ -15,6 +15,7 @@ from mercer.certificates.dual_point import rounding_of_sums
 from mercer.certificates.examples import joint_examples, margin_of
 from mercer.certificates.kkt import Cases
 from mercer.certificates.linear import (
+    CANCELLED,
     WeightsEvidence,
     certify_linear,
     long_products,
@@ -56,6 +57,7 @@ class _Objectives(NamedTuple):
     beta_squares: FloatArray  # sum of squared coefficients of each class, (n_classes,)
     infeasibility: float
     conditions: KKTNumbers
+    stretch: float  # factor of w that makes its margins 1, if they must be; infinite if they are not positive
 
 
 def _objectives(problem: JointLinearProblem, w: FloatArray, beta: FloatArray, *, independent: bool) -> _Objectives:
@@ -63,6 +65,7 @@ def _objectives(problem: JointLinearProblem, w: FloatArray, beta: FloatArray, *,
     v = np.zeros(w.shape, dtype=np.longdouble if independent else np.float64)
     squares, beta_squares, numbers, infeasibility = np.zeros(w.shape[0]), np.zeros(w.shape[1]), np.zeros(3), 0.0
     violation, n_free, n_bounded = 0.0, 0, 0
+    is_hard, margin = np.isinf(problem.C), float("inf")
     for part in problem.parts():
         table, own = part.block.table, beta[part.block.at]
         feasible = near(own, part)
@@ -78,7 +81,12 @@ def _objectives(problem: JointLinearProblem, w: FloatArray, beta: FloatArray, *,
         v += sums
         squares += column_squares(table, constant)
         beta_squares += np.square(feasible).sum(axis=0)
-        charges = part.charges
+        charges = np.zeros_like(part.charges) if is_hard else part.charges  # hard margins have no losses
+        if is_hard:
+            others = z.copy()
+            others[rows, part.codes] = -np.inf
+            apart = (z[rows, part.codes] - others.max(axis=1))[part.charges > 0.0]
+            margin = min(margin, float(apart.min(initial=np.inf)))
         numbers += inner(charges, losses), feasible[rows, part.codes].sum(), np.square(charges).sum()
         low, high = bounds(part, problem.n_classes)
         room = SAME * charges[:, None]
@@ -91,7 +99,15 @@ def _objectives(problem: JointLinearProblem, w: FloatArray, beta: FloatArray, *,
     loss, dual, charge_square = (float(number) for number in numbers)
     conditions = KKTNumbers(violation, n_free, n_bounded)
     sizes = charge_square, squares, beta_squares, infeasibility
-    return _Objectives(loss, dual, v.astype(np.float64), *sizes, conditions)
+    v = v.astype(np.float64)
+    if is_hard:
+        margin -= 2.0 * _deviation(w, squares)
+    return _Objectives(loss, dual, v, *sizes, conditions, 1.0 / min(1.0, margin) if margin > 0.0 else float("inf"))
+
+
+def _deviation(w: FloatArray, squares: FloatArray) -> float:
+    """Return the rounding error of a decision value, from the sums of squares of the columns."""
+    return rounding_of_sums(w.shape[0]) * float(np.abs(w).max(axis=1, initial=0.0) @ np.sqrt(squares))
 
 
 def _errors_of(problem: JointLinearProblem, sums: _Objectives) -> FloatArray:
@@ -123,8 +139,9 @@ class JointEvidence(WeightsEvidence):
             found.append((used + (part.block.at.start or 0), part.codes[used], part.charges[used], beta, scores))
         rows, codes, C, beta, scores = (np.concatenate(each) for each in zip(*found, strict=True))
         own = np.arange(codes.size), codes
-        beta[np.abs(beta) <= SAME * C[:, None]] = 0.0
-        beta[own] = np.where(beta[own] >= (1.0 - SAME) * C, C, beta[own])
+        if np.isfinite(self.problem.C):
+            beta[np.abs(beta) <= SAME * C[:, None]] = 0.0
+            beta[own] = np.where(beta[own] >= (1.0 - SAME) * C, C, beta[own])
         products = self.weights @ self.weights.T
         squares = np.diag(products)[:, None] + np.diag(products)[None, :] - 2.0 * products
         margin = margin_of(float(squares.max()), 0.0, convex=True)
@@ -139,9 +156,16 @@ class JointEvidence(WeightsEvidence):
             return None
         sums = _objectives(self.problem, self.w, self.beta, independent=False)
         errors = _errors_of(self.problem, sums)
-        radii = radius_of(gap, self.w.ravel(), sums.v.ravel(), errors.ravel()).reshape(self.w.shape)
+        w = sums.stretch * self.w
+        radii = radius_of(gap, w.ravel(), sums.v.ravel(), errors.ravel()).reshape(w.shape)
         p = self.problem.rows.p
-        return 0.5 * (self.w + sums.v)[:p].T, radii[:p].T
+        return 0.5 * (w + sums.v)[:p].T, radii[:p].T
+
+    def proves_inseparable(self) -> bool:
+        """Whether the sums of beta_ik x_i are 0 to 12 digits; see :meth:`LinearEvidence.proves_inseparable`."""
+        sums = _objectives(self.problem, self.w, self.beta, independent=False)
+        sizes = np.outer(np.sqrt(sums.squares), np.sqrt(sums.beta_squares))
+        return sums.dual > 0.0 and bool((np.abs(sums.v) <= CANCELLED * sizes).all())
 
     def evaluate(self, *, independent: bool = False) -> Evaluation:
         """Evaluate the point in one sweep over the rows; with `independent`, in longdouble by NumPy alone.
@@ -155,12 +179,14 @@ class JointEvidence(WeightsEvidence):
         with np.errstate(all="ignore"):
             sums = _objectives(problem, w, self.beta, independent=independent)
             v = sums.v.ravel()
-            primal = 0.5 * inner(w.ravel(), w.ravel()) + sums.loss
+            primal = (
+                0.5 * inner(w.ravel(), w.ravel()) * sums.stretch**2 + sums.loss if sums.stretch < np.inf else np.inf
+            )
             dual = sums.dual - 0.5 * inner(v, v)
-            spread, lengths = rounding_of_sums(problem.rows.n), np.sqrt(sums.squares)
+            spread, deviation = rounding_of_sums(problem.rows.n), _deviation(w, sums.squares)
             errors = _errors_of(problem, sums).ravel()
-            reach = float(np.abs(w).max(axis=1, initial=0.0) @ lengths)
-            rounding = 2.0 * sums.charge_square**0.5 * rounding_of_sums(w.shape[0]) * reach + spread * primal
+            rounding = 2.0 * sums.charge_square**0.5 * deviation
+            rounding += spread * primal if sums.stretch < np.inf else 0.0
             unsure = inner(np.abs(v) + errors, errors) + spread * (sums.dual + 0.5 * inner(v, v))
             gap = max(0.0, primal - dual) + unsure
         return Evaluation(
@@ -169,8 +195,9 @@ class JointEvidence(WeightsEvidence):
             rounding=rounding,
             gap_rounding=unsure,
             dual_infeasibility=sums.infeasibility,
-            decision_error=np.array([rounding_of_sums(w.shape[0]) * reach]),
+            decision_error=np.array([deviation]),
             kkt=sums.conditions,
+            dual=0.0 if sums.stretch == np.inf else None,
         )
 
 

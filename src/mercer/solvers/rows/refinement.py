@@ -28,7 +28,10 @@ def evaluated(evidence: LinearEvidence, tol: float) -> tuple[LinearEvidence, Eva
     In small tables, the sum of beta_i x_i is then computed exactly, and corrected by second parts of the coefficients.
     """
     found = evidence.evaluate()
-    if isinstance(evidence.problem.loss, Hinge | SquaredHinge) and not found.is_close(tol):
+    if not np.isfinite(found.primal):  # with C = inf, if the weights do not separate the classes
+        return evidence, found
+    has_losses = isinstance(evidence.problem.loss, Hinge | SquaredHinge) and np.isfinite(evidence.problem.C)
+    if has_losses and not found.is_close(tol):
         evidence, found = stretched(evidence, found, tol)
     rows, q = evidence.problem.rows, evidence.problem.n_columns
     few = isinstance(rows, TableRows) and rows.n * q <= _MOST_VALUES and rows.n * q**2 <= _MOST_PRODUCTS

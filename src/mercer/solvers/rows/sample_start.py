@@ -45,7 +45,7 @@ def start_from_sample(
         See :func:`mercer.solvers.rows.solve`.
     """
     n, q = problem.rows.n, problem.n_columns
-    if q > MOST_COLUMNS or sample.n < _LEAST_ROWS * q or 2 * sample.n > n:
+    if np.isinf(problem.C) or q > MOST_COLUMNS or sample.n < _LEAST_ROWS * q or 2 * sample.n > n:
         return None
     own = replace(problem, rows=sample, C=problem.C * n / sample.n)
     if problem.loss.classifies:

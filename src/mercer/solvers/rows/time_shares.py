@@ -14,6 +14,7 @@ from mercer.certificates.linear import LinearEvidence, certify_linear
 from mercer.certificates.linear_solution import LinearSolution, WarmStart
 from mercer.certificates.smooth import Evaluation, KKTNumbers
 from mercer.certificates.status import Status
+from mercer.gram.rows.table_rows import charges_of
 from mercer.problems.linear import Bias, LinearProblem
 from mercer.solvers.control import Control
 from mercer.solvers.rows.select import TOL_GAP
@@ -65,7 +66,9 @@ def _untrained(problems: Sequence[LinearProblem], ending: Status, tol: float) ->
     for problem in problems:
         w, beta = np.zeros(problem.n_columns), np.broadcast_to(np.zeros(1), problem.rows.n)
         at_zero = _loss_at_zero(problem, masses)
-        rounding = rounding_of_sums(problem.rows.n) * at_zero
+        is_hard = np.isinf(at_zero)  # with C = inf
+        rounding = 0.0 if is_hard else rounding_of_sums(problem.rows.n) * at_zero
+        conditions, dual = _conditions_at_zero(problem), 0.0 if is_hard else None
         certificate = certify_linear(
             LinearEvidence(problem, w, beta),
             ending,
@@ -73,7 +76,7 @@ def _untrained(problems: Sequence[LinearProblem], ending: Status, tol: float) ->
             n_iter=0,
             seconds=0.0,
             peak_memory_bytes=w.nbytes,
-            found=Evaluation(at_zero, at_zero, rounding, 0.0, 0.0, np.zeros(1), kkt=_conditions_at_zero(problem)),
+            found=Evaluation(at_zero, at_zero, rounding, 0.0, 0.0, np.zeros(1), kkt=conditions, dual=dual),
         )
         reason = "The limits left no time for this machine."
         found.append(LinearSolution(w, beta, certificate, 0, 0.0, [], "no step", reason, w.nbytes, problem.C))
@@ -105,5 +108,5 @@ def _loss_at_zero(problem: LinearProblem, masses: FloatArray | None) -> float:
     """Return the loss of f = 0, which does not depend on the class that is positive."""
     if masses is None:
         return sum(problem.loss.total_at_zero(part.targets, part.charges) for part in problem.row_parts())
-    factors = 1.0 if problem.class_weights is None else problem.class_weights[: masses.size]
-    return problem.loss.total_at_zero(np.ones(masses.size), problem.C * masses * factors)
+    factors = None if problem.class_weights is None else problem.class_weights[: masses.size]
+    return problem.loss.total_at_zero(np.ones(masses.size), charges_of(problem.C, masses, factors))

@@ -293,7 +293,7 @@ _WHAT_NEXT = {
 
 
 def _inseparable(error: InseparableError) -> Failure:
-    n = int((error.weights > 0.0).sum())
+    n = int(error.weights.reshape(len(error.weights), -1).any(axis=1).sum())
     return Failure(
         "--C inf needs classes that can be separated, which they cannot with this kernel: weighted means of "
         f"{n} of their rows coincide (distance {error.distance:.2g})",

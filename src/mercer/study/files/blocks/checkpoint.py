@@ -109,7 +109,7 @@ class Checkpoints:
             raise DamagedFileError("it is one of another problem")
         w, C = np.concatenate([np.zeros(0), *(part for _, part in read_slices(path, places["w"]))]), float(header["C"])
         factor = None if header["factor"] is None else float(header["factor"])
-        if w.size not in (self._rows.p, self._rows.p + 1) or not (np.isfinite(w).all() and 0.0 < C < math.inf):
+        if w.size not in (self._rows.p, self._rows.p + 1) or not (np.isfinite(w).all() and C > 0.0):
             raise DamagedFileError("its weights or its C are invalid")
         if factor is not None and not 0.0 < factor < math.inf:
             raise DamagedFileError("its factor is invalid")
