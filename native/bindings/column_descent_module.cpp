@@ -1,4 +1,4 @@
-// Binding of coordinate descent on columns.
+// Bindings of coordinate descent on columns, and on a quadratic function given by its matrix.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/tuple.h>
@@ -8,6 +8,7 @@
 #include "bindings/binding.hpp"
 #include "bindings/linear_table.hpp"
 #include "linear/column_descent.hpp"
+#include "linear/lasso_descent.hpp"
 
 namespace mercer {
 namespace {
@@ -36,6 +37,20 @@ std::tuple<int64_t, double> column_descent(const LinearTableOfArrays& columns, C
     return {report.n_passes, report.violation};
 }
 
+std::tuple<int64_t, double> lasso_descent(MatrixOf<const double> matrix, ConstDoubles penalty, Doubles gradient,
+                                          Doubles u, double target, int64_t most) {
+    const auto size = static_cast<int64_t>(u.shape(0));
+    const auto is_sized = [&](const auto& array) { return static_cast<int64_t>(array.shape(0)) == size; };
+    require(
+        is_sized(matrix) && static_cast<int64_t>(matrix.shape(1)) == size && is_sized(penalty) && is_sized(gradient),
+        "the matrix, the penalty and the gradient must have a row for each element");
+    require(size == 0 || (matrix.stride(1) == 1 && matrix.stride(0) == size), "the matrix must be in C order");
+    const ReleasedGil released;
+    const LassoReport report =
+        descend_lasso({matrix.data(), size, penalty.data(), gradient.data(), u.data()}, target, most);
+    return {report.n_passes, report.violation};
+}
+
 }  // namespace
 
 void bind_column_descent(nb::module_& m) {
@@ -43,6 +58,8 @@ void bind_column_descent(nb::module_& m) {
           nb::arg("pull").noconvert(), nb::arg("penalty").noconvert(), nb::arg("weight").noconvert(),
           nb::arg("centre").noconvert(), nb::arg("u").noconvert(), nb::arg("change").noconvert(),
           nb::arg("chosen").noconvert(), nb::arg("target"), nb::arg("most"), nb::arg("seed"));
+    m.def("lasso_descent", &lasso_descent, nb::arg("matrix").noconvert(), nb::arg("penalty").noconvert(),
+          nb::arg("gradient").noconvert(), nb::arg("u").noconvert(), nb::kw_only(), nb::arg("target"), nb::arg("most"));
 }
 
 }  // namespace mercer

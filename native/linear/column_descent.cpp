@@ -17,7 +17,12 @@ template <class Rows>
 class Columns {
   public:
     Columns(const Rows& rows, const ColumnModel& model)
-        : rows_(rows), model_(model), order_(model.seed), bends_(static_cast<std::size_t>(model.n_chosen)) {
+        : rows_(rows),
+          model_(model),
+          order_(model.seed),
+          bends_(static_cast<std::size_t>(model.n_chosen)),
+          slopes_(static_cast<std::size_t>(rows.table.n_columns)) {
+        for (std::size_t i = 0; i < slopes_.size(); ++i) slopes_[i] = model.curvature[i] * model.change[i];
         for (int64_t at = 0; at < model.n_chosen; ++at) {
             double sum = 0.0;
             each(model.chosen[at], [&](int64_t i, double x) { sum += model.curvature[i] * x * x; });
@@ -59,7 +64,7 @@ class Columns {
             const double bend = bends_[static_cast<std::size_t>(at)], u = model_.u[j], penalty = model_.penalty[j];
             if (!(bend > 0.0)) continue;  // a column of zeros, or one without curvature here
             double gradient = model_.weight[j] * (u - model_.centre[j]) - model_.pull[j];
-            each(j, [&](int64_t i, double x) { gradient += x * model_.curvature[i] * model_.change[i]; });
+            each(j, [&](int64_t i, double x) { gradient += x * slopes_[static_cast<std::size_t>(i)]; });
             violations += u > 0.0   ? std::abs(gradient + penalty)
                           : u < 0.0 ? std::abs(gradient - penalty)
                                     : std::max(0.0, std::abs(gradient) - penalty);
@@ -70,7 +75,10 @@ class Columns {
             if (best == u) continue;
             model_.u[j] = best;
             const double step = best - u;
-            each(j, [&](int64_t i, double x) { model_.change[i] += step * x; });
+            each(j, [&](int64_t i, double x) {
+                model_.change[i] += step * x;
+                slopes_[static_cast<std::size_t>(i)] += model_.curvature[i] * (step * x);
+            });
         }
         return violations;
     }
@@ -79,6 +87,7 @@ class Columns {
     ColumnModel model_;
     RandomOrder order_;
     std::vector<double> bends_;    // second derivative of each chosen column
+    std::vector<double> slopes_;   // curvature times change of each row of X
     std::vector<int64_t> places_;  // of the chosen columns
 };
 

@@ -313,6 +313,9 @@ def column_descent(
     most: int,
     seed: int,
 ) -> tuple[int, float]: ...
+def lasso_descent(
+    matrix: _Float, penalty: _Float, gradient: _Float, u: _Float, *, target: float, most: int
+) -> tuple[int, float]: ...
 
 class Descent:
     def run(

@@ -214,6 +214,7 @@ def test_every_native_function_has_its_twin():
         "class_epoch": (linear.class_epoch,),
         "class_step": (linear.class_step,),
         "column_descent": (linear.column_descent,),
+        "lasso_descent": (linear.lasso_descent,),
         "pegasos_steps": (pegasos.run,),
     }
     about_the_machine = {

@@ -197,6 +197,23 @@ def class_step(
     return growth
 
 
+def lasso_descent(
+    matrix: FloatArray, penalty: FloatArray, gradient: FloatArray, u: FloatArray, *, target: float, most: int
+) -> tuple[int, float]:
+    """Coordinate descent on u' M u / 2 + c' u + sum penalty_j |u_j|; `gradient` is M u + c and is changed with `u`."""
+    passes, violations = 0, np.inf
+    while passes < most and violations > target:
+        passes, violations = passes + 1, 0.0
+        for j in np.flatnonzero(np.diagonal(matrix) > 0.0):
+            slope, bend = gradient[j], matrix[j, j]
+            violations += abs(slope + np.sign(u[j]) * penalty[j]) if u[j] else max(0.0, abs(slope) - penalty[j])
+            push = bend * u[j] - slope
+            best = np.sign(push) * max(0.0, abs(push) - penalty[j]) / bend
+            gradient += (best - u[j]) * matrix[j]
+            u[j] = best
+    return passes, violations
+
+
 def column_descent(
     columns: FloatArray,
     *,

@@ -11,6 +11,7 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.data.lazy import lazy_property
+from mercer.gram.rows.column_copy import ColumnCopy
 from mercer.gram.rows.sweeps import column_squares
 
 
@@ -135,6 +136,11 @@ class TableRows(LinearRows):
     def numbers(self) -> RowNumbers:
         """Return an array of zeros, (n,)."""
         return np.zeros(self.n)
+
+    @lazy_property
+    def columns(self) -> ColumnCopy:
+        """A copy of the table by columns, which is made once."""
+        return ColumnCopy(self.table)
 
     def sample(self, size: int) -> TableRows:
         """Return about `size` of the rows, one drawn from each of as many parts of equal length."""

@@ -6,24 +6,27 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from mercer._core import column_descent
 from mercer._typing import FloatArray, IndexArray
 from mercer.gram.rows.row_terms import TermValues
-from mercer.gram.rows.sweeps import add_gram, native_table, transposed_times
+from mercer.gram.rows.sweeps import add_gram, native_table, times, transposed_times
 from mercer.gram.rows.table_rows import TableRows
 from mercer.problems.linear import LinearProblem, Part
 from mercer.problems.smooth_terms import SmoothTerms
+from mercer.solvers.rows.costs import forms_model
 from mercer.solvers.rows.curvature import Anchor, Curvature
-from mercer.solvers.rows.lasso import minimise_lasso
+from mercer.solvers.rows.lasso import best_along, minimise_lasso
+from mercer.solvers.rows.systems import conjugate_gradients
 
 _FORCING = 0.05  # share of the violations of optimality that may be left in the model of a Newton step
 _LEAST_ENTERING = 100  # zero weights that may become nonzero in a step; with more nonzero weights, as many as these
-_SETTLED = 0.1  # share of the nonzero weights below which zero weights that are not optimal are few: steps are exact
+_EXACT = 1e-3  # the same, with the matrix of the columns
 _MOST_EXACT = 2000  # columns of an exact step, which costs about their cube
 _MATRICES = 5  # matrices that an exact step holds at a time: its own, the scaled one, and the factor with a copy
 _EXACT_STEPS = 20  # active sets that an exact step tries
+_CG_TOL = 0.1  # relative residual of conjugate gradients on the weights that are not 0
+_MOST_PRODUCTS = 200  # their steps
 _RIDGE = 1e-12  # share of a second derivative that is added to it in an exact step
 _MEMORY = 0.5  # share of a second derivative that a row keeps for the next step; steps would zigzag between kinks
 _FADING = 0.25  # of that share after a step at its full length
@@ -36,10 +39,10 @@ _FEW_CALLS_SPARSE = 60  # the same for a sparse table, where a pass costs little
 class ColumnCurvature(Curvature):
     """No matrix of all columns: the model of a Newton step is minimised on a working set of columns.
 
-    The working set has the columns whose weight is not 0, and those whose weight 0 is furthest from optimal. Coordinate
-    descent on a copy of the table by columns minimises the model roughly. If few columns enter the working set, an
-    exact step with its matrix follows: the duality gap depends on the largest violation of optimality, which rough
-    steps reduce slowly. The other columns are looked at once in a step, in the sweep of the gradient.
+    The working set has the columns whose weight is not 0, and those whose weight 0 is furthest from optimal. Where the
+    matrix of its second derivatives costs less than many passes over its columns, the model is minimised with it.
+    Otherwise, coordinate descent on a copy of the table by columns finds the signs, and conjugate gradients the weights
+    of these signs. The other columns are looked at once in a step, in the sweep of the gradient.
 
     References
     ----------
@@ -66,9 +69,10 @@ class ColumnCurvature(Curvature):
         self._calls, self.gave_up = (few if gives_up else _CALLS), False
         self._gives_up = gives_up
         self.weights, self._memory = np.zeros(problem.rows.n), _MEMORY
-        (part,) = problem.parts()
-        table = part.block.table
-        self._columns = sp.csr_array((sp.csc_array(table) if isinstance(table, np.ndarray) else table.tocsc()).T)
+        assert isinstance(problem.rows, TableRows)
+        self._copy = problem.rows.columns
+        has_constant = [problem.rows.n] * (problem.constant != 0.0)
+        self._counts = np.append(self._copy.counts, has_constant)  # entries of each column
         self._seed, self._aim = 0, np.empty(0)
 
     def begin(self) -> None:
@@ -81,12 +85,11 @@ class ColumnCurvature(Curvature):
         return transposed_times(part.block.table, self.problem.constant, values.beta, self.n_jobs)
 
     def direction(self, w: FloatArray, pull: FloatArray, anchor: Anchor | None) -> FloatArray:
-        """Minimise the model on some columns: roughly by coordinate descent, and then exactly if they hardly change."""
+        """Minimise the model on some columns, with their matrix if that is faster."""
         l1, anchor = self.problem.l1_weights, self._with_squares(w, anchor)
         gradient = anchor.weight * (w - anchor.centre) - pull
         violations = np.where(w == 0.0, np.maximum(0.0, np.abs(gradient) - l1), 0.0)
         nonzero, entering = np.flatnonzero(w), np.flatnonzero(violations)
-        is_settled = entering.size <= _SETTLED * nonzero.size and nonzero.size + entering.size <= self._most_exact
         most = max(_LEAST_ENTERING, nonzero.size)
         if entering.size > most:
             order = np.argpartition(-violations[entering] * self._scales[entering], most)
@@ -94,9 +97,12 @@ class ColumnCurvature(Curvature):
         chosen = np.union1d(nonzero, entering)
         left = violations[entering].sum() + np.abs(gradient + np.sign(w) * l1)[nonzero].sum()
         self._memory = _FADING * self._memory if np.array_equal(w, self._aim) else _MEMORY
-        u = self._descend(w, pull, anchor, chosen, _FORCING * float(left))
-        if is_settled and chosen.size:
-            u[chosen] = self._exact(w, gradient, anchor, chosen, u[chosen])
+        count = int(self._counts[chosen].sum())
+        if chosen.size <= self._most_exact and forms_model(self.problem.rows.n, chosen.size, count):
+            u = w.copy()
+            u[chosen] = self._exact(w, gradient, anchor, chosen, _EXACT * float(left))
+        else:
+            u = self._descend(w, pull, anchor, chosen, _FORCING * float(left))
         self._aim = w + (u - w)  # rounded as by the caller, which may shorten the step
         return u - w
 
@@ -117,7 +123,7 @@ class ColumnCurvature(Curvature):
             self._check()
             self._seed += 1
             _, left = column_descent(
-                native_table(self._columns, self.problem.constant),
+                native_table(self._copy.by_columns, self.problem.constant),
                 curvature=curvature,
                 pull=pull,
                 penalty=self.problem.l1_weights,
@@ -132,34 +138,85 @@ class ColumnCurvature(Curvature):
             )
             if left <= target:
                 return u
+            self._step_on_signs(u, change, pull, anchor, chosen)
         self.gave_up = self._gives_up
         return u
 
+    def _step_on_signs(
+        self, u: FloatArray, change: FloatArray, pull: FloatArray, anchor: Anchor, chosen: IndexArray
+    ) -> None:
+        """Minimise the model over the weights that are not 0 by conjugate gradients, up to a change of signs, in place.
+
+        Coordinate descent finds the signs fast, but is slow on columns that nearly depend on each other.
+        """
+        l1, curvature, n_jobs = self.problem.l1_weights, self.terms.factor * self.weights, self.n_jobs
+        moving = chosen[(u[chosen] != 0.0) | (l1[chosen] == 0.0)]
+        if not moving.size:
+            return
+        rows, places, constant = self._rows_of(moving)
+        spread, scales = np.zeros(rows.shape[1] + (constant != 0.0)), self._scales[moving]
+        weight = anchor.weight[moving] * np.square(scales)
+
+        def values(vector: FloatArray) -> FloatArray:
+            spread[places] = scales * vector
+            return times(rows, constant, spread, n_jobs)
+
+        def sums(of_rows: FloatArray) -> FloatArray:
+            return scales * transposed_times(rows, constant, of_rows, n_jobs)[places]
+
+        def product(vector: FloatArray) -> FloatArray:
+            self._check()
+            return weight * vector + sums(curvature * values(vector))
+
+        squares = np.asarray((np.square(rows) if isinstance(rows, np.ndarray) else rows.power(2)).T @ curvature)
+        squares = np.append(squares, np.square(constant) * curvature.sum())
+        diagonal = weight + np.square(scales) * squares[places]
+        safe = np.where(diagonal > 0.0, diagonal, 1.0)
+        gradient = scales * (anchor.weight * (u - anchor.centre) - pull)[moving] + sums(curvature * change)
+        start, penalty = u[moving] / scales, l1[moving] * scales
+        step = conjugate_gradients(
+            product, -(gradient + penalty * np.sign(start)), lambda r: r / safe, tol=_CG_TOL, max_iter=_MOST_PRODUCTS
+        )
+        along = values(step)
+        bends = float(weight @ np.square(step) + curvature @ np.square(along))
+        reached, length = best_along(start, step, gradient, penalty, bends)
+        u[moving] = reached * scales
+        change += length * along
+
     def _exact(
-        self, w: FloatArray, gradient: FloatArray, anchor: Anchor, chosen: IndexArray, start: FloatArray
+        self, w: FloatArray, gradient: FloatArray, anchor: Anchor, chosen: IndexArray, target: float
     ) -> FloatArray:
         """Minimise the model over the weights of chosen columns by their matrix of second derivatives."""
-        rows, constant = self._rows_of(chosen)
-        scales, matrix = self._scales[chosen], np.zeros((chosen.size, chosen.size))
-        self._matrix_bytes = max(self._matrix_bytes, _MATRICES * matrix.nbytes)
-        add_gram(rows, constant, self.terms.factor * self.weights, scales, matrix, self.n_jobs)
+        rows, places, constant = self._rows_of(chosen)
+        size = rows.shape[1] + (constant != 0.0)
+        scales, matrix, own = self._scales[chosen], np.zeros((size, size)), np.ones(size)
+        self._matrix_bytes = max(self._matrix_bytes, _MATRICES * matrix.nbytes + self._copy.bytes_kept)
+        own[places] = scales
+        add_gram(rows, constant, self.terms.factor * self.weights, own, matrix, self.n_jobs)
+        if chosen.size < size:
+            matrix = np.ascontiguousarray(matrix[np.ix_(places, places)])
         diagonal = np.einsum("jj->j", matrix)
         diagonal *= 1.0 + _RIDGE
         diagonal += anchor.weight[chosen] * np.square(scales)
-        linear, penalty = (
-            gradient[chosen] * scales - matrix @ (w[chosen] / scales),
-            self.problem.l1_weights[chosen] * scales,
-        )
-        return minimise_lasso(matrix, linear, penalty, start / scales, most_steps=_EXACT_STEPS) * scales
+        start, penalty = w[chosen] / scales, self.problem.l1_weights[chosen] * scales
+        linear = gradient[chosen] * scales - matrix @ start
+        about: dict[str, Any] = {
+            "most_steps": _EXACT_STEPS,
+            "check": self._check,
+            "enough": target * float(scales.min()),
+        }
+        return minimise_lasso(matrix, linear, penalty, start, **about) * scales
 
-    def _rows_of(self, chosen: IndexArray) -> tuple[Any, float]:
-        """Return the table of chosen columns by rows, and the constant if its column is chosen."""
+    def _rows_of(self, chosen: IndexArray) -> tuple[Any, IndexArray, float]:
+        """Return a table by rows, the places of the chosen columns in it, and the constant if its column is chosen."""
         p = self.problem.rows.p
         has_constant = bool(chosen.size and chosen[-1] == p)
         if has_constant and chosen.size == 1:
-            return np.full((self.problem.rows.n, 1), self.problem.constant), 0.0
-        rows = sp.csr_array(self._columns[chosen[: chosen.size - has_constant]].T.tocsr())
-        return rows, self.problem.constant if has_constant else 0.0
+            return np.full((self.problem.rows.n, 1), self.problem.constant), np.zeros(1, dtype=np.intp), 0.0
+        rows, places = self._copy.rows_of(chosen[: chosen.size - has_constant])
+        if not has_constant:
+            return rows, places, 0.0
+        return rows, np.append(places, rows.shape[1]), self.problem.constant
 
     def correction(self, w: FloatArray, pull: FloatArray) -> None:
         """Return None, because there is no matrix to solve a system with."""

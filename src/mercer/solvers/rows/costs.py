@@ -18,6 +18,11 @@ _PAIR = 1.0  # a product of two entries of a row that is added to a matrix
 _PACKED = 1 / 16  # the same in a row that is packed with zeros
 _SOLVED = 1 / 60  # a multiplication of a Cholesky factorisation
 
+_MOVED = 0.3  # an element of the matrix in a pass of descent on it
+_COLUMN_ENTRY = 2.0  # an entry of a column in a pass of descent on columns, which is read twice
+
+_MODEL_PASSES = 30  # of descent on the model of a Newton step with the l1 norm
+_MODEL_FACTORS = 2  # factorisations of its matrix
 _STEPS, _STEPS_WITH_KINKS = 6, 25  # Newton steps of a problem
 _PASSES = 3  # over the table in a Newton step
 _PRODUCTS = 20  # passes of conjugate gradients in a Newton step
@@ -54,6 +59,16 @@ def multiplies_only(problem: LinearProblem) -> bool:
     if not is_sparse or problem.l1_ratio > 0.0 or not problem.loss.is_smooth:
         return False
     return _matrix_time(problem) > _CERTAIN * _products_time(problem)
+
+
+def forms_model(n: int, k: int, entries: int) -> bool:
+    """Whether the model of a Newton step on k columns is minimised faster with its matrix than by descent on them.
+
+    `entries` is the number of their values that are stored.
+    """
+    formed = 0.5 * min(_PAIR * entries**2 / max(1, n), _PACKED * n * k**2)
+    with_matrix = formed + _MODEL_FACTORS * _SOLVED * k**3 + _MODEL_PASSES * _MOVED * k**2
+    return with_matrix < _MODEL_PASSES * _COLUMN_ENTRY * entries
 
 
 def descends_first(problem: LinearProblem, share: float = 1.0) -> bool:

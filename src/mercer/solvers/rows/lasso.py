@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from mercer._core import lasso_descent
 from mercer._typing import FloatArray
 from mercer.solvers.rows.systems import solve_positive
 
@@ -11,13 +14,19 @@ _ROUNDED = 1e-12  # violation, relative to the penalty and the size of the gradi
 _MOST_STEPS = 500  # active sets that are tried, if the caller does not say
 _IDLE = 10  # successive steps without descent, after which rounding prevents progress
 _DESCENT = 1e-15  # relative decrease of the objective that counts as descent
-_SWEEPS = 2  # sweeps of coordinate descent after an active set whose solution does not descend
+_PASSES = 10  # of coordinate descent before each active set, which finds most of the signs
 
 
 def minimise_lasso(
-    matrix: FloatArray, linear: FloatArray, penalty: FloatArray, start: FloatArray, most_steps: int = _MOST_STEPS
+    matrix: FloatArray,
+    linear: FloatArray,
+    penalty: FloatArray,
+    start: FloatArray,
+    most_steps: int = _MOST_STEPS,
+    check: Callable[[], None] | None = None,
+    enough: float = 0.0,
 ) -> FloatArray:
-    """Minimise u' M u / 2 + c' u + sum_j penalty_j |u_j| by the feature-sign method.
+    """Minimise u' M u / 2 + c' u + sum_j penalty_j |u_j| by coordinate descent and the feature-sign method.
 
     Parameters
     ----------
@@ -27,6 +36,10 @@ def minimise_lasso(
         c, and the weights of the absolute values, >= 0.
     start : ndarray of shape (q,)
     most_steps : int
+    check : callable, optional
+        Called about every 50 ms.
+    enough : float
+        Sum of the violations of optimality that may be left.
 
     Returns
     -------
@@ -35,15 +48,26 @@ def minimise_lasso(
 
     Notes
     -----
-    A step takes the signs of the nonzero elements, and for zero elements whose gradient exceeds the penalty, the sign
-    that descends. It solves the quadratic problem of these signs, and goes toward its solution to the best of the
-    points where an element changes its sign, where that element becomes 0. If many elements enter at once, the solution
-    may be no descent; then two sweeps of coordinate descent are made. A step costs k³ / 3 multiplications for k nonzero
-    elements.
+    Passes of coordinate descent find most of the signs. A step of the feature-sign method takes the signs of the
+    nonzero elements, and for zero elements whose gradient exceeds the penalty, the sign that descends. It solves the
+    quadratic problem of these signs, and goes toward its solution to the best of the points where an element changes
+    its sign, where that element becomes 0. A step costs k³ / 3 multiplications for k nonzero elements, and a
+    pass up to q².
+
+    References
+    ----------
+    Lee, Battle, Raina & Ng (2007), Efficient sparse coding algorithms (the feature-sign method).
     """
-    u, least, idle = start.copy(), float("inf"), 0
+    u, least, idle = np.array(start, dtype=np.float64), float("inf"), 0
+    matrix, penalty = np.ascontiguousarray(matrix), np.ascontiguousarray(penalty)
     diagonal = np.diagonal(matrix)
     for _ in range(most_steps):
+        if check is not None:
+            check()
+        before, gradient = u.copy(), matrix @ u + linear
+        _, left = lasso_descent(matrix, penalty, gradient, u, target=enough, most=_PASSES)
+        if left <= enough:
+            return u
         gradient = matrix @ u + linear
         value = 0.5 * float(u @ (gradient + linear)) + float(penalty @ np.abs(u))
         idle = 0 if value < least - _DESCENT * abs(least) or least == float("inf") else idle + 1
@@ -58,21 +82,28 @@ def minimise_lasso(
         if not (np.abs(residual) > slack[active]).any():
             return u
         inside = matrix[np.ix_(active, active)]
-        target = u[active] - solve_positive(inside, residual)
+        target = u[active] - solve_positive(inside, residual, check)
         step = target - u[active]
         bends = float(step @ (inside @ step))
-        length = _best_length(u[active], step, gradient[active], penalty[active], bends)
+        reached, length = best_along(u[active], step, gradient[active], penalty[active], bends)
         if length > 0.0:
-            moved = u[active] + length * step
-            crossed = (u[active] != 0.0) & (np.abs(moved) <= 1e-14 * np.abs(u[active])) & (penalty[active] > 0.0)
-            u[active] = np.where(crossed, 0.0, moved)
-        else:
-            before = u.copy()
-            for _ in range(_SWEEPS):
-                _coordinate_sweep(matrix, linear, penalty, u)
-            if (u == before).all():
-                return u
+            u[active] = reached
+        elif (u == before).all():
+            return u
     return u
+
+
+def best_along(
+    u: FloatArray, step: FloatArray, gradient: FloatArray, penalty: FloatArray, bends: float
+) -> tuple[FloatArray, float]:
+    """Return the best point on the way from u to u + step, and its share of the way; elements that cross 0 stop there.
+
+    `gradient` is that of the quadratic function at u, and `bends` is step' M step.
+    """
+    length = _best_length(u, step, gradient, penalty, bends)
+    moved = u + length * step
+    crossed = (u != 0.0) & (np.abs(moved) <= 1e-14 * np.abs(u)) & (penalty > 0.0)
+    return np.where(crossed, 0.0, moved), length
 
 
 def _best_length(u: FloatArray, step: FloatArray, gradient: FloatArray, penalty: FloatArray, bends: float) -> float:
@@ -98,17 +129,3 @@ def _best_length(u: FloatArray, step: FloatArray, gradient: FloatArray, penalty:
         if slope >= 0.0:
             return at
     return min(1.0, at - slope / bends) if bends > 0.0 else 1.0
-
-
-def _coordinate_sweep(matrix: FloatArray, linear: FloatArray, penalty: FloatArray, u: FloatArray) -> None:
-    """Minimise over one element after the other, in place."""
-    gradient = matrix @ u + linear
-    for j in range(u.size):
-        bend = matrix[j, j]
-        if not bend > 0.0:
-            continue
-        aim = u[j] - gradient[j] / bend
-        new = np.sign(aim) * max(0.0, abs(aim) - penalty[j] / bend)
-        if new != u[j]:
-            gradient += (new - u[j]) * matrix[:, j]
-            u[j] = new

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer._core import column_descent
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.softmax import penalty_gap
-from mercer.gram.rows.sweeps import native_table
 from mercer.problems import inner
 from mercer.problems.softmax import SoftmaxProblem, balanced, beta_of, near_softmax, shares_of, softmax_terms
 from mercer.solvers.loop import Step
 from mercer.solvers.rows.lasso import minimise_lasso
-from mercer.solvers.rows.softmax_newton import SoftmaxNewton, cholesky_with_ridge
+from mercer.solvers.rows.softmax_newton import SoftmaxNewton
 
 _INSIDE = 1.0 - 1e-13  # largest |sum_i beta_i x_ij| with the l1 penalty; the limit is 1, and sums are rounded
 _LEAST_ENTERING = 100  # zero weights that may become nonzero in a step; with more nonzero weights, as many as these
@@ -28,16 +26,16 @@ _HALVINGS = 40  # of a step
 _WORK = 1 << 27  # multiplications between two checks of the limits
 _GROWTH = 10.0  # of C from one problem to the next, before the problem itself
 _ROUGH, _ROUGH_STEPS = 0.03, 10  # relative gap, and most steps, of problems with a smaller C
-_FORCING = 1e-3  # share of the violations of optimality that coordinate descent may leave in a model
-_PASSES, _CALLS = 20, 3  # of coordinate descent in a native call, and native calls
-_ACTIVE_SETS, _AT_A_TIME = 100, 4  # active sets that the exact method tries, and between two checks of the limits
+_FORCING = 1e-3  # share of the violations of optimality that may be left in a model
+_ACTIVE_SETS = 100  # that are tried for a model
 
 
 class SoftmaxLasso(SoftmaxNewton):
     """Newton steps for the weights that are not 0, and for those whose weight 0 is furthest from optimal.
 
-    The matrix of their second derivatives is formed, and the feature-sign method minimises the quadratic model with its
-    absolute values. More than 1,600 weights are divided into blocks, which are visited one after the other.
+    The matrix of their second derivatives is formed, and descent with the feature-sign method minimises the quadratic
+    model with its absolute values. More than 1,600 weights are divided into blocks, which are visited in
+    turn.
 
     References
     ----------
@@ -60,7 +58,7 @@ class SoftmaxLasso(SoftmaxNewton):
             self.w, self.z = start.copy(), self.times(start)
         table = self.part.block.table
         self._columns = table if isinstance(table, np.ndarray) else sp.csc_array(table)
-        self._seed, self._is_fresh = 0, start is None
+        self._is_fresh = start is None
 
     def steps(self, tol: float) -> Iterator[Step]:
         """Make Newton steps until the relative gap is at most `tol`, or rounding prevents progress.
@@ -210,35 +208,10 @@ class SoftmaxLasso(SoftmaxNewton):
         self, matrix: FloatArray, gradient: FloatArray, penalty: FloatArray, u: FloatArray
     ) -> FloatArray:
         """Minimise the model: coordinate descent finds the weights that are 0, and an exact method the others."""
-        factor = np.ascontiguousarray(np.triu(cholesky_with_ridge(matrix, self.check).T))
-        found, change = u.copy(), np.zeros(u.size)
-        aim = _FORCING * float(np.where(u == 0.0, np.maximum(0.0, np.abs(gradient) - penalty), np.abs(gradient)).sum())
-        for _ in range(_CALLS):
-            self.check()
-            self._seed += 1
-            _, left = column_descent(
-                native_table(np.ascontiguousarray(factor.T), 0.0),
-                curvature=np.ones(u.size),
-                pull=-gradient,
-                penalty=penalty,
-                weight=np.zeros(u.size),
-                centre=np.zeros(u.size),
-                u=found,
-                change=change,
-                chosen=np.arange(u.size),
-                target=aim,
-                most=_PASSES,
-                seed=self._seed,
-            )
-            if left <= aim:
-                break
-        linear = gradient - matrix @ u
-        for _ in range(0, _ACTIVE_SETS, _AT_A_TIME):
-            self.check()
-            last, found = found, minimise_lasso(matrix, linear, penalty, found, most_steps=_AT_A_TIME)
-            if np.array_equal(found, last):
-                break
-        return found
+        zero = np.maximum(0.0, np.abs(gradient) - penalty)
+        aim = _FORCING * float(np.where(u == 0.0, zero, np.abs(gradient + penalty * np.sign(u))).sum())
+        about: dict[str, Any] = {"most_steps": _ACTIVE_SETS, "check": self.check, "enough": aim}
+        return minimise_lasso(matrix, gradient - matrix @ u, penalty, u, **about)
 
     def _table_of(self, columns: IndexArray) -> Any:
         """Return chosen columns, scaled, with that of the constant if its number is among them."""
