@@ -63,6 +63,22 @@ def test_the_solver_goes_by_rows_columns_and_entries(n, p, loss, C, solver):
     assert other.reason.startswith("The table has few rows") == (n < p)
 
 
+@pytest.mark.parametrize("loss", [SquaredHinge(), Logistic(), SquaredEpsilonInsensitive(0.1)])
+def test_dense_tables_are_multiplied_only_if_the_charges_are_small(loss):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1_500, 500))
+    y = X @ rng.normal(size=500)
+    rows = TableRows(X, (y > 0.0).astype(float) if loss.classifies else y)
+    positive = 1 if loss.classifies else None
+    small, large = (LinearProblem(rows, loss, C=C, positive=positive) for C in (1e-3, 1e3))
+    assert costs.multiplies_only(small)
+    assert not costs.multiplies_only(large)
+    found = solve(small, Control(Limits(tol_gap=1e-8)))
+    assert found.reason.startswith("C is small for the 500 columns")
+    assert found.certificate.status == found.certificate.verify().status == "optimal"
+    assert found.peak_memory_bytes < 8 * 500**2
+
+
 def test_wide_matrices_of_second_derivatives_are_not_formed():
     few = solve(sparse_problem(2_000, 60, SquaredHinge(), 1.0), Control())
     many = solve(sparse_problem(800, 600, SquaredHinge(), 1.0), Control())

@@ -12,6 +12,7 @@ MOST_COLUMNS = 2_000  # columns up to which matrices of second derivatives are f
 
 # Nanoseconds on one thread of a processor of 2023. Only their ratios count.
 _PASS = 1.0  # an entry of a row in a pass
+_DENSE_PASS = 0.4  # a value of a dense row in a pass
 _VISIT = 40.0  # a row in an epoch of dual coordinate descent, in random order
 _VISITED = 3.0  # an entry of it, which is read twice
 _PAIR = 1.0  # a product of two entries of a row that is added to a matrix
@@ -25,7 +26,10 @@ _MODEL_PASSES = 30  # of descent on the model of a Newton step with the l1 norm
 _MODEL_FACTORS = 2  # factorisations of its matrix
 _STEPS, _STEPS_WITH_KINKS = 6, 25  # Newton steps of a problem
 _PASSES = 3  # over the table in a Newton step
+_PRODUCTS_PER_ROOT = 2.0  # the same on dense rows, for a unit of the root of the condition of the system
 _PRODUCTS = 20  # passes of conjugate gradients in a Newton step
+_LONG = 1e7  # time of a matrix from which the number of products is estimated
+_LIKELY = 2.0  # times by which it must be slower than the estimated products
 _SHORT = 1e5  # time of a matrix that does not count
 _LEAST_EPOCHS = 8  # of descent
 _EPOCHS = 12  # more epochs for each unit of C times ||x||^2
@@ -55,9 +59,10 @@ def multiplies_only(problem: LinearProblem) -> bool:
     """Whether Newton's method is faster by products with the table than with a matrix."""
     if problem.n_columns > MOST_COLUMNS:
         return True
-    is_sparse = problem.rows.is_sparse and isinstance(problem.rows, TableRows)
-    if not is_sparse or problem.l1_ratio > 0.0 or not problem.loss.is_smooth:
+    if not isinstance(problem.rows, TableRows) or problem.l1_ratio > 0.0 or not problem.loss.is_smooth:
         return False
+    if not problem.rows.is_sparse:
+        return _matrix_time(problem) > max(_LONG, _LIKELY * _dense_products_time(problem))
     return _matrix_time(problem) > _CERTAIN * _products_time(problem)
 
 
@@ -104,6 +109,18 @@ def _matrix_time(problem: LinearProblem) -> float:
     n, q = max(1, problem.rows.n), problem.n_columns
     each = _entries(problem) / n
     return 0.5 * n * min(_PAIR * each**2, _PACKED * q**2) + _SOLVED * q**3
+
+
+def _dense_products_time(problem: LinearProblem) -> float:
+    """Return the time of the products of a Newton step, whose number grows with C.
+
+    It is about the root of the condition of the system, which is estimated by the mean of the eigenvalues.
+    """
+    (part,) = problem.parts()
+    bend = 0.25 if isinstance(problem.loss, Logistic) else 2.0  # largest second derivative of a loss
+    mean = float(part.charges.mean()) * float(part.block.squares(problem.constant).sum()) / problem.n_columns
+    count = _PRODUCTS_PER_ROOT * (1.0 + bend * mean) ** 0.5
+    return 2.0 * count * _DENSE_PASS * _entries(problem)
 
 
 def _products_time(problem: LinearProblem) -> float:

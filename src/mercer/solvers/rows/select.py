@@ -300,13 +300,13 @@ def _why_not_formed(problem: LinearProblem, too_large: bool) -> str:
         return f"The table has many columns ({p:,})"
     if too_large:
         return f"The matrix of {p:,} columns exceeds memory_limit"
-    return (
-        f"The table has few rows ({n:,}) for its columns ({p:,})"
-        if has_many_columns(problem)
-        else "The rows are sparse"
-        if problem.rows.is_sparse
-        else f"The penalty has an l1 norm, and the {p:,} columns may depend on each other"
-    )
+    if has_many_columns(problem):
+        return f"The table has few rows ({n:,}) for its columns ({p:,})"
+    if problem.rows.is_sparse:
+        return "The rows are sparse"
+    if problem.l1_ratio > 0.0:
+        return f"The penalty has an l1 norm, and the {p:,} columns may depend on each other"
+    return f"C is small for the {p:,} columns: few products with the table suffice for a step"
 
 
 def has_many_columns(problem: LinearProblem) -> bool:
