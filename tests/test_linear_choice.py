@@ -79,6 +79,16 @@ def test_dense_tables_are_multiplied_only_if_the_charges_are_small(loss):
     assert found.peak_memory_bytes < 8 * 500**2
 
 
+def test_newtons_method_follows_the_path_of_a_large_charge():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 300))
+    rows = TableRows(X, (X @ rng.normal(size=300) + rng.normal(size=400) > 0.0).astype(float))
+    found = solve(LinearProblem(rows, SquaredHinge(), C=1e4, positive=1), Control(Limits(tol_gap=1e-8)))
+    assert found.solver == "newton"
+    assert found.certificate.status == found.certificate.verify().status == "optimal"
+    assert found.n_iter <= 50  # 63 without it
+
+
 def test_wide_matrices_of_second_derivatives_are_not_formed():
     few = solve(sparse_problem(2_000, 60, SquaredHinge(), 1.0), Control())
     many = solve(sparse_problem(800, 600, SquaredHinge(), 1.0), Control())

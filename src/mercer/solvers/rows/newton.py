@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,12 @@ _FAR = np.array([1e-2, 1e-5, 1e-10, 1e-20])  # of the upper end of a bracket: le
 _APART = 1e-3  # ratio of the ends of a bracket below which lengths of several orders of magnitude are tried
 _MOST_PASSES = 60  # over the rows in a line search; usually 1 to 3
 _REFINEMENTS = 3  # of dual coefficients, where rounding of the decision values prevents a small gap
+_PATH_COLUMNS = 250  # columns from which the path of C is followed; with fewer, a step costs little
+_PATH_ROWS = 5  # rows for each column up to which it is
+_FIRST_CONDITION = 1e3  # estimated condition of the first problem of the path
+_STAGES = 10.0  # factor of C from one problem to the next
+_MOST_STAGES = 12
+_ROUGH = 1e-2  # relative gap to which they are solved
 _IDLE = 12  # successive Newton steps that do not halve the gap, after which rounding prevents progress
 
 
@@ -285,6 +291,21 @@ class _Line:
             self.point.z[at] = self.point.z[at] + length * self.step[at]
 
 
+def _path(problem: LinearProblem, lengths: FloatArray) -> FloatArray:
+    """Return the factors of C before the problem itself; none if the table has few columns, or many rows for each.
+
+    Only classes have rows whose loss is 0 at the optimum and not before.
+    """
+    q = problem.n_columns
+    if not problem.loss.classifies or q < _PATH_COLUMNS or problem.rows.n > _PATH_ROWS * q:
+        return np.zeros(0)
+    charge = sum(float(part.charges.sum()) for part in problem.row_parts()) / max(1, problem.rows.n)
+    condition = 2.0 * charge * float(np.square(lengths).sum()) / q
+    with np.errstate(divide="ignore"):
+        count = np.floor(np.log(max(1.0, condition / _FIRST_CONDITION)) / np.log(_STAGES))
+    return _STAGES ** -np.arange(min(count, _MOST_STAGES), 0.0, -1.0)
+
+
 class SmoothNewton(LinearSolver):
     """Newton's method for a loss that is smooth itself."""
 
@@ -303,11 +324,29 @@ class SmoothNewton(LinearSolver):
         lengths = column_lengths(problem)
         self.curvature = curvature(problem, self.terms, scales_of(problem, lengths), n_jobs)
         self.point = Point(np.zeros(problem.n_columns), problem.rows.numbers(), lengths, n_jobs)
+        self._factors = np.zeros(0)
         if start is not None:
             self.point.w, self.point.is_stale = start.w.copy(), True
+        elif problem.l1_ratio == 0.0 and self.terms.is_quadratic:
+            self._factors = _path(problem, lengths)
 
     def steps(self, tol: float) -> Iterator[Step]:
-        """Make Newton steps."""
+        """Make Newton steps.
+
+        With few rows for many columns and a large C, each step changes the rows whose loss is 0, and few of these
+        changes last: the problem is solved roughly for smaller C before.
+        """
+        factors, self._factors = self._factors, np.zeros(0)
+        whole = self.curvature.problem
+        try:
+            for factor in factors:
+                self.curvature.problem = staged = replace(self.problem, C=factor * self.problem.C)
+                about = staged, self.terms, self.point, self.curvature
+                for step in newton(*about, lambda progress: progress.relative_gap <= _ROUGH, self.n_iter, self.check):
+                    self.n_iter = step.n_iter
+                    yield Step(step.n_iter, 1.0, step.objective)
+        finally:
+            self.curvature.problem = whole
         about = self.problem, self.terms, self.point, self.curvature
         self._stalled, last = False, 0.0
         for step in newton(*about, lambda progress: progress.relative_gap <= tol, self.n_iter, self.check):
