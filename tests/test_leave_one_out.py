@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections import deque
 from dataclasses import replace
 
 import numpy as np
@@ -39,6 +40,7 @@ from mercer import (
     OneClassSVM,
     QuantileSVR,
     Spectrum,
+    Status,
     _core,
     joachims_bound,
     leave_one_out,
@@ -50,11 +52,11 @@ from mercer.kernels import RBF, Linear
 from mercer.model_selection.leave_one_out import _Rules
 from mercer.problems import c_svc
 from mercer.solvers import Interruption
+from mercer.solvers.loop import StopWork
 from mercer.solvers.paths import loo_monitor as monitor
 from mercer.solvers.paths import loo_passes as passes
 from mercer.solvers.paths.loo_bounds import Radius, joachims_terms
-from mercer.solvers.paths.loo_monitor import Ended
-from mercer.solvers.paths.path_following import Full, follow
+from mercer.solvers.paths.path_following import Following, Full
 from mercer.solvers.paths.reduced_problem import refit, without
 from pairs import every_pair
 
@@ -117,7 +119,9 @@ def test_leaving_a_row_out_is_training_without_it(name, seed, n, p, kind, log_C,
     machine.fit(X, y if name.startswith("SVC") else score, sample_weight=weights)
     evidence = machine.solution_.certificate.evidence
     gram = evidence.whole()
-    found = follow(Full.of(evidence.problem, gram, evidence.beta))
+    work = Following(Full.of(evidence.problem, gram, evidence.beta))
+    deque(work.steps(), maxlen=0)
+    found = work.result()
     plain = np.array([refit(evidence.problem, gram, evidence.beta, i, TIGHT)[0] for i in range(n)])
     largest = max(1.0, np.abs(plain).max())
     np.testing.assert_allclose(found.values, plain, rtol=0, atol=1e-6 * largest)
@@ -490,13 +494,13 @@ def test_a_stop_also_ends_the_solver():
     problem, gram, row = evidence.problem, evidence.whole(), int(np.abs(evidence.beta).argmax())
 
     def check():
-        raise Ended
+        raise StopWork(Status.INTERRUPTED)
 
     for begin in (
         lambda: Full.of(problem, gram, np.zeros(100), check),
         lambda: refit(problem, gram, np.zeros(100), row, TIGHT, check),
     ):
-        with pytest.raises(Ended):
+        with pytest.raises(StopWork):
             begin()
 
 
@@ -535,8 +539,7 @@ def test_a_pass_is_done_when_no_point_waits_for_rows_any_more():
     X, y = load_breast_cancer(return_X_y=True)
     evidence = SVC().fit(X, y).solution_.certificate.evidence
     full = Full.of(evidence.problem, evidence.whole(), evidence.beta)
-    told = []
-    follow(full, tell=told.append)
+    told = list(Following(full).steps())
     assert all(type(share) is float for share in told)
     assert told[0] < 0.5
     assert len(set(told)) > 3
@@ -544,11 +547,11 @@ def test_a_pass_is_done_when_no_point_waits_for_rows_any_more():
 
 
 def test_reported_progress_never_decreases(monkeypatch):
-    monkeypatch.setattr(monitor, "_SIGN_OF_LIFE_SECONDS", 0.0)
+    monkeypatch.setattr(monitor, "REPORT_SECONDS", 0.0)
     told = []
-    one = monitor.ProgressMonitor(Interruption(), None, 0, told.append)
+    one = monitor.PassMonitor(Interruption(), callback=told.append)
     for share in (0.5, 0.25, 0.75):
-        one.tell(share)
+        assert one.update(share) is None
     assert [progress.done for progress in told] == [50, 50, 75]
 
 

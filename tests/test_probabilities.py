@@ -45,7 +45,7 @@ from mercer.multiclass.calibration import CALIBRATIONS, calibrate
 from mercer.multiclass.cross_fitting import fold_numbers
 from mercer.multiclass.training import make_tasks
 from mercer.solvers.paths.loo_joint import joint_left_out
-from mercer.solvers.paths.loo_values import left_out
+from mercer.solvers.paths.loo_values import LooPass
 from pairs import every_pair
 
 
@@ -517,7 +517,7 @@ def test_ctrl_c_ends_the_pass_wherever_it_comes(scheme):
 
     machine.calibration_values_ = "leave_one_out"
     with pytest.warns(ConvergenceWarning, match="SVC has no probabilities: .* was ended by max_seconds or Ctrl-C"):
-        assert machine._left_out_in_time(left_out, None, 0.0, depth=1) is None
+        assert machine._left_out_in_time(left_out, None, 0.0) is None
 
 
 def pass_of(scheme, X, y):
@@ -528,7 +528,7 @@ def pass_of(scheme, X, y):
     if scheme == "joint":
         return lambda check: joint_left_out(problems[0], starts[0], gram, check=check)
     rows = [task.rows for task in machine.machines_.tasks]
-    return lambda check: left_out(problems, starts, rows, gram, np.arange(120), check=check)[0]
+    return lambda check: LooPass(problems, starts, rows, gram, np.arange(120), check=check).run()[0]
 
 
 def test_huge_weights_either_have_exact_values_or_are_reported():

@@ -26,7 +26,7 @@ from mercer.multiclass.prediction import predicted_classes
 from mercer.problems import Problem
 from mercer.solvers import Control, Interruption, Limits
 from mercer.solvers.paths.loo_joint import joint_left_out
-from mercer.solvers.paths.loo_values import left_out as values_without_rows
+from mercer.solvers.paths.loo_values import LooPass
 
 
 class MarginClassifier(HasProbabilities, DualMachine):
@@ -146,9 +146,8 @@ class MarginClassifier(HasProbabilities, DualMachine):
             parts = [task.rows for task in self.machines_.tasks]
             if joint:
                 return joint_left_out(problems[0], starts[0], gram, check=check)
-            raw, _, found = values_without_rows(
-                problems, starts, parts, gram, np.arange(gram.n), name="probability=True", check=check
-            )
+            rows, name = np.arange(gram.n), "probability=True"
+            raw, _, found = LooPass(problems, starts, parts, gram, rows, name=name, check=check).run()
             held = max((one.peak_memory_bytes for one in found), default=0)
             return raw
 

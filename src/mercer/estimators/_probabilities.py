@@ -29,7 +29,7 @@ from mercer.multiclass.calibration import (
     map_of,
 )
 from mercer.multiclass.training import class_scores
-from mercer.solvers.interruption import in_time
+from mercer.solvers.loop import in_time
 
 Check = Callable[[], None]
 """Called between pieces of work; it may raise an error, which ends the work."""

@@ -27,9 +27,10 @@ from mercer.model_selection.linear_leave_one_out import linear_left_out
 from mercer.multiclass.training import Machines, class_scores, winners
 from mercer.problems import Hinge
 from mercer.solvers import Interruption
+from mercer.solvers.loop import drive
 from mercer.solvers.paths.loo_bounds import Radius, joachims_terms
-from mercer.solvers.paths.loo_monitor import ProgressMonitor
-from mercer.solvers.paths.loo_values import left_out
+from mercer.solvers.paths.loo_monitor import PassMonitor
+from mercer.solvers.paths.loo_values import LooPass
 from mercer.solvers.paths.path_following import Full
 from mercer.solvers.progress import StageProgress
 
@@ -285,13 +286,12 @@ def values_without_each_row(
         )
     if not hasattr(machine, "_solutions"):  # nor is there a path to follow: machines of least squares
         return _closed_form(machine, X, np.asarray(y), fit_seconds)
-    until = None if max_seconds is None else time.perf_counter() + max_seconds
     with Interruption() as interruption:
-        watch = ProgressMonitor(interruption, until, verbose, callback)
+        monitor = PassMonitor(interruption, max_seconds, verbose, callback)
         if isinstance(machine, TrainedLinearMachine):
-            result = _of_linear(machine, np.asarray(y), fit_seconds, watch)
+            result = _of_linear(machine, np.asarray(y), fit_seconds, monitor)
         else:
-            result = _followed(machine, grams[-1].afresh(), y, fit_seconds, watch, errors_only=what == "errors")
+            result = _followed(machine, grams[-1].afresh(), y, fit_seconds, monitor, errors_only=what == "errors")
     if result.stopped:
         warn_user(
             f"leave_one_out was ended ({result.stopped}) when {int(result.known.sum())} of {result.known.size} rows "
@@ -308,11 +308,11 @@ def _gap_of(machine: TrainedLinearMachine) -> float:
 
 
 def _of_linear(
-    machine: TrainedLinearMachine, y: npt.NDArray[Any], fit_seconds: float, watch: ProgressMonitor
+    machine: TrainedLinearMachine, y: npt.NDArray[Any], fit_seconds: float, monitor: PassMonitor
 ) -> LeaveOneOut:
     """Return the result of a linear machine that sweeps over rows."""
     began = time.perf_counter()
-    found = linear_left_out(machine._solutions, watch, machine.tol, machine.n_jobs)
+    found = linear_left_out(machine._solutions, monitor, machine.tol, machine.n_jobs)
     raw, wrong = found.raw, None
     known: BoolArray = np.isfinite(raw.sum(axis=1))
     trained = ~(found.rule == "not trained on").all(axis=1)
@@ -340,12 +340,12 @@ def _of_linear(
         seconds=time.perf_counter() - began,
         fit_seconds=fit_seconds,
         known=known,
-        stopped="" if known.all() else watch.stopped or "interrupted",
+        stopped="" if known.all() else monitor.stopped or "interrupted",
     )
 
 
 def _followed(
-    machine: Any, whole: Gram, y: Any, fit_seconds: float, watch: ProgressMonitor, *, errors_only: bool
+    machine: Any, whole: Gram, y: Any, fit_seconds: float, monitor: PassMonitor, *, errors_only: bool
 ) -> LeaveOneOut:
     """Return the result of a machine whose solutions are followed while a row is removed."""
     began = time.perf_counter()
@@ -358,17 +358,18 @@ def _followed(
     problems = [solution.evidence.problem for solution in machine._solutions]
     rules = _Rules(gram) if len(problems) == 1 and isinstance(problems[0].loss, Hinge) else None
     if any(solution.status is Status.INTERRUPTED for solution in machine._solutions):
-        watch.interruption.request()
-    raw, rule, found = left_out(
+        monitor.control.interruption.request()
+    one_by_one = LooPass(
         problems,
         [solution.beta for solution in machine._solutions],
         parts,
         whole,
         rows,
         wanted=rules.open_rows if rules is not None and errors_only else None,
-        check=watch.check,
-        tell=watch.tell,
+        check=monitor.raise_if_stopped,
     )
+    drive(one_by_one.steps(), monitor)
+    raw, rule, found = one_by_one.result()
     rounding = np.full(raw.shape, np.nan)
     for column, one in enumerate(found):
         rounding[rows[parts[column]], column] = one.errors
@@ -393,7 +394,7 @@ def _followed(
         seconds=time.perf_counter() - began,
         fit_seconds=fit_seconds,
         known=known,
-        stopped="" if known.all() else watch.stopped or "interrupted",  # by Ctrl-C while a machine was solved
+        stopped="" if known.all() else monitor.stopped or "interrupted",  # by Ctrl-C while a machine was solved
     )
 
 

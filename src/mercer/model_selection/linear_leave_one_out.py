@@ -13,7 +13,8 @@ from mercer._typing import FloatArray, IndexArray, TextArray
 from mercer.certificates.status import Status
 from mercer.gram.rows.sweeps import add_gram, times
 from mercer.solvers import Control, Limits
-from mercer.solvers.paths.loo_monitor import Ended, ProgressMonitor
+from mercer.solvers.loop import drive
+from mercer.solvers.paths.loo_monitor import PassMonitor
 from mercer.solvers.rows import Bias, LinearProblem, LinearSolution, Logistic, TableRows, solve
 from mercer.solvers.rows.costs import MOST_COLUMNS
 from mercer.solvers.rows.free_bias import best_changes, middle_change
@@ -41,7 +42,7 @@ class LinearLeftOut(NamedTuple):
 
 
 def linear_left_out(
-    solutions: tuple[LinearSolution, ...], watch: ProgressMonitor, tol_gap: float, n_jobs: int | None
+    solutions: tuple[LinearSolution, ...], monitor: PassMonitor, tol_gap: float, n_jobs: int | None
 ) -> LinearLeftOut:
     """Return the value of every row by the machines that are trained without it.
 
@@ -49,7 +50,7 @@ def linear_left_out(
     ----------
     solutions : tuple of LinearSolution
         Machines on the same rows in memory, solved to a small gap.
-    watch : ProgressMonitor
+    monitor : PassMonitor
     tol_gap : float
         Relative gap of refits.
     n_jobs : int or None
@@ -66,28 +67,31 @@ def linear_left_out(
     n = problems[0].rows.n
     raw, rule = np.full((n, len(solutions)), np.nan), np.full((n, len(solutions)), "unknown", dtype="<U21")
     worst = max(one.certificate.relative_gap for one in solutions)
-    try:
+
+    def steps() -> Iterator[float]:
+        nonlocal worst
         for column, (problem, solution) in enumerate(zip(problems, solutions, strict=True)):
-            found = _Rows(problem, solution, raw[:, column], rule[:, column])
-            for done in found.passes(watch, tol_gap, n_jobs):
-                watch.tell((column + done) / len(solutions))
-                watch.check()
+            found = _Rows(problem, solution, raw[:, column], rule[:, column], monitor)
+            for share in found.passes(tol_gap, n_jobs):
+                yield (column + share) / len(solutions)
             worst = max(worst, found.violation)
-    except Ended:
-        pass
+
+    drive(steps(), monitor)
     return LinearLeftOut(raw, rule, worst)
 
 
 class _Rows:
     """The rows of one machine, whose values and rules are written into arrays (n,)."""
 
-    def __init__(self, problem: LinearProblem, solution: LinearSolution, raw: FloatArray, rule: TextArray) -> None:
+    def __init__(
+        self, problem: LinearProblem, solution: LinearSolution, raw: FloatArray, rule: TextArray, monitor: PassMonitor
+    ) -> None:
         (self._part,) = problem.parts()
-        self._problem, self._solution, self._raw, self._rule = problem, solution, raw, rule
+        self._problem, self._solution, self._raw, self._rule, self._monitor = problem, solution, raw, rule, monitor
         self._table, self.violation = self._part.block.table, 0.0
         self._z = times(self._table, problem.constant, solution.w)
 
-    def passes(self, watch: ProgressMonitor, tol_gap: float, n_jobs: int | None) -> Iterator[float]:
+    def passes(self, tol_gap: float, n_jobs: int | None) -> Iterator[float]:
         """Find all values; yield the share of the rows that are done."""
         problem, part = self._problem, self._part
         loss, y, charges = problem.loss, part.targets, part.charges
@@ -108,7 +112,7 @@ class _Rows:
                 self._by_formula(rows, beta)
                 yield 1.0 - float(np.isnan(self._raw).mean())
         for row in np.flatnonzero(np.isnan(self._raw)):
-            self._refit(int(row), watch, tol_gap, n_jobs)
+            self._refit(int(row), tol_gap, n_jobs)
             yield 1.0 - float(np.isnan(self._raw).mean())
 
     def _changes_without(self, rows: IndexArray, y: FloatArray, charges: FloatArray) -> FloatArray:
@@ -189,7 +193,7 @@ class _Rows:
         constant = self._problem.constant
         return np.column_stack([chosen, np.full(rows.size, constant)]) if constant else chosen
 
-    def _refit(self, row: int, watch: ProgressMonitor, tol_gap: float, n_jobs: int | None) -> None:
+    def _refit(self, row: int, tol_gap: float, n_jobs: int | None) -> None:
         """Solve the problem without a row, from the full solution."""
         problem, rows = self._problem, self._problem.rows
         assert isinstance(rows, TableRows)
@@ -198,10 +202,11 @@ class _Rows:
         without = replace(problem, rows=TableRows(rows.table, rows.labels, weights))
         if isinstance(problem.loss, Logistic):
             tol_gap *= _ONE_MORE_STEP
-        control = Control(Limits(tol=tol_gap, tol_gap=tol_gap), None, watch.interruption)
+        limits = Limits(tol=tol_gap, tol_gap=tol_gap, max_seconds=self._monitor.seconds_left)
+        control = Control(limits, None, self._monitor.control.interruption)
         found = solve(without, control, start=self._solution, n_jobs=n_jobs)
-        if found.certificate.status is Status.INTERRUPTED:
-            watch.check()
+        if found.certificate.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
+            self._monitor.raise_if_stopped()
         self.violation = max(self.violation, found.certificate.relative_gap)
         values = times(self._table[row : row + 1], problem.constant, found.w)
         self._raw[row], self._rule[row] = values[0], "refitted"

@@ -8,7 +8,7 @@ from mercer.solvers.control import Control as Control
 from mercer.solvers.dual.hard_margin import HardMargin as HardMargin
 from mercer.solvers.dual.working_set import WorkingSetSolver as WorkingSetSolver
 from mercer.solvers.interruption import Interruption as Interruption
-from mercer.solvers.interruption import in_time as in_time
+from mercer.solvers.loop import in_time as in_time
 from mercer.solvers.progress import CostEstimate as CostEstimate
 from mercer.solvers.progress import StageProgress as StageProgress
 from mercer.solvers.progress import fit_progress as fit_progress

@@ -17,7 +17,7 @@ from mercer.certificates.status import Status
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.problems import Problem
 from mercer.solvers.control import Control
-from mercer.solvers.loop import ProgressMonitor, Step, drive
+from mercer.solvers.loop import SolverMonitor, Step, drive
 from mercer.solvers.solver import ERROR_SHARE, Solver, State, StateT
 
 _PATIENCE = 3  # rounds between true gradients without progress after which a fit is stalled, if they also took
@@ -90,7 +90,7 @@ class _Rounds(Generic[StateT]):
         start: FloatArray | None,
         before: Evaluation | None,
     ) -> None:
-        self.monitor, self._values_before = ProgressMonitor(control), gram.n_values
+        self.monitor, self._values_before = SolverMonitor(control), gram.n_values
         self._solver, self._problem, self._gram, self._control = solver, problem, gram, control
         self._limits, self._start, self._before = control.limits, start, before
         self._tol, self._convex = control.limits.tol, gram.kernel.is_psd is True

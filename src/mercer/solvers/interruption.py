@@ -5,12 +5,8 @@ from __future__ import annotations
 # `_signal` directly: the enumeration lookups of `signal` take 20 microseconds of a small fit.
 import _signal as signal  # type: ignore[import-not-found]
 import threading
-import time
-from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any, TypeVar, final
-
-Result = TypeVar("Result")
+from typing import Any, final
 
 
 @final
@@ -77,27 +73,3 @@ class Interruption:
         around = getattr(self._previous, "__self__", None)
         if isinstance(around, Interruption):
             around._handle(number, frame)
-
-
-class _Ended(Exception):  # noqa: N818
-    """Raised by `check` to end the work; not an error."""
-
-
-def in_time(
-    work: Callable[[Callable[[], None]], Result], deadline: float | None, *, part_of: Interruption | None = None
-) -> Result | None:
-    """Return the result of `work`, or None after Ctrl-C or after `deadline` (of `time.perf_counter`).
-
-    `work` gets a function that it calls between its parts, and that raises to end it.
-    """
-    with Interruption(part_of) as interruption:
-
-        def check() -> None:
-            if interruption.requested or (deadline is not None and time.perf_counter() > deadline):
-                raise _Ended
-
-        try:
-            check()
-            return work(check)
-        except _Ended:
-            return None

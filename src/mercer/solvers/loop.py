@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Generic, NamedTuple, TypeVar
 
-from mercer.certificates.solution import TraceRow
+from mercer.certificates.solution import Limits, TraceRow
 from mercer.certificates.status import Status
 from mercer.solvers.control import Control
+from mercer.solvers.interruption import Interruption
 from mercer.solvers.solver import Progress
 
 REPORT_SECONDS = 0.05
 """Seconds between two trace rows, which are also the calls of the callback."""
 
 StepT = TypeVar("StepT")
-_StepT = TypeVar("_StepT", contravariant=True)
+Result = TypeVar("Result")
 
 
 class Step(NamedTuple):
@@ -35,8 +36,8 @@ class StopWork(Exception):  # noqa: N818 - a request, not an error
         self.status = status
 
 
-class ProgressMonitor:
-    """A piece of work under way: when it began, what may end it, and what was reported of it.
+class ProgressMonitor(Generic[StepT]):
+    """A piece of work under way: when it began, and what may end it.
 
     To stop several machines together by one Ctrl-C, time limit or callback, the caller passes one `control` to all of
     them, with the common start time `began`, and enters its interruption.
@@ -44,31 +45,23 @@ class ProgressMonitor:
     Parameters
     ----------
     control : Control
-    stage : str
-        Name of the work in progress reports.
     began : float, optional
         Start of the time limit, of `time.perf_counter`; now, by default.
-
-    Attributes
-    ----------
-    trace : list of TraceRow
-        The first step with a known violation, one for every 50 ms, and the last one. The callback is called with each.
-    n_iter : int
-        Steps so far.
     """
 
-    def __init__(self, control: Control, *, stage: str = "solve", began: float | None = None) -> None:
-        self.control, self.stage = control, stage
-        self.began = time.perf_counter() if began is None else began
-        self.trace: list[TraceRow] = []
-        self.n_iter = 0
-        self._last: Step | None = None  # if it was not reported
-        self._due = time.perf_counter() + REPORT_SECONDS
+    def __init__(self, control: Control, *, began: float | None = None) -> None:
+        self.control, self.began = control, time.perf_counter() if began is None else began
 
     @property
     def seconds(self) -> float:
         """Seconds since the work began."""
         return time.perf_counter() - self.began
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until the time limit, at least 0; None without a limit."""
+        most = self.control.limits.max_seconds
+        return None if most is None else max(0.0, most - self.seconds)
 
     def left(self, n_iter: int = 0) -> Control:
         """Return the control with the limits that remain now, after so many steps."""
@@ -79,6 +72,12 @@ class ProgressMonitor:
         """The status that ends the work now: a time limit or Ctrl-C; None if the work may continue."""
         return self.control.out_of_time(self.began)
 
+    @property
+    def stopped(self) -> str:
+        """The reason for users why the work must end: "interrupted" or "time limit"; "" if it may continue."""
+        reason = self.stop_reason
+        return "" if reason is None else reason.value.replace("_", " ")
+
     def is_stopped(self) -> bool:
         """Return whether the work must end now."""
         return self.stop_reason is not None
@@ -88,6 +87,40 @@ class ProgressMonitor:
         reason = self.stop_reason
         if reason is not None:
             raise StopWork(reason)
+
+    def update(self, step: StepT) -> Status | None:
+        """Record a step, report it if a report is due, and return the status if the work must end."""
+        del step
+        return self.stop_reason
+
+    def finish(self) -> None:
+        """Report the last step, if it was not reported."""
+
+
+class SolverMonitor(ProgressMonitor[Step]):
+    """The monitor of a solver, with its trace.
+
+    Parameters
+    ----------
+    control, began
+        See :class:`ProgressMonitor`.
+    stage : str
+        Name of the work in progress reports.
+
+    Attributes
+    ----------
+    trace : list of TraceRow
+        The first step with a known violation, one for every 50 ms, and the last one. The callback is called with each.
+    n_iter : int
+        Steps so far.
+    """
+
+    def __init__(self, control: Control, *, stage: str = "solve", began: float | None = None) -> None:
+        super().__init__(control, began=began)
+        self.stage, self.n_iter = stage, 0
+        self.trace: list[TraceRow] = []
+        self._last: Step | None = None  # if it was not reported
+        self._due = time.perf_counter() + REPORT_SECONDS
 
     def update(self, step: Step) -> Status | None:
         """Record a step, report it if a report is due, and return the status if the work must end."""
@@ -114,30 +147,12 @@ class ProgressMonitor:
         return control.is_stopped_at(Progress(seconds, *step, control.limits.tol, self.stage))
 
 
-class Monitor(Protocol[_StepT]):
-    """What :func:`drive` needs of a monitor."""
-
-    @property
-    def control(self) -> Control:
-        """What may end the work."""
-
-    @property
-    def stop_reason(self) -> Status | None:
-        """The status that ends the work now."""
-
-    def update(self, step: _StepT) -> Status | None:
-        """Record a step, and return the status if the work must end."""
-
-    def finish(self) -> None:
-        """Record the end of the work."""
-
-
-def drive(steps: Iterator[StepT], monitor: Monitor[StepT]) -> Status | None:
+def drive(steps: Iterator[StepT], monitor: ProgressMonitor[StepT]) -> Status | None:
     """Run an algorithm to its end, or until a limit, Ctrl-C or the callback stops it; return what stopped it.
 
     The algorithm is a generator that yields after every piece of work. It is stopped between two pieces, or where a
     long piece of work calls :meth:`ProgressMonitor.raise_if_stopped`; its result so far is usable. If a limit is
-    reached before the start, the algorithm makes no step.
+    reached before the start, the algorithm makes no step. Exceptions of the callback are passed on.
     """
     if monitor.control.limits.max_iter == 0:
         return Status.MAX_ITER
@@ -145,12 +160,31 @@ def drive(steps: Iterator[StepT], monitor: Monitor[StepT]) -> Status | None:
         ended = monitor.stop_reason
         if ended is not None:
             return ended
-        try:
-            for step in steps:
-                ended = monitor.update(step)
-                if ended is not None:
-                    break
-        except StopWork as stopped:
-            ended = stopped.status
+        while ended is None:
+            try:
+                step = next(steps, None)
+            except StopWork as stopped:
+                ended = stopped.status
+                break
+            if step is None:
+                break
+            ended = monitor.update(step)
         monitor.finish()
     return ended
+
+
+def in_time(
+    work: Callable[[Callable[[], None]], Result], deadline: float | None, *, part_of: Interruption | None = None
+) -> Result | None:
+    """Return the result of `work`, or None after Ctrl-C or after `deadline` (of `time.perf_counter`).
+
+    `work` gets a function that it calls between its parts, and that raises to end it.
+    """
+    limits = Limits(max_seconds=None if deadline is None else deadline - time.perf_counter())
+    monitor = ProgressMonitor[Step](Control(limits, interruption=Interruption(part_of)))
+    with monitor.control.interruption:
+        try:
+            monitor.raise_if_stopped()
+            return work(monitor.raise_if_stopped)
+        except StopWork:
+            return None

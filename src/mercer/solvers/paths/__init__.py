@@ -1,3 +1,3 @@
 """Leave-one-out decision values of solved problems, without one fit for each row."""
 
-from mercer.solvers.paths.loo_values import left_out as left_out
+from mercer.solvers.paths.loo_values import LooPass as LooPass

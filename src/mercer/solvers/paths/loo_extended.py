@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -344,7 +344,7 @@ class ActiveSet:
 
 
 class Extended:
-    """All leave-one-out values of one problem; `run` may be ended by an exception of `check`."""
+    """All leave-one-out values of one problem; `run` may be stopped between two of its steps, or by `check`."""
 
     def __init__(self, problem: Problem, gram: Gram, beta: FloatArray, check: Callable[[], None]) -> None:
         self.problem, self.gram, self.beta, self.check = problem, gram, beta, check
@@ -357,8 +357,11 @@ class Extended:
         """Kernel values of all rows."""
         return LongGram.of(self.gram)
 
-    def run(self, wanted: IndexArray, tol: float, tell: Callable[[float], None]) -> None:
-        """Compute the values of the wanted rows, and those of rows that are not support vectors."""
+    def run(self, wanted: IndexArray, tol: float) -> Iterator[float]:
+        """Compute the values of the wanted rows, and those of rows that are not support vectors.
+
+        The share of the work that is done is yielded.
+        """
         rows, problem = rows_of(self.problem), self.problem
         full = ActiveSet(problem, self.long_gram, rows)
         found = full.solve(self.beta, self.check)
@@ -379,9 +382,8 @@ class Extended:
                 self.errors[row] = full.error_bound(found, column, found.error[variable])
         support = [row for row in np.flatnonzero(self.is_support).tolist() if row in set(wanted.tolist())]
         for done, row in enumerate(support):
-            self.check()
             self._refit(row, tol)
-            tell((done + 1) / len(support))
+            yield (done + 1) / len(support)
 
     def _refit(self, row: int, tol: float) -> None:
         smaller, kept = without(self.problem, row)

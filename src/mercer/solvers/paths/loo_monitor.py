@@ -1,59 +1,50 @@
-"""Progress reports of a leave-one-out pass, and its end by a time limit, a callback or Ctrl-C."""
+"""Progress reports of a leave-one-out pass."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable
+from typing import final
 
+from mercer.certificates.solution import Limits
+from mercer.certificates.status import Status
 from mercer.solvers import Interruption
+from mercer.solvers.control import Control
+from mercer.solvers.loop import REPORT_SECONDS, ProgressMonitor
 from mercer.solvers.progress import StageProgress
 
-_SIGN_OF_LIFE_SECONDS = 0.05  # seconds; shortest time between two calls of a callback
 
-
-class Ended(Exception):  # noqa: N818
-    """Raised by a `check` to end the pass early and keep the values found so far; this is not an error."""
-
-
-class ProgressMonitor:
-    """Reports the progress of a pass, and ends the pass on request or at its deadline."""
+@final
+class PassMonitor(ProgressMonitor[float]):
+    """The monitor of a pass, whose steps are shares of its work."""
 
     def __init__(
         self,
         interruption: Interruption,
-        deadline: float | None,
-        verbose: int,
-        callback: Callable[[StageProgress], object] | None,
+        max_seconds: float | None = None,
+        verbose: int = 0,
+        callback: Callable[[StageProgress], object] | None = None,
     ) -> None:
-        self.interruption, self.deadline, self.verbose, self.callback = interruption, deadline, verbose, callback
-        self.stopped = ""  # reason of the early end
+        super().__init__(Control(Limits(max_seconds=max_seconds), interruption=interruption))
+        self.verbose, self.callback = verbose, callback
         self.printed = -1  # per cent; progress last printed
         self.share = 0.0  # largest share of the work reported so far
-        self.began = self.told = time.perf_counter()
+        self._due = self.began + REPORT_SECONDS
 
-    def check(self) -> None:
-        """Raise Ended if the pass was interrupted or its deadline has passed."""
-        if self.interruption.requested:
-            self.stopped = "interrupted"
-        elif self.deadline is not None and time.perf_counter() >= self.deadline:
-            self.stopped = "time limit"
-        if self.stopped:
-            raise Ended
-
-    def tell(self, share: float) -> None:
+    def update(self, share: float) -> Status | None:
         """Report that this share of the work is done. The reported share never falls, even if more work is found."""
         now = time.perf_counter()
         self.share = share = max(share, self.share)
-        if now < self.told + _SIGN_OF_LIFE_SECONDS and share < 1.0:
-            return
-        self.told = now
-        left = (now - self.began) * (1.0 / share - 1.0) if share > 0.0 else None
-        if left is not None and self.deadline is not None:
-            left = min(left, max(0.0, self.deadline - now))
-        progress = StageProgress("leave-one-out", round(100 * share), 100, left)
-        if self.verbose and progress.done > self.printed:
-            self.printed = progress.done
-            print(f"leave-one-out: {progress.done} % done, about {left or 0.0:.0f} s left", file=sys.stderr)
-        if self.callback is not None and self.callback(progress):
-            self.interruption.request()
+        if now >= self._due or share >= 1.0:
+            self._due = now + REPORT_SECONDS
+            left = (now - self.began) * (1.0 / share - 1.0) if share > 0.0 else None
+            if left is not None and self.seconds_left is not None:
+                left = min(left, self.seconds_left)
+            progress = StageProgress("leave-one-out", round(100 * share), 100, left)
+            if self.verbose and progress.done > self.printed:
+                self.printed = progress.done
+                print(f"leave-one-out: {progress.done} % done, about {left or 0.0:.0f} s left", file=sys.stderr)
+            if self.callback is not None and self.callback(progress):
+                self.control.interruption.request()
+        return self.stop_reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class Passes:
 
     For each removed variable, `found` gets its gradient, the number of pivots and the largest violation. `tol` is the
     largest allowed error of a gradient. `shares` says by how much the total of a group falls with each removed
-    variable. `check` and `tell` are called between parts of the work.
+    variable. `check` is called between parts of the work.
     """
 
     def __init__(
@@ -50,10 +50,9 @@ class Passes:
         tol: float,
         found: dict[int, tuple[float, int, float]],
         check: Callable[[], None],
-        tell: Callable[[float], None],
     ) -> None:
         self.problem, self.gram, self.tableau, self.shares, self.tol = problem, gram, tableau, shares, tol
-        self.found, self.check, self.tell, self.beta = found, check, tell, tableau.beta
+        self.found, self.check, self.beta = found, check, tableau.beta
         beta = self.beta
         self.is_basic = np.zeros(problem.n, dtype=bool)
         self.is_basic[tableau.basic] = True
@@ -96,8 +95,11 @@ class Passes:
             return self.kept
         return self.kept[np.searchsorted(self.others, variables)]
 
-    def run(self, chosen: IndexArray) -> None:
-        """Find the solution without each of these variables; those that need a refit are not added to `found`."""
+    def run(self, chosen: IndexArray) -> Iterator[float]:
+        """Find the solution without each of these variables; those that need a refit are not added to `found`.
+
+        The share of the work that is done is yielded.
+        """
         beta, basic = self.beta[chosen], self.is_basic[chosen]
         lengths = self.lengths[chosen]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -116,7 +118,7 @@ class Passes:
                 left_over = float(price[np.minimum(later, price.size - 1)].sum())
                 work = float(price[level]) * fits
                 self.plan = done, work, left_over
-                self.watch(left[:fits], np.sort(nearest[:size]), nearest[size:])
+                yield from self._watch(left[:fits], np.sort(nearest[:size]), nearest[size:])
                 done += work
             open_ = ~np.isin(left, list(self.found))
             left, reach = left[open_], reach[open_]
@@ -130,7 +132,7 @@ class Passes:
         limits = [-1.0 if self.shares.any() else float(self.near[nearest[size]]) for size in sizes[:-1]]
         return sizes, [*limits, np.inf]
 
-    def watch(self, chosen: IndexArray, watched: IndexArray, rest: IndexArray) -> None:
+    def _watch(self, chosen: IndexArray, watched: IndexArray, rest: IndexArray) -> Iterator[float]:
         """Follow the paths of the `chosen` variables; basic and `watched` variables may enter or leave the basis.
 
         A result is added to `found` only if a bound proves that no variable in `rest` changes its bound status.
@@ -204,8 +206,7 @@ class Passes:
                 pending = pending[ends == _NEEDS_ROWS]
                 before_, here, after = self.plan
                 share = (first + block.size - pending.size) / chosen.size
-                self.tell((before_ + share * here) / (before_ + here + after))
-                self.check()
+                yield (before_ + share * here) / (before_ + here + after)
 
 
 class _Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -10,8 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._typing import FloatArray, IndexArray, TextArray
 from mercer.data.user_warnings import warn_user
 from mercer.gram import Gram
+from mercer.gram.threads import blas_threads
 from mercer.problems import Problem
-from mercer.solvers.paths.loo_monitor import Ended
 from mercer.solvers.paths.path_following import (
     LOOSE,
     NO_SUPPORT,
@@ -19,27 +19,16 @@ from mercer.solvers.paths.path_following import (
     STALLED,
     UNWANTED,
     Followed,
+    Following,
     Full,
-    follow,
 )
 
 Chooser = Callable[[Full], IndexArray]
 """Function that chooses the rows whose values are computed, from a machine's solution with all rows."""
 
 
-def left_out(
-    problems: Sequence[Problem],
-    starts: Sequence[FloatArray],
-    parts: Sequence[IndexArray],
-    whole: Gram,
-    rows: IndexArray,
-    *,
-    name: str = "leave_one_out",
-    wanted: Chooser | None = None,
-    check: Callable[[], None] = lambda: None,
-    tell: Callable[[float], None] = lambda share: None,
-) -> tuple[FloatArray, TextArray, list[Followed]]:
-    """Return the leave-one-out decision value of every row, for every machine.
+class LooPass:
+    """The leave-one-out decision value of every row, for every machine.
 
     Parameters
     ----------
@@ -57,55 +46,84 @@ def left_out(
     wanted : Chooser, optional
         Chooses the rows of each problem whose values are computed; by default all. Other rows that are support vectors
         get NaN.
-    check, tell : callable, optional
-        See :func:`mercer.solvers.paths.path_following.follow`.
-
-    Returns
-    -------
-    raw : ndarray of shape (n, n_machines)
-        Leave-one-out decision values; ordinary decision values for rows that the machine was not trained on. NaN where
-        a value was not wanted, or not computed in time.
-    rule : ndarray of str of shape (n, n_machines)
-        How each value was found.
-    found : list of Followed
-        Result of each problem; shorter than `problems` if the pass was ended early.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If rounding errors leave a violation that is too large for values exact to 1e-6.
+    check : callable, optional
+        Function that is called within long parts of the work; an exception of it ends the work.
     """
-    gram = whole if rows.size == whole.n else whole.restrict(rows)
-    raw = np.full((whole.n, len(parts)), np.nan)
-    rule = np.full(raw.shape, "unknown", dtype="<U25")
-    found: list[Followed] = []
 
-    fulls: list[Full] = []
-    try:
-        for column, part in enumerate(parts):  # machines with the same rows share kernel values
-            check()
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        starts: Sequence[FloatArray],
+        parts: Sequence[IndexArray],
+        whole: Gram,
+        rows: IndexArray,
+        *,
+        name: str = "leave_one_out",
+        wanted: Chooser | None = None,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.problems, self.starts, self.parts, self.whole, self.rows = problems, starts, parts, whole, rows
+        self.name, self.wanted, self.check = name, wanted, check
+        self.raw = np.full((whole.n, len(parts)), np.nan)
+        self.rule = np.full(self.raw.shape, "unknown", dtype="<U25")
+        self.works: list[Following] = []
+
+    def steps(self) -> Iterator[float]:
+        """Find the values; yield the share of the work that is done."""
+        whole, rows, check, problems = self.whole, self.rows, self.check, self.problems
+        gram = whole if rows.size == whole.n else whole.restrict(rows)
+        fulls: list[Full] = []
+        for column, part in enumerate(self.parts):  # machines with the same rows share kernel values
+            yield 0.0
             view = gram if part.size == gram.n else gram.restrict(part)
-            full = Full.of(problems[column], view, starts[column], check)
+            full = Full.of(problems[column], view, self.starts[column], check)
             others = np.setdiff1d(np.arange(whole.n), rows[part])
             if others.size:
                 coefficients = np.zeros(whole.n)
                 coefficients[rows[part]] = problems[column].coefficients(full.beta)
-                raw[others, column] = whole.matvec(coefficients, others) - full.level
-                rule[others, column] = "not trained on"
+                self.raw[others, column] = whole.matvec(coefficients, others) - full.level
+                self.rule[others, column] = "not trained on"
             fulls.append(full)
-        for column, (part, full) in enumerate(zip(parts, fulls, strict=True)):
-            one = follow(full, wanted and wanted(full), check, _share_of(tell, column, len(parts)))
-            raw[rows[part], column], rule[rows[part], column] = one.values, _names(one.pivots)
-            found.append(one)
-            if one.is_ended:
-                break
-            tell((column + 1) / len(parts))
-    except Ended:
-        pass
-    largest = max((float(np.abs(one.full.values).max(initial=0.0)) for one in found), default=0.0)
-    n_stalled = int((rule == "stalled").sum())
-    warn_of_rounding(name, max((one.violation for one in found), default=0.0), raw, largest, n_stalled)
-    return raw, rule, found
+        for column, full in enumerate(fulls):
+            work = Following(full, self.wanted and self.wanted(full), check)
+            self.works.append(work)
+            with blas_threads(full.problem.n**3 / 3):
+                for share in work.steps():
+                    yield (column + share) / len(fulls)
+            yield (column + 1) / len(fulls)
+
+    def result(self) -> tuple[FloatArray, TextArray, list[Followed]]:
+        """Return the values that were found so far.
+
+        Returns
+        -------
+        raw : ndarray of shape (n, n_machines)
+            Leave-one-out decision values; ordinary decision values for rows that the machine was not trained on. NaN
+            where a value was not wanted, or not computed in time.
+        rule : ndarray of str of shape (n, n_machines)
+            How each value was found.
+        found : list of Followed
+            Result of each problem; shorter than `problems` if the pass was ended early.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If rounding errors leave a violation that is too large for values exact to 1e-6.
+        """
+        raw, rule, found = self.raw, self.rule, [work.result() for work in self.works]
+        for column, one in enumerate(found):
+            own = self.rows[self.parts[column]]
+            raw[own, column], rule[own, column] = one.values, _names(one.pivots)
+        largest = max((float(np.abs(one.full.values).max(initial=0.0)) for one in found), default=0.0)
+        n_stalled = int((rule == "stalled").sum())
+        warn_of_rounding(self.name, max((one.violation for one in found), default=0.0), raw, largest, n_stalled)
+        return raw, rule, found
+
+    def run(self) -> tuple[FloatArray, TextArray, list[Followed]]:
+        """Find all values and return :meth:`result`; exceptions of `check` are passed on."""
+        for _ in self.steps():
+            self.check()
+        return self.result()
 
 
 def warn_of_rounding(name: str, violation: float, raw: FloatArray, largest: float = 0.0, n_stalled: int = 0) -> None:
@@ -125,10 +143,6 @@ def warn_of_rounding(name: str, violation: float, raw: FloatArray, largest: floa
             f"values up to {scale:.2g}: values are not exact to 1e-6. Scale the columns, or use a smaller C.",
             ConvergenceWarning,
         )
-
-
-def _share_of(tell: Callable[[float], None], column: int, n_machines: int) -> Callable[[float], None]:
-    return lambda share: tell((column + share) / n_machines)
 
 
 def _names(pivots: IndexArray) -> TextArray:

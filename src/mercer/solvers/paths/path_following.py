@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,6 @@ from mercer.gram import Gram
 from mercer.gram.threads import blas_threads
 from mercer.problems import Problem
 from mercer.solvers.paths.loo_extended import HOSTILE, MAX_ROWS, Extended, c_times_kmax
-from mercer.solvers.paths.loo_monitor import Ended
 from mercer.solvers.paths.loo_passes import FINEST, Passes
 from mercer.solvers.paths.reduced_problem import (
     TIGHT,
@@ -76,7 +75,7 @@ class Full:
 
         Raises
         ------
-        Ended
+        StopWork
             If the solver was interrupted. `check` is called while the solver runs; its exceptions are passed on.
         """
         scale = float(np.abs(problem.linear).max(initial=0.0)) or gram.largest_diagonal
@@ -141,8 +140,6 @@ class Followed:
         Largest violation of the optimality conditions over the problems without a row.
     errors : ndarray of shape (n_rows,)
         Bound of the error of each value, if they were computed in extended precision; else NaN.
-    is_ended : bool
-        Whether `check` ended the work before all values were found.
     peak_memory_bytes : int
         Peak memory of the solver, or of the tableau's factors and rows, in bytes.
     """
@@ -152,17 +149,11 @@ class Followed:
     pivots: IndexArray
     violation: float
     errors: FloatArray
-    is_ended: bool
     peak_memory_bytes: int
 
 
-def follow(
-    full: Full,
-    wanted: IndexArray | None = None,
-    check: Callable[[], None] | None = None,
-    tell: Callable[[float], None] | None = None,
-) -> Followed:
-    """Return the decision value of each row by the machine that is trained on all other rows.
+class Following:
+    """Follows the solution of a problem while one row after the other is removed.
 
     Parameters
     ----------
@@ -170,79 +161,63 @@ def follow(
     wanted : ndarray of int64, optional
         Rows whose values are wanted; all by default. Other rows that are support vectors get NaN.
     check : callable, optional
-        Function that is called between parts of the work; an exception of it ends the work. After :class:`Ended`, the
-        values found so far are returned.
-    tell : callable, optional
-        Function that is called with the share of the work that is done.
+        Function that is called within long parts of the work; an exception of it ends the work.
     """
-    problem = full.problem
-    with blas_threads(problem.n**3 / 3):
-        work = _Work(full, check or (lambda: None), tell or (lambda share: None))
-        values, pivots, violation = work.run(np.arange(problem.n_rows) if wanted is None else wanted)
-    return Followed(full, values, pivots, violation, work.errors, work.is_ended, work.peak_memory_bytes)
 
-
-class _Work:
-    """The steps of :func:`follow` and their shared state."""
-
-    def __init__(self, full: Full, check: Callable[[], None], tell: Callable[[float], None]) -> None:
-        self.full, self.problem, self.gram = full, full.problem, full.gram
-        self.check, self.tell, self.is_ended = check, tell, False
+    def __init__(self, full: Full, wanted: IndexArray | None = None, check: Callable[[], None] = lambda: None) -> None:
+        self.full, self.problem, self.gram, self.check = full, full.problem, full.gram, check
+        self.wanted = np.arange(full.problem.n_rows) if wanted is None else wanted
         self.beta, self.gradient = full.beta, full.gradient
         self.peak_memory_bytes = full.peak_memory_bytes
-        self.errors = np.full(full.problem.n_rows, np.nan)
+        is_hostile = c_times_kmax(full.problem, full.gram, full.beta, full.scale) > HOSTILE
+        self.worst = max(full.violation, self.rounding()) if is_hostile else full.violation
+        self.extended: Extended | None = None
+        if is_hostile and full.problem.n_rows <= MAX_ROWS:
+            self.extended = Extended(full.problem, full.gram, full.beta, check)
+        self.found: dict[int, tuple[float, int, float]] = {}
 
-    def run(self, wanted: IndexArray) -> tuple[FloatArray, IndexArray, float]:
+    def steps(self) -> Iterator[float]:
+        """Find the values; yield the share of the work that is done."""
         problem, full = self.problem, self.full
-        is_hostile = c_times_kmax(problem, self.gram, self.beta, full.scale) > HOSTILE
-        if is_hostile and problem.n_rows <= MAX_ROWS:
-            return self.run_extended(wanted)
-        rows, shares = rows_of(problem), total_shares(problem)
-        asked = self.support()
-        tableau = None
-        if np.isin(rows[asked], wanted).any():
-            own_gram = self.gram if problem.rows is None else self.gram.restrict(problem.rows)
-            try:
-                tableau = Tableau.of(problem, own_gram, full.beta, full.gradient, self.check)
-            except Ended:
-                self.is_ended = True
-        if tableau is not None:
-            self.beta = tableau.beta
-            self.gradient = full.gradient if full.is_loose else tableau.gradient
+        if self.extended is not None:
+            yield from self.extended.run(self.wanted, TIGHT * full.scale)
+            return
+        if not self.wanted_support().size:
+            return
+        own_gram = self.gram if problem.rows is None else self.gram.restrict(problem.rows)
+        tableau = Tableau.of(problem, own_gram, full.beta, full.gradient, self.check)
+        self.beta = tableau.beta
+        self.gradient = full.gradient if full.is_loose else tableau.gradient
+        support, shares = self.wanted_support(), total_shares(problem)
+        passes = Passes(problem, self.gram, tableau, shares, TIGHT * full.scale, self.found, self.check)
+        try:
+            yield from passes.run(support)
+        finally:
+            self.peak_memory_bytes = max(self.peak_memory_bytes, passes.peak_bytes)
+        rows, tol = rows_of(problem), TIGHT * full.scale
+        for variable in [one for one in support.tolist() if one not in self.found]:
+            self.check()
+            value, violation = refit(problem, self.gram, self.beta, int(rows[variable]), tol, self.check)
+            self.found[variable] = value + float(problem.linear[variable]), REFITTED, violation
+
+    def result(self) -> Followed:
+        """Return the values that were found so far."""
+        if self.extended is not None:
+            return self._result_extended(self.extended)
+        problem, rows, worst = self.problem, rows_of(self.problem), self.worst
         values = np.empty(problem.n_rows)
         values[rows] = self.gradient - problem.linear
-        values -= full.changes_of_others
+        values -= self.full.changes_of_others
         pivots = np.full(problem.n_rows, NO_SUPPORT, dtype=np.int64)
         support = self.support()
         values[rows[support]], pivots[rows[support]] = np.nan, UNWANTED
-        support = support[np.isin(rows[support], wanted)]
-        worst = full.violation
-        if is_hostile:
-            worst = max(worst, self.rounding())
-        found: dict[int, tuple[float, int, float]] = {}
-        if tableau is not None:
-            try:
-                passes = Passes(problem, self.gram, tableau, shares, TIGHT * full.scale, found, self.check, self.tell)
-                try:
-                    passes.run(support)
-                finally:
-                    self.peak_memory_bytes = max(self.peak_memory_bytes, passes.peak_bytes)
-                self.refit([variable for variable in support.tolist() if variable not in found], found)
-            except Ended:
-                self.is_ended = True
-        for variable, (gradient_there, n_pivots, violation) in found.items():
+        for variable, (gradient_there, n_pivots, violation) in self.found.items():
             values[rows[variable]] = gradient_there - problem.linear[variable]
             pivots[rows[variable]] = n_pivots
             worst = max(worst, violation)
-        return values, pivots, worst
+        return Followed(self.full, values, pivots, worst, np.full(problem.n_rows, np.nan), self.peak_memory_bytes)
 
-    def run_extended(self, wanted: IndexArray) -> tuple[FloatArray, IndexArray, float]:
-        """Return what `run` returns, by solving each problem in extended precision."""
-        work = Extended(self.problem, self.gram, self.beta, self.check)
-        try:
-            work.run(wanted, TIGHT * self.full.scale, self.tell)
-        except Ended:
-            self.is_ended = True
+    def _result_extended(self, work: Extended) -> Followed:
         pivots = np.where(work.is_support, REFITTED, NO_SUPPORT)
         pivots[np.isnan(work.values)] = UNWANTED
         known = np.abs(work.values[np.isfinite(work.values)])
@@ -250,8 +225,14 @@ class _Work:
         work.errors[work.errors > _NOTHING_KNOWN * scale] = np.inf
         unsettled = np.isfinite(work.values) & ~(work.errors <= LOOSE * scale)
         pivots[unsettled] = STALLED
-        self.errors = np.where(np.isnan(work.values), np.nan, work.errors)
-        return work.values, pivots, float(self.errors[np.isfinite(work.values)].max(initial=0.0))
+        errors = np.where(np.isnan(work.values), np.nan, work.errors)
+        worst = float(errors[np.isfinite(work.values)].max(initial=0.0))
+        return Followed(self.full, work.values, pivots, worst, errors, self.peak_memory_bytes)
+
+    def wanted_support(self) -> IndexArray:
+        """Return the variables whose removal changes the solution and whose values are wanted."""
+        support = self.support()
+        return support[np.isin(rows_of(self.problem)[support], self.wanted)]
 
     def rounding(self) -> float:
         """Return the rounding error of a gradient, where bounds are so large that it may matter."""
@@ -264,12 +245,3 @@ class _Work:
         inside = inside_box(self.problem, self.beta)
         alone = inside & (inside.sum() == 1)  # it alone determines the level, even if its coefficient is 0
         return np.flatnonzero((self.beta != 0.0) | (total_shares(self.problem) != 0.0) | alone)
-
-    def refit(self, variables: list[int], found: dict[int, tuple[float, int, float]]) -> None:
-        """Solve the problem again without each of these variables."""
-        problem, rows = self.problem, rows_of(self.problem)
-        for variable in variables:
-            self.check()
-            tol = TIGHT * self.full.scale
-            value, violation = refit(problem, self.gram, self.beta, int(rows[variable]), tol, self.check)
-            found[variable] = value + float(problem.linear[variable]), REFITTED, violation

@@ -14,7 +14,7 @@ from mercer.certificates.status import Status
 from mercer.gram import Gram
 from mercer.problems import Hinge, Problem, vertex
 from mercer.solvers import Control, solve
-from mercer.solvers.paths.loo_monitor import Ended
+from mercer.solvers.loop import StopWork
 
 TIGHT = 1e-9
 """Tolerance of the full solution and of refits: a violation, relative to the largest decision value. It is a thousandth
@@ -106,5 +106,5 @@ def solved_tightly(
     """Solve a problem. `check` is called while the solver runs; an exception of it ends the solver."""
     solution = solve(problem, gram, start=start, control=Control(Limits(tol=tol), lambda _: check()))
     if solution.status is Status.INTERRUPTED:
-        raise Ended
+        raise StopWork(solution.status)
     return solution

@@ -15,7 +15,7 @@ from mercer.gram.rows.table_rows import TableRows
 from mercer.gram.threads import blas_threads
 from mercer.problems.linear import LinearProblem
 from mercer.solvers.control import Control
-from mercer.solvers.loop import ProgressMonitor, drive
+from mercer.solvers.loop import SolverMonitor, drive
 from mercer.solvers.rows.class_descent import descends_together
 from mercer.solvers.rows.costs import MOST_COLUMNS, descends_first
 from mercer.solvers.rows.dual_solver import SHARED_EPOCH, DescentSolver, DualSolver, can_descend, descent_reason, named
@@ -94,7 +94,7 @@ def _solve_together(
     tol = TOL_GAP if control.limits.tol_gap is None else control.limits.tol_gap
     control = control.with_limits(replace(control.limits, tol=tol))
     solver = DualSolver(problems, control, began, starts, memory_limit=memory_limit, n_jobs=n_jobs)
-    monitor = ProgressMonitor(control, stage="all classes", began=began)
+    monitor = SolverMonitor(control, stage="all classes", began=began)
     ended = drive(solver.steps(DescentSolver.share * tol), monitor)
     about = monitor.trace, named(solver), descent_reason(problems[0], memory_limit), solver.bytes_held
     for point in solver.points:  # whose arrays are parts of larger ones if the work ended early

@@ -34,7 +34,7 @@ from mercer.problems import inner, joint
 from mercer.problems.joint_linear import JointLinearProblem, JointPart, JointPoint, bounds, near
 from mercer.problems.losses import SAME
 from mercer.solvers import Control, solve
-from mercer.solvers.loop import ProgressMonitor, Step, drive
+from mercer.solvers.loop import ProgressMonitor, SolverMonitor, Step, drive
 from mercer.solvers.rows.costs import MOST_COLUMNS
 from mercer.solvers.rows.dual_descent import EPOCHS, Epochs, descend, refuse_overflow, relative, unit_of
 from mercer.solvers.rows.joint_proximal import JointProximalPoint, newton_bytes, newton_multiplications
@@ -319,7 +319,7 @@ def solve_joint(
     multiplications = newton_multiplications(problem) if problem.n_columns <= MOST_COLUMNS else 0.0
     with blas_threads(multiplications), control.interruption:
         work = _JointWork(problem, control, began, start, memory_limit, n_jobs)
-        monitor = ProgressMonitor(control, stage=work.name, began=began)
+        monitor = SolverMonitor(control, stage=work.name, began=began)
         ended = drive(work.steps(0.9 * tol), monitor)
         evidence = JointEvidence(problem, work.point.w, work.point.beta)
         found = evidence.evaluate()

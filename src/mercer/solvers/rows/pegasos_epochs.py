@@ -14,7 +14,7 @@ from mercer.certificates.linear import LinearEvidence, certify_linear
 from mercer.certificates.status import Status
 from mercer.problems.linear import LinearProblem
 from mercer.solvers.control import Control
-from mercer.solvers.loop import ProgressMonitor, Step, drive
+from mercer.solvers.loop import SolverMonitor, Step, drive
 from mercer.solvers.rows.pegasos import Pegasos, ProgressiveLoss, Steps, Visits
 from mercer.solvers.rows.weights_dual import dual_coefficients
 
@@ -74,7 +74,7 @@ class Training:
         began = time.perf_counter()
         most = self.control.limits.max_iter
         control = self.control.with_limits(replace(self.control.limits, max_iter=-1))  # chunks are no epochs
-        ended = drive(self._epochs(most, began), ProgressMonitor(control, stage="epochs", began=began))
+        ended = drive(self._epochs(most, began), SolverMonitor(control, stage="epochs", began=began))
         if ended is not None or not self.n_epochs:
             self._certify(ended or Status.MAX_ITER, began)
 

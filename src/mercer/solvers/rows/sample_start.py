@@ -12,7 +12,7 @@ from mercer.gram.rows.table_rows import LinearRows
 from mercer.gram.threads import blas_threads
 from mercer.problems.linear import LinearProblem
 from mercer.solvers.control import Control
-from mercer.solvers.loop import ProgressMonitor, drive
+from mercer.solvers.loop import SolverMonitor, drive
 from mercer.solvers.rows.costs import MOST_COLUMNS
 from mercer.solvers.rows.proximal_point import unit_of
 from mercer.solvers.rows.select import choose
@@ -57,7 +57,7 @@ def start_from_sample(
     tol, began = max(_TOL_GAP, control.limits.tol_gap or 0.0), time.perf_counter()
     with blas_threads(sample.n * q**2):
         solver, _ = choose(replace(own, stores_parts=True), control, began, None, memory_limit, n_jobs)
-        drive(solver.steps(tol), ProgressMonitor(replace(control, callback=None), began=began))
+        drive(solver.steps(tol), SolverMonitor(replace(control, callback=None), began=began))
     # A smoothed kink should be about as wide as the error of the decision values, the unit times the root of q / n.
     factor = _FACTOR * (sample.n / q) ** 0.5 / unit_of(own)
     zeros = np.broadcast_to(np.zeros(1), n)

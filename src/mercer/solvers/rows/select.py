@@ -18,7 +18,7 @@ from mercer.gram.threads import blas_threads
 from mercer.problems.linear import LinearProblem
 from mercer.problems.losses import Logistic
 from mercer.solvers.control import Control
-from mercer.solvers.loop import ProgressMonitor, Step, drive
+from mercer.solvers.loop import ProgressMonitor, SolverMonitor, Step, drive
 from mercer.solvers.rows.column_curvature import ColumnCurvature, column_bytes
 from mercer.solvers.rows.costs import MOST_COLUMNS, descends_first, multiplies_only
 from mercer.solvers.rows.curvature import CurvatureOf, GramCurvature, SweptCurvature, gram_bytes
@@ -200,7 +200,7 @@ def _run(
     """
     share = solver.share
     for _ in range(_ATTEMPTS):
-        monitor = ProgressMonitor(control, stage=solver.name, began=began)
+        monitor = SolverMonitor(control, stage=solver.name, began=began)
         ended = drive(_followed(solver, share * tol, after_step, patience), monitor)
         trace += monitor.trace
         evidence = LinearEvidence(problem, *solver.solution())

@@ -18,7 +18,7 @@ from mercer.gram.rows.table_rows import TableRows
 from mercer.gram.threads import blas_threads
 from mercer.problems.softmax import SoftmaxProblem
 from mercer.solvers import Control
-from mercer.solvers.loop import ProgressMonitor, drive
+from mercer.solvers.loop import ProgressMonitor, SolverMonitor, drive
 from mercer.solvers.rows.maximum_likelihood import LikelihoodNewton
 from mercer.solvers.rows.select import TOL_GAP
 from mercer.solvers.rows.softmax_lasso import SoftmaxLasso
@@ -77,7 +77,7 @@ def solve_softmax(
         solver = kind(own, first, check, memory_limit or None, n_jobs)
         share, trace = solver.share, []
         for _ in range(_ATTEMPTS):
-            monitor = ProgressMonitor(control, stage=solver.name, began=began)
+            monitor = SolverMonitor(control, stage=solver.name, began=began)
             ended = drive(solver.steps(share * tol), monitor)
             trace += monitor.trace
             solver.check = lambda: None

@@ -19,7 +19,7 @@ from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels.base import finite
 from mercer.solvers.control import Control
-from mercer.solvers.loop import ProgressMonitor, Step, drive
+from mercer.solvers.loop import SolverMonitor, Step, drive
 from mercer.solvers.smooth.kernel_newton import KernelProduct
 
 Product = Callable[[FloatArray], FloatArray]
@@ -146,7 +146,7 @@ def minimise(
     """
     started, before = time.perf_counter(), gram.n_values
     tol = control.limits.tol
-    monitor = ProgressMonitor(control, stage=solver, began=began)
+    monitor = SolverMonitor(control, stage=solver, began=began)
     product = KernelProduct(gram, monitor.raise_if_stopped)
     point = Point(np.zeros(y.size), 0.0, np.zeros(y.size))
 

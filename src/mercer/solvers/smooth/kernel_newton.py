@@ -18,7 +18,7 @@ from mercer.gram.threads import blas_threads
 from mercer.kernels.base import finite
 from mercer.problems.smooth import Objective
 from mercer.solvers.control import Control
-from mercer.solvers.loop import ProgressMonitor, Step, drive
+from mercer.solvers.loop import SolverMonitor, Step, drive
 
 _MOST_INNER = 1000  # conjugate gradient steps per Newton step; more would be needed only in hopelessly bad conditions
 _PRODUCTS = 100  # typical number of products with K in a Newton step; used to choose the number of threads
@@ -64,7 +64,7 @@ def minimise(objective: Objective, gram: Gram, *, control: Control) -> Minimised
     Each step of conjugate gradients costs a product with K: n² T multiplications if K (8 n² bytes) fits into
     `memory_limit`, and n² kernel values more if it does not.
     """
-    monitor, before = ProgressMonitor(control, stage="newton"), gram.n_values
+    monitor, before = SolverMonitor(control, stage="newton"), gram.n_values
     n_outputs, tol = objective.penalty.size, control.limits.tol
     point = Point(np.zeros((gram.n, n_outputs)), np.zeros(n_outputs), np.zeros((gram.n, n_outputs)))
     convex = gram.is_convex

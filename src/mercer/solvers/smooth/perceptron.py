@@ -13,7 +13,7 @@ from mercer.certificates.status import Status
 from mercer.gram import Gram
 from mercer.kernels.base import finite
 from mercer.solvers.control import Control
-from mercer.solvers.loop import ProgressMonitor, Step, drive
+from mercer.solvers.loop import SolverMonitor, Step, drive
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def learn(
     """
     w = None if rows is None else np.zeros(rows.shape[1])
     machine = Learnt(np.zeros(y.size), np.zeros(y.size), weights, w)
-    monitor = ProgressMonitor(control, stage="perceptron", began=began)
+    monitor = SolverMonitor(control, stage="perceptron", began=began)
     machine.stopped = drive(passes(machine, y, gram, rows, max_passes), monitor)
     return machine
 

@@ -20,7 +20,7 @@ from mercer.gram import BlockBackend, Gram
 from mercer.multiclass import FITTED_ON, FOLDS, Isotonic, Map, Sigmoid, calibrate, cross_fitted, told_apart
 from mercer.problems import Problems, c_svc_each, half_width
 from mercer.solvers import Control, Limits, in_time
-from mercer.solvers.paths import left_out
+from mercer.solvers.paths import LooPass
 from mercer.specs import ForOneClassSVM, ForSVC, LinearSpec, QuadraticSpec, linear_values_by_folds
 from mercer.study.models.claim_checks import AGREEMENT, Slack, disagreements, recertified, recomputed
 from mercer.study.models.model import Model, Part, combined, grouped, grouped_parts, point_of, used_part
@@ -219,7 +219,7 @@ def _without_rows(model: Model, truth: npt.NDArray[Any], engine: Gram, check: Ca
         problems.append(machine_spec.problem(task.targets, penalties, engine.restrict(task.rows)))
         starts.append(model.point((part,), task.rows).beta[:, 0] / divisor)
     parts, everything = [task.rows for task in tasks], np.arange(engine.n)
-    return left_out(problems, starts, parts, engine, everything, check=check)[0]
+    return LooPass(problems, starts, parts, engine, everything, check=check).run()[0]
 
 
 def _without_folds(model: Model, truth: npt.NDArray[Any], engine: Gram, check: Callable[[], None]) -> FloatArray:
