@@ -1,4 +1,4 @@
-"""The interface of an optimiser, the trace of a run, and the loop that measures, limits and stops every run."""
+"""The interface of an optimiser, the trace of a run, and the measurements of every run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from mercer.certificates.certificate import relative_gap
+from mercer.certificates.solution import Limits
 from mercer.certificates.status import Status
 from mercer.data.arguments import check_callback, check_count, check_number, check_seconds, check_whole
-from mercer.solvers.interruption import Interruption
+from mercer.solvers.control import Control
+from mercer.solvers.loop import ProgressMonitor, drive
 
 SPACING = 1.05
 """Ratio of the step numbers of successive trace rows: early steps are all measured, later ones every 5 percent."""
@@ -143,6 +145,46 @@ class Run:
 Callback = Callable[[TraceRow], object]
 
 
+class _RunMonitor(ProgressMonitor[Step]):
+    """Measures the points of a run. The clock of the run stands still meanwhile."""
+
+    def __init__(self, problem: MeasuredProblem, tol_gap: float, limits: Limits, callback: Callback | None) -> None:
+        super().__init__(Control(limits))
+        self._problem, self._tol_gap, self._callback = problem, tol_gap, callback
+        self.trace: list[TraceRow] = []
+        self.step = Step(0, None)
+        self.verdict: Status | None = None  # what the last measurement says of the run, if it ends the run
+        self._due, self._worked = 0, 0.0
+
+    def update(self, step: Step) -> Status | None:
+        """Measure the point if that is due, and return the status if the run must end."""
+        self.step, self._worked, paused = step, self.seconds, time.perf_counter()
+        ended = Status.MAX_ITER if 0 <= self.control.limits.max_iter <= step.n_steps else self.stop_reason
+        if step.n_steps >= self._due:
+            self._measure()
+        self.began += time.perf_counter() - paused
+        return self.verdict or ended
+
+    def finish(self) -> None:
+        """Measure the last point, if it was not measured."""
+        if self.step.n_steps > self.trace[-1].n_steps:
+            self._measure()
+
+    def _measure(self) -> None:
+        step = self.step
+        self._due = max(step.n_steps + 1, math.ceil(SPACING * step.n_steps))
+        found = self._problem.measure(step.point)
+        bound = max(self.trace[-1].bound, found.dual) if self.trace else found.dual
+        row = TraceRow(step.n_steps, self._worked, step.n_kernel_values, *found[:2], bound, found.violation)
+        self.trace.append(row)
+        if self._problem.is_solved(row, self._tol_gap):
+            self.verdict = Status.OPTIMAL
+        elif not math.isfinite(row.objective):  # the steps diverge
+            self.verdict = Status.STALLED
+        elif self._callback is not None and self._callback(row):
+            self.verdict = Status.INTERRUPTED
+
+
 class Optimiser(ABC):
     """An algorithm that can be run on problems of certain kinds.
 
@@ -218,38 +260,13 @@ class Optimiser(ABC):
         check_number("tol_gap", tol_gap, at_least=0.0, finite=True)
         check_count("random_state", random_state, at_least=0)
         check_callback(callback)
-        ended: Status | None = None
-        trace: list[TraceRow] = []
-        seconds, due, bound, work = 0.0, 0, -math.inf, self.steps(problem, np.random.default_rng(random_state))
-        with Interruption() as interruption, np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            step, last = Step(0, None), None
-            while ended is None:
-                began = time.perf_counter()
-                step, last = next(work, None), step  # type: ignore[assignment]
-                seconds += time.perf_counter() - began
-                if step is None:
-                    step, ended = last, Status.STALLED
-                elif max_steps is not None and step.n_steps >= max_steps:
-                    ended = Status.MAX_ITER
-                elif max_seconds is not None and seconds >= max_seconds:
-                    ended = Status.TIME_LIMIT
-                elif interruption.requested:
-                    ended = Status.INTERRUPTED
-                if step.n_steps < due and (ended is None or step.n_steps == trace[-1].n_steps):
-                    continue  # it need not be measured, or it was
-                due = max(step.n_steps + 1, math.ceil(SPACING * step.n_steps))
-                found = problem.measure(step.point)
-                bound = max(bound, found.dual)
-                row = TraceRow(step.n_steps, seconds, step.n_kernel_values, *found[:2], bound, found.violation)
-                trace.append(row)
-                if problem.is_solved(row, tol_gap):
-                    ended = Status.OPTIMAL
-                elif not math.isfinite(row.objective):  # the steps diverge
-                    ended = Status.STALLED
-                elif callback is not None and callback(row):
-                    ended = Status.INTERRUPTED
-        assert ended is not None
-        return Run(self, problem, step.point, trace, ended, tol_gap)
+        steps = self.steps(problem, np.random.default_rng(random_state))
+        monitor = _RunMonitor(problem, tol_gap, Limits(max_iter=max_steps or -1, max_seconds=max_seconds), callback)
+        with monitor.control.interruption, np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            ended = monitor.update(next(steps)) or drive(steps, monitor)
+        return Run(
+            self, problem, monitor.step.point, monitor.trace, monitor.verdict or ended or Status.STALLED, tol_gap
+        )
 
     def check(self, problem: MeasuredProblem) -> None:
         """Raise a TypeError that names other optimisers if the algorithm does not solve such problems."""
