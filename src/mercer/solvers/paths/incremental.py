@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +12,7 @@ from mercer._core import BLOCK_LIMIT, combine_rows, solve_block
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.evaluation import Evaluation, carry_over, evaluate
 from mercer.certificates.quadratic import QuadraticEvidence, conclude
-from mercer.certificates.solution import Limits, Solution, TraceRow
+from mercer.certificates.solution import Limits, Solution
 from mercer.certificates.status import Status
 from mercer.gram import STATE_ARRAYS, Gram, padded_block
 from mercer.kernels.instruction_set import select_isa
@@ -25,8 +24,8 @@ from mercer.solvers.dual.block import newton_bytes
 from mercer.solvers.dual.hard_margin import HardMargin
 from mercer.solvers.dual.working_set import WorkingSetSolver
 from mercer.solvers.dual.working_set_sizes import WHOLE_PROBLEM
+from mercer.solvers.loop import SolverMonitor, Step, drive
 from mercer.solvers.select import select_solver, solve
-from mercer.solvers.solver import Progress
 
 _EXACT = 1e-10
 """Target violation, as a share of the largest linear term, unless the rounding error is larger. Decision values must
@@ -113,7 +112,7 @@ def solve_incremental(
     the square of the working set's size. With f free variables, f^3 multiplications are added. The first update also
     evaluates the old point, which costs n times the number of support vectors.
     """
-    began, values_before = time.perf_counter(), later_gram.n_values + gram.n_values
+    monitor, values_before = SolverMonitor(control), later_gram.n_values + gram.n_values
     limits = control.limits
     place = np.full(gram.n, -1, dtype=np.int64)
     place[last.rows] = np.arange(last.rows.size)
@@ -143,8 +142,9 @@ def solve_incremental(
     if known.rounding > _ROUNDED * limits.tol:
         known = evaluate(last.problem, old_view, last.solution.beta, check)
     start_at = carry_over(known, last.problem, old_view, problem, view, variables, check)
-    path = _Path(problem, view, control, check, began)
-    evaluation = path.follow(start_at)
+    path = _Path(problem, view, start_at, monitor, check)
+    ended = drive(path.steps(), monitor)
+    evaluation = path.last_evaluation()
     if evaluation.rounding > _ROUNDED * limits.tol:
         evaluation = evaluate(problem, view, _point(evaluation), check)
     verdict = conclude(Status.STALLED, problem, evaluation, tol=limits.tol, tol_gap=limits.tol_gap, convex=True)
@@ -153,10 +153,10 @@ def solve_incremental(
         beta=beta,
         bias=evaluation.bias,
         multipliers=evaluation.multipliers,
-        ended=path.ended or verdict,
+        ended=ended or verdict,
         n_iter=path.n_iter,
-        seconds=time.perf_counter() - began,
-        trace=path.trace,
+        seconds=monitor.seconds,
+        trace=monitor.trace,
         solver="incremental update",
         reason="rows gone or new: Newton steps from the known solution, face by face",
         limits=limits,
@@ -164,7 +164,7 @@ def solve_incremental(
         n_kernel_values=later_gram.n_values + gram.n_values - values_before,
         peak_memory_bytes=later_gram.peak_bytes + path.peak_bytes + STATE_ARRAYS * beta.nbytes,
     ).certify(evaluation)
-    if path.ended is None and verdict is not Status.OPTIMAL:
+    if ended is None and verdict is not Status.OPTIMAL:
         found = solve_certified(
             solver,
             f"{reason}; from the known solution",
@@ -181,44 +181,50 @@ def solve_incremental(
 class _Path:
     """Newton steps from face to face, and evaluations of the points where they end."""
 
-    def __init__(self, problem: Problem, gram: Gram, control: Control, check: Callable[[], None], began: float) -> None:
-        self.problem, self.gram, self.control, self.limits = problem, gram, control, control.limits
-        self.check, self.began = check, began
-        self.ended: Status | None = None
+    def __init__(
+        self,
+        problem: Problem,
+        gram: Gram,
+        start: Evaluation,
+        monitor: SolverMonitor,
+        check: Callable[[], None],
+    ) -> None:
+        self.problem, self.gram, self.monitor, self.check = problem, gram, monitor, check
+        self.limits = monitor.control.limits
         self.n_iter = self.peak_bytes = 0
-        self.trace: list[TraceRow] = []
         scale = float(np.abs(problem.linear).max(initial=0.0)) or 1.0
         self.exact = _EXACT * scale
+        # The group total of the start may be wrong. This change is evaluated together with the first Newton steps.
+        self.evaluation, self.beta = start, self._balanced(start)
 
-    def follow(self, start: Evaluation) -> Evaluation:
-        """Return the evaluation of the last point, which is optimal unless too many variables move or time is up.
-
-        The group total of `start` may be wrong; it is restored first. This change is evaluated together with the first
-        Newton steps.
-        """
-        problem, evaluation = self.problem, start
-        beta = self._balanced(start)
-        watched = np.zeros(0, dtype=np.int64)
+    def steps(self) -> Iterator[Step]:
+        """Move to the optimum, unless too many variables move; yield before every sequence of Newton steps."""
+        start, watched = self.evaluation, np.zeros(0, dtype=np.int64)
         for _ in range(_ROUNDS):
+            evaluation = self.evaluation
             target = max(self.exact, evaluation.rounding)
-            moved = beta != _point(evaluation)
-            if (evaluation.violation <= target and not moved.any()) or self._is_over(evaluation):
-                break
+            moved = self.beta != _point(evaluation)
+            if evaluation.violation <= target and not moved.any():
+                return
+            yield Step(self.n_iter, evaluation.violation, evaluation.dual)
             chosen = self._choose(evaluation, moved, target)
             if chosen is None:
                 if evaluation is start:
-                    beta = self._balanced(start, by_few=True)
-                break
+                    self.beta = self._balanced(start, by_few=True)
+                return
             watched = np.union1d(watched, chosen)
             if 8 * watched.size**2 > self.gram.room // 2:  # the other half is for Newton steps
-                break
-            self._steps(evaluation, beta, watched, 0.1 * target)
-            problem.balance(beta)
-            evaluation = evaluate(problem, self.gram, beta, self.check, before=evaluation)
-            beta = beta.copy()
-        if not np.array_equal(beta, _point(evaluation)):
-            evaluation = evaluate(problem, self.gram, beta, self.check, before=evaluation)
-        return evaluation
+                return
+            self._steps(evaluation, self.beta, watched, 0.1 * target)
+            self.problem.balance(self.beta)
+            self.evaluation = evaluate(self.problem, self.gram, self.beta, self.check, before=evaluation)
+            self.beta = self.beta.copy()
+
+    def last_evaluation(self) -> Evaluation:
+        """Return the evaluation of the last point."""
+        if np.array_equal(self.beta, _point(self.evaluation)):
+            return self.evaluation
+        return evaluate(self.problem, self.gram, self.beta, self.check, before=self.evaluation)
 
     def _balanced(self, evaluation: Evaluation, *, by_few: bool = False) -> FloatArray:
         """Return the point with its group total restored, by moving all free variables.
@@ -298,24 +304,9 @@ class _Path:
                 n_threads=gram.n_threads,
             )
             self.n_iter += n_iter
-            if end != BLOCK_LIMIT or self._late() is not None:
+            if end != BLOCK_LIMIT or 0 <= self.limits.max_iter <= self.n_iter or self.monitor.is_stopped():
                 break
         beta[chosen] = block
-
-    def _late(self) -> Status | None:
-        if 0 <= self.limits.max_iter <= self.n_iter:
-            return Status.MAX_ITER
-        return self.control.out_of_time(self.began)
-
-    def _is_over(self, evaluation: Evaluation) -> bool:
-        """Record the progress, call the callback, and return whether a limit or the callback stops the work."""
-        row = TraceRow(time.perf_counter() - self.began, self.n_iter, evaluation.violation, evaluation.dual)
-        self.trace.append(row)
-        progress = Progress(row.seconds, row.n_iter, row.violation, row.dual, self.limits.tol)
-        self.ended = self._late()
-        if self.ended is None and self.control.is_stopped_at(progress):
-            self.ended = Status.INTERRUPTED
-        return self.ended is not None
 
 
 def _is_solved(solution: Solution, limits: Limits) -> bool:
