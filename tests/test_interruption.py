@@ -665,7 +665,7 @@ def test_a_product_with_the_kernel_matrix_is_stopped_within(memory_limit, monkey
 
 def test_a_stopped_product_stops_the_algorithm():
     control = Control()
-    monitor = loop.ProgressMonitor(control)
+    monitor = loop.SolverMonitor(control)
 
     def steps():
         yield Step(1, 1.0, 1.0)
