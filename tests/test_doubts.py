@@ -98,6 +98,27 @@ def test_a_leak_in_disguise_is_found(plant):
         assert of_leaks(as_table(plant(frame, values, rng).assign(**{TARGET: rng.permutation(target)}))) == []
 
 
+@pytest.mark.parametrize("target", ["classes", "numbers"])
+def test_means_of_the_other_rows_of_a_category_are_found(target):
+    rng = np.random.default_rng(2)
+    city, noise = rng.integers(0, 40, 600), rng.normal(size=600)
+    values = rng.random(600) < 0.2 + 0.1 * (city % 7) if target == "classes" else rng.normal(size=600) + city % 7
+    total, n = group_sums(values, city)
+    names = np.where(values, "yes", "no") if target == "classes" else values
+    frame = pd.DataFrame({"city": [f"c{one}" for one in city], "noise": noise, TARGET: names})
+    leak = ((total - values) / (n - 1)).round(4)
+    assert [one.columns for one in of_leaks(as_table(frame.assign(leak=leak)))] == [("leak",)]
+    assert of_leaks(as_table(frame.assign(leak=rng.permutation(leak)))) == []
+
+
+def test_classes_that_are_the_sign_of_a_difference_are_found():
+    rng = np.random.default_rng(3)
+    home, away, noise = rng.normal(50.0, 10.0, (3, 400)).round(1)
+    frame = pd.DataFrame({"home": home, "noise": noise, "away": away})
+    of = [of_leaks(as_table(frame.assign(**{TARGET: np.where(home + off > away, "win", "no")}))) for off in (0.0, 5.0)]
+    assert [[set(one.columns) for one in found] for found in of] == [[{"home", "away"}], []]
+
+
 @pytest.mark.slow
 def test_no_doubt_is_false_and_hardly_a_leak_is_missed():
     assert [seed for seed in range(N_MADE) if doubts(as_table(made(seed)))] == []

@@ -10,13 +10,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from mercer.certificates import Status
-from mercer.study import final_fit, searching
+from mercer.study import final_fit, plan, searching
 from mercer.study.class_rivals import Logistic, Neighbours
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Fold
 from mercer.study.models import load_model, save_model, verify
 from mercer.study.protocol import study
-from mercer.study.report import classification, prose
+from mercer.study.report import classification, prose, search_prose
 from mercer.study.report.page import render
 from mercer.study.rivals import choose_rivals
 from mercer.study.search import search
@@ -74,6 +74,19 @@ def test_without_patience_only_linear_machines_are_tried_on_wide_tables(monkeypa
     found = study(texts(), "topic", n_folds=3)
     assert all(cell.choice.is_linear for cell in found.search.cells)
     assert any(cut.startswith("Only linear machines were tried: kernels would take about ") for cut in found.cuts)
+
+
+def test_texts_without_time_for_kernels_are_studied_by_linear_machines(monkeypatch):
+    # Two rounds, and no time for a fit with a kernel: the plan without kernels has to be printed, too.
+    monkeypatch.setattr(plan, "growth", lambda *rows, is_linear=False: 1.0 if is_linear else 1e9)
+    monkeypatch.setattr(plan, "round_sizes", lambda n_rows: (n_rows // 4, n_rows))
+    reports = []
+    found = study(texts(), "topic", n_folds=3, max_seconds=3600.0, progress=reports.append)
+    assert all(cell.choice.is_linear for cell in found.search.cells)
+    assert found.search.best.n_rows == found.search.n_rows
+    assert len(found.search.rounds) == 2  # fewer candidates on all rows
+    assert any(cut.startswith("Only linear machines were tried: a machine with a kernel") for cut in found.cuts)
+    assert "To save time, candidates were judged in rounds" in search_prose.rounds(found.search)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -114,7 +114,7 @@ def plan_search(
         if not is_whole or expected > fit_seconds:
             chosen, why = linear, _why_linear(rows, expected, fit_seconds, is_whole=is_whole)
             if not linear:
-                return SearchPlan(sizes, (0,), len(folds), 0.0, max_seconds, (), why)
+                return SearchPlan(sizes[:1], (0,), len(folds), 0.0, max_seconds, (), why)
             probed, _ = _probe(first, goal, linear[0], C_grid, tol, limit)
     larger = partial(growth, is_linear=all(one.is_linear for one in chosen))
     n_first = len(chosen) * len(C_grid) + (len(goal.epsilons) - 1) * len(C_grid)

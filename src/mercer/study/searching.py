@@ -22,8 +22,6 @@ SEARCH_TOL = 1e-3
 PATIENCE = 30.0
 """Seconds that kernels may take on a wide table without a time limit, where linear machines are seldom beaten."""
 
-_LINEAR_FIRST = 0.6  # share of the time of a search that linear machines may take before kernels
-
 Progress = Callable[[StageProgress], None] | None
 
 
@@ -72,18 +70,27 @@ def _in_time(
     linear, curved = ([one for one in kernels if one.is_linear is kind] for kind in (True, False))
     first: SearchResult | None = None
     if linear and curved and is_wide(folds[0]):
-        left = deadline.seconds_left
+        sizes: tuple[int, ...] = (min(len(fold.train) for fold in folds),)
+        if deadline.seconds_left is not None:  # in rounds, so that the best one is judged on all rows in time
+            sizes = plan_search(
+                folds, goal, kernels=linear, tol=SEARCH_TOL, max_seconds=deadline.seconds_left, n_rows=n_rows
+            ).sizes
         first = search(
             folds,
             goal,
             kernels=linear,
-            sizes=(min(len(fold.train) for fold in folds),),
+            sizes=sizes,
             tol=SEARCH_TOL,
-            max_seconds=None if left is None else _LINEAR_FIRST * left,
+            max_seconds=deadline.seconds_left,
             interruption=interruption,
             progress=progress,
         )
-        if first.stopped == "interrupted":
+        if first.stopped == "time limit":
+            budget.cuts.append(
+                "Only linear machines were tried: on a table with so many columns kernels are seldom better, and the "
+                "time limit left none for them."
+            )
+        if first.stopped:
             return first
         kernels = curved
     plan = plan_search(
@@ -96,13 +103,14 @@ def _in_time(
         fit_seconds=budget.share((1.0 - SEARCH) * (1.0 - RIVALS) * FINAL_FIT),
         has_linear=first is not None,
     )
-    if first is not None and plan.kernels and deadline.seconds_left is None and plan.seconds > PATIENCE:
+    left = PATIENCE if deadline.seconds_left is None else deadline.seconds_left
+    if first is not None and plan.kernels and plan.seconds > left:
         budget.cuts.append(
             f"Only linear machines were tried: kernels would take about {duration(plan.seconds)}, and on a table with "
             f"so many columns they are seldom better. max_seconds={10 * int(plan.seconds / 5):d} tries them, too."
         )
         return first
-    if progress is not None:
+    if progress is not None and plan.kernels:
         progress(StageProgress(PLAN, note=str(plan)))
     if plan.why_linear:
         budget.cuts.append(plan.why_linear)

@@ -14,6 +14,7 @@ from mercer.study.examination.codes import codes
 from mercer.study.examination.columns import Column, column_of
 from mercer.study.examination.contradictions import contradictions
 from mercer.study.examination.correlations import correlations
+from mercer.study.examination.derived import derived
 from mercer.study.examination.finding import Finding, Kind, Weight
 from mercer.study.examination.formulas import formulas
 from mercer.study.examination.groups import groups
@@ -141,7 +142,7 @@ def _alone(sample: Sample, truth: Truth, group_column: str) -> list[Finding]:
     alone = [finding for finding in leaks(sample, truth) if finding.columns != (group_column,)]
     alone += [one for one in averages(sample, truth) if one.columns not in {finding.columns for finding in alone}]
     if Weight.DOUBT not in {finding.weight for finding in alone}:
-        alone += formulas(sample, truth)
+        alone += formulas(sample, truth) or derived(sample, truth)
     return alone
 
 

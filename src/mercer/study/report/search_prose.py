@@ -37,7 +37,12 @@ def rounds(found: SearchResult) -> str:
     kind = "candidates" if not found.n_linear_first else "kernels"
     said = f"To save time, {kind} were judged in rounds, and the better ones went on to more rows: {listed}."
     if found.n_linear_first:
-        said = f"All {found.n_linear_first} linear machines were judged with all {found.n_rows:,} first. {said}"
+        n_whole = sum(cell.choice.is_linear and cell.n_rows == found.n_rows for cell in found.cells)
+        if n_whole < found.n_linear_first:
+            linear = f"{found.n_linear_first} linear machines were judged first, the best {n_whole} with"
+        else:
+            linear = f"All {found.n_linear_first} linear machines were judged first, with"
+        said = f"{linear} all {found.n_rows:,}. {said}"
     if found.best.n_rows == found.n_rows:
         return said
     return f"{said} The chosen one was judged with {found.best.n_rows:,} of {found.n_rows:,}."

@@ -302,7 +302,7 @@ class SparseRule:
         assert table.sparse is not None
         block = table.sparse if table.sparse.shape[1] <= self.n_columns else table.sparse[:, : self.n_columns]
         with np.errstate(over="ignore"):
-            scaled = block.data / self.scale
+            scaled = np.divide(block.data, self.scale, dtype=np.float64)  # the data may be float32
         huge = np.flatnonzero(~(np.abs(scaled) <= MAX_MAGNITUDE))
         if huge.size:
             (row,) = table.row_numbers(rows_of_entries(block, huge[:1]))
