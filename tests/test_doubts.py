@@ -127,6 +127,7 @@ def test_no_doubt_is_false_and_hardly_a_leak_is_missed():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.* rows were left out because the target")
 def test_real_tables_raise_no_doubt_of_a_leak():
     folder = data_folder()
     if folder is None:
