@@ -28,6 +28,8 @@ _FIRST = 500  # rows on which all pairs are judged; pairs that are good there ar
 MIN_GROUPS, MIN_OF_GROUP, MIN_IN_GROUPS = 5, 4, 50
 """Fewest groups whose targets differ, rows of such a group, and rows of all such groups."""
 
+_FIRST_GROUPS, _OF_FIRST = 10, 30  # categories, and rows of each, on which all columns are judged first
+
 ON_A_LINE = 1e-3
 """Largest unexplained share of the variance of an average within a group; what remains is rounding of the cells."""
 
@@ -99,35 +101,55 @@ def _left_out_means(sample: Sample, truth: Truth) -> list[Finding]:
         targets = [(sample.target == 1).astype(np.float64)]
     else:
         targets = [(sample.target == code).astype(np.float64) for code in np.unique(sample.target)[:MIN_GROUPS]]
-    found = []
-    for column in numbers[:MAX_NUMBERS]:
-        of = next((one for one in categories if one is not column and _are_left_out_means(one, column, targets)), None)
-        if of is not None:
-            sentence = (
-                f"Column {column.name!r} looks like means of {truth.target!r} of the other rows with the same "
-                f"{of.name!r}: among these rows it falls as the target rises, exactly on a line. So it holds the "
-                "target of each row itself, and a test score with it is worthless."
-            )
-            remedy = f"Use {of.name!r}, whose values mercer encodes inside the folds, and {column.way_out}."
-            numbers_of = {"values": column.n_levels}
-            found.append(Finding(Kind.ENCODED, Weight.DOUBT, (column.name,), sentence, remedy, numbers_of))
-    return found
+    found: dict[str, Finding] = {}
+    numbers = numbers[:MAX_NUMBERS]
+    if not numbers or not categories:
+        return []
+    cells = np.column_stack([np.nan_to_num(one.numbers, posinf=0.0, neginf=0.0) for one in numbers])  # type: ignore[arg-type]
+    for of in categories:
+        rows, codes = _first_rows(of)
+        for target in targets:
+            for j in _falling(codes, cells[rows], target[rows]):
+                column = numbers[j]
+                if column is of or column.name in found or not _are_left_out_means(of, column, target):
+                    continue
+                sentence = (
+                    f"Column {column.name!r} looks like means of {truth.target!r} of the other rows with the same "
+                    f"{of.name!r}: among these rows it falls as the target rises, exactly on a line. So it holds the "
+                    "target of each row itself, and a test score with it is worthless."
+                )
+                remedy = f"Use {of.name!r}, whose values mercer encodes inside the folds, and {column.way_out}."
+                values = {"values": column.n_levels}
+                found[column.name] = Finding(Kind.ENCODED, Weight.DOUBT, (column.name,), sentence, remedy, values)
+    return list(found.values())
 
 
-def _are_left_out_means(category: Column, column: Column, targets: list[npt.NDArray[np.float64]]) -> bool:
+def _first_rows(category: Column) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return some rows of the largest categories, and the number of the category of each."""
+    largest = np.argsort(-np.bincount(category.codes[~category.missing]), kind="stable")[:_FIRST_GROUPS]
+    rows = [np.flatnonzero(category.codes == one)[:_OF_FIRST] for one in largest.tolist()]
+    return np.concatenate(rows), np.arange(len(rows)).repeat([one.size for one in rows])
+
+
+def _falling(codes: npt.NDArray[np.int64], cells: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> list[int]:
+    """Return the columns that may fall on a line as y rises in nearly every group."""
+    of_group = np.eye(int(codes.max()) + 1)[codes]
+    counts = of_group.sum(axis=0)
+    y = y - of_group @ (of_group.T @ y / counts)
+    cells = cells - of_group @ ((of_group.T @ cells) / counts[:, None])
+    yy, oo, oy = of_group.T @ y**2, of_group.T @ cells**2, of_group.T @ (cells * y[:, None])
+    judged = ((counts >= MIN_OF_GROUP) & (yy > 0.0))[:, None]
+    unexplained = oo - oy**2 / np.where(yy > 0.0, yy, 1.0)[:, None]
+    on_line = judged & (oo > 0.0) & (oy < 0.0) & (unexplained <= ON_A_LINE * oo)
+    share = (counts @ on_line) / max(1.0, float(counts @ judged[:, 0]))
+    return np.flatnonzero(share >= 0.5 * NEARLY_ALL).tolist()
+
+
+def _are_left_out_means(category: Column, column: Column, target: npt.NDArray[np.float64]) -> bool:
     known = ~category.missing & ~column.missing
-    codes, own = category.codes[known], column.known if known.all() else column.numbers[known]  # type: ignore[index]
-    for target in targets:
-        y = target[known]
-        largest = np.argsort(-np.bincount(codes, minlength=1), kind="stable")[: 2 * MIN_GROUPS]
-        first = np.isin(codes, largest)
-        share, n_groups, _ = _share_on_lines(codes[first], own[first], y[first])
-        if n_groups and share < 0.5 * NEARLY_ALL:  # of most columns, few groups suffice to see it
-            continue
-        share, n_groups, n_rows = _share_on_lines(codes, own, y)
-        if share >= NEARLY_ALL and n_groups >= MIN_GROUPS and n_rows >= MIN_IN_GROUPS:
-            return True
-    return False
+    assert column.numbers is not None
+    share, n_groups, n_rows = _share_on_lines(category.codes[known], column.numbers[known], target[known])
+    return share >= NEARLY_ALL and n_groups >= MIN_GROUPS and n_rows >= MIN_IN_GROUPS
 
 
 def _share_on_lines(
