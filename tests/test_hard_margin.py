@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -24,6 +25,7 @@ from mercer import (
     load_model,
     save_model,
 )
+from mercer.solvers.rows import hard_margin
 from mercer.study.models import verify
 from pairs import every_pair
 
@@ -378,3 +380,22 @@ def test_rows_in_a_file_take_an_infinite_c(tmp_path):
     )
     of_file = LinearSVC(C=np.inf, tol_gap=1e-8).fit_file(path, target="t")
     assert of_file.certificate_.primal == pytest.approx(LinearSVC(C=np.inf).fit(X, y).certificate_.primal, rel=1e-4)
+
+
+def test_a_proof_counts_although_a_limit_ended_the_last_round(monkeypatch):
+    X, codes = insep("random labels")
+
+    def proved(found):
+        return np.abs(X.T @ found.beta).max() <= 1e-12 * np.abs(found.beta).sum()
+
+    def cut(problem, control, **about):
+        found = solve_joint(problem, control, **about)
+        ended = Status.MAX_ITER if proved(found) else found.certificate.status
+        seen.append(ended)
+        return replace(found, certificate=replace(found.certificate, status=ended))
+
+    seen, solve_joint = [], hard_margin.solve_joint_soft
+    monkeypatch.setattr(hard_margin, "solve_joint_soft", cut)
+    with pytest.raises(InseparableError, match="is 0 to 12 digits in every column"):
+        LinearSVC(C=np.inf, multi_class="crammer_singer", fit_intercept=False).fit(X, codes)
+    assert seen[-1] is Status.MAX_ITER

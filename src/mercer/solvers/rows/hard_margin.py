@@ -92,11 +92,11 @@ def _by_growing_C(
         best = pair if best is None else min(pair, best, key=lambda one: one[1].bound)
         evidence, evaluation = best
         ended = found.certificate.ended
-        if evaluation.is_close(tol) or not ended.is_final or control.interruption.requested:
+        if evaluation.is_close(tol):
             break
-        if not np.isfinite(pair[1].primal) and pair[0].proves_inseparable():
+        if not np.isfinite(pair[1].primal) and pair[0].proves_inseparable():  # also if a limit ended the round
             raise _inseparable(problem, pair[0].beta)
-        if largest_unit * _LARGEST <= C:
+        if not ended.is_final or control.interruption.requested or largest_unit * _LARGEST <= C:
             break
         C *= _GROWTH
         start = LinearPoint(found.w, found.beta, C)
