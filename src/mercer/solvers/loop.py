@@ -122,6 +122,10 @@ class SolverMonitor(ProgressMonitor[Step]):
         self._last: Step | None = None  # if it was not reported
         self._due = time.perf_counter() + REPORT_SECONDS
 
+    def of_stage(self, stage: str) -> SolverMonitor:
+        """Return the monitor of a part of the work, with a trace of its own."""
+        return SolverMonitor(self.control, stage=stage, began=self.began)
+
     def update(self, step: Step) -> Status | None:
         """Record a step, report it if a report is due, and return the status if the work must end."""
         self.n_iter, self._last = step.n_iter, step

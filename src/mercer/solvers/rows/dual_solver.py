@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,8 +14,7 @@ from mercer.certificates.linear_solution import LinearPoint, WarmStart
 from mercer.gram.rows.table_rows import RowNumbers, TableRows
 from mercer.gram.threads import n_threads
 from mercer.problems.linear import Bias, LinearProblem
-from mercer.solvers.control import Control
-from mercer.solvers.loop import ProgressMonitor, Step
+from mercer.solvers.loop import SolverMonitor, Step
 from mercer.solvers.rows.class_descent import MOST_CLASSES, ClassDescent, descends_together
 from mercer.solvers.rows.costs import MOST_COLUMNS, multiplies_only, newton_epochs
 from mercer.solvers.rows.curvature import GramCurvature, SweptCurvature
@@ -77,10 +75,8 @@ class DualSolver:
     ----------
     problems : sequence of LinearProblem
         Problems that differ in their targets and charges only.
-    control : Control
+    monitor : SolverMonitor
         What ends the work; `limits.tol_gap` is not used.
-    began : float
-        When the time limit began, of `time.perf_counter`.
     starts : sequence of WarmStart or None
         Warm starts, of another C.
     memory_limit, n_jobs : int, optional
@@ -98,14 +94,13 @@ class DualSolver:
     def __init__(
         self,
         problems: Sequence[LinearProblem],
-        control: Control,
-        began: float,
+        monitor: SolverMonitor,
         starts: Sequence[WarmStart | None],
         *,
         memory_limit: int | None,
         n_jobs: int | None,
     ) -> None:
-        self.problems, self.control, self._began = list(problems), control, began
+        self.problems, self.monitor = list(problems), monitor
         self._memory_limit, self._n_jobs = memory_limit, n_jobs
         self.points = [_started(problem, start) for problem, start in zip(problems, starts, strict=True)]
         self.n_iter = [0] * len(self.points)
@@ -169,20 +164,17 @@ class DualSolver:
         problems = self.problems
         if not descends_together(problems):
             return [
-                _Single(k, dual_descent(problems[k], self.points[k], tol, stop=self._is_late, seed=k))
+                _Single(k, dual_descent(problems[k], self.points[k], tol, stop=self.monitor.is_stopped, seed=k))
                 for k in range(len(problems))
             ]
         count = max(threads, -(-len(problems) // MOST_CLASSES))
         groups = np.array_split(np.arange(len(problems)), count)
-        points = dict(enumerate(self.points))
-        return [ClassDescent({int(k): problems[k] for k in group}, points, tol, stop=self._is_late) for group in groups]
+        points, stop = dict(enumerate(self.points)), self.monitor.is_stopped
+        return [ClassDescent({int(k): problems[k] for k in group}, points, tol, stop=stop) for group in groups]
 
     def _together(self, last: dict[int, Step]) -> Step:
         violations, duals = [step.violation for step in last.values()], [step.objective for step in last.values()]
         return Step(max(self.n_iter, default=0), max(violations, default=0.0), sum(duals))
-
-    def _is_late(self) -> bool:
-        return self.control.out_of_time(self._began) is not None
 
     def _slow_of(self, left: dict[int, float]) -> list[int]:
         """Return the problems that the kernel engine would probably solve in less time than the epochs `left`.
@@ -196,7 +188,7 @@ class DualSolver:
             return []
         if self._newton_epochs < self._engine_epochs:
             most, tried = self._newton_epochs, min(_TRIED_OF_NEWTON * self._newton_epochs, share * _MOST_TRIED)
-            if (limit := self.control.limits.max_iter) >= 0:
+            if (limit := self.monitor.control.limits.max_iter) >= 0:
                 most = min(most, share * (limit - max(self.n_iter)))
             return [k for k in left if left[k] > most and made[k] >= tried]
         if not engine_solves(self.problems[0]):
@@ -218,7 +210,7 @@ class DualSolver:
         return max(_LEAST_EPOCHS, n / _ROWS_AN_EPOCH) if engine_solves(self.problems[0]) else float("inf")
 
     def _finish_by_newton(self, numbers: Sequence[int], tol: float) -> Iterator[Step]:
-        check, n_iter = ProgressMonitor(self.control, began=self._began).raise_if_stopped, max(self.n_iter)
+        check, n_iter = self.monitor.raise_if_stopped, max(self.n_iter)
         for k in numbers:
             problem, point = self.problems[k], self.points[k]
             if problem.loss.is_smooth:  # from 0: with a large C, the sum of beta_i x_i is far from the optimum
@@ -246,7 +238,7 @@ class DualSolver:
             yield Step(n_iter, 1.0, 0.0)
 
         def solve(k: int) -> float:
-            left = self.control.after(time.perf_counter() - self._began, 0)
+            left = self.monitor.left()
             control = left.with_limits(replace(left.limits, tol_gap=0.9 * tol, max_iter=-1))
             return products.solve(self.problems[k], self.points[k], control)
 
@@ -263,7 +255,7 @@ class DualSolver:
     def _finish(self, numbers: Sequence[int], tol: float) -> Iterator[Step]:
         problems, points = [self.problems[k] for k in numbers], [self.points[k] for k in numbers]
         gram = linear_gram(problems[0], memory_limit=self._memory_limit, n_jobs=self._n_jobs, shared=len(problems) > 1)
-        left = self.control.after(time.perf_counter() - self._began, 0)
+        left = self.monitor.left()
         control = left.with_limits(replace(left.limits, tol_gap=tol, max_iter=-1))
         found = finish(problems, points, gram, control)
         self.engine = found[0].solver
@@ -310,17 +302,15 @@ class DescentSolver(LinearSolver):
     def __init__(
         self,
         problem: LinearProblem,
-        check: Callable[[], None],
+        monitor: SolverMonitor,
         start: WarmStart | None,
-        control: Control,
-        began: float,
         *,
         memory_limit: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(problem, check)
+        super().__init__(problem, monitor.raise_if_stopped)
         about = {"memory_limit": memory_limit, "n_jobs": n_jobs}
-        self._solver = DualSolver([problem], control, began, [start], **about)
+        self._solver = DualSolver([problem], monitor, [start], **about)
 
     @property
     def name(self) -> str:  # type: ignore[override]

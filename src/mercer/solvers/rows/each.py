@@ -67,11 +67,10 @@ def solve_each(
     share = 1.0 / SHARED_EPOCH if descends_together(problems) else 1.0
     is_wide = has_many_columns(first) or descends_first(first, share)
     together = is_wide and np.isfinite(first.C) and isinstance(first.rows, TableRows) and can_descend(first)
-    began = time.perf_counter()
     with control.interruption:
         if len(problems) > 1 and together:
             with blas_threads(0.0):  # products of vectors only
-                return _solve_together(problems, control, given, began, memory_limit, n_jobs)
+                return _solve_together(problems, control, given, memory_limit, n_jobs)
 
         def train(number: int, left: Control, earlier: WarmStart | None) -> LinearSolution:
             problem, start, begun = problems[number], earlier or given[number], time.perf_counter()
@@ -87,14 +86,12 @@ def _solve_together(
     problems: Sequence[LinearProblem],
     control: Control,
     starts: Sequence[WarmStart | None],
-    began: float,
     memory_limit: int | None,
     n_jobs: int | None,
 ) -> list[LinearSolution]:
     tol = TOL_GAP if control.limits.tol_gap is None else control.limits.tol_gap
-    control = control.with_limits(replace(control.limits, tol=tol))
-    solver = DualSolver(problems, control, began, starts, memory_limit=memory_limit, n_jobs=n_jobs)
-    monitor = SolverMonitor(control, stage="all classes", began=began)
+    monitor = SolverMonitor(control.with_limits(replace(control.limits, tol=tol)), stage="all classes")
+    solver = DualSolver(problems, monitor, starts, memory_limit=memory_limit, n_jobs=n_jobs)
     ended = drive(solver.steps(DescentSolver.share * tol), monitor)
     about = monitor.trace, named(solver), descent_reason(problems[0], memory_limit), solver.bytes_held
     for point in solver.points:  # whose arrays are parts of larger ones if the work ended early
@@ -111,7 +108,7 @@ def _solve_together(
             ended or Status.STALLED,
             tol=tol,
             n_iter=n_iter,
-            seconds=(time.perf_counter() - began) / len(problems),
+            seconds=monitor.seconds / len(problems),
             peak_memory_bytes=solver.bytes_held,
             found=evaluation,
         )

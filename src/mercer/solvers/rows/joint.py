@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -34,7 +33,7 @@ from mercer.problems import inner, joint
 from mercer.problems.joint_linear import JointLinearProblem, JointPart, JointPoint, bounds, near
 from mercer.problems.losses import SAME
 from mercer.solvers import Control, solve
-from mercer.solvers.loop import ProgressMonitor, SolverMonitor, Step, drive
+from mercer.solvers.loop import SolverMonitor, Step, drive
 from mercer.solvers.rows.costs import MOST_COLUMNS
 from mercer.solvers.rows.dual_descent import EPOCHS, Epochs, descend, refuse_overflow, relative, unit_of
 from mercer.solvers.rows.joint_proximal import JointProximalPoint, newton_bytes, newton_multiplications
@@ -313,17 +312,17 @@ def solve_joint(
     steps are made. 400 columns in very different units and 6 classes take minutes; on scaled columns, descent ends
     after few epochs.
     """
-    began, limits = time.perf_counter(), control.limits
+    limits = control.limits
     tol = TOL_GAP if limits.tol_gap is None else limits.tol_gap
-    control = control.with_limits(replace(limits, tol=tol))
+    monitor = SolverMonitor(control.with_limits(replace(limits, tol=tol)))
     multiplications = newton_multiplications(problem) if problem.n_columns <= MOST_COLUMNS else 0.0
     with blas_threads(multiplications), control.interruption:
-        work = _JointWork(problem, control, began, start, memory_limit, n_jobs)
-        monitor = SolverMonitor(control, stage=work.name, began=began)
+        work = _JointWork(problem, monitor, start, memory_limit, n_jobs)
+        monitor.stage = work.name
         ended = drive(work.steps(0.9 * tol), monitor)
         evidence = JointEvidence(problem, work.point.w, work.point.beta)
         found = evidence.evaluate()
-    seconds = time.perf_counter() - began
+    seconds = monitor.seconds
     certificate = certify_linear(
         evidence,
         ended or Status.STALLED,
@@ -349,13 +348,12 @@ class _JointWork:
     def __init__(
         self,
         problem: JointLinearProblem,
-        control: Control,
-        began: float,
+        monitor: SolverMonitor,
         start: WarmStart | None,
         memory_limit: int | None,
         n_jobs: int | None,
     ) -> None:
-        self.problem, self._control, self._began = problem, control, began
+        self.problem, self._monitor = problem, monitor
         self._memory_limit, self._n_jobs = memory_limit, n_jobs
         self.point = JointPoint(
             np.zeros((problem.rows.n, problem.n_classes)), np.zeros((problem.n_columns, problem.n_classes))
@@ -375,10 +373,8 @@ class _JointWork:
 
     def steps(self, tol: float) -> Iterator[Step]:
         """Work until the exact relative gap is at most `tol`."""
-        rows, control = self.problem.rows, self._control
-        for step in joint_descent(
-            self.problem, self.point, tol, stop=lambda: control.out_of_time(self._began) is not None
-        ):
+        rows = self.problem.rows
+        for step in joint_descent(self.problem, self.point, tol, stop=self._monitor.is_stopped):
             self.n_iter = step.n_iter
             yield step
             if not isinstance(rows, TableRows):
@@ -397,8 +393,7 @@ class _JointWork:
 
     def _newton(self, tol: float) -> Iterator[Step]:
         """Go on with Newton's method."""
-        check = ProgressMonitor(self._control, began=self._began).raise_if_stopped
-        solver = JointProximalPoint(self.problem, self.point, check, self._n_jobs)
+        solver = JointProximalPoint(self.problem, self.point, self._monitor.raise_if_stopped, self._n_jobs)
         self.name, self._engine_bytes, begun = f"{self.name}, then proximal-newton", solver.bytes_held, self.n_iter
         for step in solver.steps(tol):
             self.n_iter = begun + step.n_iter
@@ -418,7 +413,7 @@ class _JointWork:
             n_jobs=self._n_jobs,
             keep=CachePolicy.FULL,
         )
-        left = self._control.after(time.perf_counter() - self._began, 0)
+        left = self._monitor.left()
         control = left.with_limits(replace(left.limits, tol=VIOLATION, tol_gap=tol, max_iter=-1))
         dual = joint(part.codes[used], problem.n_classes, part.charges[used])
         found = solve(dual, gram.restrict(used), control=control, start=self.point.beta[used].ravel())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -54,10 +53,10 @@ def start_from_sample(
         ]
         if not all(has_both):  # a free bias would have no optimum
             return None
-    tol, began = max(_TOL_GAP, control.limits.tol_gap or 0.0), time.perf_counter()
+    tol, monitor = max(_TOL_GAP, control.limits.tol_gap or 0.0), SolverMonitor(replace(control, callback=None))
     with blas_threads(sample.n * q**2):
-        solver, _ = choose(replace(own, stores_parts=True), control, began, None, memory_limit, n_jobs)
-        drive(solver.steps(tol), SolverMonitor(replace(control, callback=None), began=began))
+        solver, _ = choose(replace(own, stores_parts=True), monitor, None, memory_limit, n_jobs)
+        drive(solver.steps(tol), monitor)
     # A smoothed kink should be about as wide as the error of the decision values, the unit times the root of q / n.
     factor = _FACTOR * (sample.n / q) ** 0.5 / unit_of(own)
     zeros = np.broadcast_to(np.zeros(1), n)

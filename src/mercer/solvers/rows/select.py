@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -18,7 +17,7 @@ from mercer.gram.threads import blas_threads
 from mercer.problems.linear import LinearProblem
 from mercer.problems.losses import Logistic
 from mercer.solvers.control import Control
-from mercer.solvers.loop import ProgressMonitor, SolverMonitor, Step, drive
+from mercer.solvers.loop import SolverMonitor, Step, drive
 from mercer.solvers.rows.column_curvature import ColumnCurvature, column_bytes
 from mercer.solvers.rows.costs import MOST_COLUMNS, descends_first, multiplies_only
 from mercer.solvers.rows.curvature import CurvatureOf, GramCurvature, SweptCurvature, gram_bytes
@@ -83,9 +82,9 @@ def solve(
     MemoryError
         If the solver needs more than `memory_limit`.
     """
-    began, limits = time.perf_counter(), control.limits
+    limits = control.limits
     tol = TOL_GAP if limits.tol_gap is None else limits.tol_gap
-    control = control.with_limits(replace(limits, tol=tol))  # progress reports the tolerance for the gap
+    monitor = SolverMonitor(control.with_limits(replace(limits, tol=tol)))
     trace: list[TraceRow] = []
     with (
         blas_threads(0.0 if has_many_columns(problem) else problem.rows.n * problem.n_columns**2),
@@ -94,13 +93,12 @@ def solve(
         continued = start if isinstance(start, LinearSolution) and start.C == problem.C else None
         if continued is not None and continued.reached is not None:
             start = continued.reached
-        solver, reason = choose(replace(problem, stores_parts=True), control, began, start, memory_limit, n_jobs)
+        solver, reason = choose(replace(problem, stores_parts=True), monitor, start, memory_limit, n_jobs)
         has_other = interior_fits(problem, memory_limit)
         best = _run(
             problem,
             solver,
-            control,
-            began,
+            monitor,
             tol,
             trace,
             after_step,
@@ -110,9 +108,8 @@ def solve(
         for method in _followers(problem) if has_other else ():
             if best.ending is not Status.STALLED or best.found.is_close(tol):
                 break
-            check = ProgressMonitor(control, began=began).raise_if_stopped
-            last = _follower(method, problem, best.evidence, check, solver.n_iter, n_jobs)
-            other = _run(problem, last, control, began, tol, trace)
+            last = _follower(method, problem, best.evidence, monitor.raise_if_stopped, solver.n_iter, n_jobs)
+            other = _run(problem, last, monitor, tol, trace)
             zeros = problem.rows.numbers()  # the dual point of an optimum without losses and weights
             pairs = [
                 *(other.evidence, replace(other.evidence, w=best.evidence.w)),
@@ -129,7 +126,7 @@ def solve(
         if continued is not None and not best.found.is_close(tol):
             best = _no_worse_than(continued, best, tol)
         onward = solver.point_reached() if best.ending in _LIMITS and not best.found.is_close(tol) else None
-    seconds = time.perf_counter() - began
+    seconds = monitor.seconds
     evidence, found, ending = best
     about: dict[str, Any] = {"n_iter": solver.n_iter, "seconds": seconds, "peak_memory_bytes": peak}
     certificate = certify_linear(evidence, ending, tol=tol, found=found, **about)
@@ -187,8 +184,7 @@ def _no_worse_than(start: LinearSolution, reached: _Reached, tol: float) -> _Rea
 def _run(
     problem: LinearProblem,
     solver: LinearSolver,
-    control: Control,
-    began: float,
+    monitor: SolverMonitor,
     tol: float,
     trace: list[TraceRow],
     after_step: Callable[[Callable[[], LinearPoint]], None] | None = None,
@@ -200,9 +196,9 @@ def _run(
     """
     share = solver.share
     for _ in range(_ATTEMPTS):
-        monitor = SolverMonitor(control, stage=solver.name, began=began)
-        ended = drive(_followed(solver, share * tol, after_step, patience), monitor)
-        trace += monitor.trace
+        of_solver = monitor.of_stage(solver.name)
+        ended = drive(_followed(solver, share * tol, after_step, patience), of_solver)
+        trace += of_solver.trace
         evidence = LinearEvidence(problem, *solver.solution())
         evidence = replace(evidence, w=with_middle_bias(problem, evidence.w))
         # The solver's problem may store the targets already.
@@ -234,14 +230,13 @@ def _followed(
 
 def choose(
     problem: LinearProblem,
-    control: Control,
-    began: float,
+    monitor: SolverMonitor,
     start: WarmStart | None,
     memory_limit: int | None,
     n_jobs: int | None,
 ) -> tuple[LinearSolver, str]:
     """Return the solver of a problem and a sentence that says why it was chosen."""
-    q, check = problem.n_columns, ProgressMonitor(control, began=began).raise_if_stopped
+    q, check = problem.n_columns, monitor.raise_if_stopped
     has_many = has_many_columns(problem)
     is_continued = start is not None and start.factor is not None  # by proximal steps, after those of a sample
     if (has_many and can_descend(problem)) or (descends_first(problem) and not is_continued):
@@ -252,7 +247,7 @@ def choose(
                 "without gaps."
             )
         about = {"memory_limit": memory_limit, "n_jobs": n_jobs}
-        return DescentSolver(problem, check, start, control, began, **about), descent_reason(problem, memory_limit)
+        return DescentSolver(problem, monitor, start, **about), descent_reason(problem, memory_limit)
     curvature: CurvatureOf = GramCurvature
     columns = f"The table has few columns ({problem.rows.p:,}), so that their matrix of second derivatives is small"
     too_large = memory_limit is not None and gram_bytes(problem) + _needed(problem) > memory_limit

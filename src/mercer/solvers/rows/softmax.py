@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from mercer.gram.rows.table_rows import TableRows
 from mercer.gram.threads import blas_threads
 from mercer.problems.softmax import SoftmaxProblem
 from mercer.solvers import Control
-from mercer.solvers.loop import ProgressMonitor, SolverMonitor, drive
+from mercer.solvers.loop import SolverMonitor, drive
 from mercer.solvers.rows.maximum_likelihood import LikelihoodNewton
 from mercer.solvers.rows.select import TOL_GAP
 from mercer.solvers.rows.softmax_lasso import SoftmaxLasso
@@ -56,9 +55,9 @@ def solve_softmax(
     MemoryError
         If the numbers of the rows and columns need more than `memory_limit`.
     """
-    began, limits = time.perf_counter(), control.limits
+    limits = control.limits
     tol = TOL_GAP if limits.tol_gap is None else limits.tol_gap
-    control = control.with_limits(replace(limits, tol=tol))
+    monitor = SolverMonitor(control.with_limits(replace(limits, tol=tol)))
     needed = least_bytes(problem)
     if memory_limit and needed > memory_limit:
         raise MemoryError(
@@ -67,7 +66,7 @@ def solve_softmax(
             'set multi_class="ovr".'
         )
     with blas_threads(problem.rows.n * problem.n_columns * problem.n_classes), control.interruption:
-        check = ProgressMonitor(control, began=began).raise_if_stopped
+        check = monitor.raise_if_stopped
         shifted, first = shifted_columns(problem, memory_limit), None if start is None else start.w
         own, centre = (problem, None) if shifted is None else shifted
         if first is not None and centre is not None:
@@ -77,9 +76,9 @@ def solve_softmax(
         solver = kind(own, first, check, memory_limit or None, n_jobs)
         share, trace = solver.share, []
         for _ in range(_ATTEMPTS):
-            monitor = SolverMonitor(control, stage=solver.name, began=began)
-            ended = drive(solver.steps(share * tol), monitor)
-            trace += monitor.trace
+            of_solver = monitor.of_stage(solver.name)
+            ended = drive(solver.steps(share * tol), of_solver)
+            trace += of_solver.trace
             solver.check = lambda: None
             w, beta = solver.solution()
             if problem.free and problem.constant:  # a common shift of the biases changes nothing
@@ -91,7 +90,7 @@ def solve_softmax(
             if ended is not None or found.relative_gap <= tol:
                 break
             share *= 0.01
-    seconds = time.perf_counter() - began
+    seconds = monitor.seconds
     about: dict[str, Any] = {"n_iter": solver.n_iter, "seconds": seconds, "peak_memory_bytes": solver.bytes_held}
     certificate = certify_linear(evidence, ended or Status.STALLED, tol=tol, found=found, **about)
     return LinearSolution(
