@@ -62,8 +62,9 @@ from mercer.model_selection.search.scored_fits import PrefittedSearchCV
 from mercer.model_selection.search.shared_fits import SharedFits
 from mercer.model_selection.search.shared_matrices import Matrices, Memory
 from mercer.problems import c_svc
-from mercer.solvers import Interruption
+from mercer.solvers import Control, Interruption
 from mercer.solvers.dual import in_memory_rounds
+from mercer.solvers.loop import ProgressMonitor
 from pairs import every_pair
 
 _TIGHT = 1e-6  # tolerance of the optimality conditions, so that scores based on decision values agree
@@ -710,7 +711,15 @@ def test_texts_about_settings_are_readable(capsys):
 def _shared_fits(n_jobs, interruption):
     X, y = _cancer(90)
     splits = list(StratifiedKFold(3).split(X, y))
-    return SharedFits(SVC(), X, y, splits, {}, n_jobs=n_jobs, allowance=Allowance(interruption, None, None, None))
+    return SharedFits(
+        SVC(),
+        X,
+        y,
+        splits,
+        {},
+        n_jobs=n_jobs,
+        allowance=Allowance(ProgressMonitor(Control(interruption=interruption)), None, None),
+    )
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from mercer.estimators._scores import ByScores
 from mercer.estimators._validation import generator_of
 from mercer.gram.rows.sweeps import column_squares
 from mercer.solvers import Control, Interruption, Limits, Progress
+from mercer.solvers.loop import ProgressMonitor, drive
 from mercer.solvers.rows import LinearProblem, TableRows
 from mercer.solvers.rows.pegasos import Pegasos, ProgressiveLoss, Steps, Visits, check_range
 from mercer.solvers.rows.pegasos_epochs import Training, certify, rows_at_a_time
@@ -354,13 +355,13 @@ class PegasosSVC(ByScores, LinearMachine):
 
     def _learn(self, table: Any, labels: Labels, steps: Steps, control: Control) -> tuple[int, Status | None]:
         """Learn from rows in their order; return from how many, and what ended it before the last row, if anything."""
-        began, rows, learnt = time.perf_counter(), labels.rows, 0
+        rows, learnt = labels.rows, 0
         height = rows_at_a_time(table, len(self._learner.scale), steps.batch_size)
-        with control.interruption:
+
+        def chunks() -> Iterator[int]:
+            nonlocal learnt
             while learnt < rows.size:
-                late = control.out_of_time(began)
-                if late is not None:
-                    return learnt, late
+                yield learnt
                 order = rows[learnt : learnt + height]
                 visits = Visits(labels.codes, labels.sample_weight, labels.class_weight, order)
                 losses = self._learner.learn(table, visits, steps, losses=True)
@@ -368,7 +369,9 @@ class PegasosSVC(ByScores, LinearMachine):
                 self.progressive_loss_ = self.progressive_loss_.followed_by(labels.sample_weight[order], *losses)
                 self.n_rows_seen_ += order.size
                 learnt += order.size
-        return learnt, None
+
+        ended = drive(chunks(), ProgressMonitor[int](control))
+        return learnt, ended
 
     def certify(self, X: Any, y: Any, sample_weight: Any = None) -> Certificate:
         """Return the duality gap of the machine as it is now, for the problem on these rows.

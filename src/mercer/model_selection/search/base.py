@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, Self
 
 from mercer.solvers import Interruption
+from mercer.solvers.loop import ProgressMonitor
 from mercer.solvers.progress import StageProgress
 
 
@@ -54,29 +54,24 @@ class Allowance(NamedTuple):
 
     Attributes
     ----------
-    interruption : Interruption
-        Entered by the caller; a request ends the search.
-    until : float or None
-        Time at which the search ends, by `time.perf_counter`.
+    monitor : ProgressMonitor
+        Of the search; the caller enters its interruption.
     max_seconds : float or None
         For one fit.
     memory_limit : int or None
         Bytes of kernel values at a time.
     """
 
-    interruption: Interruption
-    until: float | None
+    monitor: ProgressMonitor[Any]
     max_seconds: float | None
     memory_limit: int | None
 
     @property
-    def stopped(self) -> str:
-        """Why the search must end, or ""."""
-        if self.interruption.requested:
-            return "interrupted"
-        return "time limit" if self.until is not None and time.perf_counter() >= self.until else ""
+    def interruption(self) -> Interruption:
+        """A request to it ends the search."""
+        return self.monitor.control.interruption
 
     def seconds_left(self) -> float | None:
         """Return the seconds that the next fit may take, or None without a limit."""
-        left = None if self.until is None else max(0.0, self.until - time.perf_counter())
-        return min((seconds for seconds in (left, self.max_seconds) if seconds is not None), default=None)
+        limits = self.monitor.seconds_left, self.max_seconds
+        return min((seconds for seconds in limits if seconds is not None), default=None)

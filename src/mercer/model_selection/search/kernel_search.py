@@ -37,7 +37,8 @@ from mercer.model_selection.search.race import Race, rules_of_race
 from mercer.model_selection.search.scored_fits import PrefittedSearchCV
 from mercer.model_selection.search.shared_fits import SharedFits
 from mercer.model_selection.search.zoom import AXES, same_setting, zoom, zooms
-from mercer.solvers import Interruption
+from mercer.solvers import Control, Interruption, Limits
+from mercer.solvers.loop import ProgressMonitor
 from mercer.solvers.progress import StageProgress
 
 _PENALTIES = ("C", "epsilon", "nu")
@@ -367,9 +368,9 @@ class KernelSearchCV(BaseSearchCV):
         candidates = [setting for grid in self.param_grid for setting in ParameterGrid(grid)]
         heads = _heads(candidates, path_of(self.estimator))
         seconds, per_fit = self.max_seconds, self.max_seconds_per_fit
-        until = None if seconds is None else time.perf_counter() + seconds
+        monitor = ProgressMonitor[Any](Control(Limits(max_seconds=seconds), interruption=interruption))
         most = None if per_fit is None else check_number("max_seconds_per_fit", per_fit, above=0.0)
-        allowance = Allowance(interruption, until, most, self._memory_of_all())
+        allowance = Allowance(monitor, most, self._memory_of_all())
         fits_on = partial(
             SharedFits,
             self.estimator,

@@ -99,7 +99,7 @@ class WithoutRows(BaseEstimator):
             machine = machine.steps[-1][1]
         weights = next(iter(params.values()), None)  # `refuse_besides` admits sample weights only
         found = self._pass(clone(machine), rows, y, weights)
-        if found.stopped and self.allowance.stopped:
+        if found.stopped and self.allowance.monitor.stopped:
             raise StoppedError(f"the search was stopped ({found.stopped}) in a leave-one-out pass")
         if found.stopped:
             raise TimeoutError(f"the leave-one-out pass was ended ({found.stopped}): raise max_seconds_per_fit.")

@@ -109,7 +109,7 @@ class SharedFits:
     @property
     def stopped(self) -> str:
         """Why the search must stop, or ""."""
-        return self._allowance.stopped
+        return self._allowance.monitor.stopped
 
     def run(self, paths: Iterable[Sequence[Any]]) -> Generator[list[FoldFit], None, None]:
         """Fit estimators on the training rows of every fold.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from copy import copy
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,8 @@ from mercer.data.user_warnings import warn_user
 from mercer.kernels.parameters import resolve_gamma
 from mercer.model_selection.search.base import Search
 from mercer.model_selection.search.cv_results import columns, ranks
+from mercer.solvers import Control, Limits
+from mercer.solvers.loop import ProgressMonitor
 
 if TYPE_CHECKING:
     from mercer.solvers import Interruption
@@ -72,21 +73,20 @@ def zoom(
         )
     if callable(search.scoring) and isinstance(search.refit, str):
         metric = search.refit
-    began = time.perf_counter()
+    monitor = ProgressMonitor[Any](Control(Limits(max_seconds=search.max_seconds), interruption=interruption))
     axes: dict[str, list[float] | None] = {name: _coarse(name, search, X, y) for name in zooms(search)}
     factors = {name: _COARSE[name][1] for name in axes}
     stages: list[Search] = []
     stopped = ""
     held: dict[str, Any] = {}
     for stage in range(_STAGES):
-        left = None if search.max_seconds is None else max(0.0, search.max_seconds - (time.perf_counter() - began))
-        part = copy(search).set_params(refit=False, max_seconds=left, **held, **axes)
+        part = copy(search).set_params(refit=False, max_seconds=monitor.seconds_left, **held, **axes)
         try:
             part._search_grid(X, y, splits, routed, scorers, metric, interruption)
         except StoppedError:
             if not stages:
                 raise
-            stopped = "interrupted" if interruption.requested else "time limit"
+            stopped = monitor.stopped or "time limit"
             warn_user(f"the search was stopped ({stopped}): no setting of stage {stage} was finished.")
             break
         stages.append(part)
