@@ -677,6 +677,29 @@ def test_a_stopped_product_stops_the_algorithm():
     assert (loop.drive(steps(), monitor), monitor.n_iter) == (Status.INTERRUPTED, 1)
 
 
+def three_steps():
+    yield Step(0, np.inf, np.inf)  # the violation is not known yet
+    yield Step(1, 1.0, 1.0)
+    yield Step(2, 0.5, 1.0)
+
+
+def test_the_first_and_the_last_step_are_reported():
+    told = []
+    monitor = loop.SolverMonitor(Control(callback=told.append))
+    assert loop.drive(three_steps(), monitor) is None
+    assert [progress.n_iter for progress in told] == [row.n_iter for row in monitor.trace] == [1, 2]
+
+
+def test_a_request_of_other_work_within_the_callback_is_passed_on():
+    """A solver may run within other work, whose stop must not look like the solver's own."""
+
+    def callback(progress):
+        raise loop.StopWork(Status.TIME_LIMIT)
+
+    with pytest.raises(loop.StopWork):
+        loop.drive(three_steps(), loop.SolverMonitor(Control(callback=callback)))
+
+
 @pytest.mark.parametrize("name", ["perceptron", "accelerated"])
 def test_a_time_limit_is_that_of_all_machines(name):
     X, y = four_classes()
