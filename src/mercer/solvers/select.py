@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,6 +24,7 @@ from mercer.solvers.dual.in_memory_rounds import InMemorySolver
 from mercer.solvers.dual.small_problems import SmallProblems, are_small, takes_kernel
 from mercer.solvers.dual.working_set import WorkingSetSolver
 from mercer.solvers.dual.working_set_sizes import WHOLE_PROBLEM, uses_whole_matrix, whole_matrix_reason
+from mercer.solvers.loop import SolverMonitor
 from mercer.solvers.solver import Progress, Solver
 
 _ENDLESS = 1e200  # a dual objective that large occurs only if the problem has no optimum
@@ -211,8 +211,7 @@ class _Several:
         control: Control,
     ) -> None:
         self.problems, self.gram, self.parts, self.pairs = problems, gram, parts, pairs
-        self.control, self.limits = control, control.limits
-        self._began = time.perf_counter()
+        self.control, self.limits, self.monitor = control, control.limits, SolverMonitor(control)
         self.solutions: dict[int, Solution] = {}
         self.unfinished: dict[int, Solution] = {}
 
@@ -246,10 +245,10 @@ class _Several:
         """Solve the problems on a matrix in memory; return all solutions if all are finished."""
         held = InMemoryProblems(self.problems, self.gram, self.parts, self.pairs, self.limits, last)
         if last is None:
-            held.begin_in_corners(self._is_over)
+            held.begin_in_corners(self.monitor.is_stopped)
         done, n = 0, len(self.problems)
-        while done < n and not self._is_over():
-            before_it, ready = done, held.solve(self.gram, self._is_over)
+        while done < n and not self.monitor.is_stopped():
+            before_it, ready = done, held.solve(self.gram, self.monitor.is_stopped)
             done += self._tell_each(range(done, ready), held.progress)
             if ready == before_it:  # this problem takes several native calls
                 self._tell(done, partial(held.progress, done))
@@ -268,12 +267,12 @@ class _Several:
         chosen = SmallProblems(self.gram, self.parts, self.pairs[numbers], *own, self.limits, alone=alone)
         done, solved = 0, chosen.solved
 
-        while done < len(numbers) and not self._is_over():
-            ready = done + chosen.solve(self._is_over)
+        while done < len(numbers) and not self.monitor.is_stopped():
+            ready = done + chosen.solve(self.monitor.is_stopped)
             done += self._tell_each(range(done, ready), solved.progress, numbers)
         finished = solved.finished()[:done]
         if len(numbers) == len(self.problems) and all(finished):
-            over = self._why_over() if done < len(numbers) and not alone else None
+            over = self.monitor.stop_reason if done < len(numbers) and not alone else None
             if done == len(numbers) or (
                 over is not None and all(start is None for start in given) and solved.leave(done, over)
             ):
@@ -289,7 +288,7 @@ class _Several:
         solution = _solve_alone(
             problem,
             _view(self.gram, self.parts, self.pairs[number].tolist()),
-            control.after(time.perf_counter() - self._began, 0 if earlier is None else earlier.n_iter),
+            control.after(self.monitor.seconds, 0 if earlier is None else earlier.n_iter),
             start=start if earlier is None or _is_worse_than_zero(earlier, problem) else earlier.beta,
             before=before,
         )
@@ -297,12 +296,6 @@ class _Several:
             worse = solution.status is Status.STALLED and earlier.proved.gap < solution.proved.gap
             solution = earlier.after(solution) if worse else solution.after(earlier)
         self.solutions[number] = replace(solution, limits=self.limits)  # the limits of all problems together
-
-    def _is_over(self) -> bool:
-        return self._why_over() is not None
-
-    def _why_over(self) -> Status | None:
-        return self.control.out_of_time(self._began)
 
     def _tell_each(
         self, solved: range, progress: Callable[[int], Progress], numbers: Sequence[int] | None = None

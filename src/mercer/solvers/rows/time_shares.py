@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ from mercer.certificates.status import Status
 from mercer.gram.rows.table_rows import charges_of
 from mercer.problems.linear import Bias, LinearProblem
 from mercer.solvers.control import Control
+from mercer.solvers.loop import SolverMonitor
 from mercer.solvers.rows.select import TOL_GAP
 
 Train = Callable[[int, Control, "WarmStart | None"], LinearSolution]
@@ -29,16 +29,16 @@ def in_turns(problems: Sequence[LinearProblem], control: Control, train: Train) 
     With a time limit, a machine that its share of the time does not suffice for is continued after all others had their
     turn. Machines for which no time is left are f = 0, so that the limit holds for any number of classes.
     """
-    began, n_problems = time.perf_counter(), len(problems)
+    monitor, n_problems = SolverMonitor(control), len(problems)
     found: list[LinearSolution | None] = [None] * n_problems
     waiting = list(range(n_problems))
     while waiting:
         cut = []
         for place, number in enumerate(waiting):
-            ending, earlier = control.out_of_time(began), found[number]
+            ending, earlier = monitor.stop_reason, found[number]
             if ending is not None and (number or place):  # the first one says why it ended
                 break
-            left = control.after(time.perf_counter() - began, 0).for_machine(number, n_problems)
+            left = monitor.left().for_machine(number, n_problems)
             if left.limits.max_seconds is not None:
                 share = left.limits.max_seconds / (len(waiting) - place)
                 left = left.with_limits(replace(left.limits, max_seconds=share))
@@ -46,10 +46,10 @@ def in_turns(problems: Sequence[LinearProblem], control: Control, train: Train) 
             if one.certificate.status is Status.TIME_LIMIT:
                 cut.append(number)
         else:
-            waiting = cut if control.out_of_time(began) is None else []
+            waiting = [] if monitor.is_stopped() else cut
             continue
         break
-    ending = control.out_of_time(began) or Status.TIME_LIMIT
+    ending = monitor.stop_reason or Status.TIME_LIMIT
     tol = TOL_GAP if control.limits.tol_gap is None else control.limits.tol_gap
     rest = iter(_untrained([problem for problem, one in zip(problems, found, strict=True) if one is None], ending, tol))
     return [next(rest) if one is None else one for one in found]
