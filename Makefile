@@ -13,6 +13,9 @@ DEMO = build/demo
 
 .PHONY: demo test-fast test test-lowest check test-slow bench bench-search bench-loo bench-linear bench-shapes bench-full docs asan tsan generic wheel dev format clean
 .SECONDARY: # keeps the stamps that only other stamps ask for
+ifndef AT_ONCE
+.NOTPARALLEL: # two installations into one environment would disturb each other
+endif
 
 demo: $(VENV)/.mercer
 	rm -rf $(DEMO)
@@ -27,24 +30,24 @@ demo: $(VENV)/.mercer
 IN_PARALLEL = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(1)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 # The best instruction set, one configuration of each estimator, and one set of parameters a test.
-test-fast: $(VENV)/.mercer $(VENV)/.tools
+test-fast: $(VENV)/.mercer $(VENV)/.tests
 	$(call IN_PARALLEL,$(BIN)) -m "not slow and not full"
 
-test: $(VENV)/.mercer $(VENV)/.tools
+test: $(VENV)/.mercer $(VENV)/.tests
 	$(call IN_PARALLEL,$(BIN))
 
 # The lowest versions that pyproject.toml allows. Native code does not depend on them.
-test-lowest: .venv-lowest/.mercer .venv-lowest/.tools
+test-lowest: .venv-lowest/.mercer .venv-lowest/.tests
 	$(call IN_PARALLEL,.venv-lowest/bin) -m "not slow and not full" --ignore tests/native
 
-test-slow: $(VENV)/.mercer $(VENV)/.tools
+test-slow: $(VENV)/.mercer $(VENV)/.tests
 	$(BIN)/python -m pytest -m slow
 
-docs: $(VENV)/.mercer $(VENV)/.tools
+docs: $(VENV)/.mercer $(VENV)/.tests
 	$(BIN)/python -m pytest -m docs
 
 # Nothing here imports the package, so it is not installed.
-check: $(VENV)/.build $(VENV)/.tools
+check: $(VENV)/.needs $(VENV)/.tools
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/clang-format --dry-run -Werror $(NATIVE)
@@ -87,25 +90,25 @@ wheel: $(VENV)/.pip
 # Python itself is not instrumented, so the sanitizers (and the C++ library whose exceptions they intercept) are
 # loaded before it. Leaks are not looked for: Python keeps memory until it exits.
 CXX_LIBRARY = $(shell $(CXX) -print-file-name=$(1))
-asan: .venv-asan/.mercer .venv-asan/.tools
+asan: .venv-asan/.mercer .venv-asan/.tests
 	LD_PRELOAD="$(call CXX_LIBRARY,libasan.so) $(call CXX_LIBRARY,libubsan.so) $(call CXX_LIBRARY,libstdc++.so.6)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 .venv-asan/bin/python -m pytest --capture=sys tests/native
 
 # Data races: what runs in several threads, of the core or of Python. OpenBLAS is not instrumented, so that its own
 # threads would be taken for racers; neither is polars, which does not start under the sanitizer.
 THREADED = $(addprefix tests/,native $(addsuffix .py,$(addprefix test_,arena gram joint small solvers)))
-tsan: .venv-tsan/.mercer .venv-tsan/.tools
+tsan: .venv-tsan/.mercer .venv-tsan/.tests
 	LD_PRELOAD="$(call CXX_LIBRARY,libtsan.so) $(call CXX_LIBRARY,libstdc++.so.6)" TSAN_OPTIONS=halt_on_error=1 \
 	OPENBLAS_NUM_THREADS=1 .venv-tsan/bin/python -m pytest --capture=sys $(THREADED) \
 	    -k "thread or kept_rows or many_variables or linear_sweeps or row_terms"
 
 # The vector code of processors that have neither SSE2 nor anything that is chosen at run time.
-generic: .venv-generic/.mercer .venv-generic/.tools
+generic: .venv-generic/.mercer .venv-generic/.tests
 	$(call IN_PARALLEL,.venv-generic/bin) tests/native
 
 # For quick iteration: compiles only what changed, and lets the environment import straight from src/. It stays so, also
 # for `make test`, until `make clean`.
-dev: $(VENV)/.tools $(VENV)/.build
+dev: $(VENV)/.needs $(VENV)/.tests $(VENV)/.build
 	@rm -f $(VENV)/.mercer
 	@$(BIN)/$(PIP) uninstall -qq --yes mercer 2>/dev/null
 	@PATH="$(abspath $(BIN)):$$PATH" cmake -S . -B build/dev -G Ninja --log-level=WARNING \
@@ -127,33 +130,47 @@ clean:
 	@$*/bin/$(PIP) install -qq --upgrade 'pip>=25.1'
 	@touch $@
 
-# Building the wheel does not touch the packages of the environment: others can be installed at the same time.
+# The build folder stays, and so do the tools that compile: a change of Python alone compiles nothing, and one of C++
+# only what includes the changed file.
 IS_DEV = ls $*/lib/python*/site-packages/mercer-dev.pth >/dev/null 2>&1
-%/.wheel: $(SOURCES) | %/.pip
-	@$(IS_DEV) || { echo "Building mercer for $* (about five minutes on two cores)"; rm -rf $*/wheel; \
-	    $*/bin/$(PIP) wheel -qq --no-deps --wheel-dir $*/wheel $(BUILD_OPTIONS) .; }
+%/.wheel: $(SOURCES) | %/.build
+	@$(IS_DEV) || { echo "Building mercer for $* (about two minutes the first time)"; rm -rf $*/wheel; \
+	    PATH="$(abspath $*/bin):$$PATH" $*/bin/$(PIP) wheel -qq --no-deps --no-build-isolation --wheel-dir $*/wheel \
+	        -C build-dir=build/$* $(BUILD_OPTIONS) .; }
 	@touch $@
 
-%/.mercer: %/.wheel
+# While the core compiles, the packages that it needs are installed.
+%/.mercer: $(SOURCES) | %/.build
+	@$(MAKE) --no-print-directory -j 2 AT_ONCE=1 $*/.wheel $*/.needs
 	@if $(IS_DEV); then $(MAKE) --no-print-directory VENV=$* dev; else \
 	    $*/bin/$(PIP) uninstall -qq --yes mercer 2>/dev/null; \
-	    $*/bin/$(PIP) install -qq "$$(echo $*/wheel/*.whl)[study]"; fi
+	    $*/bin/$(PIP) install -qq --no-deps $*/wheel/*.whl; fi
 	@touch $@
 
-.venv-lowest/.mercer .venv-lowest/.tools: tests/lowest.txt
-.venv-lowest/.mercer .venv-lowest/.tools: export PIP_CONSTRAINT = $(abspath tests/lowest.txt)
+# What mercer and its studies import.
+%/.needs: pyproject.toml | %/.pip
+	@$*/bin/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	    print(*project["dependencies"], *project["optional-dependencies"]["study"], sep="\n")' > $*/needs.txt
+	@$*/bin/$(PIP) install -qq -r $*/needs.txt
+	@touch $@
 
-.venv-asan/.mercer: BUILD_OPTIONS = -C cmake.define.MERCER_SANITIZE=address,undefined -C cmake.build-type=Debug
-.venv-generic/.mercer: BUILD_OPTIONS = -C cmake.define.MERCER_GENERIC=ON
-.venv-tsan/.mercer: BUILD_OPTIONS = -C cmake.define.MERCER_SANITIZE=thread -C cmake.build-type=Debug
+.venv-lowest/.needs .venv-lowest/.tests: tests/lowest.txt
+.venv-lowest/.needs .venv-lowest/.tests: export PIP_CONSTRAINT = $(abspath tests/lowest.txt)
+
+.venv-asan/.wheel: BUILD_OPTIONS = -C cmake.define.MERCER_SANITIZE=address,undefined -C cmake.build-type=Debug
+.venv-generic/.wheel: BUILD_OPTIONS = -C cmake.define.MERCER_GENERIC=ON
+.venv-tsan/.wheel: BUILD_OPTIONS = -C cmake.define.MERCER_SANITIZE=thread -C cmake.build-type=Debug
+
+%/.tests: pyproject.toml | %/.pip
+	@$*/bin/$(PIP) install -qq --group test
+	@touch $@
 
 %/.tools: pyproject.toml | %/.pip
-	@$*/bin/$(PIP) install -qq --group dev
+	@$*/bin/$(PIP) install -qq --group tools
 	@touch $@
 
 %/.build: pyproject.toml | %/.pip
 	@$*/bin/$(PIP) install -qq --group build
-	@$*/bin/$(PIP) install -qq --only-deps '.[study]'
 	@touch $@
 
 %/.peers: benchmarks/requirements.txt | %/.pip

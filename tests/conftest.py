@@ -1,7 +1,6 @@
 """Fixtures of all tests, and the choice of tests for `make test-fast`."""
 
 import signal
-from collections import defaultdict
 
 import pytest
 from hypothesis import settings
@@ -16,7 +15,7 @@ settings.register_profile("fast", settings.get_profile("mercer"), max_examples=1
 
 def pytest_configure(config):
     """Draw fewer examples in `make test-fast`."""
-    settings.load_profile("fast" if "not full" in config.option.markexpr else "mercer")
+    settings.load_profile("fast" if _is_fast(config) else "mercer")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -41,20 +40,38 @@ def nothing_idle():
     LARGE.clear()
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m selects
-def pytest_collection_modifyitems(items):
-    """Mark with "full" the tests that `make test-fast` does not run.
+@pytest.hookimpl(tryfirst=True)  # before the sets of parameters are made into tests
+def pytest_generate_tests(metafunc):
+    """Make only the tests that `make test-fast` runs: each with its first set of parameters, on the best ISA.
 
-    `make test-fast` runs only the best instruction set, and each test with its first set of parameters.
-    It runs all checks of scikit-learn, for one configuration of every estimator (test_contract.py).
+    It runs all checks of scikit-learn, for one configuration of every estimator (test_contract.py). To make the other
+    tests, and to leave them out afterwards, would take longer than half of the tests that are run.
     """
-    tests = defaultdict(list)
-    for item in items:
-        parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        if parameters.get("isa", ISAS[-1]) != ISAS[-1]:
-            item.add_marker("full")
-        elif "check" not in parameters:
-            tests[item.parent, item.originalname].append(item)
-    for sets in tests.values():
-        for item in sets[1:]:
-            item.add_marker("full")
+    is_left_out = any(map(metafunc.definition.get_closest_marker, ("slow", "full")))
+    if not _is_fast(metafunc.config) or ("check" in metafunc.fixturenames and not is_left_out):
+        return
+    parametrize = metafunc.parametrize
+
+    def parametrize_once(argnames, argvalues, *, ids=None, **rest):
+        names = [name.strip() for name in argnames.split(",")] if isinstance(argnames, str) else list(argnames)
+        sets = list(argvalues)
+        chosen = next((k for k, values in enumerate(sets) if _isa(names, values) == ISAS[-1]), None)
+        kept = slice(0, 0) if chosen is None else slice(chosen, chosen + 1)
+        if ids is not None and not callable(ids):
+            ids = list(ids)[kept]
+        parametrize(argnames, sets[kept], ids=ids, **rest)
+
+    metafunc.parametrize = parametrize_once
+
+
+def _is_fast(config):
+    """Return whether this is `make test-fast`."""
+    return "not full" in config.option.markexpr
+
+
+def _isa(names, values):
+    """Return the instruction set of a set of parameters, or the best one where it has none."""
+    if "isa" not in names:
+        return ISAS[-1]
+    values = getattr(values, "values", values)  # of pytest.param
+    return values if isinstance(values, str) else values[names.index("isa")]

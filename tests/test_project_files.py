@@ -13,7 +13,7 @@ def test_the_citation_has_the_version():
     assert f"\nversion: {mercer.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-def test_pre_commit_has_the_formatters_of_the_dev_group():
+def test_pre_commit_has_the_formatters_of_the_tools():
     pinned = re.findall(r'additional_dependencies: \["(.+)"\]', (ROOT / ".pre-commit-config.yaml").read_text())
     assert pinned
-    assert set(pinned) <= set(tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["dev"])
+    assert set(pinned) <= set(tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["tools"])
