@@ -11,7 +11,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
 NATIVE := $(shell find native -name '*.cpp' -o -name '*.hpp')
 DEMO = build/demo
 
-.PHONY: demo test-fast test test-lowest check test-slow bench bench-search bench-loo bench-linear bench-shapes bench-full docs asan tsan generic wheel dev format clean
+.PHONY: demo test-fast test test-lowest check counts test-slow bench bench-search bench-loo bench-linear bench-shapes bench-full docs asan tsan generic wheel dev format clean
 .SECONDARY: # keeps the stamps that only other stamps ask for
 ifndef AT_ONCE
 .NOTPARALLEL: # two installations into one environment would disturb each other
@@ -54,6 +54,10 @@ check: $(VENV)/.needs $(VENV)/.tools
 	$(BIN)/mypy
 	PYTHONPATH=src $(BIN)/lint-imports
 	$(BIN)/python .ci/words.py
+
+# Lines, constants and functions of many parameters; beside them those of the last commit on main.
+counts:
+	@$(PYTHON) .ci/counts.py $(shell git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)
 
 format: $(VENV)/.tools
 	$(BIN)/ruff format .

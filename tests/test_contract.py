@@ -128,7 +128,9 @@ def contract(estimators, failing=None):
     def mark(test):
         for filtered in quiet:
             test = filtered(test)
-        return parametrize_with_checks(estimators, expected_failed_checks=expected)(test)
+        checks = parametrize_with_checks(estimators, expected_failed_checks=expected).mark
+        # A list: pytest refuses the generator of scikit-learn before 1.9.
+        return pytest.mark.parametrize(checks.args[0], list(checks.args[1]), **checks.kwargs)(test)
 
     return mark
 

@@ -20,50 +20,50 @@ constexpr int kPanelColumns = kSparseVectors * kLanesOf<Real>;
 template <class Real>
 constexpr int kBlockColumns = kSparsePanels * kPanelColumns<Real>;
 
-template <class S, class I, class P>
+template <class S, class I>
 struct CsrRows {
     const S* data;
     const I* indices;
-    const P* indptr;
+    const void* indptr;
+    bool wide_indptr;
     const int32_t* places;
     const int64_t* rows;
 
     explicit CsrRows(const RowsView& view, const int32_t* feature_places)
         : data(static_cast<const S*>(view.csr.data)),
           indices(static_cast<const I*>(view.csr.indices)),
-          indptr(static_cast<const P*>(view.csr.indptr)),
+          indptr(view.csr.indptr),
+          wide_indptr(view.csr.wide_indptr),
           places(feature_places),
           rows(view.rows) {}
 
+    int64_t start(int64_t row) const {
+        return wide_indptr ? static_cast<const int64_t*>(indptr)[row] : static_cast<const int32_t*>(indptr)[row];
+    }
+
     int64_t length(int64_t i) const {
         const int64_t row = rows ? rows[i] : i;
-        return static_cast<int64_t>(indptr[row + 1] - indptr[row]);
+        return start(row + 1) - start(row);
     }
 
     // Calls use(place, value) for each entry of the i-th row, in the order of features. If `taken` is not null, only
     // for features whose flag is true.
     template <class Use>
     MERCER_INLINE void for_each(int64_t i, const bool* taken, Use use) const {
-        const int64_t row = rows ? rows[i] : i;
-        for (auto e = indptr[row]; e < indptr[row + 1]; ++e)
+        const int64_t row = rows ? rows[i] : i, end = start(row + 1);
+        for (int64_t e = start(row); e < end; ++e)
             if (taken == nullptr || taken[indices[e]]) use(places[indices[e]], data[e]);
     }
 };
 
-// Calls use(CsrRows) with the types of the view's arrays.
+// Calls use(CsrRows) with the types of the view's numbers and indices.
 template <class Use>
 MERCER_INLINE void with_csr(const RowsView& view, const int32_t* places, Use use) {
-    auto pointers = [&]<class S, class I>() {
-        if (view.csr.wide_indptr)
-            use(CsrRows<S, I, int64_t>(view, places));
-        else
-            use(CsrRows<S, I, int32_t>(view, places));
-    };
     auto indices = [&]<class S>() {
         if (view.csr.wide_indices)
-            pointers.template operator()<S, int64_t>();
+            use(CsrRows<S, int64_t>(view, places));
         else
-            pointers.template operator()<S, int32_t>();
+            use(CsrRows<S, int32_t>(view, places));
     };
     if (view.csr.scalar == Scalar::f32)
         indices.template operator()<float>();

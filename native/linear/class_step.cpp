@@ -49,13 +49,33 @@ MERCER_INLINE bool any(const Fours<kFours>& numbers) {
     return bits_of(found) != 0;
 }
 
+// Adds `factors` times row i to columns. Returns whether the row lies within the table.
 template <int kFours, class Rows>
+bool add_row(const void* all_rows, const LinearTable& table, int64_t i, const Four* factors, double* columns) {
+    constexpr int64_t kClasses = 4 * kFours;
+    const auto row = (*static_cast<const Rows*>(all_rows))[i];
+    for (int64_t e = 0; e < row.count; ++e) {
+        double* to = columns + static_cast<int64_t>(row.columns[e]) * kClasses;
+        const auto x = static_cast<double>(row.values[e]);
+        for (int f = 0; f < kFours; ++f) store_four(to + 4 * f, load_four(to + 4 * f) + x * factors[f]);
+    }
+    if (table.constant != 0.0) {
+        double* to = columns + table.n_columns * kClasses;
+        for (int f = 0; f < kFours; ++f) store_four(to + 4 * f, load_four(to + 4 * f) + table.constant * factors[f]);
+    }
+    return row.in_range;
+}
+
+using AddRow = bool (*)(const void* rows, const LinearTable&, int64_t i, const Four* factors, double* columns);
+
+// Only `add_row` depends on the types of the table, so that the rest is compiled once for all of them.
+template <int kFours>
 class Step {
   public:
-    Step(const ClassStep& step, const Rows& rows) : step_(step), rows_(rows) {}
+    Step(const ClassStep& step, const void* rows, AddRow add_row) : step_(step), rows_(rows), add_row_(add_row) {}
 
     bool make() {
-        subtract(step_.beta, step_.beta_before, rows_.n_rows * kClasses);
+        subtract(step_.beta, step_.beta_before, step_.table.n_rows * kClasses);
         subtract(step_.w, step_.w_before, step_.table.width() * kClasses);
         sum_rows();
         sum_columns();
@@ -74,25 +94,13 @@ class Step {
         for (int64_t k = 0; k < count; ++k) before[k] = now[k] - before[k];
     }
 
-    // Adds `factors` times row i to columns.
     MERCER_INLINE void add_row(int64_t i, const Fours<kFours>& factors, double* columns) {
-        const auto row = rows_[i];
-        in_range_ = in_range_ && row.in_range;
-        for (int64_t e = 0; e < row.count; ++e) {
-            double* to = columns + static_cast<int64_t>(row.columns[e]) * kClasses;
-            const auto x = static_cast<double>(row.values[e]);
-            for (int f = 0; f < kFours; ++f) store_four(to + 4 * f, load_four(to + 4 * f) + x * factors.at[f]);
-        }
-        if (step_.table.constant != 0.0) {
-            double* to = columns + step_.table.n_columns * kClasses;
-            for (int f = 0; f < kFours; ++f)
-                store_four(to + 4 * f, load_four(to + 4 * f) + step_.table.constant * factors.at[f]);
-        }
+        in_range_ = add_row_(rows_, step_.table, i, factors.at, columns) && in_range_;
     }
 
     // Drops the changes of coefficients that are at a bound now, and sums the parts of the rows.
     void sum_rows() {
-        for (int64_t i = 0; i < rows_.n_rows; ++i) {
+        for (int64_t i = 0; i < step_.table.n_rows; ++i) {
             Fours<kFours> now_dropped, last_dropped;
             bool drops = false;
             for (int f = 0; f < kFours; ++f) {
@@ -159,7 +167,7 @@ class Step {
 
     // Sums the growth of the dual objectives, and adds to `moved` what coefficients miss that stop at a bound.
     void move_rows() {
-        for (int64_t i = 0; i < rows_.n_rows; ++i) {
+        for (int64_t i = 0; i < step_.table.n_rows; ++i) {
             Fours<kFours> missing;
             for (int f = 0; f < kFours; ++f) {
                 const int64_t at = i * kClasses + 4 * f;
@@ -189,7 +197,7 @@ class Step {
             moves[f] = growth_.at[f] > kLeastGrowth * square_.at[f];
             store_four(step_.growth + 4 * f, choose(moves[f], growth_.at[f], zero));
         }
-        for (int64_t i = 0; i < rows_.n_rows; ++i)
+        for (int64_t i = 0; i < step_.table.n_rows; ++i)
             for (int f = 0; f < kFours; ++f) {
                 const int64_t at = i * kClasses + 4 * f;
                 const Four change = change_of(at, f), now = load_four(step_.beta_before + at);
@@ -209,7 +217,8 @@ class Step {
     }
 
     const ClassStep& step_;
-    const Rows& rows_;
+    const void* rows_;
+    const AddRow add_row_;
     Fours<kFours> slope_[2], a_, b_, c_, square_, now_, last_, growth_;
     bool in_range_ = true;
 };
@@ -218,13 +227,13 @@ template <class Rows>
 bool run_step(const ClassStep& step, const Rows& rows) {
     switch (step.n_classes) {
         case 4:
-            return Step<1, Rows>(step, rows).make();
+            return Step<1>(step, &rows, add_row<1, Rows>).make();
         case 8:
-            return Step<2, Rows>(step, rows).make();
+            return Step<2>(step, &rows, add_row<2, Rows>).make();
         case 12:
-            return Step<3, Rows>(step, rows).make();
+            return Step<3>(step, &rows, add_row<3, Rows>).make();
         default:
-            return Step<4, Rows>(step, rows).make();
+            return Step<4>(step, &rows, add_row<4, Rows>).make();
     }
 }
 
