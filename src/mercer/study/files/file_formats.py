@@ -12,9 +12,12 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mercer.data import TableError, listing, nearest_names
+
+Format = Literal["csv", "tsv", "parquet", "svmlight", "excel"]
+"""Formats of table files."""
 
 OF_ENDINGS = {
     ".csv": "csv",

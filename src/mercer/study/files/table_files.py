@@ -6,33 +6,18 @@ import io
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from mercer.data import (
-    MAX_FEATURES,
-    Limits,
-    Note,
-    Reading,
-    ReadingOptions,
-    Table,
-    TableError,
-    as_table,
-    in_one_spelling,
-    text_cells,
-    whole_numbers,
-)
-from mercer.study.files import file_formats
-from mercer.study.files.arrow import pa, pq
+from mercer.data import MAX_FEATURES, Limits, Reading, ReadingOptions, Table, TableError, whole_numbers
+from mercer.study.files.arrow import pa
 from mercer.study.files.blocks.delimited_source import DelimitedSource, column_names
+from mercer.study.files.blocks.parquet_source import ParquetSource
+from mercer.study.files.file_formats import Format
 from mercer.study.files.libsvm_data import read_lines
 from mercer.study.files.table_source import TableSource
-from mercer.study.files.text_columns import emptied, refuse_second_header, table_of_text, without_numbers
-from mercer.study.files.text_files import is_delimited
-
-Format = Literal["csv", "tsv", "parquet", "svmlight", "excel"]
-"""Formats of table files."""
+from mercer.study.files.text_columns import refuse_second_header, table_of_text, typed_table
 
 LABEL = "label"
 """Name of the target of an svmlight file, which has no column names."""
@@ -109,94 +94,61 @@ def read_table(
     TableWarning
         If whole numbers beyond 2**53 are read as text.
     """
-    path = Path(path)
-    if limits not in (None, *get_args(Limits)):
-        raise TableError(f"limits={limits!r} must be 'value' or 'half'")
-    if decimal not in (None, ".", ","):
-        raise TableError(f"decimal={decimal!r} must be '.' or ','")
-    if format is not None and format not in get_args(Format):
-        raise TableError(f"format={format!r} must be {', '.join(get_args(Format)[:-1])} or {get_args(Format)[-1]}")
-    if not path.exists():
-        raise TableError(f"file {path} does not exist", file_formats.nearby(path))
-    if path.is_dir():
-        raise TableError(f"{path} is a folder, not a table")
-    words, texts, merged = ((one,) if isinstance(one, str) else one for one in (na, text_columns, merge))
-    options = ReadingOptions(
-        format, sep, decimal, encoding, (*words,), texts, number_columns, known or Reading(), sheet, limits, merged
+    options = reading_options(
+        format=format,
+        sep=sep,
+        decimal=decimal,
+        encoding=encoding,
+        sheet=sheet,
+        na=na,
+        limits=limits,
+        merge=merge,
+        text_columns=text_columns,
+        number_columns=number_columns,
+        known=known,
     )
-    try:
-        return _read(path, options)
-    except (OSError, *file_formats.DAMAGED) as error:
-        why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else error
-        raise TableError(f"{path} cannot be read: {why}") from error
-
-
-def _read(path: Path, options: ReadingOptions) -> Table:
-    source = TableSource(path, is_named=options.format is None)
-    format, note = (options.format, None) if options.format is not None else _format(source)
-    _refuse_options(path, format, options)
-    if format in ("parquet", "excel"):
-        source.refuse_packed()
-    if format == "parquet":
-        table = _parquet(source, options)
-    elif format == "excel":
+    source = TableSource(Path(path), options)
+    if source.format == "excel":
         table = _excel(source, options)
-    elif format == "svmlight":
+    elif source.format == "svmlight":
         table = _svmlight(source)
+    elif source.format == "parquet":
+        table = ParquetSource(source, options).table_head
     else:
-        usual = "\t" if format == "tsv" else ","
-        table = DelimitedSource(path, options, usual, source=source).table_head
-    notes = [one for one in (note, source.note) if one is not None]
-    return replace(table, reading=replace(table.reading, notes=(*notes, *table.reading.notes)))
+        table = DelimitedSource(source, options, in_memory=True).table_head
+    return replace(table, reading=replace(table.reading, notes=(*source.notes, *table.reading.notes)))
 
 
-def _refuse_options(path: Path, format: str, options: ReadingOptions) -> None:
-    """Raise a TableError for an option that means nothing for the format."""
-    is_text = format in ("csv", "tsv")
-    others: dict[str, object] = {} if is_text else {"sep": options.sep, "encoding": options.encoding}
-    others |= {} if is_text or format == "excel" else {"decimal": options.decimal}
-    others |= {} if format == "excel" else {"sheet": options.sheet}
-    others |= {} if is_text or format == "excel" else {"limits": options.limits}
-    others |= {"na": options.na or None, "merge": options.merge or None} if format == "svmlight" else {}
-    given = next((name for name, value in others.items() if value is not None), None)
-    if given is not None:
-        raise TableError(f"{given}= is for other tables, but {path} is read as {format}", "leave it out")
+def reading_options(
+    *,
+    text_columns: Collection[str] = (),
+    number_columns: Collection[str] = (),
+    known: Reading | None = None,
+    **options: Any,
+) -> ReadingOptions:
+    """Return the options of `read_table` as a value; TableError if one is invalid."""
+    asked = ReadingOptions(text=_names(text_columns), numbers=number_columns, known=known or Reading(), **options)
+    for name, value, valid in (
+        ("limits", asked.limits, get_args(Limits)),
+        ("decimal", asked.decimal, (".", ",")),
+        ("format", asked.format, get_args(Format)),
+    ):
+        if value not in (None, *valid):
+            quoted = valid if name == "format" else [*map(repr, valid)]
+            raise TableError(f"{name}={value!r} must be {', '.join([*quoted[:-1]])} or {quoted[-1]}")
+    return replace(asked, na=_names(asked.na), merge=_names(asked.merge))
 
 
-def _format(source: TableSource) -> tuple[str, Note | None]:
-    """Return the format of a file, and a note if its name does not tell it."""
-    path, head = source.path, source.head
-    if source.is_pipe:  # its name says nothing
-        return file_formats.format_by_content(head) or "csv", None
-    format = file_formats.format_of(path, head)
-    if format is None and file_formats.other_format(head) is None and is_delimited(head):
-        format = "csv"
-    if format is None:
-        raise file_formats.unknown_format(path, head)
-    named = file_formats.format_of(path, b"")
-    what = {"csv": "delimited text", "svmlight": "LIBSVM's format (svmlight)"}.get(format, format)
-    return format, None if named else Note(f"By its first lines, the file is {what}", "format= names another format")
-
-
-def _parquet(source: TableSource, options: ReadingOptions) -> Table:
-    path = source.path
-    try:
-        arrow = pq.read_table(pa.BufferReader(source.content()) if source.is_pipe else str(path))
-    except (pa.ArrowException, OSError) as error:
-        found = file_formats.other_format(source.head)
-        why = str(error).splitlines()[0].rpartition(": ")[2] if found is None else f"it is {found[0]}"
-        raise TableError(f"{path} cannot be read as Parquet: {why}", found and found[1]) from error
-    if arrow.num_rows == 0:
-        raise TableError(f"{path} has column names only, and no rows")
-    return _without_na(as_table(arrow), options)
+def _names(given: Collection[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _excel(source: TableSource, options: ReadingOptions) -> Table:
     from mercer.study.files.excel_files import is_number, read_sheet, written_cell
 
-    path, found = source.path, file_formats.other_format(source.head)
-    if found is not None and not source.head.startswith(b"PK"):
-        raise TableError(f"{path} cannot be read as an Excel workbook: it is {found[0]}", found[1])
+    path = source.path
+    source.refuse_packed()
+    source.refuse_other_format("an Excel workbook", b"PK")
     sheet = read_sheet(path, io.BytesIO(source.content()), options.sheet)
     names = column_names(path, sheet.names)
     if not sheet.rows:
@@ -214,28 +166,13 @@ def _excel(source: TableSource, options: ReadingOptions) -> Table:
         for name, column in cells.items()
         if name not in typed
     }
-    numbers = _without_na(Table(tuple(typed), tuple(typed.values())), options)
+    numbers = typed_table(Table(tuple(typed), tuple(typed.values())), options)
     if len(texts) == len(cells):
         refuse_second_header(list(texts), list(texts.values()), options)
     table = table_of_text(list(texts), list(texts.values()), ";", options, lambda row: "")
     notes = (sheet.note, *table.reading.notes)
     columns = tuple(numbers[name] if name in typed else table[name] for name in names)
     return Table(tuple(names), columns, written=table.written, reading=replace(table.reading, notes=notes))
-
-
-def _without_na(table: Table, options: ReadingOptions) -> Table:
-    """Return a table of typed columns, with the columns asked for as text, and without the cells named as missing."""
-    columns = []
-    for name, column in zip(table.names, table.columns, strict=True):
-        words = options.words_of(name)
-        cells = text_cells(column) if name in options.text else column
-        if words and cells.dtype == object:
-            cells = emptied(cells, np.isin(cells, words))
-        elif words:
-            cells = without_numbers(cells, words)
-        columns.append(in_one_spelling(cells) if name in options.all_merged else cells)
-    reading = Reading(na=options.words, text=frozenset(options.text), merged=options.all_merged)
-    return replace(table, columns=tuple(columns), reading=reading)
 
 
 def _svmlight(source: TableSource) -> Table:
@@ -245,9 +182,7 @@ def _svmlight(source: TableSource) -> Table:
         # counts from 1 has an empty column 0, which does not affect kernels.
         matrix, target = read_lines(path, zero_based=True, raw=source.content() if source.must_be_held else None)
     except (ValueError, OSError) as error:
-        found = file_formats.other_format(source.head)
-        if found is not None:
-            raise TableError(f"{path} cannot be read as svmlight: it is {found[0]}", found[1]) from error
+        source.refuse_other_format("svmlight")
         raise TableError(f"{path} cannot be read as svmlight: {error}", _FOLLOWS) from error
     if matrix.shape[0] == 0:
         raise TableError(f"{path} is empty")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +19,7 @@ from mercer.data import (
     cell_text,
     first_rounded,
     in_one_spelling,
+    text_cells,
     warn_of_whole_numbers,
 )
 from mercer.study.files.arrow import pa, pc
@@ -109,6 +111,21 @@ def without_numbers(values: np.ndarray, words: Sequence[str]) -> np.ndarray:
     """Return a column without the numbers that are among these words for missing cells; text is left as it is."""
     numbers = [float(word) for word in words if NUMBER.fullmatch(word)]
     return values if values.dtype == object or not numbers else np.where(np.isin(values, numbers), np.nan, values)
+
+
+def typed_table(table: Table, options: ReadingOptions) -> Table:
+    """Return a table of typed columns, with the columns asked for as text, and without the cells named as missing."""
+    columns = []
+    for name, column in zip(table.names, table.columns, strict=True):
+        words = options.words_of(name)
+        cells = text_cells(column) if name in options.text else column
+        if words and cells.dtype == object:
+            cells = emptied(cells, np.isin(cells, words))
+        elif words:
+            cells = without_numbers(cells, words)
+        columns.append(in_one_spelling(cells) if name in options.all_merged else cells)
+    reading = Reading(na=options.words, text=frozenset(options.text), merged=options.all_merged)
+    return replace(table, columns=tuple(columns), reading=reading)
 
 
 class _Column:

@@ -16,7 +16,7 @@ import numpy as np
 from mercer.data import Note, ReadingOptions, Table, TableError
 from mercer.study.files.arrow import pa, pacsv
 from mercer.study.files.blocks.columns import columns_of, raw_block, text_codes
-from mercer.study.files.blocks.layout import Layout, Levels, RawBlock, Span
+from mercer.study.files.blocks.layout import Layout, Levels, RawBlock, Span, parsing_options
 from mercer.study.files.blocks.text_source import TextSource
 from mercer.study.files.file_formats import BYTE_ORDER_MARK, HEAD_BYTES, looks_like_utf_16
 from mercer.study.files.table_source import TableSource
@@ -55,14 +55,12 @@ class DelimitedSource(TextSource):
 
     Parameters
     ----------
-    path : Path
+    source : TableSource
     options : ReadingOptions
-    usual : str
-        The usual separator of such files.
     head_bytes, most_bytes : int
         Bytes of the head; it grows up to the larger number if it has fewer than 100 lines.
-    source : TableSource, optional
-        The file or pipe, if all of it is read into memory.
+    in_memory : bool
+        Whether all of the file or pipe is read into memory.
 
     Attributes
     ----------
@@ -72,15 +70,15 @@ class DelimitedSource(TextSource):
 
     def __init__(
         self,
-        path: Path,
+        source: TableSource,
         options: ReadingOptions,
-        usual: str,
         head_bytes: int = HEAD_BYTES,
         most_bytes: int = 0,
-        source: TableSource | None = None,
+        *,
+        in_memory: bool = False,
     ) -> None:
-        in_memory = source is not None
-        super().__init__(path, head_bytes, None if source is None else source.content())
+        path, usual = source.path, "\t" if source.format == "tsv" else ","
+        super().__init__(path, head_bytes, source.content() if in_memory else None)
         while not self.is_whole and len(self.head.splitlines()) < _HEAD_ROWS and 2 * head_bytes <= most_bytes:
             head_bytes *= 2
             super().__init__(path, head_bytes)
@@ -199,21 +197,13 @@ class DelimitedSource(TextSource):
     def lay_out(self, layout: Layout) -> None:
         """Say which columns are used, and how; the first rows are not kept."""
         self.layout, self.head, self.table_head = layout, b"", self.table_head.take(np.zeros(0, dtype=np.int64))
-        self.options = {
-            "format": "delimited",
+        self.options = parsing_options("delimited", layout, self._reading) | {
             "separator": self._separator,
             "by_blanks": self._by_blanks,
             "decimal": self._decimal,
             "encoding": self._encoding,
-            "missing": [*self._reading.words],
             "units": {name: unit for name, unit in self._reading.known.units.items() if unit},
             "limits": self._reading.limits_asked,
-            "merge": sorted(self._reading.all_merged),
-            "names": [*(layout.names or ())],
-            "categories": sorted(layout.categories),
-            "target": layout.target,
-            "task": layout.task,
-            "weights": layout.weights,
         }
 
     def tables(self, step: int) -> Iterator[Table]:

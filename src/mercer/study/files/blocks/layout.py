@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from mercer._typing import FloatArray
-from mercer.data import TableError
+from mercer.data import ReadingOptions, TableError
 from mercer.study.tables.target_numbers import MAX_TARGET
 
 Task = Literal["classification", "regression"]
@@ -208,6 +208,20 @@ def fault_of(block: RawBlock, layout: Layout, levels: Levels) -> str | None:
 def _are_codes(numbers: np.ndarray, n_texts: int) -> bool:
     """Return whether all numbers are whole, and numbers of texts."""
     return bool(((numbers >= 0) & (numbers < n_texts) & (numbers == np.floor(numbers))).all())
+
+
+def parsing_options(format: str, layout: Layout, reading: ReadingOptions) -> dict[str, Any]:
+    """Return what decides how a file of named columns is parsed, as JSON values."""
+    return {
+        "format": format,
+        "missing": [*reading.words],
+        "merge": sorted(reading.all_merged),
+        "names": [*(layout.names or ())],
+        "categories": sorted(layout.categories),
+        "target": layout.target,
+        "task": layout.task,
+        "weights": layout.weights,
+    }
 
 
 class BlockSource(Protocol):

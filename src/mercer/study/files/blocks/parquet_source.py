@@ -1,33 +1,36 @@
-"""Parquet files in pieces: a part of a row group becomes a block."""
+"""Parquet files: all rows in memory, or in pieces of which each, a part of a row group, becomes a block."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mercer.data import ReadingOptions, Table, TableError, as_table, text_cells
+from mercer.data import ReadingOptions, Table, TableError, as_table
 from mercer.study.files.arrow import pa
 from mercer.study.files.blocks.columns import columns_of, number_codes, raw_block, text_codes
-from mercer.study.files.blocks.layout import Layout, Levels, RawBlock, Span
+from mercer.study.files.blocks.layout import Layout, Levels, RawBlock, Span, parsing_options
 from mercer.study.files.blocks.row_groups import RowGroups
-from mercer.study.files.text_columns import without_numbers
-
-_HEAD_ROWS = 10_000  # rows that decide which columns hold numbers
+from mercer.study.files.table_source import TableSource
+from mercer.study.files.text_columns import typed_table
 
 
 class ParquetSource:
-    """A Parquet file; see :class:`mercer.study.files.blocks.layout.BlockSource`.
+    """A Parquet file: the one reader of such files, in memory and in blocks (see `BlockSource`).
 
     Parameters
     ----------
-    path : Path
+    source : TableSource
+        The file; a pipe if all of it is read into memory.
     reading : ReadingOptions
         Which cells are missing, and whose spellings are merged.
-    head_rows : int
-        Rows that decide which columns hold numbers.
+    head_rows : int, optional
+        Rows that decide which columns hold numbers; by default all.
+    drop : collection of str
+        Columns that are not read.
     memory, scratch
         See :class:`mercer.study.files.blocks.row_groups.RowGroups`.
 
@@ -43,31 +46,26 @@ class ParquetSource:
 
     def __init__(
         self,
-        path: Path,
+        source: TableSource,
         reading: ReadingOptions,
-        head_rows: int = _HEAD_ROWS,
+        head_rows: int | None = None,
         memory: int | None = None,
         scratch: Path | None = None,
+        drop: Collection[str] = (),
     ) -> None:
-        self.path, self._reading = path, reading
-        self._groups = RowGroups(path, memory, scratch)
+        source.refuse_packed()
+        source.refuse_other_format("Parquet", b"PAR1")
+        self.path, self._reading = source.path, reading
+        self._groups = RowGroups(source.path, memory, scratch, source.content() if source.is_pipe else None)
         self.n_bytes = self._groups.n_rows
-        self.table_head = as_table(self._groups.head(head_rows))
+        head = typed_table(as_table(self._groups.head(head_rows, drop)), reading)
+        self.table_head = replace(head, unread=(*head.unread, *self._groups.dropped(drop)))
 
     def lay_out(self, layout: Layout) -> None:
         """Say which columns are used, and how; the first rows are not kept."""
         self.layout, self.table_head = layout, self.table_head.take(np.zeros(0, dtype=np.int64))
         self._groups.check(self._columns)
-        self.options = {
-            "format": "parquet",
-            "missing": [*self._reading.words],
-            "merge": sorted(self._reading.all_merged),
-            "names": [*(layout.names or ())],
-            "categories": sorted(layout.categories),
-            "target": layout.target,
-            "task": layout.task,
-            "weights": layout.weights,
-        }
+        self.options = parsing_options("parquet", layout, self._reading)
         if layout.target in self.table_head.booleans:
             self.options["booleans"] = True
 
@@ -83,7 +81,7 @@ class ParquetSource:
         """Yield the rows as tables, each of about `step` bytes as numbers."""
         n_rows = max(1, step // (8 * len(self.table_head.names)))
         for _, part in self._groups.batches(0, self._groups.n_rows, n_rows, None):
-            yield as_table(part)
+            yield typed_table(as_table(part), self._reading)
 
     def block(self, span: Span, levels: Levels) -> RawBlock:
         """Return the block at a span again."""
@@ -97,8 +95,9 @@ class ParquetSource:
         texts, numbers = columns_of(self.layout)
         return [*texts, *numbers]
 
-    def _block(self, table: Table, span: Span, levels: Levels) -> RawBlock:
+    def _block(self, part: Table, span: Span, levels: Levels) -> RawBlock:
         texts, numbers = columns_of(self.layout)
+        table = typed_table(part, replace(self._reading, text=()))
 
         def where(row: int) -> str:
             return f"{self.path}, row {span.start + row + 1:,}"
@@ -111,12 +110,13 @@ class ParquetSource:
                     f"{where(row)}: the column {name!r} holds {table[name][row]!r}, and numbers in the first rows",
                     f"categorical={[name]!r} takes its values for categories",
                 )
-            columns[name] = without_numbers(table[name], self._reading.words_of(name))
+            columns[name] = table[name]
         for name in texts:
-            missing = self._reading.words_of(name)
-            if table.is_numeric(name) and not missing:
-                columns[name] = number_codes(name, table[name], levels)
-            else:
-                texts_held, merge = text_cells(table[name]), name in self._reading.all_merged
-                columns[name] = text_codes(name, texts_held, missing, levels, trim=False, merge=merge)
+            is_number = table.is_numeric(name)
+            codes = (
+                number_codes(name, table[name], levels)
+                if is_number
+                else text_codes(name, table[name], (), levels, trim=False)
+            )
+            columns[name] = codes
         return raw_block(self.layout, columns, span, where)

@@ -1,13 +1,15 @@
 """The rows of a Parquet file in small parts, within a memory budget.
 
-pyarrow holds a page of each column that it reads. If the pages of all columns of a row group exceed the budget, the
-columns are read in sets, one after the other, and joined by temporary files.
+pyarrow holds a page of each column that it reads, and a page may be as large as its column of the row group. If the
+columns of a row group exceed the budget together, they are read in sets, one after the other, and joined by temporary
+files; a column that exceeds it alone is refused with its size.
 """
 
 from __future__ import annotations
 
+import io
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import accumulate
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import IO, Any
 from mercer.data import Table, TableError
 from mercer.study.files.arrow import pa, pq
 from mercer.study.files.blocks.checked_file import full_disk
-from mercer.study.files.blocks.parquet_pages import Chunk, RowGroup, bytes_to_read, most_bytes_to_read, row_groups_of
+from mercer.study.files.blocks.parquet_footer import Chunk, RowGroup, row_groups_of
 
 _HEAD_CELL = 64  # bytes of the memory for each cell of the first rows, which takes about 8 to 40 as a number or text
 _LEAST_HEAD = 100  # rows that decide what columns hold, whatever the memory
@@ -34,6 +36,8 @@ class RowGroups:
         Bytes that reading may take; None for no limit.
     scratch : Path, optional
         Folder for temporary files; None for that of the system.
+    content : bytes, optional
+        The content of a pipe, which was read once.
 
     Attributes
     ----------
@@ -45,35 +49,43 @@ class RowGroups:
         If the file cannot be read as Parquet, or two columns have the same name.
     """
 
-    def __init__(self, path: Path, memory: int | None, scratch: Path | None) -> None:
-        self.path, self.scratch, self._memory = path, scratch, memory
+    def __init__(self, path: Path, memory: int | None, scratch: Path | None, content: bytes | None = None) -> None:
+        self.path, self.scratch, self._memory, self._content = path, scratch, memory, content
         self._sets: dict[tuple[int, tuple[str, ...] | None], list[list[str]]] = {}
         with self._opened() as file:
             self._names = list(file.schema_arrow.names)
-            self._groups = row_groups_of(path)
+            with open(path, "rb") if content is None else io.BytesIO(content) as raw:
+                self._groups = row_groups_of(raw)
             if sum(group.num_rows for group in self._groups) != file.metadata.num_rows:
                 raise ValueError("its footer is damaged: the row groups have other rows than the file")
         self._starts = [0, *accumulate(group.num_rows for group in self._groups)]
         Table(tuple(self._names), ())  # raises a TableError if a name occurs twice
         self.n_rows = self._starts[-1]
 
-    def head(self, n_rows: int) -> pa.Table:
-        """Return the first rows of the file, at most `n_rows` of at most 64 row groups, with all columns."""
+    def head(self, n_rows: int | None, drop: Collection[str] = ()) -> pa.Table:
+        """Return the first rows of the file, at most `n_rows` of at most 64 row groups, or all."""
+        names = [name for name in self._names if name not in drop]
+        n_groups = len(self._groups) if n_rows is None else min(len(self._groups), _HEAD_GROUPS)
+        n_rows = self.n_rows if n_rows is None else n_rows
         if self._memory is not None:
-            n_rows = min(n_rows, max(_LEAST_HEAD, self._memory // (_HEAD_CELL * len(self._names))))
+            n_rows = min(n_rows, max(_LEAST_HEAD, self._memory // (_HEAD_CELL * max(1, len(names)))))
         found = list[pa.Table]()
         with self._opened() as file:
-            for group in range(min(len(self._groups), _HEAD_GROUPS)):
+            for group in range(n_groups):
                 last = min(n_rows, self._starts[group + 1]) - self._starts[group]
                 if last > 0:
                     parts = list[pa.Table]()
-                    for columns in self._sets_of(group, None):
+                    for columns in self._sets_of(group, names):
                         parts.extend(table for _, table in self._part(file, group, columns, last, (0, last)))
                         _release()
-                    found.append(_joined(parts).select(self._names))
+                    found.append(_joined(parts).select(names))
         if not found:
             raise TableError(f"{self.path} has column names only, and no rows")
         return pa.concat_tables(found)
+
+    def dropped(self, drop: Collection[str]) -> list[str]:
+        """Return the columns of the file among these."""
+        return [name for name in self._names if name in drop]
 
     def check(self, columns: Sequence[str]) -> None:
         """Raise a TableError if some column of a row group cannot be read within the memory."""
@@ -166,19 +178,15 @@ class RowGroups:
         if self._memory is None:
             return [columns]
         chunks = _chunks(self._groups[group], columns)
-        buffers = _BUFFER * sum(map(len, chunks.values()))
-        if buffers + sum(most_bytes_to_read(one) for some in chunks.values() for one in some) <= self._memory:
-            return [columns]
         sets, used = [list[str]()], 0
-        with open(self.path, "rb") as pages:
-            for name in columns:
-                needed = sum(_BUFFER + bytes_to_read(pages, one) for one in chunks[name])
-                if needed > self._memory:
-                    raise self._too_large(group, name, needed)
-                if used + needed > self._memory:
-                    sets, used = [*sets, []], 0
-                sets[-1].append(name)
-                used += needed
+        for name in columns:
+            needed = sum(_BUFFER + one.most_bytes for one in chunks[name])
+            if needed > self._memory:
+                raise self._too_large(group, name, needed)
+            if used + needed > self._memory:
+                sets, used = [*sets, []], 0
+            sets[-1].append(name)
+            used += needed
         return [one for one in sets if one]
 
     def _too_large(self, number: int, name: str, needed: int) -> TableError:
@@ -187,8 +195,8 @@ class RowGroups:
         rows = max(1, group.num_rows * self._memory // (2 * needed))
         return TableError(
             f"{self.path}, row group {number + 1} of {len(self._groups)} ({group.num_rows:,} rows, "
-            f"{group.total_byte_size:,} bytes): the pages of the column {name!r} take {needed:,} bytes while they "
-            f"are read, and {self._memory:,} bytes of memory= are for reading",
+            f"{group.total_byte_size:,} bytes): the pages of the column {name!r} take up to {needed:,} bytes while "
+            f"they are read, and {self._memory:,} bytes of memory= are for reading",
             f"write the file again with smaller row groups, such as row_group_size={rows:,} of "
             f"pyarrow.parquet.write_table, or say a memory= that is {needed / self._memory:.1f} times as large",
         )
@@ -197,9 +205,8 @@ class RowGroups:
     def _opened(self) -> Iterator[Any]:
         """Open the file; errors of reading become a TableError, errors of writing temporary files an OSError."""
         try:
-            with pq.ParquetFile(
-                self.path, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True
-            ) as file:
+            source = self.path if self._content is None else pa.BufferReader(self._content)
+            with pq.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True) as file:
                 yield file
         except TableError:
             raise

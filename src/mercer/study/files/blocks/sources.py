@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 
-from mercer.data import Limits, Reading, ReadingOptions, Table, TableError, listing
-from mercer.study.files import file_formats
+from mercer.data import ReadingOptions, Table, TableError, listing
 from mercer.study.files.blocks.budget import Budget
 from mercer.study.files.blocks.delimited_source import DelimitedSource
 from mercer.study.files.blocks.layout import BlockSource, Layout, Task
 from mercer.study.files.blocks.parquet_source import ParquetSource
 from mercer.study.files.blocks.svmlight_source import SvmlightSource
-from mercer.study.files.table_files import Format
-from mercer.study.files.table_source import TableSource
-from mercer.study.files.text_files import is_delimited
+from mercer.study.files.file_formats import HEAD_BYTES
+from mercer.study.files.table_files import reading_options
+from mercer.study.files.table_source import TableSource, errors_of_reading
 from mercer.study.tables.column_checks import examine_text
 from mercer.study.tables.date_text import DateKind
 from mercer.study.tables.kinds import find_kinds
@@ -37,7 +36,7 @@ def open_source(
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
     zero_based: bool = False,
-    head_bytes: int = file_formats.HEAD_BYTES,
+    head_bytes: int = HEAD_BYTES,
     memory: int | None = None,
     scratch: Path | None = None,
 ) -> BlockSource:
@@ -70,43 +69,30 @@ def open_source(
         If the file does not exist, is not of a supported format, lacks a column, has columns of dates or free text, or
         cannot be read within the memory.
     """
-    format = _checked_format(path, reading)
-    if format == "svmlight":
+    file = _file_in_parts(path, reading)
+    if file.format == "svmlight":
         _refuse_columns(path, target, weights, drop, categorical)
         return SvmlightSource(path, task, zero_based=zero_based)
     if target is None:
         raise TableError("target= is missing, the column to predict")
-    source = _of_columns(path, format, reading, head_bytes, memory, scratch)
+    unread = {*drop} - {target, weights}
+    source = _of_columns(file, reading, head_bytes, memory, scratch, unread)
     source.lay_out(_layout(source.table_head, task, target, weights, {*drop}, {*categorical}))
     return source
 
 
 def source_of_target(path: Path, target: str, reading: ReadingOptions, budget: Budget) -> BlockSource:
     """Return the source of blocks that have the labels of a file, and none of its other columns."""
-    format = _checked_format(path, reading)
-    if format == "svmlight":
+    file = _file_in_parts(path, reading)
+    if file.format == "svmlight":
         return SvmlightSource(path, "classification", zero_based=True)
-    source = _of_columns(path, format, reading, budget.head, budget.reading)
+    source = _of_columns(file, reading, budget.head, budget.reading)
     source.table_head[target]  # raises a TableError that suggests similar names
     source.lay_out(Layout(target, "classification", ()))
     return source
 
 
-def read_tables(
-    path: str | Path,
-    *,
-    memory: str | int = "500MB",
-    format: Format | None = None,
-    sep: str | None = None,
-    decimal: Literal[".", ","] | None = None,
-    encoding: str | None = None,
-    na: Sequence[str] = (),
-    limits: Limits | None = None,
-    merge: Collection[str] = (),
-    text_columns: Collection[str] = (),
-    number_columns: Collection[str] = (),
-    known: Reading | None = None,
-) -> Iterator[Table]:
+def read_tables(path: str | Path, *, memory: str | int = "500MB", **options: Any) -> Iterator[Table]:
     """Read a file as tables of consecutive rows, so that it need not fit into memory.
 
     The first bytes of a text file (1/64 of the memory, a mebibyte at most) decide its separator, its decimal mark, its
@@ -118,7 +104,7 @@ def read_tables(
         A delimited file, a Parquet file or svmlight, whose features are counted from 0.
     memory : str or int
         Memory for a table and what its reading needs: text such as "500MB", or a number of bytes.
-    format, sep, decimal, encoding, na, limits, merge, text_columns, number_columns, known
+    **options
         See :func:`mercer.study.models.read_table`.
 
     Raises
@@ -127,23 +113,12 @@ def read_tables(
         See :func:`mercer.study.models.read_table`; for text, the message has line and byte.
     """
     path, budget = Path(path), Budget.of("memory", memory)
-    reading = ReadingOptions(
-        format=format,
-        sep=sep,
-        decimal=decimal,
-        encoding=encoding,
-        na=tuple(na),
-        limits=limits,
-        merge=merge,
-        text=text_columns,
-        numbers=number_columns,
-        known=known or Reading(),
-    )
-    kind = _checked_format(path, reading)
-    if kind == "svmlight":
+    reading = reading_options(**options)
+    file = _file_in_parts(path, reading)
+    if file.format == "svmlight":
         source: Any = SvmlightSource(path, "regression", zero_based=True)
     else:
-        source = _of_columns(path, kind, reading, budget.head, budget.reading)
+        source = _of_columns(file, reading, budget.head, budget.reading)
     first = 0
     for table in source.tables(budget.piece):
         origin = np.arange(first, first + table.n_rows)
@@ -165,63 +140,39 @@ def table_head(path: str | Path, reading: ReadingOptions, memory: str | int = "5
         If the file cannot be read, or not within the memory.
     """
     path, budget = Path(path), Budget.of("memory", memory)
-    format = _checked_format(path, reading)
-    if format == "svmlight":
+    file = _file_in_parts(path, reading)
+    if file.format == "svmlight":
         table = next(SvmlightSource(path, "regression", zero_based=True).tables(budget.head), None)
         if table is None:
             raise TableError(f"{path} has comments only, and no rows")
         return table
-    return _of_columns(path, format, reading, budget.head, budget.reading).table_head
+    return _of_columns(file, reading, budget.head, budget.reading).table_head
 
 
-def _checked_format(path: Path, reading: ReadingOptions) -> str:
-    """Return the format of a file that can be read in parts; TableError for other files."""
-    try:
-        is_there, is_file = path.exists(), path.is_file()
-    except OSError as error:  # a loop of symbolic links, or a folder that may not be read
-        raise TableError(f"{path} cannot be read: {error.strerror}") from error
-    if not is_there and path.is_symlink():
-        raise TableError(f"{path} is a link to {path.readlink()}, which does not exist")
-    if not is_there:
-        raise TableError(f"file {path} does not exist", file_formats.nearby(path))
-    if not is_file:
-        raise TableError(f"{path} is no file: a table that is larger than memory is read more than once", "name a file")
-    format = reading.format or _format(path)
-    if format == "parquet" and file_formats.compression_of(path):
-        raise TableError(f"{path} is compressed, and only text is read compressed", "unpack it")
-    if format == "excel":
+def _file_in_parts(path: Path, reading: ReadingOptions) -> TableSource:
+    """Return a file that can be read in parts; TableError for other files."""
+    with errors_of_reading(path):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise TableError(
+                f"{path} is no file: a table that is larger than memory is read more than once", "name a file"
+            )
+    source = TableSource(path, reading)
+    if source.format == "excel":
         raise TableError(f"{path} is a workbook, which is never larger than memory", "export it as CSV")
-    return format
+    return source
 
 
 def _of_columns(
-    path: Path,
-    format: str,
+    source: TableSource,
     reading: ReadingOptions,
-    head_bytes: int = file_formats.HEAD_BYTES,
+    head_bytes: int,
     memory: int | None = None,
     scratch: Path | None = None,
+    drop: Collection[str] = (),
 ) -> DelimitedSource | ParquetSource:
-    if format == "parquet":
-        n_rows = max(100, head_bytes // _BYTES_OF_A_ROW)
-        return ParquetSource(path, reading, n_rows, memory, scratch)
-    most_bytes = 0 if memory is None else memory // _HEAD_SHARE
-    return DelimitedSource(path, reading, "\t" if format == "tsv" else ",", head_bytes, most_bytes)
-
-
-def _format(path: Path) -> str:
-    """Return the format of a file, by its name or by its first lines."""
-    try:
-        head = TableSource(path, is_named=True).head
-    except file_formats.DAMAGED as error:
-        raise TableError(f"{path} cannot be unpacked: {error}", file_formats.DAMAGED_HINT) from error
-    format = file_formats.format_of(path, head)
-    if format is None and file_formats.other_format(head) is None and is_delimited(head):
-        format = "csv"
-    if format is None:
-        raise file_formats.unknown_format(path, head)
-    assert format in get_args(Format)
-    return format
+    if source.format == "parquet":
+        return ParquetSource(source, reading, max(100, head_bytes // _BYTES_OF_A_ROW), memory, scratch, drop)
+    return DelimitedSource(source, reading, head_bytes, 0 if memory is None else memory // _HEAD_SHARE)
 
 
 def _refuse_columns(

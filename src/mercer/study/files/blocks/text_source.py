@@ -12,7 +12,8 @@ from typing import IO, Any
 
 from mercer.data import TableError
 from mercer.study.files.blocks.layout import Layout, Levels, RawBlock, Span
-from mercer.study.files.file_formats import DAMAGED, DAMAGED_HINT, HEAD_BYTES, compression_of, opened
+from mercer.study.files.file_formats import HEAD_BYTES, compression_of, opened
+from mercer.study.files.table_source import errors_of_reading
 from mercer.study.files.text_rows import NEVER_CLOSED, last_row_end, open_quote, row_starts
 
 _LONGEST_ROW = 64  # pieces that a row may have; the text of so many pieces is a memory budget
@@ -161,8 +162,5 @@ class TextSource(ABC):
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
-        try:
-            with opened(self.path, self._packing) as file:
-                yield file
-        except DAMAGED as error:
-            raise TableError(f"{self.path} cannot be unpacked: {error}", DAMAGED_HINT) from error
+        with errors_of_reading(self.path), opened(self.path, self._packing) as file:
+            yield file

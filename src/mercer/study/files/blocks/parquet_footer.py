@@ -1,20 +1,16 @@
-"""The sizes of the row groups and pages of a Parquet file: a page is in memory as a whole while its values are read.
+"""The row groups of a Parquet file, by its footer.
 
-They are in the footer of the file and in the header of each page, as structs in Thrift's compact protocol; see
-https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift, FileMetaData and PageHeader.
-pyarrow does not show the headers of pages. It shows the columns of a row group, but if the footer is damaged, it ends
-the process there.
+The footer is a struct in Thrift's compact protocol; see FileMetaData in
+https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift. pyarrow shows the columns of a row
+group as well, but if the footer is damaged, it ends the process there.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
-_MOST_HEADER = 1 << 16  # bytes; a header with longer statistics counts as unreadable
-_DICTIONARY = 2  # the type of a page that holds the different values of a column
 _BYTE_ARRAY = 6  # the type of values that are bytes of any length
 _MOST_DEPTH = 16  # structs within structs; footers have at most 8
 _TEXT_ENTRY = 16  # bytes; what pyarrow holds for each text of a dictionary, beside the text and its length of 4 bytes
@@ -30,18 +26,31 @@ class Chunk:
         Name of the column; a part of a nested column has more names, joined by dots.
     is_text : bool
         Whether its values are bytes of any length.
-    total_uncompressed_size, total_compressed_size : int
-        Bytes of its pages.
+    num_values, total_uncompressed_size, total_compressed_size : int
+        Its values, and the bytes of its pages.
     data_page_offset, dictionary_page_offset : int
         First bytes of its pages in the file; 0 if there is no page of this kind.
     """
 
     path_in_schema: str
     is_text: bool
+    num_values: int
     total_uncompressed_size: int
     total_compressed_size: int
     data_page_offset: int
     dictionary_page_offset: int
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes that the column takes at most while it is read: as much as if it were one page.
+
+        A page is in memory as a whole while its values are read, compressed and not, and so is a dictionary.
+        """
+        plain, packed = self.total_uncompressed_size, self.total_compressed_size
+        pages = plain if plain == packed else plain + packed  # the lengths tell whether they are compressed
+        if not self.dictionary_page_offset:
+            return pages
+        return pages + (_TEXT_ENTRY * min(plain // 4, self.num_values) if self.is_text else plain)
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,7 @@ class RowGroup:
     chunks: tuple[Chunk, ...]
 
 
-def row_groups_of(path: Path) -> list[RowGroup]:
+def row_groups_of(file: IO[bytes]) -> list[RowGroup]:
     """Return the row groups of a Parquet file by its footer.
 
     Raises
@@ -61,15 +70,14 @@ def row_groups_of(path: Path) -> list[RowGroup]:
     ValueError
         If the footer is damaged.
     """
-    with open(path, "rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - 8))
-        end = file.read()
-        length = int.from_bytes(end[:4], "little")
-        if end[4:] != b"PAR1" or not 0 < length <= size - 8:
-            raise ValueError("it does not end as Parquet files do")
-        file.seek(size - 8 - length)
-        raw = file.read(length)
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - 8))
+    end = file.read()
+    length = int.from_bytes(end[:4], "little")
+    if end[4:] != b"PAR1" or not 0 < length <= size - 8:
+        raise ValueError("it does not end as Parquet files do")
+    file.seek(size - 8 - length)
+    raw = file.read(length)
     try:
         return [_row_group(one) for one in _Compact(raw).struct()[4]]
     except (KeyError, IndexError, TypeError, AttributeError, UnicodeDecodeError) as error:
@@ -82,7 +90,7 @@ def _row_group(struct: dict[int, Any]) -> RowGroup:
 
 def _chunk(struct: dict[int, Any]) -> Chunk:
     path = ".".join(name.decode() for name in struct[3])
-    sizes = (_size(struct.get(field, 0)) for field in (6, 7, 9, 11))
+    sizes = (_size(struct.get(field, 0)) for field in (5, 6, 7, 9, 11))
     return Chunk(path, struct[1] == _BYTE_ARRAY, *sizes)
 
 
@@ -90,66 +98,6 @@ def _size(number: Any) -> int:
     if type(number) is not int or not 0 <= number < 1 << 62:
         raise ValueError("a size in its footer is invalid")
     return number
-
-
-def bytes_to_read(file: IO[bytes], chunk: Chunk) -> int:
-    """Return the bytes that a column of a row group takes while it is read page by page; `file` is the Parquet file."""
-    held, largest = 0, 0
-    whole = most_bytes_to_read(chunk)
-    # a column without values may have no pages, and offsets of 0
-    at = min((one for one in (chunk.dictionary_page_offset, chunk.data_page_offset) if one), default=0)
-    end = at + chunk.total_compressed_size
-    while 0 < at < end:
-        file.seek(at)
-        try:
-            header, page = _page_header(file.read(min(_MOST_HEADER, end - at)))
-        except (IndexError, ValueError):
-            return whole
-        plain, packed = page[2], page[3]
-        at += header + packed
-        if page[1] == _DICTIONARY:
-            held = plain + _decoded_bytes(chunk, plain, page[7][1])
-        else:
-            largest = max(largest, _unpacked_bytes(plain, packed))
-    return min(whole, held + largest) if at == end > 0 else whole
-
-
-def most_bytes_to_read(chunk: Chunk) -> int:
-    """Return what `bytes_to_read` returns at most, as if the column were one page; the file is not read."""
-    plain = chunk.total_uncompressed_size
-    pages = _unpacked_bytes(plain, chunk.total_compressed_size)
-    return pages + (_decoded_bytes(chunk, plain, plain // 4) if chunk.dictionary_page_offset else 0)
-
-
-def _unpacked_bytes(plain: int, packed: int) -> int:
-    """Return the bytes of pages of `plain` bytes with their compressed bytes, if they are compressed.
-
-    The lengths tell whether they are.
-    """
-    return plain if plain == packed else plain + packed
-
-
-def _decoded_bytes(chunk: Chunk, plain: int, n_values: int) -> int:
-    """Return the bytes of the decoded values of a dictionary page of `plain` bytes."""
-    return _TEXT_ENTRY * n_values if chunk.is_text else plain
-
-
-def _page_header(raw: bytes) -> tuple[int, dict[int, Any]]:
-    """Return the length of a header, and its fields: 1 type, 2 bytes, 3 compressed bytes, 7 header of a dictionary.
-
-    Raises
-    ------
-    IndexError, ValueError
-        If the bytes are not a header, or end before it does.
-    """
-    reader = _Compact(raw)
-    found = reader.struct()
-    numbers = [found.get(field) for field in (1, 2, 3)]
-    if found.get(1) == _DICTIONARY:
-        numbers.append(found[7].get(1) if isinstance(found.get(7), dict) else None)
-    if not all(type(number) is int and number >= 0 for number in numbers):
-        raise ValueError("the page has no sizes")
-    return reader.at, found
 
 
 class _Compact:
