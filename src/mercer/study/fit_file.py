@@ -204,7 +204,7 @@ def _described(encoding: BlockEncoding) -> Any:
     """Return JSON values that differ for different encodings."""
     if encoding.encoder is None:
         return encoding.p
-    return [asdict(rule) for _, rule, _ in encoding.columns]  # type: ignore[call-overload]
+    return [asdict(rule) for rule in encoding.encoder.rules_]  # type: ignore[call-overload]
 
 
 class _Reports:

@@ -17,7 +17,8 @@ import numpy as np
 
 from mercer.data import Table, TableError, check_choice, text_cells
 from mercer.study.tables.date_text import ZERO_DATES, DateKind, DateOrder, Moment, both_ways, is_weak, read_date
-from mercer.study.tables.rules import Rule, flag, has_indicator, mean_and_scale, same_scale
+from mercer.study.tables.learning import mean_and_scale
+from mercer.study.tables.rules import Rule, TransformRule, flag, has_indicator, same_scale
 
 LINEAR = ("days", "year", "day")
 """Parts of a date that are standardised as numbers."""
@@ -113,7 +114,7 @@ class DatePart(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DateRule(Rule):
+class DateRule(TransformRule):
     """The rule of a column of dates: the order of its dates, and the parts that are encoded.
 
     A missing date takes the mean of each number, and the centre of each circle.

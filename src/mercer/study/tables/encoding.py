@@ -12,16 +12,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import groupby
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from scipy import sparse
 
 from mercer.data import Table, TableError, as_table, check_choice, listing, nearest_names
+from mercer.study.tables.column_encoding import encode_cells
 from mercer.study.tables.dates import DateRule
 from mercer.study.tables.free_text import TextRule
 from mercer.study.tables.missing import refuse_infinite, refuse_missing, rows_of
-from mercer.study.tables.rules import CategoricalRule, Matrix, NumericRule, Rule, SparseRule
+from mercer.study.tables.rules import (
+    CategoricalRule,
+    Matrix,
+    NumericRule,
+    Rule,
+    SparseRule,
+    TransformRule,
+    numeric_rules_of,
+)
 
 Missing = Literal["error", "impute"]
 """What an encoder does about missing cells: refuse or impute them."""
@@ -119,7 +129,10 @@ class TableEncoder:
             table = table.densified(width)
         if self.missing == "error":
             refuse_missing(table)
-        rules = {name: self._learn(table, name) for name in table.names}
+        kinds: dict[str, Kind] = {name: "numbers" if table.is_numeric(name) else "categories" for name in table.names}
+        kinds |= self.kinds
+        numbers = numeric_rules_of(table, [name for name in table.names if kinds[name] == "numbers"])
+        rules = {name: numbers.get(name) or self._learn(table, name, kinds[name]) for name in table.names}
         self.constant_ = tuple(name for name, rule in rules.items() if rule is None)
         if self.dense_block_ is not None and from_one:  # a file that counts its features from 1 has no feature 0
             self.constant_ = tuple(name for name in self.constant_ if name != "0")
@@ -155,7 +168,12 @@ class TableEncoder:
                 table, hint="fill them in, leave those rows out, or fit the model again with missing values imputed"
             )
         refuse_infinite(table)
-        parts = [rule.encode(table) for rule in self.rules_]
+        parts: list[Matrix] = []
+        for _, group in groupby(self.rules_, lambda rule: isinstance(rule, TransformRule)):
+            rules = [*group]
+            cells = [rule for rule in rules if isinstance(rule, NumericRule | CategoricalRule)]
+            parts += [encode_cells(cells, table)] if cells else []
+            parts += [rule.encode(table) for rule in rules if isinstance(rule, TransformRule)]
         if self.sparse_ is not None:
             parts.append(self.sparse_.apply(table))
         if all(isinstance(part, np.ndarray) for part in parts):
@@ -281,11 +299,10 @@ class TableEncoder:
         encoder.dense_block_ = None if width is None else SparseRule(int(width), 1.0).n_columns
         return encoder
 
-    def _learn(self, table: Table, name: str) -> Rule | None:
-        """Return the rule of a column from these training rows; None if the column does not vary."""
-        kind = self.kinds.get(name, "numbers" if table.is_numeric(name) else "categories")
+    def _learn(self, table: Table, name: str, kind: Kind) -> Rule | None:
+        """Return the rule of a column of no numbers from these training rows; None if the column does not vary."""
         if kind == "numbers":
-            return NumericRule.learn(table, name)
+            return None
         if kind == "categories":
             return CategoricalRule.learn(table, name, self.max_levels)
         return TextRule.learn(table, name) if kind == "text" else DateRule.learn(table, name, kind)

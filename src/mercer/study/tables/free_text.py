@@ -20,7 +20,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 
 from mercer.data import Table, lazy_property, text_cells
-from mercer.study.tables.rules import Rule
+from mercer.study.tables.rules import TransformRule
 
 MAX_WORDS = 50_000
 """Largest number of words of a column that are counted, the most frequent first."""
@@ -120,7 +120,7 @@ def _has_meaning(word: str) -> bool:
 
 
 @dataclass(frozen=True, repr=False)
-class TextRule(Rule):
+class TextRule(TransformRule):
     """The rule of a column of free text: its words, and how many of the training rows have each.
 
     A missing cell counts as a text without words, which has zeros only.

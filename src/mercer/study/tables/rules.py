@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -15,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer.data import MAX_FEATURES, Table, TableError, text_cells
+from mercer.study.tables.learning import SeenColumns
 from mercer.study.tables.missing import rows_of_entries
 from mercer.study.tables.number_text import number_of
 
@@ -64,10 +66,6 @@ class Rule(ABC):
         """What stands in for a missing cell, in words."""
 
     @abstractmethod
-    def apply(self, table: Table) -> Matrix:
-        """Return the encoded columns, except the indicator of missing cells."""
-
-    @abstractmethod
     def learnt_again(self, table: Table, max_levels: int) -> Rule | None:
         """Return the rule of this kind that is computed from these training rows; None if the column is constant."""
 
@@ -94,6 +92,14 @@ class Rule(ABC):
         """Number of encoded columns."""
         return len(self.features)
 
+
+class TransformRule(Rule):
+    """A rule that encodes its column by itself: of dates, and of free text."""
+
+    @abstractmethod
+    def apply(self, table: Table) -> Matrix:
+        """Return the encoded columns, except the indicator of missing cells."""
+
     def encode(self, table: Table) -> Matrix:
         """Return the encoded columns of these rows, (n, n_features)."""
         values = self.apply(table)
@@ -116,12 +122,6 @@ def same_scale(mean: float, scale: float, other_mean: float, other_scale: float)
     return abs(mean - other_mean) <= room and abs(scale - other_scale) <= room
 
 
-def mean_and_scale(values: np.ndarray) -> tuple[float, float]:
-    """Return mean and standard deviation of finite numbers, without overflow or underflow of their squares."""
-    size = float(np.abs(values).max())
-    return float((values / size).mean() * size), float((values / size).std() * size)
-
-
 @dataclass(frozen=True)
 class NumericRule(Rule):
     """The rule of a column of numbers: its median, mean and standard deviation in the training rows."""
@@ -136,20 +136,9 @@ class NumericRule(Rule):
     n_missing: int
     indicator: bool = False
 
-    @classmethod
-    def learn(cls, table: Table, name: str) -> Self | None:
-        """Return the rule of these training rows; None if all numbers are the same."""
-        column, missing = _numbers(table, name), table.missing(name)
-        known = column[~missing]
-        if not known.size or known.min() == known.max():
-            return None
-        fill, n_missing = float(np.median(known)), int(missing.sum())
-        mean, scale = mean_and_scale(np.where(missing, fill, column))
-        return cls(name, fill, mean, scale, n_missing, has_indicator(n_missing, table.n_rows)) if scale > 0 else None
-
-    def learnt_again(self, table: Table, max_levels: int) -> Self | None:
+    def learnt_again(self, table: Table, max_levels: int) -> NumericRule | None:
         """Return the rule that is computed from these training rows; None if the column is constant."""
-        found = self.learn(table, self.name)
+        found = numeric_rules_of(table, [self.name]).get(self.name)
         return None if found is None else replace(found, indicator=self.indicator)
 
     def agrees(self, other: Rule | None) -> bool:
@@ -169,20 +158,23 @@ class NumericRule(Rule):
         """What stands in for a missing cell, in words."""
         return f"the median {self.fill:.6g}"
 
-    def apply(self, table: Table) -> np.ndarray:
-        """Return a matrix (n, 1): missing cells filled in, mean subtracted, divided by the standard deviation."""
-        column = _numbers(table, self.name)
+    def cells(self, table: Table) -> np.ndarray:
+        """Return the numbers of the column, (n,); NaN for a missing cell."""
+        return _numbers(table, self.name)
+
+    def huge(self, table: Table) -> TableError | None:
+        """Return the error for a cell that is too large to compute with; None if there is none."""
+        column = self.cells(table)
         with np.errstate(over="ignore"):
-            scaled = (np.where(np.isnan(column), self.fill, column) - self.mean) / self.scale
-        huge = np.flatnonzero(~(np.abs(scaled) <= MAX_MAGNITUDE))
-        if huge.size:
-            (row,) = table.row_numbers(huge[:1])
-            raise TableError(
-                f"column {self.name!r} holds {column[huge[0]]:g} in row {row}, which is too large to "
-                f"compute with: the training rows have mean {self.mean:.3g} and standard deviation {self.scale:.3g}",
-                "mend the cell, or leave the row out",
-            )
-        return scaled[:, None]
+            huge = np.flatnonzero(np.abs((column - self.mean) / self.scale) > MAX_MAGNITUDE)
+        if not huge.size:
+            return None
+        (row,) = table.row_numbers(huge[:1])
+        return TableError(
+            f"column {self.name!r} holds {column[huge[0]]:g} in row {row}, which is too large to compute with: the "
+            f"training rows have mean {self.mean:.3g} and standard deviation {self.scale:.3g}",
+            "mend the cell, or leave the row out",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain data for a model file."""
@@ -195,6 +187,35 @@ class NumericRule(Rule):
         if not all(map(math.isfinite, (fill, mean, scale))) or scale <= 0:
             raise ValueError(f"column {data['name']!r} has a scale or fill value that is no number")
         return cls(str(data["name"]), fill, mean, scale, int(data["n_missing"]), flag(data["indicator"]))
+
+
+def numeric_rules(names: Mapping[int, str], seen: SeenColumns, *, scale: bool = True) -> dict[int, NumericRule]:
+    """Return the rules of columns of numbers by their places; a column without numbers has none.
+
+    Without `scale`, numbers are used as they are; otherwise constant columns have no rule.
+    """
+    known = np.array([place for place in names if seen.n_missing[place] < seen.n_rows], dtype=np.int64)
+    fills = seen.medians(known)
+    means, scales = seen.means_and_scales(known, fills) if scale else (np.zeros(len(fills)), np.ones(len(fills)))
+    return {
+        place: NumericRule(
+            names[place],
+            float(fills[place]),
+            float(means[place]),
+            float(scales[place]),
+            int(seen.n_missing[place]),
+            has_indicator(int(seen.n_missing[place]), seen.n_rows),
+        )
+        for place in known.tolist()
+        if scales[place] > 0.0
+    }
+
+
+def numeric_rules_of(table: Table, names: Sequence[str]) -> dict[str, NumericRule]:
+    """Return the rules of columns of numbers of a table in memory, which is one block; constant columns have none."""
+    block = np.array([_numbers(table, name) for name in names]).reshape(len(names), table.n_rows).T
+    rules = numeric_rules(dict(enumerate(names)), SeenColumns.of(lambda: [block], len(names)))
+    return {rule.name: rule for rule in rules.values()}
 
 
 @dataclass(frozen=True)
@@ -216,11 +237,17 @@ class CategoricalRule(Rule):
     def learn(cls, table: Table, name: str, max_levels: int) -> Self | None:
         """Return the rule of these training rows; None if there are fewer than two levels."""
         counts = Counter(cell for cell in text_cells(table[name]) if cell is not None)
-        if len(counts) < 2:
+        return cls.of_counts(name, counts, table.n_rows, max_levels)
+
+    @classmethod
+    def of_counts(cls, name: str, counts: Mapping[str, int], n_rows: int, max_levels: int) -> Self | None:
+        """Return the rule of rows with these counts of texts; None if there are fewer than two levels."""
+        found = {text: count for text, count in counts.items() if count}
+        if len(found) < 2:
             return None
-        levels = tuple(sorted(counts, key=lambda level: (-counts[level], level))[:max_levels])
-        n_missing = table.n_rows - counts.total()
-        return cls(name, levels, len(counts), n_missing, has_indicator(n_missing, table.n_rows))
+        levels = tuple(sorted(found, key=lambda level: (-found[level], level))[:max_levels])
+        n_missing = n_rows - sum(found.values())
+        return cls(name, levels, len(found), n_missing, has_indicator(n_missing, n_rows))
 
     def learnt_again(self, table: Table, max_levels: int) -> Self | None:
         """Return the rule that is computed from these training rows; None if the column is constant."""
@@ -237,18 +264,26 @@ class CategoricalRule(Rule):
         """What stands in for a missing cell, in words."""
         return "none of its values" if self.indicator else f"the most frequent value {self.levels[0]!r}"
 
-    def apply(self, table: Table) -> Matrix:
-        """Return the indicators of the levels, (n, number of levels).
+    def cells(self, table: Table) -> np.ndarray:
+        """Return the place of each cell among the levels, (n,): their number if it is none; NaN for a missing cell."""
+        place = {level: float(place) for level, place in self._places.items()} | {None: np.nan}
+        return np.array([place.get(cell, len(self.levels)) for cell in text_cells(table[self.name])], dtype=np.float64)
 
-        A level that is unknown has zeros. A missing cell counts as the first level, unless it has an indicator.
+    def level_places(self, codes: Mapping[str, int] | None = None) -> np.ndarray:
+        """Return the place of each code of a text among the levels, -1 for none, and last that of a missing cell.
+
+        Without codes, those are of `cells`. An unknown level has zeros only. A missing cell counts as the first level,
+        unless it has an indicator.
         """
-        position = {level: j for j, level in enumerate(self.levels)} | {None: -1 if self.indicator else 0}
-        codes = np.array([position.get(cell, -1) for cell in text_cells(table[self.name])], dtype=np.int64)
-        if len(self.levels) <= MAX_DENSE_LEVELS:
-            return (codes[:, None] == np.arange(len(self.levels))).astype(np.float64)
-        known = codes >= 0
-        starts = np.concatenate([[0], np.cumsum(known)])
-        return sparse.csr_array((np.ones(starts[-1]), codes[known], starts), (len(codes), len(self.levels)))
+        codes, n_codes = (self._places, len(self.levels) + 1) if codes is None else (codes, len(codes))
+        places = np.full(n_codes + 1, -1, dtype=np.int64)
+        places[[codes[level] for level in self.levels]] = np.arange(len(self.levels))
+        places[-1] = -1 if self.indicator else 0
+        return places
+
+    @property
+    def _places(self) -> dict[str, int]:
+        return {level: place for place, level in enumerate(self.levels)}
 
     def unseen(self, table: Table) -> Counter[str]:
         """Return the cells that are not levels, with counts; empty if some training levels were not kept."""
