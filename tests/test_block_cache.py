@@ -772,6 +772,22 @@ def test_tables_in_parts_are_the_parts_of_the_table(tmp_path, ending):
     assert abs(sparse.vstack([part.sparse for part in parts]) - whole.sparse).max() == 0.0
 
 
+def test_options_count_in_parts_as_in_memory(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": [1.0, 9.0, 2.0], "t": ["x", "M ", "m"], "n": [1, 2, 3]}), path)
+    options = {"na": ["9", "t=x"], "merge": ["t"], "text_columns": ["n"]}
+    whole, (part,) = read_table(path, **options), read_tables(path, **options)
+    assert whole["t"].tolist() == part["t"].tolist() == [None, "m", "m"]
+    assert whole["n"].tolist() == part["n"].tolist() == ["1", "2", "3"]
+    np.testing.assert_array_equal(whole["a"], part["a"])
+    for name, value in (("sep", ";"), ("decimal", ","), ("limits", "half")):
+        for read in (read_table, lambda path, **options: list(read_tables(path, **options))):
+            with pytest.raises(TableError, match=f"{name}= is for other tables, but .* is read as parquet"):
+                read(path, **{name: value})
+            with pytest.raises(TableError, match=f"{name}='oops'"):
+                read(write(a_frame(3), tmp_path, "csv"), **{name: "oops"})
+
+
 def a_wide_row_group(folder, n=6_000, **options):
     """A Parquet file of one row group, whose pages take about 3 MB, with texts, gaps and names with points."""
     rng = np.random.default_rng(0)

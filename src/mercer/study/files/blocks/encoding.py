@@ -80,7 +80,7 @@ def learn_encoding(cache: BlockCache, *, missing: Missing, scale: bool, max_leve
 
     Notes
     -----
-    One pass over the blocks, four more if numbers are missing, and two more if numbers are standardised. A column
+    One pass over the blocks, four more if numbers are missing, and one more if numbers are standardised. A column
     without missing cells also has a number that fills in missing cells of tables to predict. It is the median of up to
     20,000 rows from all parts of the file.
     """
