@@ -212,7 +212,7 @@ def numeric_rules(names: Mapping[int, str], seen: SeenColumns, *, scale: bool = 
 
 
 def numeric_rules_of(table: Table, names: Sequence[str]) -> dict[str, NumericRule]:
-    """Return the rules of columns of numbers of a table in memory, which is one block; constant columns have no rule."""
+    """Return the rules of columns of numbers of a table in memory, its only block; constant columns have no rule."""
     block = np.array([_numbers(table, name) for name in names]).reshape(len(names), table.n_rows).T
     rules = numeric_rules(dict(enumerate(names)), SeenColumns.of(lambda: [block], len(names)))
     return {rule.name: rule for rule in rules.values()}
@@ -265,7 +265,7 @@ class CategoricalRule(Rule):
         return "none of its values" if self.indicator else f"the most frequent value {self.levels[0]!r}"
 
     def cells(self, table: Table) -> np.ndarray:
-        """Return the place of each cell among the levels, (n,): their number for another text; NaN for a missing cell."""
+        """Return the place of each cell among the levels, (n,); their number for another text, NaN if it is missing."""
         place = {level: float(place) for level, place in self._places.items()} | {None: np.nan}
         return np.array([place.get(cell, len(self.levels)) for cell in text_cells(table[self.name])], dtype=np.float64)
 
