@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -25,15 +25,13 @@ from mercer.data import (
 from mercer.study.files.arrow import pa, pc
 from mercer.study.tables.date_text import both_ways
 from mercer.study.tables.decimal_marks import Cell, Evidence, decimal_mark
+from mercer.study.tables.kinds import STRAY_SHARE
 from mercer.study.tables.missing_words import ALWAYS, AMONG_NUMBERS
 from mercer.study.tables.number_text import AMBIGUOUS, LOWER, NUMBER, PLAIN, WrittenNumber, written_number
 from mercer.study.tables.units import agree, are_surely_units, factors_of, of_main_unit
 
 MAX_NAMES = 100
 """Number of different texts of a column of numbers up to which the text is kept, whatever the number of rows."""
-
-STRAY_SHARE = 0.05
-"""Largest share of other cells in a column whose numbers still tell the decimal mark of the file."""
 
 _USUAL_NUMBER = r"^(0|-?[1-9][0-9]{0,14}|-?[1-9][0-9]{0,7}\.[0-9]{0,6}[1-9]|-?0\.0{0,3}([1-9]|[1-9][0-9]{0,12}[1-9]))$"
 """Numbers that Python writes in the same way: at most 15 digits, and no zeros that could be left out."""
@@ -48,13 +46,15 @@ def table_of_text(
     separator: str,
     options: ReadingOptions,
     line_of: Callable[[int], str] | None = None,
+    *,
+    leave_mistakes: bool = False,
 ) -> Table:
     """Return the table of columns of text; its `reading` has the decimal mark, and a note for everything guessed.
 
     A column holds numbers if all cells that are not missing are numbers as `written_number` describes them, of one unit
     or of units of one quantity, which are turned into the smallest of them. There is one decimal mark for all columns.
     Cells that contradict the mark that was asked for are an error if `line_of` says in which line a row is, counted
-    from 1.
+    from 1. With `leave_mistakes`, a column also holds numbers if nearly all cells are numbers; the others are missing.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def table_of_text(
         If the decimal marks of the columns contradict each other or the mark that was asked for, or if none of them
         tells which it is.
     """
-    columns = [_Column(name, cells, options) for name, cells in zip(names, cells, strict=True)]
+    columns = [_Column(name, cells, options, leave_mistakes) for name, cells in zip(names, cells, strict=True)]
     evidence = (found for column in columns if (found := column.evidence()) is not None)
     decimal, note = decimal_mark(
         evidence, given=options.decimal, known=options.known.decimal, separator=separator, line_of=line_of
@@ -131,7 +131,8 @@ def typed_table(table: Table, options: ReadingOptions) -> Table:
 class _Column:
     """The cells of a column: without blanks around them, and without those that are missing in every column."""
 
-    def __init__(self, name: str, cells: pa.ChunkedArray, options: ReadingOptions) -> None:
+    def __init__(self, name: str, cells: pa.ChunkedArray, options: ReadingOptions, leave_mistakes: bool) -> None:
+        self.leave_mistakes = leave_mistakes
         self.name, self.na = name, frozenset(options.words_of(name))
         self.is_text, self.is_numbers = name in options.text, name in options.numbers
         self.limits, self.known_unit, self.unit = options.limits_asked, options.known.units.get(name), ""
@@ -165,21 +166,31 @@ class _Column:
             return {}
         return found | {cell: written_number(cell) for cell in different[_SAMPLE:]}
 
+    @cached_property
+    def main_numbers(self) -> dict[str, WrittenNumber]:
+        """The numbers of the unit of nearly all cells; empty if others are more than a few."""
+        counts = pc.value_counts(self.rest.drop_null())
+        rows = dict(zip(counts.field(0).to_pylist(), counts.field(1).to_pylist(), strict=True))
+        numbers = of_main_unit(self.numbers, rows, STRAY_SHARE) if self.numbers else {}
+        n_stray = sum(count for cell, count in rows.items() if cell not in numbers)
+        return {} if n_stray > STRAY_SHARE * sum(rows.values()) else numbers
+
+    @property
+    def read(self) -> Mapping[str, WrittenNumber | None]:
+        """The number of each different cell that is read; None for text. A few mistakes are left out if asked."""
+        return (self.leave_mistakes and self.main_numbers) or self.numbers
+
     @property
     def are_numbers(self) -> bool:
-        """Whether all cells are numbers of one quantity, whatever their marks."""
-        return agree(self.numbers.values(), self.known_unit, any_limits=self.limits is not None, name=self.name)
+        """Whether all cells that are read are numbers of one quantity, whatever their marks."""
+        return agree(self.read.values(), self.known_unit, any_limits=self.limits is not None, name=self.name)
 
     def evidence(self) -> Evidence | None:
         """Return what this column tells about the decimal mark; None if it holds text."""
         if self.plain is not None:
             return self._plain_evidence()
-        if not self.numbers:
-            return None
-        counts = pc.value_counts(self.rest.drop_null())
-        rows = dict(zip(counts.field(0).to_pylist(), counts.field(1).to_pylist(), strict=True))
-        numbers = of_main_unit(self.numbers, rows, STRAY_SHARE)
-        if sum(count for cell, count in rows.items() if cell not in numbers) > STRAY_SHARE * sum(rows.values()):
+        numbers = self.main_numbers
+        if not numbers:
             return None
         units = {number.unit for number in numbers.values()}
         if factors_of(units, self.known_unit) is None and not are_surely_units(units):
@@ -221,7 +232,7 @@ class _Column:
             unless = ", unless it names a class"
         elif self.are_numbers:
             values = self._values(decimal)
-            if len(values) == len(self.numbers):
+            if len(values) == len(self.read):
                 found = self._mapped(values, np.nan, np.float64)
                 rewritten = next((one for one in values.items() if not PLAIN[decimal].fullmatch(one[0])), None)
         if found is not None and (self.is_numbers or not self._loses_digits(found)):
@@ -233,7 +244,7 @@ class _Column:
 
     def _values(self, decimal: str) -> dict[str, float]:
         """Return the number of each different cell in the unit of the column, for cells that are numbers."""
-        numbers = {cell: number for cell, number in self.numbers.items() if number is not None}
+        numbers = {cell: number for cell, number in self.read.items() if number is not None}
         agreed = factors_of({number.unit for number in numbers.values()}, self.known_unit)
         assert agreed is not None
         limits = {number.limit for number in numbers.values()}
@@ -293,7 +304,7 @@ class _Column:
     def _mapped(self, values: dict[str, Any], missing: Any, dtype: type) -> np.ndarray:
         """Return the value of each cell."""
         coded = pc.dictionary_encode(_one_chunk(self.rest))
-        held = [values[cell] for cell in coded.dictionary.to_pylist()]
+        held = [values.get(cell, missing) for cell in coded.dictionary.to_pylist()]
         of_codes: np.ndarray = np.array([*held, missing], dtype=dtype)
         return of_codes[pc.fill_null(coded.indices, len(of_codes) - 1).to_numpy(zero_copy_only=False)]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,10 +31,9 @@ from mercer.study.files.text_rows import (
     row_starts,
     swallowed_rows,
 )
-from mercer.study.tables.kinds import STRAY_SHARE
 from mercer.study.tables.missing_words import ALWAYS, AMONG_NUMBERS
 from mercer.study.tables.number_text import written_number
-from mercer.study.tables.units import agree, of_main_unit
+from mercer.study.tables.units import agree
 
 _WORDS = sorted({*ALWAYS, *AMONG_NUMBERS, *map(str.upper, AMONG_NUMBERS), *map(str.capitalize, AMONG_NUMBERS)})
 """Cells that are missing among numbers. Other spellings are found by the slower second reading of a piece."""
@@ -148,16 +146,10 @@ class DelimitedSource(TextSource):
         columns = [arrow[name] for name in self.names]
         refuse_second_header(self.names, columns, self._reading)
         where = (lambda row: f" in line {lines[row - 1]}") if in_memory else None
-        table = table_of_text(self.names, columns, self._separator, self._reading, where)
-        table = replace(table, reading=replace(table.reading, notes=(*notes, *table.reading.notes)))
-        if in_memory:
-            return replace(table, lines=lines if len(lines) == table.n_rows else None)
+        table = table_of_text(self.names, columns, self._separator, self._reading, where, leave_mistakes=not in_memory)
         self._decimal = self._reading.decimal or table.reading.decimal or "."
-        numbers = {name: self._numbers_with_mistakes(table, name) for name in self.names}
-        found = {name: column for name, column in numbers.items() if column is not None}
-        columns = [found[name][0] if name in found else table[name] for name in self.names]
-        units = dict(table.reading.units) | {name: unit for name, (_, unit) in found.items()}
-        return replace(table, columns=tuple(columns), reading=replace(table.reading, units=units))
+        reading = replace(table.reading, notes=(*notes, *table.reading.notes))
+        return replace(table, reading=reading, lines=lines if in_memory and len(lines) == table.n_rows else None)
 
     def _cells(self, raw: bytes, span: Span) -> pa.Table | None:
         """Return the cells of a piece as text; None if it is blank."""
@@ -169,25 +161,6 @@ class DelimitedSource(TextSource):
             return self._read(utf_8, dict.fromkeys(self.names, pa.string()))
         except pa.ArrowInvalid as error:
             raise self._fault(raw, span, error) from error
-
-    def _numbers_with_mistakes(self, table: Table, name: str) -> tuple[np.ndarray, str] | None:
-        """Return a column of text as numbers with their unit, if nearly all cells are numbers; otherwise None.
-
-        Parsing names the mistakes later.
-        """
-        if table.is_numeric(name) or name in self._reading.text:
-            return None
-        cells = table[name].tolist()
-        counts = Counter(cell for cell in cells if cell is not None)
-        numbers = of_main_unit({cell: written_number(cell.strip()) for cell in counts}, counts, STRAY_SHARE)
-        n_stray = sum(cell is not None and cell not in numbers for cell in cells)
-        any_limits, unit = self._reading.limits_asked is not None, self._reading.known.units.get(name)
-        agreed = agree(numbers.values(), unit, any_limits=any_limits, name=name)
-        if n_stray > STRAY_SHARE * counts.total() or not agreed:
-            return None
-        chosen = [cell if cell in numbers else None for cell in cells]
-        read = self._as_numbers([name], [pa.chunked_array([pa.array(chosen, pa.string())])])
-        return (read[name], read.reading.units.get(name, "")) if read.is_numeric(name) else None
 
     def _as_numbers(self, names: Sequence[str], cells: Sequence[pa.ChunkedArray]) -> Table:
         """Return columns that are numbers as far as their cells allow."""
