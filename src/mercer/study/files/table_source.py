@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from mercer.data import Note, ReadingOptions, TableError
 from mercer.study.files import file_formats
@@ -106,12 +107,23 @@ class TableSource:
         )
         return tuple(note for note in (self.format_note, unpacked) if note)
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether the file is compressed."""
+        return (self._packing or self._hidden_packing) is not None
+
+    @contextmanager
+    def opened(self) -> Iterator[IO[bytes]]:
+        """Open the file, decompressed."""
+        with errors_of_reading(self.path), opened(self.path, self._packing or self._hidden_packing) as file:
+            yield file
+
     def content(self) -> bytes:
         """Return the whole content, decompressed."""
+        if not self.is_pipe:
+            with self.opened() as file:
+                return file.read()
         with errors_of_reading(self.path):
-            if not self.is_pipe:
-                with opened(self.path, self._packing or self._hidden_packing) as file:
-                    return file.read()
             return self._raw if self._packing is None else unpacked(self._raw, self._packing)
 
     def refuse_packed(self) -> None:

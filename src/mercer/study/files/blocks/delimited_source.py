@@ -76,10 +76,10 @@ class DelimitedSource(TextSource):
         in_memory: bool = False,
     ) -> None:
         path, usual = source.path, "\t" if source.format == "tsv" else ","
-        super().__init__(path, head_bytes, source.content() if in_memory else None)
+        super().__init__(source, head_bytes, in_memory=in_memory)
         while not self.is_whole and len(self.head.splitlines()) < _HEAD_ROWS and 2 * head_bytes <= most_bytes:
             head_bytes *= 2
-            super().__init__(path, head_bytes)
+            super().__init__(source, head_bytes)
         self._reading, self._decimal = options, options.decimal or "."
         if not in_memory:
             self._refuse_wide(options.encoding)

@@ -72,7 +72,7 @@ def open_source(
     file = _file_in_parts(path, reading)
     if file.format == "svmlight":
         _refuse_columns(path, target, weights, drop, categorical)
-        return SvmlightSource(path, task, zero_based=zero_based)
+        return SvmlightSource(file, task, zero_based=zero_based)
     if target is None:
         raise TableError("target= is missing, the column to predict")
     unread = {*drop} - {target, weights}
@@ -83,10 +83,9 @@ def open_source(
 
 def source_of_target(path: Path, target: str, reading: ReadingOptions, budget: Budget) -> BlockSource:
     """Return the source of blocks that have the labels of a file, and none of its other columns."""
-    file = _file_in_parts(path, reading)
-    if file.format == "svmlight":
-        return SvmlightSource(path, "classification", zero_based=True)
-    source = _of_columns(file, reading, budget.head, budget.reading)
+    source = _opened(path, reading, budget, "classification")
+    if isinstance(source, SvmlightSource):
+        return source
     source.table_head[target]  # raises a TableError that suggests similar names
     source.lay_out(Layout(target, "classification", ()))
     return source
@@ -113,12 +112,7 @@ def read_tables(path: str | Path, *, memory: str | int = "500MB", **options: Any
         See :func:`mercer.study.models.read_table`; for text, the message has line and byte.
     """
     path, budget = Path(path), Budget.of("memory", memory)
-    reading = reading_options(**options)
-    file = _file_in_parts(path, reading)
-    if file.format == "svmlight":
-        source: Any = SvmlightSource(path, "regression", zero_based=True)
-    else:
-        source = _of_columns(file, reading, budget.head, budget.reading)
+    source = _opened(path, reading_options(**options), budget)
     first = 0
     for table in source.tables(budget.piece):
         origin = np.arange(first, first + table.n_rows)
@@ -139,14 +133,17 @@ def table_head(path: str | Path, reading: ReadingOptions, memory: str | int = "5
     TableError
         If the file cannot be read, or not within the memory.
     """
-    path, budget = Path(path), Budget.of("memory", memory)
+    return _opened(Path(path), reading, Budget.of("memory", memory)).table_head
+
+
+def _opened(
+    path: Path, reading: ReadingOptions, budget: Budget, task: Task = "regression"
+) -> SvmlightSource | DelimitedSource | ParquetSource:
+    """Return the source of a file whose columns are all read; features of svmlight are counted from 0."""
     file = _file_in_parts(path, reading)
     if file.format == "svmlight":
-        table = next(SvmlightSource(path, "regression", zero_based=True).tables(budget.head), None)
-        if table is None:
-            raise TableError(f"{path} has comments only, and no rows")
-        return table
-    return _of_columns(file, reading, budget.head, budget.reading).table_head
+        return SvmlightSource(file, task, zero_based=True, head_bytes=budget.head)
+    return _of_columns(file, reading, budget.head, budget.reading)
 
 
 def _file_in_parts(path: Path, reading: ReadingOptions) -> TableSource:

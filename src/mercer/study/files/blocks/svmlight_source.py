@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from scipy import sparse
@@ -12,8 +11,9 @@ from mercer.data import Table, TableError
 from mercer.study.files.blocks.columns import number_codes
 from mercer.study.files.blocks.layout import MAX_VALUE, Layout, Levels, RawBlock, Span, Task
 from mercer.study.files.blocks.text_source import TextSource
-from mercer.study.files.file_formats import BYTE_ORDER_MARK
+from mercer.study.files.file_formats import BYTE_ORDER_MARK, HEAD_BYTES
 from mercer.study.files.libsvm_data import line_fault, parse_lines, shown
+from mercer.study.files.table_source import TableSource
 from mercer.study.files.text_rows import row_starts
 
 
@@ -22,21 +22,33 @@ class SvmlightSource(TextSource):
 
     Parameters
     ----------
-    path : Path
+    source : TableSource
     task : {"classification", "regression"}
     zero_based : bool, default=False
         Whether feature j is column j; otherwise it is column j - 1.
+    head_bytes : int
+        Bytes of the first rows.
     """
 
-    def __init__(self, path: Path, task: Task, *, zero_based: bool = False) -> None:
-        super().__init__(path)
+    def __init__(
+        self, source: TableSource, task: Task, *, zero_based: bool = False, head_bytes: int = HEAD_BYTES
+    ) -> None:
+        super().__init__(source, head_bytes)
         self.layout = Layout("label", task, None)
         self.zero_based = zero_based
         self.options = {"format": "svmlight", "task": task, "zero_based": zero_based}
         if b"\n" not in self.head and b"\r" in self.head.rstrip():
-            raise TableError(f"the lines of {path} end in carriage returns only", "convert them to line feeds")
+            raise TableError(f"the lines of {self.path} end in carriage returns only", "convert them to line feeds")
         mark = len(BYTE_ORDER_MARK) if self.head.startswith(BYTE_ORDER_MARK) else 0
         self.begin = Span(mark, mark, 1)
+
+    @property
+    def table_head(self) -> Table:
+        """The first rows."""
+        table = next(self.tables(len(self.head)), None)
+        if table is None:
+            raise TableError(f"{self.path} has comments only, and no rows")
+        return table
 
     def tables(self, step: int) -> Iterator[Table]:
         """Yield the rows as tables, each of about `step` bytes of text."""

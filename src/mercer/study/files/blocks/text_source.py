@@ -6,14 +6,12 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any
 
 from mercer.data import TableError
 from mercer.study.files.blocks.layout import Layout, Levels, RawBlock, Span
-from mercer.study.files.file_formats import HEAD_BYTES, compression_of, opened
-from mercer.study.files.table_source import errors_of_reading
+from mercer.study.files.file_formats import HEAD_BYTES
+from mercer.study.files.table_source import TableSource
 from mercer.study.files.text_rows import NEVER_CLOSED, last_row_end, open_quote, row_starts
 
 _LONGEST_ROW = 64  # pieces that a row may have; the text of so many pieces is a memory budget
@@ -36,11 +34,11 @@ class TextSource(ABC):
 
     Parameters
     ----------
-    path : Path
+    source : TableSource
     head_bytes : int
         Bytes of the head.
-    raw : bytes, optional
-        The whole text, if it is in memory; then it is the head.
+    in_memory : bool
+        Whether the whole text is read into memory, as the head.
     """
 
     layout: Layout
@@ -48,19 +46,17 @@ class TextSource(ABC):
     begin: Span
     line_end = b"\n"
     separator: bytes | None = None  # None if there are no quoted cells
-    names_bytes = True
 
-    def __init__(self, path: Path, head_bytes: int = HEAD_BYTES, raw: bytes | None = None) -> None:
-        self.path, self._packing = path, compression_of(path)
-        self.n_bytes = None if self._packing or raw is not None else os.path.getsize(path)
-        if raw is not None:
-            self.head, self.is_whole, self.names_bytes = raw, True, False
+    def __init__(self, source: TableSource, head_bytes: int = HEAD_BYTES, *, in_memory: bool = False) -> None:
+        self.path, self._source, self.names_bytes = source.path, source, not in_memory
+        self.n_bytes = None if source.is_packed or in_memory else os.path.getsize(self.path)
+        self.is_whole = in_memory
+        if in_memory:
+            self.head = source.content()
             return
-        with self._opened() as file:
+        with source.opened() as file:
             self.head = file.read(head_bytes)
             self.is_whole = not file.read(1)
-        if not self.head:
-            raise TableError(f"{path} is empty")
 
     @abstractmethod
     def parse(self, raw: bytes, span: Span, levels: Levels) -> RawBlock | None:
@@ -76,7 +72,7 @@ class TextSource(ABC):
     def pieces(self, after: Span | None, step: int) -> Iterator[tuple[Span, bytes]]:
         """Yield the text that follows a span, in pieces of whole rows of about `step` bytes."""
         at = self.begin if after is None else after
-        with self._opened() as file:
+        with self._source.opened() as file:
             file.seek(at.end)
             line = at.line if after is None else self._line_after(after)
             yield from self.cut(file, Span(at.end, at.end, line), step, _LONGEST_ROW * step)
@@ -156,11 +152,6 @@ class TextSource(ABC):
         return span.line + self._bytes(span).count(self.line_end)
 
     def _bytes(self, span: Span) -> bytes:
-        with self._opened() as file:
+        with self._source.opened() as file:
             file.seek(span.start)
             return file.read(span.end - span.start)
-
-    @contextmanager
-    def _opened(self) -> Iterator[Any]:
-        with errors_of_reading(self.path), opened(self.path, self._packing) as file:
-            yield file
