@@ -13,7 +13,7 @@ import numpy as np
 
 from mercer._typing import FloatArray
 from mercer.certificates import Status
-from mercer.data import ReadingOptions, check_choice, check_count, check_flag
+from mercer.data import check_choice, check_count, check_flag
 from mercer.estimators._from_file import FitsFiles, TrainingFile
 from mercer.estimators._labels import Labels, read_labels
 from mercer.estimators._linear_training import LinearSolutions
@@ -34,6 +34,7 @@ from mercer.study.files.blocks.encoding import BlockEncoding, learn_encoding
 from mercer.study.files.blocks.file_rows import FileRows, rows_of_cache
 from mercer.study.files.blocks.sources import open_source
 from mercer.study.files.blocks.target_levels import labels_of_texts, refuse_many_fractions, refuse_missing_words
+from mercer.study.files.table_files import reading_options
 from mercer.study.tables.prediction_kind import Quantity
 from mercer.study.tables.target_numbers import check_numbers
 
@@ -83,10 +84,17 @@ def fit_file(
             raise TypeError(f"{name} must be the name of a column of the file, got {type(column).__name__}.")
     path = Path(path)
     folder = Path(f"{path}.blocks") if cache is None else Path(cache)
-    words, dropped, categories, merged = (
-        (one,) if isinstance(one, str) else tuple(one) for one in (na, drop, categorical, merge)
+    dropped = (drop,) if isinstance(drop, str) else tuple(drop)
+    reading = reading_options(
+        format=format,
+        sep=sep,
+        decimal=decimal,
+        encoding=encoding,
+        na=na,
+        limits=limits,
+        merge=merge,
+        text_columns=categorical,
     )
-    reading = ReadingOptions(format, sep, decimal, encoding, words, categories, limits=limits, merge=merged)
     source = open_source(
         path,
         machine._task,
@@ -94,7 +102,7 @@ def fit_file(
         target=target,
         weights=sample_weight,
         drop=dropped,
-        categorical=categories,
+        categorical=reading.text,
         zero_based=check_flag("zero_based", zero_based),
         head_bytes=budget.head,
         memory=budget.reading,

@@ -48,7 +48,7 @@ class ColumnEncoding:
 
     def encode_all(self, raw: np.ndarray) -> Matrix:
         """Return all encoded rows of a table in memory."""
-        if len(raw) <= _STEP or len(self._numbers.places) == self.p:
+        if len(raw) <= _STEP or len(self._numbers[0]) == self.p:
             return self.encode(raw)
         steps = [slice(first, first + _STEP) for first in range(0, len(raw), _STEP)]
         if self.is_sparse:
@@ -60,12 +60,11 @@ class ColumnEncoding:
 
     def encode(self, own: np.ndarray) -> Matrix:
         """Return the encoded rows, in C order or canonical CSR."""
-        numbers = self._numbers
         gone = _missing(own)
         if self.is_unchanged and gone is None:
             return own[:, : self.p]  # constant columns of categories may be behind the numbers
-        if not self.is_sparse and len(numbers.places) == self.p:
-            return numbers.encode(own, gone)
+        if not self.is_sparse and len(self._numbers[0]) == self.p:
+            return self._standardised(own, gone)
         return self._entries(own, gone)
 
     def _entries(self, own: np.ndarray, gone: np.ndarray | None) -> Matrix:
@@ -73,10 +72,10 @@ class ColumnEncoding:
 
         Each column has one entry in each row, and one more if an indicator says which cells are missing.
         """
-        m, numbers = len(own), self._numbers
+        m = len(own)
         n_entries = len(self.columns) + sum(rule.indicator for _, rule, _ in self.columns)
         values, places = np.empty((m, n_entries)), np.empty((m, n_entries), dtype=np.int64)
-        standardised = numbers.encode(own, gone)
+        standardised = self._standardised(own, gone)
         entry = first = number = 0
         for place, rule, level_places in self.columns:
             lost = None if gone is None else gone[:, place]
@@ -101,42 +100,25 @@ class ColumnEncoding:
         np.put_along_axis(encoded, places, values, axis=1)
         return encoded
 
-    @property
+    @cached_property
     def is_unchanged(self) -> bool:
         """Whether the cells are numbers that are used as they are."""
-        return self._numbers.are_unchanged and self._numbers.places.tolist() == list(range(self.p))
+        places, _, means, scales = self._numbers
+        return places.tolist() == list(range(self.p)) and not means.any() and bool((scales == 1.0).all())
 
     @cached_property
-    def _numbers(self) -> _Numbers:
-        """The columns of numbers."""
-        return _Numbers.of([(place, rule) for place, rule, _ in self.columns if isinstance(rule, NumericRule)])
+    def _numbers(self) -> tuple[np.ndarray, ...]:
+        """Places of the columns of numbers in the raw rows, and what their rules fill in, subtract and divide by."""
+        rules = [(place, rule) for place, rule, _ in self.columns if isinstance(rule, NumericRule)]
+        parts = np.array([(rule.fill, rule.mean, rule.scale) for _, rule in rules]).reshape(-1, 3)
+        return np.array([place for place, _ in rules], dtype=np.int64), *parts.T.copy()
 
-
-@dataclass(frozen=True, eq=False)
-class _Numbers:
-    """Columns of numbers, which are encoded all at once: place of each in the raw table, and the parts of its rule."""
-
-    places: np.ndarray
-    fills: np.ndarray
-    means: np.ndarray
-    scales: np.ndarray
-
-    @classmethod
-    def of(cls, rules: list[tuple[int, NumericRule]]) -> _Numbers:
-        """Collect the rules of columns."""
-        numbers = np.array([(rule.fill, rule.mean, rule.scale) for _, rule in rules]).reshape(-1, 3)
-        return cls(np.array([place for place, _ in rules], dtype=np.int64), *numbers.T.copy())
-
-    @cached_property
-    def are_unchanged(self) -> bool:
-        """Whether numbers are used as they are."""
-        return not self.means.any() and bool((self.scales == 1.0).all())
-
-    def encode(self, own: np.ndarray, gone: np.ndarray | None = None) -> np.ndarray:
+    def _standardised(self, own: np.ndarray, gone: np.ndarray | None) -> np.ndarray:
         """Return the encoded numbers of raw rows; `gone` says which of their cells are missing."""
-        raw = own if len(self.places) == own.shape[1] else own[:, self.places]
+        places, fills, means, scales = self._numbers
+        raw = own if len(places) == own.shape[1] else own[:, places]
         if gone is not None:
-            raw = np.where(gone[:, self.places], self.fills, raw)
+            raw = np.where(gone[:, places], fills, raw)
         # Rows of a few numbers are slow; here each row of `flat` is many rows of the table, and the rest follows.
         height = max(1, _LONG_ROW // max(1, raw.shape[1]))
         encoded = np.empty(raw.shape)
@@ -145,8 +127,8 @@ class _Numbers:
             flat, shape = encoded[rows], (-1, max(1, times * raw.shape[1]))
             if flat.size:
                 flat = flat.reshape(shape)
-                np.subtract(raw[rows].reshape(shape), np.tile(self.means, times), out=flat, dtype=np.float64)
-                np.divide(flat, np.tile(self.scales, times), out=flat)
+                np.subtract(raw[rows].reshape(shape), np.tile(means, times), out=flat, dtype=np.float64)
+                np.divide(flat, np.tile(scales, times), out=flat)
         return encoded
 
 
