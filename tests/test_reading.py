@@ -629,6 +629,7 @@ def test_classes_of_an_estimator_are_exact_integers(dtype):
         ("\n# made by hand\na,b\n1,x\n2,y\n", [4, 5]),
         ('a,b\n1,"x\nz"\n\n2,y\n3,w\n', [2, 5, 6]),
         ("sep=;\na;b\n1;x\n2;y\n", [3, 4]),
+        ('a,b\r1,"x\nz"\r2,y\r\n\r3,w\n', [2, 4, 6]),
     ],
 )
 def test_the_line_of_each_row_is_known(tmp_path, text, lines):

@@ -132,6 +132,7 @@ BAD_FILES = {
     "byte-order mark only": ("t.csv", b"\xff\xfe", "is empty"),
     "separator only": ("t.csv", b"sep=;\n", "is empty"),
     "header only": ("t.csv", b"a,b\n", "has column names only, and no rows"),
+    "header without a line end": ("t.csv", b"a,b", "has column names only, and no rows"),
     "too few cells": ("t.csv", b"a,b\n1,2\n3\n", "is ragged: line 3 has 1 cell, the header has 2"),
     "too many cells": ("t.csv", b'a,b\n"1\n1",2\n3,4,5\n', "is ragged: line 4 has 3 cells, the header has 2"),
     "damaged utf-8": ("t.csv", "a,b\né,2\n3,".encode() + b"\xe9\n", "is UTF-8 up to byte 0xe9 in line 3"),

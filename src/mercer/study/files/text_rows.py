@@ -26,7 +26,7 @@ LIKE_ROWS = 0.9  # share of the lines in a quoted cell that have as many cells a
 STRAY_MARK = "double the quotation mark inside a quoted cell, or remove it; a text that holds such lines is not read"
 """What to do about a quotation mark that takes in rows."""
 
-_MARK, _RETURN = b'"\r'
+_MARK, _FEED, _RETURN = b'"\n\r'
 _FIRST_ROW = 1 << 16  # bytes in which the end of the first row is looked for first
 
 
@@ -42,10 +42,7 @@ def row_ends(raw: bytes, line_end: bytes, separator: bytes | None) -> np.ndarray
         The bytes of which each separates cells; None if there are no quoted cells.
     """
     values = np.frombuffer(raw, dtype=np.uint8)
-    is_end = values == line_end[0]
-    if separator is not None and raw.count(b"\r") > raw.count(b"\r\n"):  # a carriage return alone ends a row, too
-        is_end |= (values == _RETURN) & (np.append(values[1:], 0) != line_end[0])
-    ends = np.flatnonzero(is_end)
+    ends = np.flatnonzero(values == line_end[0]) if separator is None else _line_ends(raw, values)
     if separator is not None and b'"' in raw:
         ends = ends[np.searchsorted(_edges(raw, values, separator), ends) % 2 == 0]
     return ends + 1
@@ -72,8 +69,22 @@ def row_starts(raw: bytes, line_end: bytes, separator: bytes | None) -> np.ndarr
 
 def row_lines(raw: bytes, line_end: bytes, separator: bytes | None) -> np.ndarray:
     """Return the number of the line in which each such row begins, counted from 0."""
-    line_ends = np.flatnonzero(np.frombuffer(raw, dtype=np.uint8) == line_end[0])
+    line_ends = _line_ends(raw, np.frombuffer(raw, dtype=np.uint8))
     return np.searchsorted(line_ends, row_starts(raw, line_end, separator))
+
+
+def count_lines(raw: bytes, start: int = 0, stop: int | None = None) -> int:
+    """Return the number of lines that end between these bytes: by a line feed, a carriage return, or both."""
+    feeds, returns, both = (raw.count(end, start, stop) for end in (b"\n", b"\r", b"\r\n"))
+    return feeds + returns - both
+
+
+def _line_ends(raw: bytes, values: np.ndarray) -> np.ndarray:
+    """Return the last byte of the end of each line."""
+    is_end = values == _FEED
+    if b"\r" in raw:
+        is_end |= (values == _RETURN) & (np.append(values[1:], 0) != _FEED)
+    return np.flatnonzero(is_end)
 
 
 def end_of_first_row(raw: bytes, line_end: bytes, separator: bytes) -> int:

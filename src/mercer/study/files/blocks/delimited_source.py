@@ -25,6 +25,7 @@ from mercer.study.files.text_rows import (
     MERGED,
     RAGGED,
     STRAY_MARK,
+    count_lines,
     end_of_first_row,
     last_row_end,
     row_lines,
@@ -100,7 +101,7 @@ class DelimitedSource(TextSource):
         else:
             start = len(BYTE_ORDER_MARK) if head.startswith(BYTE_ORDER_MARK) else 0
             start += sum(map(len, head[start:].splitlines(keepends=True)[: text.n_skipped]))
-            line = 1 + head.count(self.line_end, 0, start)
+            line = 1 + count_lines(head, 0, start)
         self.separator = b" \t" if self._by_blanks else text.separator.encode()
         self._first_line, notes = line, text.notes
         self.begin, last = self._whole_rows(head[start:], Span(start, len(head), line))
@@ -291,14 +292,14 @@ class DelimitedSource(TextSource):
                 f"line {first} looks like a title or a comment: the first line must hold the column names; or name the "
                 "separator with sep=",
             )
-        if raw[at].endswith(b"\r") and self.line_end != b"\r":
+        if self.names_bytes and raw[at].endswith(b"\r") and self.line_end != b"\r":
             return TableError(
                 f"{self.path}, {place}: a carriage return ends the row within the line, after {cells}",
                 "remove it, or quote the cell",
             )
-        n_lines = row.count(self.line_end)
+        n_lines = count_lines(row)
         if n_lines:
-            last = span.line + raw.count(self.line_end, 0, at.start) + n_lines
+            last = span.line + count_lines(raw, 0, at.start) + n_lines
             place = place.replace("line ", "lines ", 1).replace(" (", f" to {last:,} (", 1)
             place += "" if self.names_bytes else f" to {last}"
         verb, hint = ("are one row that has", MERGED) if n_lines else ("has", f"{RAGGED}; sep= names another separator")
@@ -309,7 +310,7 @@ class DelimitedSource(TextSource):
         try:
             text = raw.decode(self._encoding)
         except UnicodeDecodeError as error:
-            line = span.line + raw.count(self.line_end, 0, error.start)
+            line = span.line + count_lines(raw, 0, error.start)
             raise TableError(
                 f"{self.path}, line {line:,} (byte {span.start + error.start:,}): byte 0x{raw[error.start]:02x} is not "
                 f"text in {self._encoding.upper()}",
@@ -331,12 +332,12 @@ class DelimitedSource(TextSource):
             self.refuse_open_quote(text, span)
         first = end_of_first_row(text, self.line_end, self.separator)
         last = len(text) if self.is_whole else last_row_end(text, self.line_end, self.separator)
-        line = span.line + text.count(self.line_end, 0, first)
+        line = span.line + count_lines(text, 0, first)
         if not self.is_whole and last <= first:  # the column names and a row
             raise self.too_long(text[first:], Span(span.start + first, span.end, line))
         ends = _LINE_ENDS.match(text, first)
         begin = len(text) if not first or ends is None else ends.end()
-        line = span.line + text.count(self.line_end, 0, begin)
+        line = span.line + count_lines(text, 0, begin)
         return Span(span.start + begin, span.start + begin, line), span.start + last
 
 

@@ -12,7 +12,7 @@ from mercer.data import TableError
 from mercer.study.files.blocks.layout import Layout, Levels, RawBlock, Span
 from mercer.study.files.file_formats import HEAD_BYTES
 from mercer.study.files.table_source import TableSource
-from mercer.study.files.text_rows import NEVER_CLOSED, last_row_end, open_quote, row_starts
+from mercer.study.files.text_rows import NEVER_CLOSED, count_lines, last_row_end, open_quote, row_starts
 
 _LONGEST_ROW = 64  # pieces that a row may have; the text of so many pieces is a memory budget
 
@@ -101,7 +101,7 @@ class TextSource(ABC):
                 continue
             piece, rest = raw[:cut], raw[cut:]
             span = Span(position, position + cut, line)
-            position, line = span.end, line + piece.count(self.line_end)
+            position, line = span.end, line + count_lines(piece)
             yield span, piece
 
     def block(self, span: Span, levels: Levels) -> RawBlock:
@@ -121,7 +121,7 @@ class TextSource(ABC):
 
     def line_at(self, raw: bytes, span: Span, at: int) -> str:
         """Return the line of byte `at` of a piece, and the byte in the file."""
-        line = span.line + raw.count(self.line_end, 0, at)
+        line = span.line + count_lines(raw, 0, at)
         return f"line {line:,} (byte {span.start + at:,})" if self.names_bytes else f"line {line}"
 
     def refuse_open_quote(self, raw: bytes, span: Span) -> None:
@@ -149,7 +149,7 @@ class TextSource(ABC):
         )
 
     def _line_after(self, span: Span) -> int:
-        return span.line + self._bytes(span).count(self.line_end)
+        return span.line + count_lines(self._bytes(span))
 
     def _bytes(self, span: Span) -> bytes:
         with self._source.opened() as file:
