@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from mercer.certificates import Status
 from mercer.study import final_fit, plan, searching
+from mercer.study.candidates import KERNELS
 from mercer.study.class_rivals import Logistic, Neighbours
 from mercer.study.classification import ToClassify
 from mercer.study.contenders import Fold
@@ -170,3 +171,36 @@ def test_a_rival_without_time_is_left_out_and_named():
     (chosen,) = choose_rivals(folds, [Slow(goal), Neighbours(goal, 40)], 40, 40, budget)
     assert chosen.name == "nearest neighbours"
     assert budget.cuts == ["There was no time for logistic regression."]
+
+
+def genes(n=60, p=1200):
+    """More columns than rows; a few of them tell the classes."""
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % 2
+    X = rng.normal(size=(n, p))
+    X[:, :5] += 2.5 * y[:, None]
+    return pd.DataFrame(X, columns=[f"gene {j}" for j in range(p)]).assign(kind=np.array(["well", "ill"])[y])
+
+
+def test_on_more_columns_than_rows_kernels_must_be_better_than_chance_explains():
+    found = study(genes(), "kind", n_folds=3)
+    best, linear = found.search.best, [cell for cell in found.search.cells if cell.choice.is_linear]
+    assert best.choice.is_linear
+    assert {1e-5, 1e-4, 1e-3} <= {cell.C for cell in linear}  # with a thousand columns C = 0.01 is C = infinity
+    assert len({cell.errors for cell in linear}) > 1
+    assert found.svm.test.accuracy.value >= 0.8
+    as_good = replace(best, choice=KERNELS[0], errors=tuple(0.5 * error for error in best.errors))
+    assert replace(found.search, cells=(best, as_good), chosen=best).best is best
+    said = prose.choice(replace(found, search=replace(found.search, cells=(best, as_good), chosen=best)))
+    assert "The best candidate of all was the Gaussian kernel" not in said  # half of the errors is no chance
+    one_off = replace(as_good, errors=(best.errors[0] - 1.0, *best.errors[1:]))
+    tied = replace(found.search, cells=(best, one_off), chosen=best)
+    said = prose.choice(replace(found, search=tied))
+    assert "had this cross-validated accuracy" in said
+    assert "The best candidate of all was the Gaussian kernel" in said
+    kernels = replace(found.search, cells=(one_off,), n_linear_first=0, chosen=None)
+    assert replace(found.search, cells=(best,), chosen=None).followed_by(kernels).best is best
+    assert (
+        replace(found.search, cells=(best,), chosen=None).followed_by(replace(kernels, cells=(as_good,))).best
+        is as_good
+    )

@@ -14,6 +14,7 @@ from mercer.study.contenders import Fold, encoded_folds
 from mercer.study.preparation import Prepared
 from mercer.study.sealing import folds_of
 from mercer.study.search import SearchStopped, search
+from mercer.study.searching import grid_for
 from mercer.study.time_budget import REPEATS, Deadline, TimeBudget
 
 
@@ -65,8 +66,15 @@ def repeated(
                 inner, outer = own.arrangement.holdout(strata, test_size, seed + number)
                 splits = folds_of(own.of(inner), truth.of(table, rows.rest_rows[inner]), n_folds, seed + number)
                 folds = encoded_folds(rows.rest.take(inner), rows.truth[inner], splits, rows.encoder)
-                left = deadline.seconds_left
-                found = search(folds, goal, kernels=kernels, tol=tol, max_seconds=left, interruption=interruption).best
+                found = search(
+                    folds,
+                    goal,
+                    kernels=kernels,
+                    C_grid=grid_for(folds[0], kernels),
+                    tol=tol,
+                    max_seconds=deadline.seconds_left,
+                    interruption=interruption,
+                ).best
             except (TableError, SearchStopped):  # too few rows of a class, or no time
                 break
             (whole,) = encoded_folds(rows.rest, rows.truth, [(inner, outer)], rows.encoder)

@@ -73,7 +73,8 @@ class SearchResult:
     n_linear_first : int
         Number of linear machines that were judged on all rows before the rounds; they are in no round.
     chosen : Cell or None
-        The cell that takes the place of the best one, if the final fit of that takes too long.
+        The cell that takes the place of the best one: a linear machine that is as good on a wide table, or another
+        machine, if the final fit of the best one takes too long.
     """
 
     cells: tuple[Cell, ...]
@@ -92,8 +93,11 @@ class SearchResult:
         return min(self.cells, key=lambda cell: cell.rank) if self.chosen is None else self.chosen
 
     def followed_by(self, other: SearchResult) -> SearchResult:
-        """Return this search of linear machines together with one of kernels on the same folds."""
-        return replace(
+        """Return this search of linear machines together with one of kernels on the same folds.
+
+        A kernel is chosen if the folds tell it from the linear machine; see `linear_as_good`.
+        """
+        both = replace(
             other,
             cells=(*self.cells, *other.cells),
             n_planned=self.n_planned + other.n_planned,
@@ -101,6 +105,7 @@ class SearchResult:
             seconds=self.seconds + other.seconds,
             n_linear_first=len(self.cells),
         )
+        return replace(both, chosen=both.linear_as_good)
 
     @property
     def linear_as_good(self) -> Cell | None:

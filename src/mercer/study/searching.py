@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from scipy import sparse
 
 from mercer import solvers
 from mercer.solvers import StageProgress
-from mercer.study.candidates import KernelChoice
+from mercer.study.candidates import C_GRID, KernelChoice, usual_gamma
 from mercer.study.contenders import Fold
 from mercer.study.goal import Goal
 from mercer.study.plan import PLAN, plan_search
@@ -54,6 +55,17 @@ def is_wide(fold: Fold) -> bool:
     return sparse.issparse(fold.X) or fold.X.shape[1] > min(len(fold.train), 1000)
 
 
+def grid_for(fold: Fold, kernels: Sequence[KernelChoice]) -> Sequence[float]:
+    """Return the values of C to try: for linear machines alone on a wide table, the usual ones for rows of unit scale.
+
+    C counts against xᵀz. With thousands of columns this is so large that all usual values give the machine of C = ∞.
+    """
+    if not is_wide(fold) or not all(one.is_linear for one in kernels):
+        return C_GRID
+    exponent = min(0, round(math.log10(usual_gamma(fold.X[fold.train]))))
+    return tuple(float(f"1e{round(math.log10(C)) + exponent}") for C in C_GRID)
+
+
 def _in_time(
     folds: list[Fold],
     goal: Goal,
@@ -68,17 +80,25 @@ def _in_time(
     if deadline.has_come:
         raise SearchStopped("time limit")
     linear, curved = ([one for one in kernels if one.is_linear is kind] for kind in (True, False))
+    grid = grid_for(folds[0], linear)
     first: SearchResult | None = None
     if linear and curved and is_wide(folds[0]):
         sizes: tuple[int, ...] = (min(len(fold.train) for fold in folds),)
         if deadline.seconds_left is not None:  # in rounds, so that the best one is judged on all rows in time
             sizes = plan_search(
-                folds, goal, kernels=linear, tol=SEARCH_TOL, max_seconds=deadline.seconds_left, n_rows=n_rows
+                folds,
+                goal,
+                kernels=linear,
+                C_grid=grid,
+                tol=SEARCH_TOL,
+                max_seconds=deadline.seconds_left,
+                n_rows=n_rows,
             ).sizes
         first = search(
             folds,
             goal,
             kernels=linear,
+            C_grid=grid,
             sizes=sizes,
             tol=SEARCH_TOL,
             max_seconds=deadline.seconds_left,
@@ -97,6 +117,7 @@ def _in_time(
         folds,
         goal,
         kernels=kernels,
+        C_grid=grid_for(folds[0], kernels),
         tol=SEARCH_TOL,
         max_seconds=deadline.seconds_left,
         n_rows=n_rows,
@@ -121,6 +142,7 @@ def _in_time(
             folds,
             goal,
             kernels=plan.kernels,
+            C_grid=grid_for(folds[0], kernels),
             sizes=plan.sizes,
             tol=SEARCH_TOL,
             max_seconds=deadline.seconds_left,

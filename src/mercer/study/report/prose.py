@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 
@@ -130,11 +131,20 @@ def choice(study: Study) -> str:
     judged = f"had the {rank} cross-validated {study.goal.figure_name} of {count(len(found.cells), 'candidate')}"
     if len(found.cells) == 1:
         judged = f"was the only candidate, with this cross-validated {study.goal.figure_name}"
+    first = replace(found, chosen=None).best
+    if best is not first:
+        judged = f"had this cross-validated {study.goal.figure_name}"
     sentence = (
         f"The {best.choice.name} with {listed(setting)} {judged}: {shown(best.figure)} over {study.n_folds} folds of "
         f"the {count(len(study.model.training.rows), 'row')} that were not sealed"
     )
     sentence += f" ({', '.join(others)})." if others else "."
+    if best is not first and replace(found, chosen=None).linear_as_good is best:
+        sentence += (
+            f" The best candidate of all was the {first.setting}, with {shown(first.figure)}. By the rule of one "
+            "standard error the folds do not tell it from the linear machine, which is taken for this reason: the "
+            "table has many columns for its rows."
+        )
     if ties == 1:
         sentence += " Another candidate did equally well; the simpler of the two was taken."
     elif ties:
