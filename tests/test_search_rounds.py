@@ -13,6 +13,7 @@ from rich.console import Console
 
 from generated import mixed_frame, three_classes
 from mercer.data.table import as_table
+from mercer.model_selection.search.row_rules import n_kept, round_sizes, rows_in_time
 from mercer.model_selection.splits import stratified_folds
 from mercer.solvers import Interruption
 from mercer.study.candidates import KERNELS, Candidate, Cell, KernelChoice
@@ -28,7 +29,7 @@ from mercer.study.report import search_prose
 from mercer.study.report.heat_map import search_heat_map
 from mercer.study.report.page import render
 from mercer.study.rivals import choose_rivals
-from mercer.study.rounds import clearly_worse, n_kept, part_of, round_sizes, rows_in_time, survivors
+from mercer.study.rounds import clearly_worse, part_of, survivors
 from mercer.study.search import Round, SearchResult, search
 from mercer.study.tables.encoding import TableEncoder
 from mercer.study.time_budget import TimeBudget
@@ -142,8 +143,8 @@ def test_errors_on_a_part_of_the_validation_rows_stand_for_all_of_them(monkeypat
     folds, goal = bent("classes")
     options = dict(kernels=KERNELS[:1], C_grid=[1.0], sizes=(40, 300))
     (whole,) = stopped_at(4, folds, goal, **options).cells  # the fourth machine is the first one of the second round
-    monkeypatch.setattr("mercer.study.rounds._FEWEST_VALIDATION", 75)
-    monkeypatch.setattr("mercer.study.rounds._VALIDATION", 1)
+    monkeypatch.setattr("mercer.model_selection.search.row_rules._FEWEST_VALIDATION", 75)
+    monkeypatch.setattr("mercer.model_selection.search.row_rules._VALIDATION", 1)
     fold = part_of(folds[0], 40)
     assert (len(fold.train), len(fold.validation), len(folds[0].validation)) == (40, 75, 150)
     for rows, of_all in [(fold.train, folds[0].train), (fold.validation, folds[0].validation)]:
@@ -337,7 +338,7 @@ def test_figures_of_fewer_rows_are_in_italics(searched):
 
 
 def test_a_study_that_is_stopped_before_the_last_round_is_reported_as_such(monkeypatch):
-    monkeypatch.setattr("mercer.study.rounds._FEWEST_VALIDATION", 30)
+    monkeypatch.setattr("mercer.model_selection.search.row_rules._FEWEST_VALIDATION", 30)
     monkeypatch.setattr("mercer.study.plan.round_sizes", lambda n_rows: (20, n_rows))
     pressed = []
 

@@ -30,7 +30,15 @@ from mercer.model_selection.score_intervals import sum_of_shares as sum_of_share
 from mercer.model_selection.seal import Opening as Opening
 from mercer.model_selection.seal import Seal as Seal
 from mercer.model_selection.seal import SealedTest as SealedTest
-from mercer.model_selection.search.racing import hardly_best as hardly_best
+from mercer.model_selection.search.row_rules import COST_EXPONENT as COST_EXPONENT
+from mercer.model_selection.search.row_rules import ROUND_GROWTH as ROUND_GROWTH
+from mercer.model_selection.search.row_rules import WHOLE_ROWS as WHOLE_ROWS
+from mercer.model_selection.search.row_rules import n_kept as n_kept
+from mercer.model_selection.search.row_rules import n_validated as n_validated
+from mercer.model_selection.search.row_rules import round_sizes as round_sizes
+from mercer.model_selection.search.row_rules import rows_in_time as rows_in_time
+from mercer.model_selection.search.row_rules import spread as spread
+from mercer.model_selection.search.row_rules import worse_than_best as worse_than_best
 from mercer.model_selection.splits import MIN_ROWS_A_FOLD as MIN_ROWS_A_FOLD
 from mercer.model_selection.splits import MIN_TEST_ROWS as MIN_TEST_ROWS
 from mercer.model_selection.splits import alike_labels as alike_labels

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mercer.certificates import Status
 from mercer.data import as_data, check_choice, listing
 from mercer.kernels import RBF, Kernel, Linear, Polynomial
+from mercer.model_selection import COST_EXPONENT
 from mercer.study.contenders import Matrix
 
 C_GRID = tuple(10.0**exponent for exponent in range(-2, 4))
@@ -15,9 +16,6 @@ C_GRID = tuple(10.0**exponent for exponent in range(-2, 4))
 
 STEP = {"C": 10.0, "gamma_factor": 4.0, "epsilon": 3.0}
 """Factors from one value of the grid to the next."""
-
-COST_EXPONENT = 1.5
-"""The time of a fit is assumed to grow with this power of its rows; 1.1 to 1.7 were measured (adult, up to 27,000)."""
 
 _SIMPLICITY = ("linear", "polynomial", "rbf")
 

@@ -9,12 +9,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mercer.data import Table
+from mercer.model_selection import spread
 from mercer.study.tables import TableEncoder
 
 Matrix: TypeAlias = Any
 """An encoded table: ndarray or csr_array."""
-
-_FEWEST_OF_A_CLASS = 4  # training rows; a class keeps at least this number, if it has them
 
 
 @dataclass(frozen=True)
@@ -43,25 +42,6 @@ def encoded_folds(
 def thinned(fold: Fold, n_rows: int) -> Fold:
     """Return the fold with about `n_rows` of its training rows; see `spread`."""
     return replace(fold, train=spread(fold.train, fold.truth, n_rows))
-
-
-def spread(rows: np.ndarray, truth: np.ndarray, n_rows: int) -> np.ndarray:
-    """Return about `n_rows` of the rows. The choice is the same in every call.
-
-    They are spread evenly over the classes, or over the values of the target. Each class keeps at least four rows, if
-    it has them.
-    """
-    if n_rows >= len(rows):
-        return rows
-    rows = np.random.default_rng(0).permutation(rows)  # neighbouring rows of a table may be similar
-    rows = rows[np.argsort(truth[rows], kind="stable")]
-    is_kept = np.zeros(len(rows), dtype=np.bool_)
-    is_kept[(2 * np.arange(n_rows) + 1) * len(rows) // (2 * n_rows)] = True
-    if np.issubdtype(truth.dtype, np.integer):
-        for of_class in np.split(is_kept, np.flatnonzero(np.diff(truth[rows])) + 1):
-            n_missing = min(_FEWEST_OF_A_CLASS, len(of_class)) - np.count_nonzero(of_class)
-            of_class[np.flatnonzero(~of_class)[: max(0, n_missing)]] = True  # a view of is_kept
-    return np.sort(rows[is_kept])
 
 
 @dataclass(frozen=True)

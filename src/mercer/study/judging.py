@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from mercer.data import Table
-from mercer.model_selection import Opening, SealedTest
+from mercer.model_selection import Opening, SealedTest, spread
 from mercer.study.arranged import Arranged
-from mercer.study.contenders import Chosen, Matrix, spread
+from mercer.study.contenders import Chosen, Matrix
 from mercer.study.goal import Answer, Goal
 from mercer.study.insight import SealedInsight, look_into_sealed
 from mercer.study.models import Model

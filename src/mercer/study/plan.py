@@ -9,12 +9,13 @@ from functools import partial
 
 from mercer.certificates import Status
 from mercer.gram import DEFAULT_MEMORY_LIMIT
+from mercer.model_selection import ROUND_GROWTH, n_kept, round_sizes
 from mercer.solvers import Control, Limits, most_steps
 from mercer.study.candidates import C_GRID, KERNELS, KernelChoice, growth
 from mercer.study.contenders import Fold
 from mercer.study.goal import Goal
 from mercer.study.report.numbers import duration
-from mercer.study.rounds import GROWTH, n_kept, part_of, round_sizes
+from mercer.study.rounds import part_of
 
 PLAN = "plan"
 """The stage of a progress report whose note is the plan."""
@@ -124,7 +125,7 @@ def plan_search(
         return sum(count * each * larger(sizes[0], size) for count, size in zip(counts, sizes, strict=True))
 
     while limit is not None and n_first * seconds > limit:
-        smaller = sizes[0] // GROWTH
+        smaller = sizes[0] // ROUND_GROWTH
         if smaller < FEWEST_ROWS:
             break
         seconds *= larger(sizes[0], smaller)

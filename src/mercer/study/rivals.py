@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from mercer.model_selection import WHOLE_ROWS
 from mercer.study.contenders import Chosen, Fold
-from mercer.study.rounds import WHOLE_ROWS, part_of
+from mercer.study.rounds import part_of
 from mercer.study.time_budget import LEAST, RIVALS, Deadline, TimeBudget
 
 FIRST_ROWS = 500

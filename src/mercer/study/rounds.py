@@ -7,46 +7,13 @@ on more rows. A round predicts at least twice as many rows as it has training ro
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence, Set
 
 import numpy as np
 
-from mercer.model_selection import hardly_best
-from mercer.study.candidates import COST_EXPONENT, Candidate, Cell
-from mercer.study.contenders import Fold, spread
-
-WHOLE_ROWS = 2000
-"""Training rows of a fold up to which every candidate is judged on all of them."""
-
-GROWTH = 4
-"""Factor by which the number of training rows grows from one round to the next."""
-
-_KEPT = 3  # divisor; at most a third of the candidates goes on to the next round
-_FEWEST_KEPT = 3  # candidates; the limit of a round is never lower
-_VALIDATION = 2  # validation rows of a fold, as a multiple of the training rows of a round
-_FEWEST_VALIDATION = 1000  # rows of a fold; all if it has fewer
-_CLOSE = 0.8  # share of the rows that were planned for a round
-_LEVEL = 0.05  # significance level at which a candidate is called worse than the best one
-
-
-def round_sizes(n_rows: int, first: int = WHOLE_ROWS) -> tuple[int, ...]:
-    """Return the training rows of a fold in each round; the last number is `n_rows`.
-
-    Examples
-    --------
-    >>> round_sizes(1500), round_sizes(27132)
-    ((1500,), (1695, 6783, 27132))
-    """
-    sizes = [n_rows]
-    while sizes[0] > first:
-        sizes.insert(0, sizes[0] // GROWTH)
-    return tuple(sizes)
-
-
-def n_kept(n_candidates: int, place: int) -> int:
-    """Return the largest number of candidates in a round; `place` is the number of the round, from 0."""
-    return max(min(_FEWEST_KEPT, n_candidates), math.ceil(n_candidates / _KEPT**place))
+from mercer.model_selection import n_validated, spread, worse_than_best
+from mercer.study.candidates import Candidate, Cell
+from mercer.study.contenders import Fold
 
 
 def part_of(fold: Fold, n_rows: int) -> Fold:
@@ -55,7 +22,7 @@ def part_of(fold: Fold, n_rows: int) -> Fold:
     It has a table of these rows alone, so that the machines of a round take little memory.
     """
     train = spread(fold.train, fold.truth, n_rows)
-    validation = spread(fold.validation, fold.truth, max(_FEWEST_VALIDATION, _VALIDATION * n_rows))
+    validation = spread(fold.validation, fold.truth, n_validated(n_rows))
     rows = np.union1d(train, validation)
     return Fold(fold.X[rows], fold.truth[rows], np.searchsorted(rows, train), np.searchsorted(rows, validation))
 
@@ -66,8 +33,7 @@ def clearly_worse(cells: Sequence[Cell], folds: Sequence[Fold]) -> set[Candidate
     sizes = np.array([len(fold.validation) for fold in folds])
     scores = -np.array([cell.errors for cell in ranked]) / sizes
     n_train = float(np.mean([len(fold.train) for fold in folds]))
-    is_worse = hardly_best(scores, scores[0], n_train, float(sizes.mean()), _LEVEL)
-    return {cell.candidate for cell, worse in zip(ranked, is_worse, strict=True) if worse}
+    return {ranked[k].candidate for k in worse_than_best(scores, n_train, float(sizes.mean()))}
 
 
 def survivors(cells: Sequence[Cell], worse: Set[Candidate], most: int, *, every_kernel: bool) -> list[Cell]:
@@ -84,24 +50,3 @@ def survivors(cells: Sequence[Cell], worse: Set[Candidate], most: int, *, every_
                 kept.append(cell)
     paths = [cell.candidate.path for cell in kept]
     return sorted(kept, key=lambda cell: paths.index(cell.candidate.path))
-
-
-def rows_in_time(n_rows: int, following: int, seconds_needed: float, seconds_left: float) -> int:
-    """Return the training rows of a fold in the next round: `following`, or fewer if time is short.
-
-    The number is at least twice `n_rows`, unless `following` is smaller. A number that is close to `following` becomes
-    `following`, because the estimate is rough and the figures of all rows say more.
-
-    Parameters
-    ----------
-    n_rows : int
-        Training rows of a fold in the last round.
-    following : int
-        Training rows of a fold that are planned for the next round.
-    seconds_needed : float
-        Time that the last round took for the candidates that go on.
-    seconds_left : float
-    """
-    factor = (seconds_left / seconds_needed) ** (1.0 / COST_EXPONENT) if seconds_needed > 0.0 else math.inf
-    enough = n_rows * max(2.0, factor)
-    return following if enough >= _CLOSE * following else int(enough)

@@ -16,6 +16,7 @@ from itertools import groupby
 import numpy as np
 
 from mercer.gram import DEFAULT_MEMORY_LIMIT
+from mercer.model_selection import n_kept, round_sizes, rows_in_time
 from mercer.solvers import Control, Interruption, Limits, StageProgress, most_steps
 from mercer.study.candidates import C_GRID, KERNELS, Candidate, Cell, KernelChoice, usual_gamma
 from mercer.study.contenders import Fold
@@ -23,7 +24,7 @@ from mercer.study.fold_training import FoldTraining
 from mercer.study.goal import Goal
 from mercer.study.refinement import beyond_edges, neighbours
 from mercer.study.round_clock import RoundClock
-from mercer.study.rounds import clearly_worse, n_kept, part_of, round_sizes, rows_in_time, survivors
+from mercer.study.rounds import clearly_worse, part_of, survivors
 
 NO_TIME = "no time"
 """Why a search ended that had to take its last resort."""

@@ -22,6 +22,7 @@ class Search(Protocol):
     max_seconds: float | None
     callback: Callable[[StageProgress], object] | None
     early_stopping: str | None
+    rounds: Any
 
     cv_results_: dict[str, Any]
     best_index_: int

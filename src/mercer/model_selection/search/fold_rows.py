@@ -41,9 +41,9 @@ class Rows:
         The same rows before preprocessing.
     names : ndarray of str, optional
         Names of the columns.
-    order : ndarray of int64, optional
-        Order of the rows in matrices of kernel values. With one-versus-one it is by class, so that the rows of a
-        machine are contiguous.
+    held : ndarray of int64
+        The rows of `data` in matrices of kernel values, in their order. With one-versus-one it is by class, so that the
+        rows of a machine are contiguous. They are all rows, or the training rows alone if there are many others.
     again : callable
         Returns whether the preprocessing steps, applied again to their training rows, give the same rows.
     """
@@ -52,9 +52,16 @@ class Rows:
     train: IndexArray
     test: IndexArray
     given: tuple[Any, Any]
+    held: IndexArray
     names: Any = None
-    order: IndexArray | None = None
     again: Callable[[], bool] = lambda: True
+
+    @property
+    def position(self) -> IndexArray:
+        """The place of each row in matrices of kernel values, (n,); -1 for rows outside them."""
+        found = np.full(self.data.n, -1)
+        found[self.held] = np.arange(self.held.size)
+        return found
 
     @property
     def asked(self) -> Data | None:
@@ -150,7 +157,9 @@ class Folds:
                 same = [rows for (_, *kind), rows in self._rows.items() if tuple(kind) == key[1:]]
                 data = same[0].data if same else check_rows(asking, self.X, spec, reset=True)
                 names = same[0].names if same else getattr(asking, "feature_names_in_", None)
-                found = Rows(data, train, test, given, names, self._by_class(machine, np.arange(data.n)))
+                trained = np.unique(np.concatenate([rows for rows, _ in self._splits]))
+                held = _in_matrix(trained, data.n)
+                found = Rows(data, train, test, given, held[self._by_class(machine, held)], names)
             else:
                 before = clone(Pipeline([(str(k), step) for k, step in enumerate(steps)]))
                 seen = before.fit_transform(given[1], *self.targets(number))
@@ -161,25 +170,26 @@ class Folds:
                     given = None, given[1]
                 if given[0] is None:
                     data = check_rows(clone(machine), seen, spec, reset=True)
+                held = _in_matrix(np.arange(len(train)), data.n)
                 found = Rows(
                     data,
                     np.arange(len(train)),
                     np.arange(len(train), data.n),
                     given,
+                    held[self._by_class(machine, np.concatenate([train, test])[held])],
                     getattr(asking, "feature_names_in_", None),
-                    self._by_class(machine, np.concatenate([train, test])[: data.n]),
                     cache(lambda: _near(before.transform(given[1]), seen)),
                 )
                 self._before[number] = before
             self._rows[key] = found
             return found
 
-    def _by_class(self, machine: DualMachine, rows: IndexArray) -> IndexArray | None:
-        """Return an order of these rows by class; None unless one-versus-one trains machines on several classes."""
+    def _by_class(self, machine: DualMachine, rows: IndexArray) -> IndexArray:
+        """Return an order of these rows: by class if one-versus-one trains machines on several classes."""
         labels = np.asarray(self._y)
         in_pairs = isinstance(machine, MarginClassifier) and machine.multi_class == "ovo"
         if not in_pairs or labels.ndim != 1 or labels.dtype.kind not in "biufU" or np.unique(labels).size <= 2:
-            return None
+            return np.arange(rows.size)
         return np.argsort(labels[rows], kind="stable")
 
     def _part(self, value: Any, number: int) -> Any:
@@ -190,6 +200,15 @@ class Folds:
     def _given(self, estimator: Any, rows: IndexArray, train: IndexArray) -> Any:
         """Return the rows as scikit-learn passes them to an estimator that is fitted on the rows `train`."""
         return rows_for(estimator, self.X, rows, train)
+
+
+def _in_matrix(trained: IndexArray, n: int) -> IndexArray:
+    """Return the rows in matrices of kernel values: all n, or the training rows if these are at most half the values.
+
+    With all rows in the matrix, a fit maintains the decision values of test rows, too. Otherwise predictions evaluate
+    the kernel values of test rows.
+    """
+    return trained if 2 * trained.size**2 <= n**2 else np.arange(n)
 
 
 def row_numbers(rows: Any) -> IndexArray:

@@ -7,7 +7,7 @@ cannot share a matrix.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from typing import Any
@@ -15,34 +15,41 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone, is_classifier
-from sklearn.model_selection import ParameterGrid, check_cv
+from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import _num_samples
 
-from mercer.data import listing
 from mercer.data.arguments import check_callback, check_number, check_seconds, check_whole
 from mercer.data.checks import checked_length
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._probabilities import HasProbabilities
 from mercer.estimators._validation import check_square, check_verbose, refuse_targets
 from mercer.gram import DEFAULT_MEMORY_LIMIT
-from mercer.kernels import Kernel, as_kernel
 from mercer.model_selection.copies import warn_of_copies
 from mercer.model_selection.folds import lacking_class, require_splits
 from mercer.model_selection.search.base import Allowance
+from mercer.model_selection.search.fold_rows import row_numbers
 from mercer.model_selection.search.loo_scores import LEAVE_ONE_OUT, WithoutRows, refuse_besides
 from mercer.model_selection.search.pipelines import machine_of, path_of
-from mercer.model_selection.search.race import Race, rules_of_race
+from mercer.model_selection.search.race import Race, deciding_score, rules_of_race
+from mercer.model_selection.search.rounds import Rounds
+from mercer.model_selection.search.row_rules import checked_rounds
 from mercer.model_selection.search.scored_fits import PrefittedSearchCV
+from mercer.model_selection.search.settings import (
+    axis,
+    gamma_of,
+    heads_of,
+    listed,
+    refuse_axes,
+    require_gamma,
+    settings_of,
+)
 from mercer.model_selection.search.shared_fits import SharedFits
-from mercer.model_selection.search.zoom import AXES, same_setting, zoom, zooms
+from mercer.model_selection.search.zoom import zoom, zooms
 from mercer.solvers import Control, Interruption, Limits
 from mercer.solvers.loop import ProgressMonitor
 from mercer.solvers.progress import StageProgress
-
-_PENALTIES = ("C", "epsilon", "nu")
-"""Parameters in which settings may differ that share kernel values and solutions."""
 
 
 class KernelSearchCV(BaseSearchCV):
@@ -114,6 +121,11 @@ class KernelSearchCV(BaseSearchCV):
         as long as they may still be best. "bound" drops a setting if even the largest possible score on all remaining
         folds would not make it best: the result is that of the whole search, to the tolerance of the fits. "statistics"
         also drops settings that are significantly worse; this is no proof, and the result may differ.
+    rounds : "auto" or sequence of int, optional
+        Every setting is tried on few rows, and the better ones on more (successive halving): the training rows of a
+        fold in each round; the last round has all. "auto": all if there are up to 2,000, else a quarter of the next
+        round's. A third of the settings goes on, at least three and the best of each kernel, unless it is significantly
+        worse. If `max_seconds` is short, rounds grow less. The result may differ from that of the whole search.
 
     Attributes
     ----------
@@ -122,7 +134,8 @@ class KernelSearchCV(BaseSearchCV):
         the worst fit of each setting ended and ``kkt_violation`` the largest violation of its optimality conditions; ""
         and NaN where the estimator has no certificate. With "zoom", ``stage`` is 0 for cells of the coarse grid. With
         `early_stopping`, ``left_early`` says by what a setting was left, "bound" or "statistics", or ""; it then has
-        scores of the folds that it was tried on, and no mean.
+        scores of the folds that it was tried on, and no mean. With `rounds`, ``n_rows`` has the training rows of a fold
+        in the last round of a setting, by which its scores are; settings with more rows rank first.
     best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_, multimetric_, classes_
         As GridSearchCV's; of equal settings the first one in the order of the grid is best.
     stopped_ : str
@@ -159,8 +172,8 @@ class KernelSearchCV(BaseSearchCV):
     its status says so.
 
     Parameters that depend on rows (gamma="scale", class_weight="balanced") are estimated on the training rows of each
-    fold, as by GridSearchCV; each fold then has a matrix of its own. For random or halving search, give the machines to
-    scikit-learn's RandomizedSearchCV or HalvingGridSearchCV; these share nothing.
+    fold, as by GridSearchCV; each fold then has a matrix of its own. For random search, give the machines to
+    scikit-learn's RandomizedSearchCV; it shares nothing.
 
     With `early_stopping`, a callback hears of each look (two folds, as many again, and so on) as of a search of its
     own, and with "zoom" of each of its three grids. A search that is stopped in the first look has the means of two
@@ -212,6 +225,7 @@ class KernelSearchCV(BaseSearchCV):
         max_seconds_per_fit: float | None = None,
         callback: Callable[[StageProgress], object] | None = None,
         early_stopping: str | None = None,
+        rounds: str | Sequence[int] | None = None,
     ) -> None:
         super().__init__(
             estimator,
@@ -234,6 +248,7 @@ class KernelSearchCV(BaseSearchCV):
         self.max_seconds_per_fit = max_seconds_per_fit
         self.callback = callback
         self.early_stopping = early_stopping
+        self.rounds = rounds
 
     @property
     def param_grid(self) -> list[dict[str, list[Any]]]:
@@ -249,10 +264,10 @@ class KernelSearchCV(BaseSearchCV):
             raise ValueError(f'{found[0]}="zoom" has no grid: after fit, cv_results_["params"] holds what was tried.')
         machine, path = machine_of(self.estimator), path_of(self.estimator)
         if self.candidates is not None:
-            _refuse_axes(self)
-            return [{name: [value] for name, value in one.items()} for one in _listed(self.candidates)]
-        axes = {name: _axis(name, getattr(self, name)) for name in ("C", "epsilon", "nu", "gamma")}
-        kernels = _axis("kernels", self.kernels)
+            refuse_axes(self)
+            return [{name: [value] for name, value in one.items()} for one in listed(self.candidates)]
+        axes = {name: axis(name, getattr(self, name)) for name in ("C", "epsilon", "nu", "gamma")}
+        kernels = axis("kernels", self.kernels)
         known = machine.get_params(deep=False)
         missing = [
             name for name, values in {**axes, "kernel": kernels}.items() if values is not None and name not in known
@@ -264,13 +279,13 @@ class KernelSearchCV(BaseSearchCV):
             )
         is_own = type(machine).__module__.startswith("mercer.") and "kernel" in known
         if axes["gamma"] is not None and is_own:
-            _require_gamma(known["kernel"], kernels, axes["gamma"][0])
+            require_gamma(known["kernel"], kernels, axes["gamma"][0])
         grids = []
         for kernel in kernels or [known.get("kernel")]:
             grid = {path + name: axes[name] for name in ("C", "epsilon", "nu") if axes[name] is not None}
             if kernels is not None:
                 grid[path + "kernel"] = [kernel]
-            name = _gamma_of(kernel) if is_own else "gamma"
+            name = gamma_of(kernel) if is_own else "gamma"
             if axes["gamma"] is not None and name:
                 grid[path + name] = axes["gamma"]
             grids.append(grid)
@@ -317,6 +332,8 @@ class KernelSearchCV(BaseSearchCV):
         found.param_grid  # noqa: B018 - refuses what cannot be searched, before rows are split
         if self.early_stopping is not None:
             rules_of_race(self, scorers, metric)
+        if self.rounds is not None:
+            self._check_rounds(metric)
         if self._by_leave_one_out():
             refuse_besides(self.estimator, routed.estimator.fit, scorers, return_train_score=self.return_train_score)
             splits = [(np.arange(_num_samples(X)), np.arange(_num_samples(X)))]
@@ -339,6 +356,17 @@ class KernelSearchCV(BaseSearchCV):
             if hasattr(best, "feature_names_in_"):
                 self.feature_names_in_ = best.feature_names_in_
         return self
+
+    def _check_rounds(self, metric: Any) -> str:
+        """Return the name of the score that decides; refuse searches without rounds."""
+        checked_rounds(self.rounds, 1)
+        if self.early_stopping is not None or zooms(self) or isinstance(self.cv, str):
+            other = "early_stopping" if self.early_stopping is not None else 'cv="leave_one_out" or "zoom"'
+            raise ValueError(f"rounds cannot be combined with {other}: leave one of them out.")
+        machines = [clone(self.estimator).set_params(**clone(one, safe=False)) for one in settings_of(self.param_grid)]
+        if any(get_tags(one).input_tags.pairwise for one in machines):
+            raise ValueError("rounds need a table of rows, and these are kernel values: leave rounds out.")
+        return deciding_score(self, metric, "rounds follow")
 
     def _by_leave_one_out(self) -> bool:
         """Return whether the search scores by exact leave-one-out."""
@@ -365,25 +393,24 @@ class KernelSearchCV(BaseSearchCV):
         interruption: Interruption,
     ) -> None:
         """Try every setting on every fold."""
-        candidates = [setting for grid in self.param_grid for setting in ParameterGrid(grid)]
-        heads = _heads(candidates, path_of(self.estimator))
+        candidates = settings_of(self.param_grid)
+        heads = heads_of(candidates, path_of(self.estimator))
         seconds, per_fit = self.max_seconds, self.max_seconds_per_fit
         monitor = ProgressMonitor[Any](Control(Limits(max_seconds=seconds), interruption=interruption))
         most = None if per_fit is None else check_number("max_seconds_per_fit", per_fit, above=0.0)
         allowance = Allowance(monitor, most, self._memory_of_all())
-        fits_on = partial(
-            SharedFits,
-            self.estimator,
-            X,
-            y,
-            fit_params=routed.estimator.fit,
-            n_jobs=check_whole("n_jobs", self.n_jobs),
-            allowance=allowance,
-        )
-        walk: PrefittedSearchCV | Race
+        fits_of = partial(SharedFits, self.estimator, n_jobs=check_whole("n_jobs", self.n_jobs), allowance=allowance)
+        fits_on = partial(fits_of, X, y, fit_params=routed.estimator.fit)
+        walk: PrefittedSearchCV | Race | Rounds
         if self.early_stopping is not None:
             score, largest = rules_of_race(self, scorers, metric)
             walk = Race(self, fits_on, candidates, heads, splits, routed, metric=score, largest=largest)
+        elif self.rounds is not None:
+            score = self._check_rounds(metric)
+            sizes = checked_rounds(self.rounds, min(row_numbers(train).size for train, _ in splits))
+            kinds = heads_of(candidates, path_of(self.estimator), and_gamma=True)
+            rules: dict[str, Any] = {"kinds": kinds, "metric": score, "sizes": sizes, "monitor": monitor}
+            walk = Rounds(self, fits_of, candidates, heads, splits, routed, **rules)
         elif self._by_leave_one_out():
             what = "errors" if self.scoring in (None, "accuracy") and is_classifier(self.estimator) else "values"
             judged = WithoutRows(self.estimator, what, allowance)
@@ -416,88 +443,6 @@ class KernelSearchCV(BaseSearchCV):
     def _run_search(self, evaluate_candidates: Any) -> None:
         """Never called: see :class:`PrefittedSearchCV`."""
         raise AssertionError
-
-
-def _heads(candidates: list[dict[str, Any]], path: str) -> list[int]:
-    """Number the settings so that settings which differ in penalties only have the same number."""
-    penalties = {path + name for name in _PENALTIES}
-    known: list[dict[str, Any]] = []
-    heads = []
-    for candidate in candidates:
-        head = {name: value for name, value in candidate.items() if name not in penalties}
-        number = next((number for number, one in enumerate(known) if same_setting(head, one)), len(known))
-        if number == len(known):
-            known.append(head)
-        heads.append(number)
-    return heads
-
-
-def _listed(candidates: Any) -> list[dict[str, Any]]:
-    """Return the candidates as a list of dicts."""
-    found: list[Any] = [candidates] if isinstance(candidates, (Mapping, str)) else list(candidates)
-    for one in found:
-        is_setting = isinstance(one, Mapping) and all(isinstance(name, str) for name in one)
-        if isinstance(candidates, Mapping) or not is_setting:
-            raise ValueError(
-                "candidates must be a sequence of dicts of parameters, such as [{'C': 1.0}, {'C': 10.0}], got "
-                f"{one!r}."
-            )
-    if not found:
-        raise ValueError("candidates must hold at least one setting to try, but is empty.")
-    return [dict(one) for one in found]
-
-
-def _refuse_axes(search: KernelSearchCV) -> None:
-    """Refuse axes of a grid next to a list of candidates."""
-    given = [name for name in ("kernels", *_PENALTIES, "gamma") if getattr(search, name) is not None]
-    if given:
-        raise ValueError(f"candidates and a grid exclude each other: leave out {listing(given)}, or candidates.")
-
-
-def _axis(name: str, values: Any) -> list[Any] | None:
-    """The values of one axis of the grid."""
-    if values is None:
-        return None
-    several = isinstance(values, np.ndarray) and values.ndim == 1
-    several = several or (isinstance(values, Collection) and not isinstance(values, (str, bytes, Kernel, np.ndarray)))
-    if not several:
-        zoomed = ' or "zoom"' if name in AXES else ""
-        one = "" if isinstance(values, str) and name != "kernels" else f"; give [{values!r}] for one value"
-        raise ValueError(f"{name} must be a sequence of values to try{zoomed}, got {values!r}{one}.")
-    listed = list(values)
-    if not listed:
-        raise ValueError(f"{name} must hold at least one value to try, but is empty.")
-    return listed
-
-
-def _gamma_of(kernel: Any) -> str:
-    """Name of the parameter of a machine that is this kernel's gamma; "" if the kernel has no gamma."""
-    if isinstance(kernel, Kernel):
-        return "kernel__gamma" if hasattr(kernel, "gamma") else ""
-    if not isinstance(kernel, str):
-        return ""
-    return "gamma" if as_kernel(kernel, gamma=1.0) != as_kernel(kernel, gamma=2.0) else ""
-
-
-def _require_gamma(own: Any, kernels: list[Any] | None, value: Any) -> None:
-    """Refuse a gamma that neither the machine's own kernel nor, where these are given, one of `kernels` takes."""
-    asked = [own] if kernels is None else kernels
-    if any(map(_gamma_of, asked)):
-        return
-    for kernel in asked:
-        inner = kernel.get_params() if isinstance(kernel, Kernel) else {}
-        if name := next((name for name in inner if name.endswith("__gamma")), ""):
-            raise ValueError(
-                f"gamma reaches none of the kernels; {kernel!r} has it as kernel__{name}: give kernels="
-                f"[{kernel.with_params(**{name: value})!r}, ...], or take scikit-learn's GridSearchCV."
-            )
-    if kernels is None:
-        raise ValueError(
-            f"gamma was given, but the kernel {own!r} has no gamma: set kernel='rbf', or give kernels=['rbf']."
-        )
-    raise ValueError(
-        f"gamma was given, but none of the kernels {kernels!r} has one: leave it out, or add 'rbf' to them."
-    )
 
 
 def _groups_of_probabilities(best: Any, groups: Any) -> dict[str, Any]:

@@ -137,7 +137,7 @@ class Race:
         if not self._columns:
             self._columns = list(results)
             if f"mean_test_{self.metric}" not in results:
-                raise ValueError(_NO_METRIC.format(self.search.refit))
+                raise ValueError(_NO_METRIC.format(_FOLLOWS, self.search.refit))
         for name, values in results.items():
             if name.startswith("split"):
                 number, base = name.removeprefix("split").split("_", 1)
@@ -222,7 +222,25 @@ class Race:
         return results
 
 
-_NO_METRIC = "early_stopping follows one score: with several, refit must name one, got {!r}."
+_NO_METRIC = "{} one score: with several, refit must name one, got {!r}."
+_FOLLOWS = "early_stopping follows"
+
+
+def deciding_score(search: Search, metric: Any, follows: str) -> str:
+    """Return the name of the score that says what is best; `follows` begins the message of an error.
+
+    Raises
+    ------
+    ValueError
+        If no single score decides.
+    """
+    if callable(search.refit):
+        raise ValueError(f"{follows} one score: refit must be True, False or the name of a score, not a function.")
+    if callable(search.scoring) and isinstance(search.refit, str):
+        metric = search.refit
+    if not isinstance(metric, str):
+        raise ValueError(_NO_METRIC.format(follows, search.refit))
+    return metric
 
 
 def rules_of_race(search: Search, scorers: Any, metric: Any) -> tuple[str, float | None]:
@@ -234,14 +252,7 @@ def rules_of_race(search: Search, scorers: Any, metric: Any) -> tuple[str, float
         If no single score decides, or if ``early_stopping="bound"`` and no upper bound is known.
     """
     check_choice("early_stopping", search.early_stopping, (BOUND, STATISTICS))
-    if callable(search.refit):
-        raise ValueError(
-            "early_stopping follows one score: refit must be True, False or the name of a score, not a function."
-        )
-    if callable(search.scoring) and isinstance(search.refit, str):
-        metric = search.refit
-    if not isinstance(metric, str):
-        raise ValueError(_NO_METRIC.format(search.refit))
+    metric = deciding_score(search, metric, _FOLLOWS)
     scorer = getattr(scorers, "_scorers", {}).get(metric, scorers)
     machine = machine_of(search.estimator)
     own = type(machine).score if search.scoring is None and hasattr(type(machine), "score") else None

@@ -238,14 +238,16 @@ class SharedFits:
         kernel, rows = fold_inputs.kernel, fold_inputs.rows
         machine, reason = None, ""
         for held, shares in self._ways_of(fold_state, fold_inputs):
-            used = rows if held is None else replace(rows, data=held)
+            is_whole = held is None or held.n == rows.data.n  # else the matrix has training rows only
+            used = replace(rows, data=held) if held is not None and is_whole else rows
+            own = used.data.rows(used.train) if held is None or is_whole else held.rows(rows.position[rows.train])
             machine, reason = (
                 self._go_on(copy(given), fold_state, kernel if held is None else EvaluatedKernel(kernel)),
                 shares,
             )
             in_single = isinstance(held, InMemoryRows) and held.whole.dtype == np.float32
             try:
-                machine.fit(used.data.rows(used.train), *fold_inputs.targets, sample_weight=fold_inputs.weights)
+                machine.fit(own, *fold_inputs.targets, sample_weight=fold_inputs.weights)
             except InseparableError:
                 if not in_single:
                     raise
@@ -254,12 +256,13 @@ class SharedFits:
             if not isinstance(held, InMemoryRows) or not in_single:
                 break
             stalled = Status.STALLED in machine._solved().statuses  # a rounded matrix may be indefinite
-            if not stalled and not rounding_shows(machine, fold_inputs.size, used.data):
+            if not stalled and not rounding_shows(machine, fold_inputs.size, used.data if is_whole else own):
                 break
             fold_state.in_single, fold_state.last = False, machine
         assert machine is not None
         machine._search, fold_state.last = None, machine
-        return partial(self._for_any_rows, estimator, machine, kernel, rows, fold_state.number), machine, used, reason
+        made = partial(self._for_any_rows, estimator, machine, kernel, rows, fold_state.number)
+        return made, machine if is_whole else machine._of_rows(kernel, rows.data.rows(rows.train)), used, reason
 
     def _inputs_of(self, estimator: Any, number: int) -> FoldInputs:
         rows, machine = self._folds.rows(estimator, number), machine_of(estimator)
@@ -308,7 +311,7 @@ class SharedFits:
         single = kernel.is_psd and holds(fold_inputs.size)
         beyond = []
         for dtype in (np.float32, np.float64) if single and fold_state.in_single else (np.float64,):
-            n_bytes = Matrices.bytes_of(dtype, rows.data.n, after_single=bool(single))
+            n_bytes = Matrices.bytes_of(dtype, rows.held.size, after_single=bool(single))
             if n_bytes > self._limit // share:
                 beyond.append(n_bytes)
                 continue

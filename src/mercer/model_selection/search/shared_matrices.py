@@ -63,13 +63,17 @@ class Matrices:
     def of(
         self, kernel: Kernel, rows: Rows, dtype: type[np.floating], n_jobs: int, check: Callable[[], None]
     ) -> InMemoryRows:
-        """Return the kernel values between all rows; a second thread waits until the first has computed them."""
+        """Return the kernel values between the rows that matrices have, in the order of the table if it has all rows.
+
+        A second thread waits until the first has computed them.
+        """
         with self._lock:
             if dtype not in self._by_dtype:
-                matrix = self._memory.square(rows.data.n, dtype)
-                order = np.arange(rows.data.n) if rows.order is None else rows.order
+                order = rows.held
+                matrix = self._memory.square(order.size, dtype)
                 gram = Gram(kernel, rows.data, n_jobs=n_jobs)
                 for _ in gram.fill_block(matrix, order, order, rounded=True):
                     check()
-                self._by_dtype[dtype] = InMemoryRows(matrix, n_jobs=n_jobs).rows(np.argsort(order))
+                found = InMemoryRows(matrix, n_jobs=n_jobs)
+                self._by_dtype[dtype] = found.rows(rows.position) if order.size == rows.data.n else found
             return self._by_dtype[dtype]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from copy import copy
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
@@ -17,6 +16,7 @@ from mercer.data.user_warnings import warn_user
 from mercer.kernels.parameters import resolve_gamma
 from mercer.model_selection.search.base import Search
 from mercer.model_selection.search.cv_results import columns, ranks
+from mercer.model_selection.search.settings import ZOOMED, same_setting
 from mercer.solvers import Control, Limits
 from mercer.solvers.loop import ProgressMonitor
 
@@ -39,13 +39,9 @@ _STAGES = 3
 gamma up to 2. Folds of some hundred rows cannot distinguish finer values."""
 
 
-AXES = tuple(_COARSE)
-"""Parameter axes that can be zoomed."""
-
-
 def zooms(search: Search) -> list[str]:
     """Return the axes of the search that are set to "zoom"."""
-    return [name for name in AXES if isinstance(getattr(search, name), str) and getattr(search, name) == ZOOM]
+    return [name for name in ZOOMED if isinstance(getattr(search, name), str) and getattr(search, name) == ZOOM]
 
 
 def zoom(
@@ -147,22 +143,3 @@ def _gathered(stages: list[Search]) -> dict[str, Any]:
     sizes = [len(part.cv_results_["params"]) for part in stages]
     results["stage"] = np.repeat(np.arange(len(stages)), sizes)[kept]
     return results
-
-
-def same_setting(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Return whether two settings have the same parameters and values."""
-    return one.keys() == other.keys() and all(
-        value is other[name] or _equal(value, other[name]) for name, value in one.items()
-    )
-
-
-def _equal(one: Any, other: Any) -> bool:
-    """Return whether two values are equal, or machines with equal parameters; arrays are not."""
-    if type(one) is not type(other) and not (isinstance(one, Real) and isinstance(other, Real)):
-        return False
-    try:
-        if isinstance(one, BaseEstimator):
-            return one is other or same_setting(one.get_params(deep=False), other.get_params(deep=False))
-        return bool(one == other)
-    except ValueError:
-        return False
