@@ -1,14 +1,17 @@
 """A list of settings instead of a grid."""
 
 import numpy as np
+import pandas as pd
 import pytest
-from sklearn.datasets import load_iris, make_classification
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_iris, load_wine, make_classification
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from mercer import RBF, SVC, KernelSearchCV, Linear, LinearSVC
+from mercer.model_selection.search.settings import equal_values
 
 IRIS = load_iris(return_X_y=True)
 SETTINGS = [
@@ -61,6 +64,51 @@ def test_the_machine_and_the_steps_before_it_can_be_settings():
     other = GridSearchCV(pipeline, whole.param_grid).fit(X, y)
     np.testing.assert_allclose(scores_of(whole), scores_of(other))
     assert found.best_index_ == whole.best_index_
+
+
+def test_steps_with_other_parameters_are_fitted_again():
+    X, y = load_wine(return_X_y=True)
+    pipeline = Pipeline([("scale", StandardScaler()), ("machine", SVC(tol=1e-6))])
+    steps = [StandardScaler(), "passthrough", MaxAbsScaler(), StandardScaler(with_std=False), StandardScaler()]
+    settings = [{"scale": step, "machine__C": C} for C in (1.0, 10.0) for step in steps]
+    found = KernelSearchCV(pipeline, candidates=settings, return_train_score=True).fit(X, y)
+    other = GridSearchCV(pipeline, found.param_grid).fit(X, y)
+    np.testing.assert_allclose(scores_of(found), scores_of(other))
+    assert len(np.unique(found.cv_results_["mean_test_score"][:5])) == 4
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        (StandardScaler(), StandardScaler(), True),
+        (StandardScaler(), StandardScaler(with_mean=False), False),
+        (Pipeline([("a", StandardScaler())]), Pipeline([("a", StandardScaler())]), True),
+        (Pipeline([("a", StandardScaler())]), Pipeline([("a", MaxAbsScaler())]), False),
+        (RBF(gamma=0.5), RBF(gamma=0.5), True),
+        (RBF(gamma=0.5), RBF(gamma=0.25), False),
+        (1, 1.0, True),
+        ([1, {"a": np.arange(3)}], [1, {"a": np.arange(3)}], True),
+        ([1, {"a": np.arange(3)}], [1, {"a": np.arange(3.0)}], False),
+        ((1, 2), [1, 2], False),
+        (len, max, False),
+        (pd.DataFrame({"a": [1]}), pd.DataFrame({"a": [1]}), False),  # not known to be equal
+    ],
+)
+def test_equal_parameters(one, other, equal):
+    assert equal_values(one, other) is equal
+
+
+def test_steps_are_fitted_once_a_fold_for_all_kernels():
+    fits = []
+
+    class Counting(StandardScaler):
+        def fit(self, X, y=None, sample_weight=None):
+            fits.append(len(X))
+            return super().fit(X, y, sample_weight)
+
+    machine = make_pipeline(ColumnTransformer([("all", Counting(), [0, 1, 2, 3])]), SVC())
+    KernelSearchCV(machine, kernels=["linear", "rbf"], C=[1.0, 2.0], gamma=[0.1, 0.2], refit=False).fit(*IRIS)
+    assert len(fits) == 5
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from mercer.estimators._dual import DualMachine
 from mercer.estimators._validation import check_rows, check_sample_weight
 from mercer.model_selection.folds import rows_for
 from mercer.model_selection.search.pipelines import machine_of, steps_of
+from mercer.model_selection.search.settings import equal_values
 
 _ROUNDED = 1e3  # machine epsilons, relative to the largest value: allowed difference of two results of a transformer
 
@@ -93,8 +94,9 @@ class Folds:
     ) -> None:
         self.X, self._y, self.params = X, y, dict(fit_params)
         self._splits = [(row_numbers(train), row_numbers(test)) for train, test in splits]
-        self._rows: dict[tuple[int, bool, bool, bool], Rows] = {}
-        self._before: dict[int, Pipeline] = {}
+        self._rows: dict[tuple[int, int, bool, bool, bool], Rows] = {}
+        self._before: dict[tuple[int, int], Pipeline] = {}
+        self._known_steps: list[list[Any]] = []
         self._known_targets: dict[int, Any] = {}
         self._lock = Lock()
 
@@ -138,9 +140,18 @@ class Folds:
         train, _ = self._splits[number]
         return self._given(estimator, train, train)
 
-    def before(self, number: int) -> Pipeline | None:
+    def before(self, estimator: Any, number: int) -> Pipeline | None:
         """Return the fitted steps before the machine; None if :meth:`rows` has fitted no steps."""
-        return self._before.get(number)
+        return self._before.get((number, self._number_of_steps(estimator)))
+
+    def _number_of_steps(self, estimator: Any) -> int:
+        """Number the steps before the machine, so that equal steps have the same number."""
+        steps = steps_of(estimator)[:-1]
+        for number, known in enumerate(self._known_steps):
+            if len(known) == len(steps) and all(map(equal_values, known, steps)):
+                return number
+        self._known_steps.append(steps)
+        return len(self._known_steps) - 1
 
     def rows(self, estimator: Any, number: int) -> Rows:
         """Return the rows of a fold. Validation is done once; preprocessing steps are fitted once for each fold."""
@@ -148,7 +159,8 @@ class Folds:
         machine = machine_of(estimator)
         spec = machine._kernel_asked_for()
         with self._lock:
-            key = number, spec.takes_values, spec.is_structured, spec.takes_any_rows
+            of_steps = self._number_of_steps(estimator)
+            key = number, of_steps, spec.takes_values, spec.is_structured, spec.takes_any_rows
             if key in self._rows:
                 return self._rows[key]
             given = self._given(estimator, test, train), self._given(estimator, train, train)
@@ -180,7 +192,7 @@ class Folds:
                     getattr(asking, "feature_names_in_", None),
                     cache(lambda: _near(before.transform(given[1]), seen)),
                 )
-                self._before[number] = before
+                self._before[number, of_steps] = before
             self._rows[key] = found
             return found
 

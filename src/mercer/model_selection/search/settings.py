@@ -32,7 +32,7 @@ def heads_of(candidates: list[dict[str, Any]], path: str, *, and_gamma: bool = F
     heads = []
     for candidate in candidates:
         head = {name: value for name, value in candidate.items() if name not in penalties}
-        number = next((number for number, one in enumerate(known) if same_setting(head, one)), len(known))
+        number = next((number for number, one in enumerate(known) if equal_values(head, one)), len(known))
         if number == len(known):
             known.append(head)
         heads.append(number)
@@ -107,20 +107,21 @@ def require_gamma(own: Any, kernels: list[Any] | None, value: Any) -> None:
     )
 
 
-def same_setting(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Return whether two settings have the same parameters and values."""
-    return one.keys() == other.keys() and all(
-        value is other[name] or _equal(value, other[name]) for name, value in one.items()
-    )
-
-
-def _equal(one: Any, other: Any) -> bool:
-    """Return whether two values are equal, or machines with equal parameters; arrays are not."""
-    if type(one) is not type(other) and not (isinstance(one, Real) and isinstance(other, Real)):
-        return False
+def equal_values(one: Any, other: Any) -> bool:
+    """Return whether two parameters are equal: also estimators with equal parameters, and lists, dicts and arrays."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return isinstance(one, Real) and isinstance(other, Real) and one == other
+    if isinstance(one, BaseEstimator):
+        return equal_values(one.get_params(deep=False), other.get_params(deep=False))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(equal_values(value, other[name]) for name, value in one.items())
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(equal_values, one, other))
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other)
     try:
-        if isinstance(one, BaseEstimator):
-            return one is other or same_setting(one.get_params(deep=False), other.get_params(deep=False))
         return bool(one == other)
-    except ValueError:
+    except ValueError:  # a value without one truth, such as a data frame
         return False

@@ -289,7 +289,7 @@ class SharedFits:
             fitted.feature_names_in_ = rows.names
         for name, value in machine_of(estimator).get_params(deep=False).items():
             setattr(fitted, name, value)
-        before = self._folds.before(number)
+        before = self._folds.before(estimator, number)
         if before is not None:
             fitted = rebuilt(estimator, iter([*(step for _, step in before.steps), fitted]))
         return fitted

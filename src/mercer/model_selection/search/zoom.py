@@ -16,7 +16,7 @@ from mercer.data.user_warnings import warn_user
 from mercer.kernels.parameters import resolve_gamma
 from mercer.model_selection.search.base import Search
 from mercer.model_selection.search.cv_results import columns, ranks
-from mercer.model_selection.search.settings import ZOOMED, same_setting
+from mercer.model_selection.search.settings import ZOOMED, equal_values
 from mercer.solvers import Control, Limits
 from mercer.solvers.loop import ProgressMonitor
 
@@ -130,7 +130,7 @@ def _by_axis(setting: dict[str, Any]) -> dict[str, Any]:
 def _gathered(stages: list[Search]) -> dict[str, Any]:
     """Return the results of all stages; a cell that occurs in several stages is taken from the first."""
     settings = [setting for part in stages for setting in part.cv_results_["params"]]
-    kept = [k for k, setting in enumerate(settings) if not any(same_setting(setting, one) for one in settings[:k])]
+    kept = [k for k, setting in enumerate(settings) if not any(equal_values(setting, one) for one in settings[:k])]
     chosen = [settings[k] for k in kept]
     results: dict[str, Any] = {}
     for name in stages[0].cv_results_:
