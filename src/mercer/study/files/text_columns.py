@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -42,7 +42,7 @@ _SAMPLE = 200  # different cells that tell whether a column may hold numbers at 
 
 def table_of_text(
     names: Sequence[str],
-    cells: Sequence[pa.ChunkedArray],
+    cells: Iterable[pa.ChunkedArray],
     separator: str,
     options: ReadingOptions,
     line_of: Callable[[int], str] | None = None,
@@ -312,7 +312,7 @@ class _Column:
 def _plain_numbers(cells: pa.ChunkedArray) -> np.ndarray | None:
     """Return the cells as numbers, if all are numbers with a decimal point and without other marks."""
     try:
-        return pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64)
+        return np.require(pc.cast(cells, pa.float64()).to_numpy(zero_copy_only=False), np.float64, "W")
     except pa.ArrowInvalid:
         return None
 

@@ -112,9 +112,7 @@ class DelimitedSource(TextSource):
         rows = io.BytesIO(head[:last])
         rows.seek(self.begin.end)
         del head, text  # the text is not held while its cells become numbers
-        arrow, lines = self._split(rows, last)
-        rows.close()
-        self.table_head = self._table_of_head(arrow, lines, notes)
+        self.table_head = self._table_of_head(*self._split(rows, last), notes)
         units = self.table_head.reading.units
         own = {name: units.get(name, "") for name in self.names if self.table_head.is_numeric(name)}
         self._reading = replace(options, known=replace(options.known, units=own))
@@ -129,8 +127,8 @@ class DelimitedSource(TextSource):
                 "convert it to UTF-8",
             )
 
-    def _split(self, rows: IO[bytes], size: int) -> tuple[pa.Table, np.ndarray]:
-        """Return the cells of the head as text, and the lines in which its rows begin."""
+    def _split(self, rows: IO[bytes], size: int) -> tuple[list[pa.ChunkedArray], np.ndarray]:
+        """Return the columns of the head as text, and the lines in which its rows begin; `rows` is closed."""
         parts, lines = list[pa.Table](), list[np.ndarray]()
         for span, raw in self.cut(rows, self.begin, size if self.names_bytes else _PIECE):
             cells = self._cells(raw, span)
@@ -139,15 +137,16 @@ class DelimitedSource(TextSource):
                 lines.append(span.line + row_lines(raw, self.line_end, self.separator))
         if not sum(part.num_rows for part in parts):
             raise TableError(f"{self.path} has column names only, and no rows")
-        return pa.concat_tables(parts), np.concatenate(lines)
+        rows.close()
+        return pa.concat_tables(parts).columns, np.concatenate(lines)
 
-    def _table_of_head(self, arrow: pa.Table, lines: np.ndarray, notes: Sequence[Note]) -> Table:
-        """Return the first rows, whose cells decide what columns hold."""
+    def _table_of_head(self, columns: list[pa.ChunkedArray], lines: np.ndarray, notes: Sequence[Note]) -> Table:
+        """Return the first rows, whose cells decide what columns hold; text is not held longer than needed."""
         in_memory = not self.names_bytes
-        columns = [arrow[name] for name in self.names]
         refuse_second_header(self.names, columns, self._reading)
         where = (lambda row: f" in line {lines[row - 1]}") if in_memory else None
-        table = table_of_text(self.names, columns, self._separator, self._reading, where, leave_mistakes=not in_memory)
+        each = (columns.pop(0) for _ in self.names)
+        table = table_of_text(self.names, each, self._separator, self._reading, where, leave_mistakes=not in_memory)
         self._decimal = self._reading.decimal or table.reading.decimal or "."
         reading = replace(table.reading, notes=(*notes, *table.reading.notes))
         return replace(table, reading=reading, lines=lines if in_memory and len(lines) == table.n_rows else None)
