@@ -201,7 +201,7 @@ def test_figures_do_not_depend_on_blocks(make, monkeypatch):
     X, w = table(40, 3), np.arange(40) % 3
     whole = make(X)
     expected = whole.variance(w), whole.sq_norms(), whole.column_scales()[1], whole.sq_distances(whole)
-    monkeypatch.setattr("mercer.data.base._BLOCK_ENTRIES", 7)
+    monkeypatch.setattr("mercer.data.rows._BLOCK_ENTRIES", 7)
     found = whole.variance(w), whole.sq_norms(), whole.column_scales()[1], whole.sq_distances(whole)
     for one, other in zip(expected, found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-16)

@@ -56,9 +56,9 @@ from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram
 from mercer.kernels import Centered, Laplacian
 from mercer.kernels.evaluated import EvaluatedKernel
 from mercer.model_selection.search import scored_fits
-from mercer.model_selection.search.base import Allowance
 from mercer.model_selection.search.pipelines import path_of
 from mercer.model_selection.search.scored_fits import PrefittedSearchCV
+from mercer.model_selection.search.search_parameters import Allowance
 from mercer.model_selection.search.shared_fits import SharedFits
 from mercer.model_selection.search.shared_matrices import Matrices, Memory
 from mercer.problems import c_svc

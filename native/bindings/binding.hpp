@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bindings/gil.hpp"
-#include "kernels/dispatch.hpp"
+#include "gram/dispatch.hpp"
 
 namespace mercer {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bindings/binding.hpp"
-#include "kernels/tile_request.hpp"
+#include "gram/tile_request.hpp"
 
 namespace mercer {
 namespace {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "bindings/stop.hpp"
-#include "qp/block.hpp"
-#include "qp/working_point.hpp"
+#include "dual/block.hpp"
+#include "dual/working_point.hpp"
 
 namespace mercer {
 namespace {

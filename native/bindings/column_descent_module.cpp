@@ -7,8 +7,8 @@
 
 #include "bindings/binding.hpp"
 #include "bindings/linear_table.hpp"
-#include "linear/column_descent.hpp"
-#include "linear/lasso_descent.hpp"
+#include "rows/column_descent.hpp"
+#include "rows/lasso_descent.hpp"
 
 namespace mercer {
 namespace {

@@ -10,8 +10,8 @@
 #include "bindings/binding.hpp"
 #include "bindings/linear_table.hpp"
 #include "bindings/stop.hpp"
-#include "linear/dual_descent.hpp"
-#include "linear/joint_descent.hpp"
+#include "rows/dual_descent.hpp"
+#include "rows/joint_descent.hpp"
 
 namespace mercer {
 namespace {

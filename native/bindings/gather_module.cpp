@@ -10,8 +10,8 @@
 #include <string>
 
 #include "bindings/binding.hpp"
-#include "kernels/dispatch.hpp"
-#include "kernels/gather.hpp"
+#include "gram/dispatch.hpp"
+#include "gram/gather.hpp"
 
 namespace mercer {
 namespace {

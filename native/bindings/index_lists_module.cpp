@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bindings/binding.hpp"
-#include "kernels/index_lists.hpp"
+#include "gram/index_lists.hpp"
 
 namespace mercer {
 namespace {

@@ -10,11 +10,11 @@
 
 #include "bindings/binding.hpp"
 #include "bindings/linear_table.hpp"
-#include "linear/class_epoch.hpp"
-#include "linear/class_step.hpp"
-#include "linear/newton_pass.hpp"
-#include "linear/row_terms.hpp"
-#include "linear/sweeps.hpp"
+#include "rows/class_epoch.hpp"
+#include "rows/class_step.hpp"
+#include "rows/newton_pass.hpp"
+#include "rows/row_terms.hpp"
+#include "rows/sweeps.hpp"
 
 namespace mercer {
 namespace {

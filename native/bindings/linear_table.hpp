@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "bindings/binding.hpp"
-#include "kernels/tile_request.hpp"
-#include "linear/table.hpp"
+#include "gram/tile_request.hpp"
+#include "rows/table.hpp"
 
 namespace mercer {
 

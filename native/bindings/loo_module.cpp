@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bindings/binding.hpp"
-#include "qp/loo_update.hpp"
+#include "dual/loo_update.hpp"
 
 namespace mercer {
 namespace {

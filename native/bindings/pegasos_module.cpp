@@ -7,7 +7,7 @@
 
 #include "bindings/binding.hpp"
 #include "bindings/linear_table.hpp"
-#include "linear/pegasos.hpp"
+#include "rows/pegasos.hpp"
 
 namespace mercer {
 namespace {

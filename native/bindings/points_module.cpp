@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "bindings/binding.hpp"
-#include "qp/conditions.hpp"
-#include "qp/working_set.hpp"
+#include "dual/conditions.hpp"
+#include "dual/working_set.hpp"
 
 namespace mercer {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "bindings/binding.hpp"
 #include "bindings/stop.hpp"
-#include "kernels/tile_request.hpp"
-#include "qp/qp_batch.hpp"
+#include "dual/qp_batch.hpp"
+#include "gram/tile_request.hpp"
 
 namespace mercer {
 namespace {

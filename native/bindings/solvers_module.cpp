@@ -17,8 +17,8 @@
 
 #include "bindings/binding.hpp"
 #include "bindings/stop.hpp"
-#include "kernels/dispatch.hpp"
-#include "qp/in_memory_rounds.hpp"
+#include "dual/in_memory_rounds.hpp"
+#include "gram/dispatch.hpp"
 
 namespace mercer {
 namespace {

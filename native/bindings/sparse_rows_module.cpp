@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bindings/binding.hpp"
-#include "kernels/tile_request.hpp"
+#include "gram/tile_request.hpp"
 
 namespace mercer {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "bindings/binding.hpp"
-#include "kernels/dispatch.hpp"
+#include "gram/dispatch.hpp"
 
 namespace mercer {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "bindings/binding.hpp"
-#include "kernels/dispatch.hpp"
-#include "kernels/tile_request.hpp"
+#include "gram/dispatch.hpp"
+#include "gram/tile_request.hpp"
 
 namespace mercer {
 namespace {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "bindings/binding.hpp"
-#include "kernels/index_lists.hpp"
-#include "kernels/row_sums.hpp"
-#include "kernels/tile_request.hpp"
+#include "gram/index_lists.hpp"
+#include "gram/row_sums.hpp"
+#include "gram/tile_request.hpp"
 
 namespace mercer {
 namespace {

@@ -246,7 +246,7 @@ def solve_machines(
     stop: Callable[[], bool] | None = None,
 ) -> _Float: ...
 
-# Of working sets: native/qp/block.hpp says what each is.
+# Of working sets: native/dual/block.hpp says what each is.
 BLOCK_LIMIT: int
 INNER_SHARE: float
 FEW_FREE: int
@@ -417,7 +417,7 @@ class Survey:
 
 def leave_out(
     *,
-    # the places, first those of basic variables, with the rows that are known (native/qp/loo_update.hpp)
+    # the places, first those of basic variables, with the rows that are known (native/dual/loo_update.hpp)
     n_basic: int,
     values: _Float,
     point: _Float,

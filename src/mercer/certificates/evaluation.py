@@ -21,12 +21,12 @@ from mercer.certificates.roundoff import (
 from mercer.certificates.screening import SolverValues, in_double, product_of, settle, values_of
 from mercer.gram import Gram
 from mercer.gram.backends import InMemoryRows
-from mercer.kernels.base import finite
+from mercer.kernels.kernel import finite
 from mercer.problems import Problem, inner
 
 
 class Conditions(NamedTuple):
-    """Numbers that follow from K beta; see native/qp/conditions.hpp."""
+    """Numbers that follow from K beta; see native/dual/conditions.hpp."""
 
     quadratic: float
     linear: float

@@ -11,7 +11,7 @@ from mercer._typing import FloatArray
 from mercer.certificates.evaluation import Conditions, Evaluation, by_rows
 from mercer.certificates.roundoff import rounding_of
 from mercer.gram import Gram
-from mercer.kernels.base import finite
+from mercer.kernels.kernel import finite
 from mercer.problems import Problem
 
 LongArray = npt.NDArray[Any]  # of longdouble: 64 bits of significand on x86, 113 or 53 elsewhere

@@ -10,7 +10,7 @@ import numpy as np
 from mercer._core import find_settled
 from mercer._typing import BoolArray, FloatArray
 from mercer.gram import Gram
-from mercer.kernels.base import finite
+from mercer.kernels.kernel import finite
 from mercer.problems import Problem
 
 _EPS = float(np.finfo(np.float64).eps)

@@ -17,7 +17,7 @@ from mercer.data import Data
 from mercer.gram import Gram
 from mercer.gram.backends import BlockBackend
 from mercer.kernels import Kernel
-from mercer.kernels.base import finite
+from mercer.kernels.kernel import finite
 from mercer.problems.smooth import Objective
 
 _EPS = float(np.finfo(np.float64).eps)

@@ -8,8 +8,6 @@ kind, the user gives a function that reads them (`ObjectRows`).
 
 from mercer.data.arguments import check_choice, check_count, check_number
 from mercer.data.arguments import check_flag as check_flag
-from mercer.data.base import Data, Vectors
-from mercer.data.base import parts as parts
 from mercer.data.cell_hashes import Hashes as Hashes
 from mercer.data.cell_hashes import bits_of as bits_of
 from mercer.data.cell_hashes import block_hashes as block_hashes
@@ -30,6 +28,8 @@ from mercer.data.precomputed import Precomputed
 from mercer.data.reading import Limits as Limits
 from mercer.data.reading import Reading as Reading
 from mercer.data.reading import ReadingOptions as ReadingOptions
+from mercer.data.rows import Data, Vectors
+from mercer.data.rows import parts as parts
 from mercer.data.spelling import in_one_spelling as in_one_spelling
 from mercer.data.spelling import one_spelling as one_spelling
 from mercer.data.structured import Structured, as_structured, looks_structured, together

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer._typing import FloatArray
-from mercer.data.base import Vectors, parts
+from mercer.data.rows import Vectors, parts
 from mercer.data.vectors import CSR, as_data
 
 MAX_PAIRS = 1 << 16

@@ -1,6 +1,6 @@
 """Sums over the features of two rows that are not inner products: L1, chi-squared and Hamming distances, minima.
 
-The native code (native/kernels/feature_sums.hpp) is tested against these definitions. For sparse rows, a distance is
+The native code (native/gram/feature_sums.hpp) is tested against these definitions. For sparse rows, a distance is
 computed as norm + norm - 2 shared, where "shared" is a sum over the features that are nonzero in both rows.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer._typing import FloatArray
-from mercer.data.base import Vectors
+from mercer.data.rows import Vectors
 from mercer.data.vectors import CSR, Dense, same_features, without_empty_columns
 
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer._typing import FloatArray
-from mercer.data.base import Data, dense_problem
 from mercer.data.checks import Rows, bounded_index, float_table, row_index
+from mercer.data.rows import Data, dense_problem
 from mercer.data.vectors import CSR
 
 _UNKNOWN = -1  # row index of a row whose column in the matrix is known, but not its own values

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from mercer.data.base import Data
 from mercer.data.checks import Rows, row_index
+from mercer.data.rows import Data
 
 Kept = TypeVar("Kept")
 

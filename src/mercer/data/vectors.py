@@ -12,9 +12,9 @@ from scipy.spatial.distance import cdist
 
 from mercer._core import column_means, sparse_sq_norms, sq_norms
 from mercer._typing import FloatArray, IndexArray
-from mercer.data.base import Data, Vectors, dense_problem, parts
 from mercer.data.checks import MAX_SHOWN, Rows, distinct, float_table, float_values, not_finite_message, row_index
 from mercer.data.lazy import lazy_property
+from mercer.data.rows import Data, Vectors, dense_problem, parts
 
 _CANCELLATION = 2.0**-10  # relative to |x|² + |z|²; for a smaller |x - z|², the expansion has lost ten bits
 _WIDE_COLUMNS = 1 << 20  # columns; up to this width, an array of one number per column takes at most 8 MiB

@@ -34,8 +34,8 @@ from mercer.geometry import RKHSFunction
 from mercer.gram import Gram
 from mercer.gram.backends import InMemoryRows
 from mercer.kernels import Kernel, Linear
-from mercer.kernels.base import restored_rows
 from mercer.kernels.evaluated import EvaluatedKernel
+from mercer.kernels.kernel import restored_rows
 from mercer.multiclass.coefficients import Coefficients, Group, PairCoefficients, columns_of, groups_of, summed
 from mercer.multiclass.decision import decision_values
 from mercer.problems import Problem

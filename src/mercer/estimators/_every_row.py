@@ -20,8 +20,8 @@ from mercer.estimators._labels import Labels
 from mercer.gram import Gram
 from mercer.kernels import Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
-from mercer.kernels.base import finite, restored_rows
 from mercer.kernels.evaluated import EvaluatedKernel
+from mercer.kernels.kernel import finite, restored_rows
 from mercer.multiclass.decision import decision_values
 from mercer.solvers import Interruption
 

@@ -16,7 +16,7 @@ from mercer.estimators._base import KernelMachine
 from mercer.estimators.svc import SVC
 from mercer.kernels import Gamma, Kernel
 from mercer.kernels import Precomputed as PrecomputedKernel
-from mercer.kernels.base import restored_rows
+from mercer.kernels.kernel import restored_rows
 from mercer.solvers.smooth.neighbours import counted_shares, nearest, nearest_by_values
 from mercer.specs import ForKernelNeighborsClassifier
 

@@ -13,7 +13,7 @@ from mercer.estimators._every_row import EveryRowMachine
 from mercer.estimators._probabilities import HasProbabilities
 from mercer.estimators._scores import ByScores
 from mercer.kernels import Gamma, Kernel
-from mercer.kernels.base import finite
+from mercer.kernels.kernel import finite
 from mercer.multiclass.calibration import FOLDS
 from mercer.multiclass.cross_fitting import by_folds
 from mercer.multiclass.training import JOINT

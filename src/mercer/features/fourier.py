@@ -13,7 +13,7 @@ from mercer._typing import FloatArray
 from mercer.data import Data, Vectors
 from mercer.data.arguments import check_count
 from mercer.estimators._base import HoldsKernel
-from mercer.features.base import DenseMap
+from mercer.features.feature_map import DenseMap
 from mercer.kernels import RBF, Gamma, Kernel, Laplacian, Matern, RationalQuadratic, as_kernel
 from mercer.kernels.parameters import number
 

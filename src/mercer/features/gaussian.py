@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from mercer._typing import FloatArray
 from mercer.data import Data, Vectors, as_data
 from mercer.data.arguments import check_count, check_whole
-from mercer.features.base import DenseMap
+from mercer.features.feature_map import DenseMap
 from mercer.geometry import blocks
 from mercer.kernels import RBF, Gamma
 from mercer.kernels.parameters import DISTANCE_RULES, gamma_or_rule

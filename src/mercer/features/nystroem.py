@@ -17,13 +17,13 @@ from mercer.data.arguments import check_choice, check_count, check_whole
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._base import HoldsKernel
 from mercer.estimators._validation import check_rows, check_square
-from mercer.features.base import DenseMap
+from mercer.features.feature_map import DenseMap
 from mercer.features.landmarks import SCHEMES
 from mercer.geometry import blocks
 from mercer.gram import Gram
 from mercer.kernels import Gamma, Kernel, as_kernel
-from mercer.kernels.base import finite, restored_rows
 from mercer.kernels.diagnosis import value_roundoff
+from mercer.kernels.kernel import finite, restored_rows
 
 
 class Nystroem(HoldsKernel, DenseMap):

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from mercer._typing import FloatArray
 from mercer.data import Data, Vectors
 from mercer.data.arguments import check_choice
-from mercer.features.base import FeatureMap
+from mercer.features.feature_map import FeatureMap
 from mercer.features.monomials import Monomials, Rule
 from mercer.kernels import Gamma, Polynomial
 from mercer.kernels.parameters import number, whole

@@ -9,7 +9,7 @@ import numpy as np
 from mercer._typing import FloatArray
 from mercer.geometry.matrices import KernelLike, blocks, kernel_and_rows
 from mercer.kernels import Kernel, as_rows
-from mercer.kernels.base import finite
+from mercer.kernels.kernel import finite
 
 ROUNDING = 1e-12
 """Rounding error of a sum of kernel values, relative to the values: some thousand units, because rows may be long."""

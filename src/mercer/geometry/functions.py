@@ -12,7 +12,7 @@ from mercer.data import Vectors
 from mercer.geometry.distances import ROUNDING
 from mercer.gram.backends import select_backend
 from mercer.kernels import Kernel, as_rows
-from mercer.kernels.base import finite
+from mercer.kernels.kernel import finite
 from mercer.kernels.parameters import real
 
 

@@ -11,7 +11,7 @@ from mercer._typing import FloatArray
 from mercer.data import Data, Vectors
 from mercer.gram.backends import select_backend
 from mercer.kernels import Kernel, as_kernel, as_rows
-from mercer.kernels.base import finite
+from mercer.kernels.kernel import finite
 
 KernelLike = str | Kernel | Callable[[Any, Any], Any]
 """The types that `mercer.kernels.as_kernel` takes."""

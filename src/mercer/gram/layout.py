@@ -10,7 +10,7 @@ from mercer._typing import FloatArray
 from mercer.data import Data, Dense, Vectors, as_data
 from mercer.data.feature_sums import row_sums
 from mercer.data.lazy import lazy_property
-from mercer.kernels.base import refuse_negative
+from mercer.kernels.kernel import refuse_negative
 from mercer.kernels.program import PASSES, Op, Program
 from mercer.kernels.views import Columns, View, seen, side_by_side
 
@@ -101,7 +101,7 @@ class Layout:
 
         None if a centre has no benefit. Differences |x - z| keep all digits in double precision without a centre, and
         lose some with it. If all passes are such differences, single precision uses a centre and double precision does
-        not (see native/kernels/tiles.cpp). Columns that other passes read too have no centre.
+        not (see native/gram/tiles.cpp). Columns that other passes read too have no centre.
         """
         passes = {op for op, _ in self.program if op in PASSES}
         if not isinstance(self._rows, Dense) or not passes & {Op.SQDIST, Op.L1}:

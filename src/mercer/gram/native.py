@@ -19,10 +19,10 @@ from mercer.gram.tile_calls import PANEL_BYTES, TileCalls, symmetric_sum_bytes
 from mercer.kernels.program import PASSES, Op, Program, Step
 
 MAX_STACK, MAX_PROGRAM = 8, 256
-"""Most tiles on the stack, and most steps, of a program that the native core accepts (native/kernels/program.hpp)."""
+"""Most tiles on the stack, and most steps, of a program that the native core accepts (native/gram/program.hpp)."""
 
 
-_LEFT_BYTES = 192 << 10  # bytes of packed rows in each thread (native/kernels/run_dense.hpp)
+_LEFT_BYTES = 192 << 10  # bytes of packed rows in each thread (native/gram/run_dense.hpp)
 _LIST_SHARE = 5  # most bytes that lists of rare features take for each byte of a CSR table
 _COLUMN_BYTES, _HEAD_BYTES = 16, 4  # bytes for each column of a CSR table: in the table, and in each thread
 _NORM_ROUNDING = 1.0 + 2.0**-20  # factor that rounds a norm up, because its sum has rounding errors

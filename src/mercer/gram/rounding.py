@@ -18,7 +18,7 @@ Norms = TypeVar("Norms", float, FloatArray)
 Part: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """Smallest value, largest value and error bound of a tile on the stack."""
 
-_TERMS_PER_SUM = 64  # terms; length of the partial sums of dense rows (native/kernels/dense_panels.hpp)
+_TERMS_PER_SUM = 64  # terms; length of the partial sums of dense rows (native/gram/dense_panels.hpp)
 _OF_INTEGERS = 8  # roundings counted for a distance, at least 4; with fewer, the distance of rows from 0 counts more
 _U = 1.01 * 2.0**-24  # unit roundoff of float32, with 1 % added for operations in double precision
 _TINY = 2.0**-147  # larger than the underflow error of any product or conversion in float32

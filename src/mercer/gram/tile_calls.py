@@ -16,7 +16,7 @@ from mercer.gram.threads import n_threads, threads_that_pay
 from mercer.kernels.instruction_set import select_isa
 
 PANEL_BYTES = 4 << 20
-"""Bytes of packed columns that are processed at a time (native/kernels/tile_sink.hpp)."""
+"""Bytes of packed columns that are processed at a time (native/gram/tile_sink.hpp)."""
 
 _SYMMETRIC_TASKS, _SYMMETRIC_COLUMNS = 32, 1 << 15  # tasks, and columns at a time, of a symmetric product (same file)
 _ONE_THREAD_WORK = 3e6  # multiplications that take about as long as waking another thread (0.03 to 0.1 ms)

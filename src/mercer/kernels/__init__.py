@@ -1,12 +1,12 @@
 """Kernels: functions that measure the similarity of two rows, independent of storage, caches and devices."""
 
 from mercer.kernels.algebra import Exp, Power, Product, Scale, Shift, Sum, exp
-from mercer.kernels.base import Kernel, as_rows
 from mercer.kernels.diagnosis import Diagnosis, Witness, all_strings, diagnose, refute
 from mercer.kernels.distances import RBF, ChiSquared, GeneralizedGaussian, Hamming, Laplacian, Matern, RationalQuadratic
 from mercer.kernels.instruction_set import counts_bits as counts_bits
 from mercer.kernels.instruction_set import multiplies_integers as multiplies_integers
 from mercer.kernels.instruction_set import select_isa as select_isa
+from mercer.kernels.kernel import Kernel, as_rows
 from mercer.kernels.maps import Bilinear, Cosine, FeatureKernel, HistogramIntersection
 from mercer.kernels.parameters import FoundGamma, Gamma
 from mercer.kernels.parsing import NAMES, as_kernel, from_dict

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mercer._typing import FloatArray
 from mercer.data import Data
-from mercer.kernels.base import OPERATIONS, Kernel, Schema, block_of, diag_of, finite, inner_params
+from mercer.kernels.kernel import OPERATIONS, Kernel, Schema, block_of, diag_of, finite, inner_params
 from mercer.kernels.parameters import real, whole
 from mercer.kernels.program import Op, Program, Step, apply, simplify
 

@@ -15,7 +15,7 @@ from scipy import linalg
 from mercer._typing import FloatArray
 from mercer.data import Data, as_structured
 from mercer.data import Precomputed as GivenValues
-from mercer.kernels.base import Kernel, as_rows
+from mercer.kernels.kernel import Kernel, as_rows
 from mercer.kernels.parameters import whole
 from mercer.kernels.parsing import as_kernel
 from mercer.kernels.standard import Linear, Precomputed

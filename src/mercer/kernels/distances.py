@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mercer._typing import FloatArray
 from mercer.data import Data
-from mercer.kernels.base import Kernel, Lowered, Schema, finite, refuse_negative, vectors
+from mercer.kernels.kernel import Kernel, Lowered, Schema, finite, refuse_negative, vectors
 from mercer.kernels.parameters import DISTANCE_RULES, RULES, Gamma, gamma_or_rule, number, real, resolve_gamma
 from mercer.kernels.program import NONNEGATIVE, Op, Program
 from mercer.kernels.standard import Callable

@@ -7,7 +7,7 @@ from typing import ClassVar, final
 
 from mercer._typing import FloatArray
 from mercer.data import Data
-from mercer.kernels.base import Kernel, Schema
+from mercer.kernels.kernel import Kernel, Schema
 from mercer.kernels.standard import Precomputed
 
 

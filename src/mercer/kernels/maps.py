@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from mercer.data import Data, Vectors, as_data
-from mercer.kernels.base import Lowered, Schema, refuse_negative, vectors
+from mercer.kernels.kernel import Lowered, Schema, refuse_negative, vectors
 from mercer.kernels.program import Op, Program
 from mercer.kernels.standard import stored_rows
 from mercer.kernels.views import Directions, Projected, View

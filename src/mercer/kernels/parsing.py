@@ -9,7 +9,7 @@ from typing import Any
 
 from mercer.data.phrasing import nearest_names
 from mercer.kernels import algebra, distances, maps, sets, standard, strings, transforms, words
-from mercer.kernels.base import MAX_DEPTH, Kernel
+from mercer.kernels.kernel import MAX_DEPTH, Kernel
 from mercer.kernels.parameters import RULES, Gamma, gamma_or_rule
 from mercer.kernels.standard import Callable
 

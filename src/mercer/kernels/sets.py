@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mercer._typing import FloatArray
 from mercer.data import Data, Structured
-from mercer.kernels.base import Schema
+from mercer.kernels.kernel import Schema
 from mercer.kernels.parameters import flag
 from mercer.kernels.structured import Counted
 from mercer.kernels.words import word_counts

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from mercer._typing import FloatArray
 from mercer.data import CSR, Data, Dense, ObjectRows, Structured
 from mercer.data import Precomputed as GivenValues
-from mercer.kernels.base import Kernel, Lowered, Schema
+from mercer.kernels.kernel import Kernel, Lowered, Schema
 from mercer.kernels.parameters import Gamma, gamma_or_rule, number, real, resolve_gamma, whole
 from mercer.kernels.program import Op, Program, simplify
 

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from mercer._core import Strings, edit_distances, subsequences
 from mercer._typing import FloatArray
 from mercer.data import Data, Structured, weighted_quantile
-from mercer.kernels.base import Schema
 from mercer.kernels.instruction_set import select_isa
+from mercer.kernels.kernel import Schema
 from mercer.kernels.parameters import FoundGamma, flag, gamma_or_rule, real, whole
 from mercer.kernels.structured import Counted, StructuredKernel
 from mercer.kernels.words import no_words, word_counts

@@ -17,8 +17,8 @@ from mercer._core import block as tile_block
 from mercer._typing import FloatArray
 from mercer.data import Data, Structured, together
 from mercer.data.structured import SETS
-from mercer.kernels.base import Kernel, finite
 from mercer.kernels.instruction_set import select_isa
+from mercer.kernels.kernel import Kernel, finite
 from mercer.kernels.program import Op
 
 DENSE_BYTES = 1 << 28

@@ -14,7 +14,7 @@ from mercer._typing import FloatArray
 from mercer.data import Data
 from mercer.data.lazy import lazy_property
 from mercer.kernels.algebra import OfOne, formula
-from mercer.kernels.base import OPERATIONS, Kernel, Schema, finite, vectors
+from mercer.kernels.kernel import OPERATIONS, Kernel, Schema, finite, vectors
 from mercer.kernels.parameters import whole
 from mercer.kernels.program import Op, Program
 from mercer.kernels.views import Column, Columns, through

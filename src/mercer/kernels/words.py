@@ -16,7 +16,7 @@ from mercer._typing import IndexArray
 from mercer.data import Data, Structured
 from mercer.data.checks import distinct
 from mercer.data.structured import STRINGS
-from mercer.kernels.base import Schema
+from mercer.kernels.kernel import Schema
 from mercer.kernels.parameters import flag, real, whole
 from mercer.kernels.structured import DENSE_BYTES, Counted
 

@@ -8,7 +8,7 @@ from mercer._typing import FloatArray
 from mercer.data import Data
 from mercer.gram.backends import select_backend
 from mercer.kernels import Kernel
-from mercer.kernels.base import finite
+from mercer.kernels.kernel import finite
 from mercer.multiclass.coefficients import Coefficients, Group, groups_of, summed
 
 

@@ -9,7 +9,7 @@ from mercer._typing import FloatArray, IndexArray
 from mercer.data import Data
 from mercer.gram.backends import select_backend
 from mercer.kernels import Kernel
-from mercer.kernels.base import finite
+from mercer.kernels.kernel import finite
 from mercer.multiclass.coefficients import Coefficients, Group, groups_of, summed
 from mercer.multiclass.decision import decision_values
 from mercer.multiclass.pairs import against_later

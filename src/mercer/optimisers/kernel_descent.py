@@ -13,7 +13,7 @@ from mercer._typing import FloatArray
 from mercer.data import check_number
 from mercer.data.arguments import check_flag, check_learning_rate
 from mercer.gram import Gram
-from mercer.kernels.base import Kernel
+from mercer.kernels.kernel import Kernel
 from mercer.optimisers.base import Measure, MeasuredProblem, Optimiser, Step
 from mercer.optimisers.rounding import EPS
 from mercer.optimisers.rows import as_gram, as_signs, require_signs

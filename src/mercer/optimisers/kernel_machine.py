@@ -13,7 +13,7 @@ from mercer.certificates.evaluation import evaluate
 from mercer.data.arguments import check_flag, check_whole
 from mercer.data.lazy import lazy_property
 from mercer.gram import Gram
-from mercer.kernels.base import Kernel
+from mercer.kernels.kernel import Kernel
 from mercer.optimisers.base import Measure, MeasuredProblem
 from mercer.optimisers.rounding import EPS, Numbers, best_bias, growth, hinge_error
 from mercer.optimisers.rows import as_gram, as_signs, charges

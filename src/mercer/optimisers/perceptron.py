@@ -13,7 +13,7 @@ from mercer._typing import FloatArray
 from mercer.data import Vectors, check_choice, check_count
 from mercer.gram import Gram
 from mercer.kernels import Linear
-from mercer.kernels.base import Kernel
+from mercer.kernels.kernel import Kernel
 from mercer.optimisers.base import Measure, MeasuredProblem, Optimiser, Step, TraceRow
 from mercer.optimisers.rows import as_gram, as_signs, require_signs
 from mercer.solvers.smooth.perceptron import Learnt, passes

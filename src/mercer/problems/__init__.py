@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from mercer.problems.base import Loss as Loss
-from mercer.problems.base import Problem as Problem
-from mercer.problems.base import Problems as Problems
-from mercer.problems.base import growth as growth
-from mercer.problems.base import inner as inner
-from mercer.problems.base import vertex as vertex
 from mercer.problems.classification import Hinge as Hinge
 from mercer.problems.classification import c_svc as c_svc
 from mercer.problems.classification import c_svc_each as c_svc_each
@@ -21,6 +15,12 @@ from mercer.problems.crammer_singer import JointHinge as JointHinge
 from mercer.problems.crammer_singer import joint as joint
 from mercer.problems.novelty import one_class as one_class
 from mercer.problems.novelty import svdd as svdd
+from mercer.problems.problem import Loss as Loss
+from mercer.problems.problem import Problem as Problem
+from mercer.problems.problem import Problems as Problems
+from mercer.problems.problem import growth as growth
+from mercer.problems.problem import inner as inner
+from mercer.problems.problem import vertex as vertex
 from mercer.problems.regression import epsilon_svr as epsilon_svr
 from mercer.problems.regression import nu_svr as nu_svr
 from mercer.problems.regression import quantile as quantile

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._typing import FloatArray, IndexArray
-from mercer.problems.base import Loss, Problem, check_penalties, inner, scaled_to_margin
+from mercer.problems.problem import Loss, Problem, check_penalties, inner, scaled_to_margin
 
 
 @dataclass(frozen=True, eq=False)

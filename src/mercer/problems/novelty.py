@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._typing import FloatArray
-from mercer.problems.base import Loss, Problem, filled
+from mercer.problems.problem import Loss, Problem, filled
 
 
 def one_class(weights: npt.ArrayLike, nu: float) -> Problem:

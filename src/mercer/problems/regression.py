@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer._typing import FloatArray
-from mercer.problems.base import Loss, Problem, vertex
+from mercer.problems.problem import Loss, Problem, vertex
 
 
 def epsilon_svr(y: npt.ArrayLike, C: npt.ArrayLike, epsilon: float, *, squared: bool = False) -> Problem:

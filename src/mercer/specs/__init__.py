@@ -11,8 +11,6 @@ import math
 from dataclasses import fields
 from typing import Any
 
-from mercer.specs.base import MachineSpec as MachineSpec
-from mercer.specs.base import Point as Point
 from mercer.specs.instance_based import ForKernelNeighborsClassifier as ForKernelNeighborsClassifier
 from mercer.specs.instance_based import ForKernelPerceptron as ForKernelPerceptron
 from mercer.specs.instance_based import ForParzenClassifier as ForParzenClassifier
@@ -34,6 +32,8 @@ from mercer.specs.losses import ForLeastSquaresClassifier as ForLeastSquaresClas
 from mercer.specs.losses import ForLeastSquaresSVC as ForLeastSquaresSVC
 from mercer.specs.losses import ForLikelihood as ForLikelihood
 from mercer.specs.losses import LossSpec as LossSpec
+from mercer.specs.machine_spec import MachineSpec as MachineSpec
+from mercer.specs.machine_spec import Point as Point
 from mercer.specs.quadratic import ForJointSVC as ForJointSVC
 from mercer.specs.quadratic import ForNuSVC as ForNuSVC
 from mercer.specs.quadratic import ForNuSVR as ForNuSVR

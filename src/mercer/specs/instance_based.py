@@ -13,11 +13,11 @@ from mercer.certificates.roundoff import rounding_error
 from mercer.data import Vectors
 from mercer.gram import Gram
 from mercer.kernels import Kernel
-from mercer.kernels.base import finite
+from mercer.kernels.kernel import finite
 from mercer.multiclass.coefficients import Coefficients, table_of
 from mercer.solvers.smooth.neighbours import vote_shares
 from mercer.solvers.smooth.perceptron import Separation
-from mercer.specs.base import BY_PAIRS_OR_CLASSES, MachineSpec, Point
+from mercer.specs.machine_spec import BY_PAIRS_OR_CLASSES, MachineSpec, Point
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,8 +36,8 @@ from mercer.solvers.rows import (
     TableRows,
 )
 from mercer.solvers.rows.joint import JointEvidence
-from mercer.specs.base import BY_PAIRS_OR_CLASSES, Point
 from mercer.specs.losses import LossSpec, class_probabilities
+from mercer.specs.machine_spec import BY_PAIRS_OR_CLASSES, Point
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from mercer.multiclass.coupling import made_largest
 from mercer.multiclass.training import winners
 from mercer.problems.smooth import Logistic, Objective, Softmax, Squared
 from mercer.solvers.smooth import descent
-from mercer.specs.base import BY_PAIRS_OR_CLASSES, MachineSpec, Point
+from mercer.specs.machine_spec import BY_PAIRS_OR_CLASSES, MachineSpec, Point
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from mercer.certificates.certificate import Certificate
 from mercer.gram import Gram
 from mercer.multiclass.calibration import FOLDS, LEAVE_ONE_OUT
 from mercer.problems import Problem
-from mercer.specs.base import BY_PAIRS_OR_CLASSES, JOINTLY, MachineSpec
+from mercer.specs.machine_spec import BY_PAIRS_OR_CLASSES, JOINTLY, MachineSpec
 
 
 @dataclass(frozen=True, kw_only=True)

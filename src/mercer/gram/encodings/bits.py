@@ -21,14 +21,14 @@ from mercer.kernels.views import View
 Words = npt.NDArray[np.uint64]
 TwoValues: TypeAlias = tuple[FloatArray, FloatArray]
 
-_MOST_BITS = 4095  # columns; limit of the native code (native/kernels/bit_tile.hpp)
+_MOST_BITS = 4095  # columns; limit of the native code (native/gram/bit_tile.hpp)
 _MEMORY_SHARE = 4  # the memory limit must be at least this multiple of the bytes of all bits
 _LEAST_ENTRIES = 50_000  # entries; smaller dense tables are not checked
 _SAMPLE = 65  # rows of a dense table that are checked before all rows
 _WORDS_PER_ENTRY, _WORDS_ALONE = 0.6, 2  # most words a row: so many for each sparse entry, plus so many
 _SINGLE = 1.01 * 2.0**-24 + 2.0**-148  # error of a value of at most 1 that is rounded to single precision
 _DOUBLE = 2.0**-52  # relative error of one multiplication and addition in float64
-_THREAD_ROWS = 192  # rows that a thread packs at a time: 16 groups of 12 (native/kernels/tile_sink.hpp)
+_THREAD_ROWS = 192  # rows that a thread packs at a time: 16 groups of 12 (native/gram/tile_sink.hpp)
 
 
 @final

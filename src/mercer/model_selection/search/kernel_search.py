@@ -28,7 +28,6 @@ from mercer.estimators._validation import check_square, check_verbose, refuse_ta
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.model_selection.copies import warn_of_copies
 from mercer.model_selection.folds import lacking_class, require_splits
-from mercer.model_selection.search.base import Allowance
 from mercer.model_selection.search.fold_rows import row_numbers
 from mercer.model_selection.search.loo_scores import LEAVE_ONE_OUT, WithoutRows, refuse_besides
 from mercer.model_selection.search.pipelines import machine_of, path_of
@@ -36,6 +35,7 @@ from mercer.model_selection.search.race import Race, deciding_score, rules_of_ra
 from mercer.model_selection.search.rounds import Rounds
 from mercer.model_selection.search.row_rules import checked_rounds
 from mercer.model_selection.search.scored_fits import PrefittedSearchCV
+from mercer.model_selection.search.search_parameters import Allowance
 from mercer.model_selection.search.settings import (
     axis,
     gamma_of,

@@ -19,8 +19,8 @@ from mercer.certificates.status import Status, StoppedError
 from mercer.estimators._base import Iterated
 from mercer.estimators._dual import DualMachine
 from mercer.model_selection.leave_one_out import LeaveOneOut, require_followed, values_without_each_row
-from mercer.model_selection.search.base import Allowance
 from mercer.model_selection.search.pipelines import machine_of, path_of
+from mercer.model_selection.search.search_parameters import Allowance
 from mercer.solvers.progress import most_steps
 
 LEAVE_ONE_OUT = "leave_one_out"

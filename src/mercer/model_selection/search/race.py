@@ -15,11 +15,11 @@ from mercer._typing import FloatArray
 from mercer.certificates.status import Status, StoppedError
 from mercer.data.arguments import check_choice
 from mercer.data.user_warnings import warn_user
-from mercer.model_selection.search.base import Search
 from mercer.model_selection.search.cv_results import columns, ranks
 from mercer.model_selection.search.pipelines import machine_of
 from mercer.model_selection.search.racing import cannot_be_best, hardly_best, largest_score, looks
 from mercer.model_selection.search.scored_fits import PrefittedSearchCV
+from mercer.model_selection.search.search_parameters import Search
 
 if TYPE_CHECKING:
     from mercer.model_selection.search.shared_fits import SharedFits

@@ -19,11 +19,11 @@ from sklearn.utils.validation import _num_samples
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.status import StoppedError
 from mercer.data.user_warnings import warn_user
-from mercer.model_selection.search.base import Search
 from mercer.model_selection.search.cv_results import columns, ranks
 from mercer.model_selection.search.fold_rows import row_numbers
 from mercer.model_selection.search.row_rules import n_kept, n_validated, rows_in_time, spread, worse_than_best
 from mercer.model_selection.search.scored_fits import PrefittedSearchCV
+from mercer.model_selection.search.search_parameters import Search
 
 if TYPE_CHECKING:
     from mercer.model_selection.search.shared_fits import SharedFits

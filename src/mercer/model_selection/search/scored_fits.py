@@ -24,12 +24,12 @@ from mercer.certificates.status import Status, StoppedError
 from mercer.data.lazy import lazy_property
 from mercer.data.user_warnings import warn_user
 from mercer.estimators._dual import DualMachine
-from mercer.model_selection.search.base import Search
 from mercer.model_selection.search.cv_results import columns, ranks
 from mercer.model_selection.search.fold_rows import row_numbers
 from mercer.model_selection.search.loo_scores import HELD, WithoutRows
 from mercer.model_selection.search.paths import FoldFit
 from mercer.model_selection.search.pipelines import path_of
+from mercer.model_selection.search.search_parameters import Search
 from mercer.model_selection.search.shared_fits import SharedFits
 from mercer.solvers.progress import CostEstimate, StageProgress
 

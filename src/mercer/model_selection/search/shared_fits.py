@@ -29,10 +29,10 @@ from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.gram.backends import InMemoryRows, n_threads
 from mercer.kernels import Kernel
 from mercer.kernels.evaluated import EvaluatedKernel
-from mercer.model_selection.search.base import Allowance
 from mercer.model_selection.search.fold_rows import Folds, Rows
 from mercer.model_selection.search.paths import FoldFit, FoldInputs, FoldState, Path, QueueItem, all_or_none
 from mercer.model_selection.search.pipelines import machine_of, rebuilt
+from mercer.model_selection.search.search_parameters import Allowance
 from mercer.model_selection.search.shared_matrices import Matrices, Memory
 from mercer.model_selection.search.sharing import (
     BY_WEIGHTS,

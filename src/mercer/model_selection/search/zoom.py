@@ -14,8 +14,8 @@ from mercer.certificates.status import StoppedError
 from mercer.data import as_data
 from mercer.data.user_warnings import warn_user
 from mercer.kernels.parameters import resolve_gamma
-from mercer.model_selection.search.base import Search
 from mercer.model_selection.search.cv_results import columns, ranks
+from mercer.model_selection.search.search_parameters import Search
 from mercer.model_selection.search.settings import ZOOMED, equal_values
 from mercer.solvers import Control, Limits
 from mercer.solvers.loop import ProgressMonitor

@@ -28,7 +28,7 @@ _SMALL_BLOCK = 500  # variables; largest small working set
 def newton_bytes(n_free: int, size: int, *, single: bool) -> int:
     """Return the bytes that Newton steps take which begin with up to `n_free` free variables, to a few per cent.
 
-    See native/qp/newton_steps.hpp: with more than ``FEW_FREE`` free variables in single precision, a call has a
+    See native/dual/newton_steps.hpp: with more than ``FEW_FREE`` free variables in single precision, a call has a
     Cholesky factor; with fewer it has an inverse, or a factor in double precision.
     """
     few = _newton_capacity(min(n_free, FEW_FREE) if single else n_free, size)

@@ -30,7 +30,7 @@ from mercer.certificates.status import Status
 from mercer.data.lazy import lazy_property
 from mercer.gram import STATE_ARRAYS, Gram
 from mercer.gram.backends import Tiles, threads_that_pay
-from mercer.kernels.base import finite
+from mercer.kernels.kernel import finite
 from mercer.problems import Hinge, Problems
 from mercer.solvers.dual.block import newton_bytes
 from mercer.solvers.dual.working_set import WorkingSetSolver

@@ -17,7 +17,7 @@ from mercer.certificates.status import Status
 from mercer.gram import STATE_ARRAYS, Gram, padded_block
 from mercer.kernels.instruction_set import select_isa
 from mercer.problems import Problem
-from mercer.problems.base import filled
+from mercer.problems.problem import filled
 from mercer.solvers.certified_rounds import solve_certified
 from mercer.solvers.control import Control
 from mercer.solvers.dual.block import newton_bytes

@@ -16,7 +16,7 @@ from mercer.problems.losses import Hinge, SquaredHinge
 from mercer.solvers.loop import Step
 from mercer.solvers.rows.dual_descent import DualPoint, GapWatch, refuse_overflow, relative, require_descent, unit_of
 
-MOST_CLASSES = 16  # classes of a descent: `kMostClasses` in native/linear/class_epoch.hpp
+MOST_CLASSES = 16  # classes of a descent: `kMostClasses` in native/rows/class_epoch.hpp
 _AT_A_TIME = 4  # classes whose numbers fill a vector: the number of columns is a multiple
 _ROWS = 2048  # rows between two questions whether to stop
 _LINE = 64  # bytes of a cache line

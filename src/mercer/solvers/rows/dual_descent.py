@@ -14,7 +14,6 @@ from mercer._core import DualDescent
 from mercer._typing import FloatArray
 from mercer.gram.rows.sweeps import native_table, times, transposed_times
 from mercer.gram.rows.table_rows import RowNumbers, TableRows
-from mercer.problems.base import inner
 from mercer.problems.linear import Bias, LinearProblem, Part
 from mercer.problems.losses import (
     EpsilonInsensitive,
@@ -23,10 +22,11 @@ from mercer.problems.losses import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
+from mercer.problems.problem import inner
 from mercer.solvers.loop import Step
 
 _LOSSES = (Hinge, SquaredHinge, Logistic, EpsilonInsensitive, SquaredEpsilonInsensitive)
-"""The losses, in the order of `LinearLoss` in native/linear/dual_descent.hpp."""
+"""The losses, in the order of `LinearLoss` in native/rows/dual_descent.hpp."""
 
 EPOCHS = 3  # epochs on a block of rows before the next block, or before the gap is compared with the last one
 _SHARE = 0.8  # share of the tolerance to which the estimated gap must fall before the gap is measured exactly

@@ -26,7 +26,7 @@ average, which removes the factor ln t from the bound.
 O((sqrt(lambda) + R)^2 / (lambda t)) of the optimum. A step costs as many operations as the rows of its batch have
 entries, times the number of machines.
 
-The steps are in native/linear/pegasos.hpp: w is stored as scale * v, so that step 3 changes only the columns that the
+The steps are in native/rows/pegasos.hpp: w is stored as scale * v, so that step 3 changes only the columns that the
 violators use. tests/reference/pegasos.py has them as written above.
 
 References

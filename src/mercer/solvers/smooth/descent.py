@@ -17,7 +17,7 @@ from mercer.certificates.status import Status
 from mercer.data import Data
 from mercer.gram import Gram
 from mercer.kernels import Kernel
-from mercer.kernels.base import finite
+from mercer.kernels.kernel import finite
 from mercer.solvers.control import Control
 from mercer.solvers.loop import SolverMonitor, Step, drive
 from mercer.solvers.smooth.kernel_newton import KernelProduct

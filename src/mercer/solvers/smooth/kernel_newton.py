@@ -15,7 +15,7 @@ from mercer.certificates.status import Status
 from mercer.gram import Gram, combined
 from mercer.gram.factorisation import WORK, Check, no_check
 from mercer.gram.threads import blas_threads
-from mercer.kernels.base import finite
+from mercer.kernels.kernel import finite
 from mercer.problems.smooth import Objective
 from mercer.solvers.control import Control
 from mercer.solvers.loop import SolverMonitor, Step, drive

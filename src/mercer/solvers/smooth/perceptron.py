@@ -11,7 +11,7 @@ import numpy as np
 from mercer._typing import FloatArray
 from mercer.certificates.status import Status
 from mercer.gram import Gram
-from mercer.kernels.base import finite
+from mercer.kernels.kernel import finite
 from mercer.solvers.control import Control
 from mercer.solvers.loop import SolverMonitor, Step, drive
 

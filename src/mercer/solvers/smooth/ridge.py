@@ -19,7 +19,7 @@ from mercer.certificates.status import Status
 from mercer.gram import Gram
 from mercer.gram.factorisation import Check, abandonable, cholesky, inverse_columns, no_check, solve_lower, solve_upper
 from mercer.gram.threads import blas_threads
-from mercer.kernels.base import finite
+from mercer.kernels.kernel import finite
 from mercer.problems.smooth import TOL, Objective, Squared
 
 _CHEAP_VALUES = 1.5e11  # rows times kernel values per call; above it, products with K cost less than half of a factor
