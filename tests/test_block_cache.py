@@ -250,13 +250,13 @@ def test_rows_end_where_the_csv_module_ends_them():
     rng = random.Random(0)
     n_open = 0
     for _ in range(3_000):
-        text = "".join(rng.choices('a,"\n', k=rng.randrange(1, 25)))
+        text = "".join(rng.choices('a,"\n\r', k=rng.randrange(1, 25)))
         lines, reader = text.splitlines(keepends=True), csv.reader(io.StringIO(text, newline=""))
         ends = [len("".join(lines[: reader.line_num])) for _ in reader]
         follows = list(csv.reader(io.StringIO(text + "\nz", newline="")))[-1] == ["z"]
         assert (open_quote(text.encode(), b",") is None) == follows, text
         n_open += not follows
-        if not (follows and text.endswith("\n")):
+        if not (follows and text.endswith(("\n", "\r"))):
             ends.pop()  # the last row does not end
         assert row_ends(text.encode(), b"\n", b",").tolist() == ends, text
     assert 500 < n_open < 2_500

@@ -149,7 +149,9 @@ class DelimitedSource(TextSource):
         table = table_of_text(self.names, each, self._separator, self._reading, where, leave_mistakes=not in_memory)
         self._decimal = self._reading.decimal or table.reading.decimal or "."
         reading = replace(table.reading, notes=(*notes, *table.reading.notes))
-        return replace(table, reading=reading, lines=lines if in_memory and len(lines) == table.n_rows else None)
+        every_line = int(lines[-1] - lines[0]) + 1 == len(lines)  # then a range takes no memory
+        known = range(int(lines[0]), int(lines[-1]) + 1) if every_line else lines
+        return replace(table, reading=reading, lines=known if in_memory and len(lines) == table.n_rows else None)
 
     def _cells(self, raw: bytes, span: Span) -> pa.Table | None:
         """Return the cells of a piece as text; None if it is blank."""
