@@ -866,7 +866,7 @@ def long_running(tmp_path, *arguments):
         env=environment(),
     )
     for line in process.stderr:
-        if line.startswith("search 8 of"):
+        if line.startswith("search 10 of"):
             return process
     raise AssertionError("the search did not begin")
 

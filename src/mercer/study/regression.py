@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from mercer import SVR
 from mercer.certificates import Solution
 from mercer.gram import Gram
 from mercer.kernels import Kernel, Linear
@@ -75,6 +76,10 @@ class ToEstimate(Goal):
         """Begin with a fold, with its Gram matrix."""
         assert epsilon is not None
         return _NumberTraining(kernel, fold, memory_limit, self, epsilon)
+
+    def estimator(self, tol: float) -> SVR:
+        """Return the machine, for targets in units of their standard deviation."""
+        return SVR(tol=tol)
 
     def learnable(self, truth: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Unit]:
         """Return the numbers in units of their standard deviation, from their mean."""

@@ -1,20 +1,19 @@
 """The search of `mercer study`: kernel, gamma, C and epsilon by cross-validation, in rounds of more and more rows.
 
-Each fold has its own preprocessing, so the folds cannot share kernel values. A fold keeps the rows of its Gram matrix
-that are used again. Whole matrices, as in :mod:`mercer.model_selection.search.kernel_search`, were slower here.
+Machines with kernels are trained by :class:`mercer.KernelSearchCV`. Each fold has its own preprocessing, so the folds
+cannot share kernel values.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
 
 import numpy as np
 
+from mercer.certificates import Status
 from mercer.gram import DEFAULT_MEMORY_LIMIT
 from mercer.model_selection import n_kept, round_sizes, rows_in_time
 from mercer.solvers import Control, Interruption, Limits, StageProgress, most_steps
@@ -22,6 +21,7 @@ from mercer.study.candidates import C_GRID, KERNELS, Candidate, Cell, KernelChoi
 from mercer.study.contenders import Fold
 from mercer.study.fold_training import FoldTraining
 from mercer.study.goal import Goal
+from mercer.study.kernel_folds import judged_on_folds
 from mercer.study.refinement import beyond_edges, neighbours
 from mercer.study.round_clock import RoundClock
 from mercer.study.rounds import clearly_worse, part_of, survivors
@@ -145,10 +145,11 @@ def search(
 
     A small table has one round, in which every candidate is judged on all rows. On a large table the first round has
     all candidates on a part of the training rows, and each further round has fewer candidates on more rows; see
-    :mod:`mercer.study.rounds`. Candidates of a first round take turns: all kernels with the smallest C, then all with
-    the next one. In further rounds the best candidate comes first.
+    :mod:`mercer.study.rounds`. Linear machines of many rows come first, then one kernel after the other. In further
+    rounds the kernel of the best candidate comes first.
 
-    All values of C of one fold and kernel share one Gram matrix, and each fit starts from the solution before it.
+    :class:`mercer.KernelSearchCV` trains machines with kernels: all values of C of one fold and kernel share one
+    matrix, and each fit starts from the solution before it.
     A machine that takes very many steps (C far too large for data that cannot be separated) is judged unfinished.
     Values of epsilon but the first are tried with the best kernel of the first round alone. If the best candidate of a
     round lies on an edge of the grid, one more value beyond that edge is tried, once for each parameter.
@@ -340,47 +341,80 @@ class _Run:
         return [*self.folds] if n_rows >= self.sizes[-1] else [part_of(fold, n_rows) for fold in self.folds]
 
     def _judged(self, candidates: Sequence[Candidate], folds: Sequence[Fold], n_rows: int) -> Iterator[Cell]:
-        """Judge candidates one by one, each on all folds, so that a search that is stopped leaves judged ones."""
+        """Judge candidates, each on all folds; those that a stop left out are missing."""
         self.clock.plan(candidates)
-        to_come = Counter(one.path for one in candidates)
-        n_runs = sum(1 for _ in groupby(one.path for one in candidates))
-        n_at_once = 1 if n_runs == len(to_come) else len(to_come)  # kernels that take turns
+        n_train = min(len(fold.train) for fold in folds)
+        by_rows = [one for one in candidates if self.goal.by_rows(one.choice.kernel_at(1.0), n_train)]
+        with_kernels = [one for one in candidates if one not in set(by_rows)]
+        yield from self._judged_by_rows(by_rows, folds, n_rows)
+        if with_kernels and not self.stopped:
+            yield from self._judged_with_kernels(with_kernels, folds, n_rows)
+
+    def _judged_with_kernels(
+        self, candidates: Sequence[Candidate], folds: Sequence[Fold], n_rows: int
+    ) -> Iterator[Cell]:
+        """Judge machines with kernels, whose fits share kernel values and solutions."""
+        began = time.perf_counter()
+
+        def told(candidate: Candidate) -> bool:
+            nonlocal began
+            now = time.perf_counter()
+            for _ in folds:
+                self.clock.measured(candidate, (now - began) / len(folds))
+            began = now
+            self._report(candidate)
+            return bool(self.stopped)
+
+        self._report(candidates[0])
+        judged = judged_on_folds(
+            candidates,
+            folds,
+            self.goal,
+            float(np.mean(self.usual_gammas)),
+            tol=self.tol,
+            memory_limit=self.memory_limit,
+            max_seconds=None if self.ends_at is None else max(0.0, self.ends_at - began),
+            told=told,
+            sign_of_life=lambda candidate: self._sign_of_life(candidate, began, None),
+        )
+        for candidate, (errors, seconds, unfinished) in judged.items():
+            yield self._cell(candidate, errors, folds, seconds, unfinished, n_rows)
+
+    def _cell(
+        self,
+        candidate: Candidate,
+        errors: Sequence[float],
+        folds: Sequence[Fold],
+        seconds: float,
+        unfinished: tuple[Status, ...],
+        n_rows: int,
+    ) -> Cell:
+        """Return a judged candidate; errors for a part of the validation rows stand for all of them."""
+        of_all = tuple(
+            error * (len(whole.validation) / len(part.validation))
+            for error, whole, part in zip(errors, self.folds, folds, strict=True)
+        )
+        figure = self.goal.figure(sum(of_all))
+        return Cell(candidate.choice, candidate.C, of_all, figure, seconds, unfinished, candidate.epsilon, n_rows)
+
+    def _judged_by_rows(self, candidates: Sequence[Candidate], folds: Sequence[Fold], n_rows: int) -> Iterator[Cell]:
+        """Judge linear machines one by one, so that a search that is stopped leaves judged ones."""
+        truths = [fold.truth[fold.validation] for fold in folds]
         trainings: dict[tuple[KernelChoice, float | None], list[FoldTraining]] = {}
         for candidate in candidates:
             if self.stopped:
                 return
             began = time.perf_counter()
             if candidate.path not in trainings:
-                memory = self.memory_limit // (len(folds) * n_at_once)
-                trainings[candidate.path] = [
-                    self.goal.training(candidate.choice.kernel_at(usual), candidate.epsilon, fold, memory)
-                    for fold, usual in zip(folds, self.usual_gammas, strict=True)
-                ]
+                trainings[candidate.path] = [self.goal.linear_training(candidate.epsilon, fold) for fold in folds]
             of_folds = trainings[candidate.path]
             for training in of_folds:
                 self._train(training, candidate)
                 if self.stopped:
                     return
-            errors = tuple(
-                error * (len(whole.validation) / len(part.validation))
-                for error, whole, part in zip(self.goal.errors(of_folds), self.folds, folds, strict=True)
-            )
-            figure = self.goal.figure(sum(errors))
+            errors = self.goal.errors([one.values() for one in of_folds], truths, of_folds[0].scheme)
             unfinished = tuple(status for training in of_folds for status in training.unfinished())
-            seconds = time.perf_counter() - began
-            to_come[candidate.path] -= 1
-            if not to_come[candidate.path]:
-                del trainings[candidate.path]
-            yield Cell(
-                candidate.choice,
-                candidate.C,
-                errors,
-                figure,
-                seconds,
-                unfinished,
-                candidate.epsilon,
-                n_rows,
-            )
+            yield self._cell(candidate, errors, folds, time.perf_counter() - began, unfinished, n_rows)
 
     def _train(self, training: FoldTraining, candidate: Candidate) -> None:
         began = time.perf_counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -87,11 +88,19 @@ class Folds:
         Row indices of each fold.
     fit_params : mapping
         Further parameters of `fit`; parameters with one element for each row are split by folds.
+    memory_limit : int
+        Bytes of the matrices of all folds. If matrices of all rows of the folds exceed it, they have the training rows.
     """
 
     def __init__(
-        self, X: Any, y: Any, splits: Sequence[tuple[IndexArray, IndexArray]], fit_params: Mapping[str, Any]
+        self,
+        X: Any,
+        y: Any,
+        splits: Sequence[tuple[IndexArray, IndexArray]],
+        fit_params: Mapping[str, Any],
+        memory_limit: int,
     ) -> None:
+        self._most_rows = math.isqrt(memory_limit // (4 * len(splits)))
         self.X, self._y, self.params = X, y, dict(fit_params)
         self._splits = [(row_numbers(train), row_numbers(test)) for train, test in splits]
         self._rows: dict[tuple[int, int, bool, bool, bool], Rows] = {}
@@ -170,7 +179,7 @@ class Folds:
                 data = same[0].data if same else check_rows(asking, self.X, spec, reset=True)
                 names = same[0].names if same else getattr(asking, "feature_names_in_", None)
                 trained = np.unique(np.concatenate([rows for rows, _ in self._splits]))
-                held = _in_matrix(trained, data.n)
+                held = self._in_matrix(trained, data.n)
                 found = Rows(data, train, test, given, held[self._by_class(machine, held)], names)
             else:
                 before = clone(Pipeline([(str(k), step) for k, step in enumerate(steps)]))
@@ -182,7 +191,7 @@ class Folds:
                     given = None, given[1]
                 if given[0] is None:
                     data = check_rows(clone(machine), seen, spec, reset=True)
-                held = _in_matrix(np.arange(len(train)), data.n)
+                held = self._in_matrix(np.arange(len(train)), data.n)
                 found = Rows(
                     data,
                     np.arange(len(train)),
@@ -204,6 +213,15 @@ class Folds:
             return np.arange(rows.size)
         return np.argsort(labels[rows], kind="stable")
 
+    def _in_matrix(self, trained: IndexArray, n: int) -> IndexArray:
+        """Return the rows in matrices of kernel values: all n, or the training rows.
+
+        With all rows in the matrix, a fit maintains the decision values of test rows, too. Otherwise predictions
+        evaluate the kernel values of test rows. The matrix has the training rows alone if they are at most half of the
+        values, or if the matrices of all folds would exceed the memory limit.
+        """
+        return trained if 2 * trained.size**2 <= n**2 or n > self._most_rows else np.arange(n)
+
     def _part(self, value: Any, number: int) -> Any:
         """Return the elements of the training rows if `value` has one element for each row, or else `value`."""
         whole = hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping)) and len(value) == self.n
@@ -212,15 +230,6 @@ class Folds:
     def _given(self, estimator: Any, rows: IndexArray, train: IndexArray) -> Any:
         """Return the rows as scikit-learn passes them to an estimator that is fitted on the rows `train`."""
         return rows_for(estimator, self.X, rows, train)
-
-
-def _in_matrix(trained: IndexArray, n: int) -> IndexArray:
-    """Return the rows in matrices of kernel values: all n, or the training rows if these are at most half the values.
-
-    With all rows in the matrix, a fit maintains the decision values of test rows, too. Otherwise predictions evaluate
-    the kernel values of test rows.
-    """
-    return trained if 2 * trained.size**2 <= n**2 else np.arange(n)
 
 
 def row_numbers(rows: Any) -> IndexArray:

@@ -1,7 +1,6 @@
 """A search over kernels, gamma and penalties; folds and penalties share matrices of kernel values.
 
-The search of `mercer study` is :mod:`mercer.study.search`: its preprocessing is fitted in each fold, so that folds
-cannot share a matrix.
+`mercer study` trains its machines with kernels by this class.
 """
 
 from __future__ import annotations
@@ -103,7 +102,8 @@ class KernelSearchCV(BaseSearchCV):
         for kernels that are not known to be positive semidefinite, or whose values single precision does not hold. One
         serves all folds, but in a pipeline, and where the kernel depends on the rows (gamma="scale" is the default),
         each fold has its own: with five folds 1 GiB then ends at 7,327 rows, and at 4,230 in double precision besides;
-        with one matrix at 16,384 and 9,459. Where matrices do not fit, machines evaluate values as they need them, each
+        with one matrix at 16,384 and 9,459. In a pipeline of more rows, matrices have the training rows alone, up to
+        9,158 rows of the table. Where matrices do not fit, machines evaluate values as they need them, each
         within its own `memory_limit`, and `reason_` says so. On top comes what machines on a matrix work in, for each
         fold at a time: a matrix of the working set (5/4 of the free coefficients, at most 6,144) and Newton steps, 230
         MB at most, in double precision 320. Measured with nearly all coefficients free, for one fold at a time and for
@@ -132,7 +132,8 @@ class KernelSearchCV(BaseSearchCV):
     cv_results_ : dict
         As GridSearchCV's, in the order of its grid; fit times are those of the fits here. Besides, ``status`` tells how
         the worst fit of each setting ended and ``kkt_violation`` the largest violation of its optimality conditions; ""
-        and NaN where the estimator has no certificate. With "zoom", ``stage`` is 0 for cells of the coarse grid. With
+        and NaN where the estimator has no certificate. ``n_unfinished`` is the number of machines of all folds that are
+        not optimal. With "zoom", ``stage`` is 0 for cells of the coarse grid. With
         `early_stopping`, ``left_early`` says by what a setting was left, "bound" or "statistics", or ""; it then has
         scores of the folds that it was tried on, and no mean. With `rounds`, ``n_rows`` has the training rows of a fold
         in the last round of a setting, by which its scores are; settings with more rows rank first.

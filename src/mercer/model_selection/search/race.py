@@ -73,6 +73,7 @@ class Race:
         self._left = np.full(n, "", dtype=object)
         self._status = np.full(n, "", dtype=object)
         self._violation = np.full(n, np.nan)
+        self._n_unfinished = np.zeros(n, dtype=np.int64)
 
     @property
     def stopped(self) -> str:
@@ -148,6 +149,7 @@ class Race:
                 mean, spread = values[own], results[name.replace("mean_", "std_")][own]
                 sums[places] += n * np.column_stack([mean, mean**2 + spread**2])
         self._n_done[places] += n
+        self._n_unfinished[places] += results["n_unfinished"][own]
         for place, k in zip(places, own, strict=True):
             ended = (results["status"][k], results["kkt_violation"][k])
             if _is_worse(ended, (self._status[place], self._violation[place])):
@@ -218,6 +220,7 @@ class Race:
                 results[name] = ranks(results[f"mean_{base}"])
         results["status"] = np.array(self._status.tolist())
         results["kkt_violation"] = self._violation
+        results["n_unfinished"] = self._n_unfinished
         results["left_early"] = np.array(self._left.tolist())
         return results
 

@@ -203,6 +203,7 @@ class Rounds:
         for name in [name for name in found if name.startswith("rank_")]:
             found[name] = _ranks(found[f"mean_{name[5:]}"], self._n_rows)
         found["status"] = np.array(found["status"].tolist())
+        found["n_unfinished"] = np.where(self._n_rows > 0, found["n_unfinished"], 0).astype(np.int64)
         found["n_rows"] = self._n_rows
         return found
 

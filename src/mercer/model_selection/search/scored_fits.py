@@ -246,6 +246,7 @@ class PrefittedSearchCV(BaseSearchCV):
                 results[name][self._scored] = values
         results["status"] = np.array([summary.status for summary in summaries])
         results["kkt_violation"] = np.array([summary.violation for summary in summaries])
+        results["n_unfinished"] = np.array([summary.n_unfinished for summary in summaries])
         return results
 
     def _of_failures(self, name: str) -> float:
@@ -281,6 +282,7 @@ class _Summary(NamedTuple):
     std_seconds: float
     status: str
     violation: float
+    n_unfinished: int
 
     @classmethod
     def of(cls, folds: Sequence[FoldFit]) -> _Summary:
@@ -291,25 +293,31 @@ class _Summary(NamedTuple):
             float(seconds.mean()),
             float(seconds.std()),
             "" if worst is None else str(worst[0]),
-            max((violation for _, violation in ended), default=np.nan),
+            max((end[1] for end in ended), default=np.nan),
+            sum(end[2] for end in ended),
         )
 
 
-def _end_of(machine: Any) -> tuple[Status, float] | None:
-    """Return the status and the KKT violation of a fitted machine; None if the machine has no certificate."""
+def _end_of(machine: Any) -> tuple[Status, float, int] | None:
+    """Return the status and the KKT violation of a fitted machine, and how many of its parts are not optimal.
+
+    None if the machine has no certificate.
+    """
     if isinstance(machine, WithoutRows):
-        return machine.ended
+        return *machine.ended, int(machine.ended[0] is not Status.OPTIMAL)
     if isinstance(machine, DualMachine):
         solutions = machine._solved()
-        return worst_status(solutions.statuses), float(solutions.violations.max())
+        n_unfinished = sum(status is not Status.OPTIMAL for status in solutions.statuses)
+        return worst_status(solutions.statuses), float(solutions.violations.max()), n_unfinished
     certificate = getattr(machine, "certificate_", None)
     if not isinstance(certificate, Certificate):
         return None
     violation = certificate.kkt_violation
-    return certificate.status, np.nan if violation is None else violation
+    n_unfinished = sum(part.status is not Status.OPTIMAL for part in certificate.parts or [certificate])
+    return certificate.status, np.nan if violation is None else violation, n_unfinished
 
 
-_NOTHING = _Summary(np.nan, np.nan, "", np.nan)
+_NOTHING = _Summary(np.nan, np.nan, "", np.nan, 0)
 
 
 class _Cell(BaseEstimator):

@@ -83,11 +83,12 @@ class SharedFits:
         n_jobs: int | None,
         allowance: Allowance,
     ) -> None:
-        self._folds = Folds(X, y, splits, fit_params)
+        limit = DEFAULT_MEMORY_LIMIT if allowance.memory_limit is None else allowance.memory_limit
+        self._folds = Folds(X, y, splits, fit_params, limit)
         self._n_threads = max(1, min(len(splits), n_threads(n_jobs)))
         self._allowance = allowance
         self._ends = Interruption(allowance.interruption)  # also requested when the caller stops reading fits
-        self._limit = DEFAULT_MEMORY_LIMIT if allowance.memory_limit is None else allowance.memory_limit
+        self._limit = limit
         self._shares = not why_nothing_is_shared(estimator, X, self._folds.params)
         self._reasons: dict[str, None] = {}  # in the order of the fits
 

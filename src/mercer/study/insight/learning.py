@@ -126,7 +126,8 @@ def learning_curve(
             if interruption.requested or (until is not None and time.perf_counter() >= until):
                 return curve_of(goal, folds, rows, figures, costs, None)
             trainings.append(training)
-        errors = goal.errors(trainings)
+        truths = [fold.truth[fold.validation] for fold in folds]
+        errors = goal.errors([one.values() for one in trainings], truths, trainings[0].scheme)
         rows.append(size)
         costs.append(errors)
         figures.append(goal.figure(sum(errors)))
