@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 from linear_cases import control
 from mercer import LinearSVC, LinearSVR
@@ -212,6 +213,31 @@ def test_stalled_fits_say_whether_rounding_is_the_reason(monkeypatch: pytest.Mon
     assert certificate.rounding > 1e-10
     assert "Rounding errors in float64 alone" in certificate.advice
     assert "Subtract a constant" in str(certificate)
+
+
+@pytest.mark.parametrize("options", [dict(penalty="l1"), dict(penalty="elasticnet", l1_ratio=0.5)])
+@pytest.mark.parametrize("bias", ["free", "penalised"])
+def test_a_huge_charge_has_the_solution_of_a_smaller_one_that_no_coefficient_reaches(
+    options: dict[str, object], bias: str
+) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(10, 20)), rng.normal(size=10)
+    small, huge = (LinearSVR(epsilon=0.0, C=C, bias=bias, **options).fit(X, y) for C in (100.0, 1e8))
+    assert np.abs(small.certificate_.examples().beta).max() < 50.0
+    assert huge.certificate_.status == huge.certificate_.verify().status == "optimal"
+    assert huge.certificate_.primal == pytest.approx(small.certificate_.primal, rel=2e-4)
+
+
+@pytest.mark.parametrize("max_iter", [4, 20])
+def test_a_fit_that_ends_before_its_columns_are_found_keeps_the_point_reached(max_iter: int) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 90)), rng.integers(0, 2, 120)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        machine = LinearSVC(loss="squared_hinge", penalty="l1", C=100.0, max_iter=max_iter).fit(X, y)
+    certificate = machine.certificate_
+    assert certificate.status == "max_iter"
+    assert certificate.primal < 0.1 * 100.0 * 120
+    assert certificate.primal == pytest.approx(certificate.verify().primal, rel=1e-12)
 
 
 @pytest.mark.parametrize(

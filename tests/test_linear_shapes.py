@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
 from mercer import LinearSVC, LogisticRegression
+from mercer._typing import FloatArray
 from mercer.solvers import Control, Limits
 from mercer.solvers.rows import (
     Bias,
+    Block,
     EpsilonInsensitive,
     Hinge,
     LinearLoss,
@@ -19,6 +24,7 @@ from mercer.solvers.rows import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
     TableRows,
+    curvature,
     solve,
 )
 
@@ -131,3 +137,27 @@ def test_indicators_of_categories_end_at_the_optimum_of_the_l1_norm(machine, C, 
     fitted = clone(machine).set_params(C=C, fit_intercept=False).fit(table, y)
     assert fitted.certificate_.status == "optimal"
     assert fitted.certificate_.verify().relative_gap <= 1e-4
+
+
+@pytest.mark.parametrize("stored", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("loss", [SquaredHinge(), Logistic(), EpsilonInsensitive(0.1)], ids=lambda x: type(x).__name__)
+def test_sums_in_pieces_are_those_of_the_whole_table(
+    loss: LinearLoss, stored: Callable[[FloatArray], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    y = (X[:, 0] + 0.3 * X[:, 1] ** 2 > 0.0).astype(float)
+    problem = LinearProblem(TableRows(stored(X), y), loss, 1.0, positive=1 if loss.classifies else None)
+    whole, pieces = solve(problem, control()), 0
+
+    def counted(*given: Any) -> Block:
+        nonlocal pieces
+        pieces += 1
+        return Block(*given)
+
+    monkeypatch.setattr(curvature, "Block", counted)
+    monkeypatch.setattr(curvature, "_PRODUCTS", 200.0)
+    parts = solve(problem, control())
+    assert pieces >= 8
+    assert parts.certificate.status == "optimal"
+    assert parts.w == pytest.approx(whole.w, rel=1e-3, abs=1e-4)
+    assert parts.certificate.primal == pytest.approx(whole.certificate.primal, rel=1e-7)

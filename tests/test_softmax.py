@@ -53,6 +53,21 @@ def test_the_optimum_is_certified_at_every_shape(shape, C):
     np.testing.assert_allclose(machine.coef_.sum(axis=0), 0.0, atol=1e-9)
 
 
+@pytest.mark.parametrize(("l1_ratio", "stored"), [(1.0, sp.csr_array), (0.5, np.asarray)])
+def test_blocks_of_weights_that_depend_on_each_other_reach_the_optimum(l1_ratio, stored, monkeypatch):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 10, (120, 4))
+    X = np.concatenate([np.eye(10)[column] for column in codes.T], axis=1)
+    y = (X @ rng.normal(size=(40, 3)) + rng.gumbel(size=(120, 3))).argmax(axis=1)
+    about = dict(penalty="elasticnet", l1_ratio=l1_ratio, C=100.0, tol=1e-6)
+    whole = LogisticRegression(**about).fit(X, y)
+    monkeypatch.setattr("mercer.solvers.rows.softmax_lasso._LARGEST_BLOCK", 40)
+    blocks = LogisticRegression(**about).fit(stored(X), y)
+    assert blocks.certificate_.status is blocks.certificate_.verify().status is Status.OPTIMAL
+    assert blocks.certificate_.primal == pytest.approx(whole.certificate_.primal, rel=2e-6)
+    assert blocks.certificate_.n_iter <= 60  # 150 steps and more without those for all blocks, and then no progress
+
+
 @every_shape
 @pytest.mark.parametrize("l1_ratio", [0.3, 1.0])
 def test_elastic_nets_are_certified_at_every_shape(shape, l1_ratio):

@@ -21,19 +21,21 @@ from mercer.solvers.rows.systems import conjugate_gradients
 
 _FORCING = 0.05  # share of the violations of optimality that may be left in the model of a Newton step
 _LEAST_ENTERING = 100  # zero weights that may become nonzero in a step; with more nonzero weights, as many as these
-_EXACT = 1e-3  # the same, with the matrix of the columns
+_SLOW = 2.0  # multiple of that share which, if it is left, tells that other solvers are faster
 _MOST_EXACT = 2000  # columns of an exact step, which costs about their cube
 _MATRICES = 5  # matrices that an exact step holds at a time: its own, the scaled one, and the factor with a copy
 _EXACT_STEPS = 20  # active sets that an exact step tries
+_FEW_EXACT_STEPS = 5  # the same where another solver follows if these are not enough
 _CG_TOL = 0.1  # relative residual of conjugate gradients on the weights that are not 0
 _MOST_PRODUCTS = 200  # their steps
 _RIDGE = 1e-12  # share of a second derivative that is added to it in an exact step
 _MEMORY = 0.5  # share of a second derivative that a row keeps for the next step; steps would zigzag between kinks
 _FADING = 0.25  # of that share after a step at its full length
-_PASSES = 5  # passes over the columns in one native call, so that limits are checked in between
-_CALLS = 200  # native calls for a Newton step
-_FEW_CALLS = 6  # the same where another solver follows if these are not enough
-_FEW_CALLS_SPARSE = 60  # the same for a sparse table, where a pass costs little beside the steps of the other solver
+_PASSES = 5  # passes over the columns before conjugate gradients
+_ENTRIES = 5e6  # entries of the columns that one native call passes over, so that limits are checked in between
+_ROUNDS = 200  # of passes and conjugate gradients for a Newton step
+_FEW_ROUNDS = 6  # the same where another solver follows, also in excess of one a step for all steps
+_FEW_ROUNDS_SPARSE = 60  # the same for a sparse table, where a pass costs little beside the steps of the other solver
 
 
 class ColumnCurvature(Curvature):
@@ -65,8 +67,8 @@ class ColumnCurvature(Curvature):
         self._scales, self._matrix_bytes, self._most_exact = scales, 0, _MOST_EXACT
         if spare_bytes is not None:
             self._most_exact = min(_MOST_EXACT, int((spare_bytes / (8 * _MATRICES)) ** 0.5))
-        few = _FEW_CALLS_SPARSE if problem.rows.is_sparse else _FEW_CALLS
-        self._calls, self.gave_up = (few if gives_up else _CALLS), False
+        few = _FEW_ROUNDS_SPARSE if problem.rows.is_sparse else _FEW_ROUNDS
+        self._rounds, self._more, self.gave_up = (few if gives_up else _ROUNDS), 0, False
         self._gives_up = gives_up
         self.weights, self._memory = np.zeros(problem.rows.n), _MEMORY
         assert isinstance(problem.rows, TableRows)
@@ -100,7 +102,7 @@ class ColumnCurvature(Curvature):
         count = int(self._counts[chosen].sum())
         if chosen.size <= self._most_exact and forms_model(self.problem.rows.n, chosen.size, count):
             u = w.copy()
-            u[chosen] = self._exact(w, gradient, anchor, chosen, _EXACT * float(left))
+            u[chosen] = self._exact(w, gradient, anchor, chosen, _FORCING * float(left))
         else:
             u = self._descend(w, pull, anchor, chosen, _FORCING * float(left))
         self._aim = w + (u - w)  # rounded as by the caller, which may shorten the step
@@ -119,25 +121,29 @@ class ColumnCurvature(Curvature):
     ) -> FloatArray:
         """Return weights at which the sum of the model's violations of optimality is at most `target`."""
         u, change, curvature = w.copy(), np.zeros(self.problem.rows.n), self.terms.factor * self.weights
-        for _ in range(self._calls):
-            self._check()
-            self._seed += 1
-            _, left = column_descent(
-                native_table(self._copy.by_columns, self.problem.constant),
-                curvature=curvature,
-                pull=pull,
-                penalty=self.problem.l1_weights,
-                weight=anchor.weight,
-                centre=anchor.centre,
-                u=u,
-                change=change,
-                chosen=chosen,
-                target=target,
-                most=_PASSES,
-                seed=self._seed,
-            )
-            if left <= target:
-                return u
+        at_once = max(1, int(_ENTRIES / max(1, self._counts[chosen].sum())))
+        for number in range(self._rounds):
+            for first in range(0, _PASSES, at_once):
+                self._check()
+                self._seed += 1
+                _, left = column_descent(
+                    native_table(self._copy.by_columns, self.problem.constant),
+                    curvature=curvature,
+                    pull=pull,
+                    penalty=self.problem.l1_weights,
+                    weight=anchor.weight,
+                    centre=anchor.centre,
+                    u=u,
+                    change=change,
+                    chosen=chosen,
+                    target=target,
+                    most=min(at_once, _PASSES - first),
+                    seed=self._seed,
+                )
+                if left <= target:
+                    self._more += number
+                    self.gave_up = self._gives_up and self._more > self._rounds
+                    return u
             self._step_on_signs(u, change, pull, anchor, chosen)
         self.gave_up = self._gives_up
         return u
@@ -201,11 +207,17 @@ class ColumnCurvature(Curvature):
         start, penalty = w[chosen] / scales, self.problem.l1_weights[chosen] * scales
         linear = gradient[chosen] * scales - matrix @ start
         about: dict[str, Any] = {
-            "most_steps": _EXACT_STEPS,
+            "most_steps": _FEW_EXACT_STEPS if self._gives_up else _EXACT_STEPS,
             "check": self._check,
             "enough": target * float(scales.min()),
         }
-        return minimise_lasso(matrix, linear, penalty, start, **about) * scales
+        found = minimise_lasso(matrix, linear, penalty, start, **about)
+        slope = matrix @ found + linear
+        left = np.where(
+            found != 0.0, np.abs(slope + np.sign(found) * penalty), np.maximum(0.0, np.abs(slope) - penalty)
+        )
+        self.gave_up = self._gives_up and float((left / scales).sum()) > _SLOW * target
+        return found * scales
 
     def _rows_of(self, chosen: IndexArray) -> tuple[Any, IndexArray, float]:
         """Return a table by rows, the places of the chosen columns in it, and the constant if its column is chosen."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from mercer._typing import FloatArray
 from mercer.gram.rows.newton_pass import can_pass, newton_pass
 from mercer.gram.rows.row_terms import TermValues
 from mercer.gram.rows.sweeps import collect, column_squares, times, transposed_times
-from mercer.gram.rows.table_rows import RowNumbers
+from mercer.gram.rows.table_rows import Block, RowNumbers
 from mercer.problems.linear import LinearProblem, Part
 from mercer.problems.smooth_terms import SmoothTerms
 from mercer.solvers.rows.lasso import minimise_lasso
@@ -22,6 +22,8 @@ from mercer.solvers.rows.systems import conjugate_gradients, solve_positive
 _FORCING = 0.03  # norm of the residual of conjugate gradients relative to the gradient, in the preconditioner's norm
 _MOST_PRODUCTS = 500  # steps of conjugate gradients for a direction
 _MOST_CHANGES = 100.0  # ratio of all changes of the matrix to its size, after which it is computed from scratch
+_PRODUCTS = 4e9  # squared columns times rows between two checks of the limits
+_SPARSE = 10.0  # time of a product of two entries of a sparse row, relative to that of one in a dense row
 _LEVENBERG = 1e-10  # ridge of the l1 problem, relative to the diagonal
 
 
@@ -66,6 +68,7 @@ class Curvature(ABC):
     problem: LinearProblem
     terms: SmoothTerms
     n_jobs: int | None
+    check: Callable[[], None] | None = None  # of the last sweep
     gave_up = False  # whether a direction was too slow to find, so that another solver should follow
 
     def sweep(self, w: FloatArray | None, z: RowNumbers, check: Callable[[], None]) -> Sweep:
@@ -73,14 +76,19 @@ class Curvature(ABC):
 
         The decision values are written to `z`; without `w`, they are read from it. `check` is called between blocks.
         """
-        pull, numbers = np.zeros(self.problem.n_columns), np.zeros(4)
+        pull, numbers, self.check = np.zeros(self.problem.n_columns), np.zeros(4), check
         self.begin()
         for part in self.problem.parts():
-            check()
-            own, sums = self.see(part, w, z)
-            pull += own
-            numbers += sums
+            for piece in self.pieces(part):
+                check()
+                own, sums = self.see(piece, w, z)
+                pull += own
+                numbers += sums
         return Sweep(pull, *(float(number) for number in numbers))
+
+    def pieces(self, part: Part) -> Iterator[Part]:
+        """Return the pieces of a block between which limits are checked."""
+        yield part
 
     def see(
         self, part: Part, w: FloatArray | None, z: RowNumbers
@@ -146,6 +154,22 @@ class GramCurvature(Curvature):
             self.moved = 0.0
             self.gram[:] = 0.0
 
+    def pieces(self, part: Part) -> Iterator[Part]:
+        """Return pieces whose sums take about 0.1 s."""
+        m, block, each = part.targets.size, part.block, float(self.problem.n_columns**2)
+        if not isinstance(block.table, np.ndarray):
+            each = min(each, _SPARSE * (block.table.nnz / max(1, m) + 1.0) ** 2)
+        height = max(1, int(_PRODUCTS / each))
+        if m <= height:
+            yield part
+            return
+        first = block.at.start or 0
+        for top in range(0, m, height):
+            rows = slice(top, min(m, top + height))
+            at = slice(first + rows.start, first + rows.stop)
+            own = Block(at, block.table[rows], block.labels[rows], block.weights[rows])
+            yield Part(own, part.targets[rows], part.charges[rows])
+
     def see(
         self, part: Part, w: FloatArray | None, z: RowNumbers
     ) -> tuple[FloatArray, tuple[float, float, float, float]]:
@@ -200,14 +224,14 @@ class GramCurvature(Curvature):
         diagonal += l2 * np.square(scales)
         pull = pull - l2 * w
         if self.problem.l1_ratio == 0.0:
-            return solve_positive(matrix, pull * scales) * scales
+            return solve_positive(matrix, pull * scales, self.check) * scales
         if anchor is None:  # keep the step short in directions without curvature, where it is not unique
             diagonal += np.where(diagonal > 0.0, _LEVENBERG * diagonal, 1.0)
         else:
             diagonal += anchor.weight * np.square(scales)
             pull = pull - anchor.weight * (w - anchor.centre)
         u = w / scales
-        return (minimise_lasso(matrix, -pull * scales - matrix @ u, l1 * scales, u) - u) * scales
+        return (minimise_lasso(matrix, -pull * scales - matrix @ u, l1 * scales, u, check=self.check) - u) * scales
 
     def correction(self, w: FloatArray, pull: FloatArray) -> FloatArray:
         """Solve the system of the columns whose weight is not 0, or of all with the l2 penalty."""
@@ -219,7 +243,7 @@ class GramCurvature(Curvature):
             aim = (pull - problem.l1_weights * np.sign(w) - problem.l2_weights * w)[moving] * self.scales[moving]
             matrix = self.terms.factor * self.gram[np.ix_(moving, moving)]
             matrix.flat[:: moving.size + 1] += problem.l2_weights[moving] * np.square(self.scales[moving])
-            change[moving] = solve_positive(matrix, aim) * self.scales[moving]
+            change[moving] = solve_positive(matrix, aim, self.check) * self.scales[moving]
         return change
 
     @property

@@ -34,7 +34,8 @@ _FIRST_CONDITION = 1e3  # estimated condition of the first problem of the path
 _STAGES = 10.0  # factor of C from one problem to the next
 _MOST_STAGES = 12
 _ROUGH = 1e-2  # relative gap to which they are solved
-_IDLE = 12  # successive Newton steps that do not halve the gap, after which rounding prevents progress
+_IDLE = 12  # successive Newton steps without progress, after which rounding prevents it
+_FALLING = 0.01  # share by which the objective falls that is progress even if the gap is not halved
 
 
 @dataclass(eq=False)
@@ -113,7 +114,7 @@ def newton(
     numbers of the rows, and another sweep finds the gradient and the second derivatives.
     """
     step: RowNumbers = problem.rows.numbers()
-    idle, least = 0, float("inf")
+    idle, least, lowest = 0, float("inf"), float("inf")
     sweep = curvature.sweep(point.w if point.is_stale else None, point.z, check)
     point.is_stale = False
     while True:
@@ -121,8 +122,10 @@ def newton(
         yield Step(n_iter, progress.relative_gap, progress.objective)
         if is_done(progress):
             return
-        idle = 0 if progress.distance < 0.5 * least else idle + 1
+        is_better = progress.distance < 0.5 * least or progress.objective < (1.0 - _FALLING) * lowest
+        idle = 0 if is_better else idle + 1
         least = min(least, progress.distance)
+        lowest = progress.objective if is_better else lowest
         if idle > _IDLE:
             return
         line = _Line(problem, terms, point, step, curvature.direction(point.w, pull, anchor), pull, anchor)

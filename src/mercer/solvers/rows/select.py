@@ -12,7 +12,7 @@ from mercer.certificates.linear_solution import LinearPoint, LinearSolution, War
 from mercer.certificates.smooth import Evaluation
 from mercer.certificates.solution import TraceRow
 from mercer.certificates.status import Status
-from mercer.gram.rows.table_rows import TableRows
+from mercer.gram.rows.table_rows import RowNumbers, TableRows
 from mercer.gram.threads import blas_threads
 from mercer.problems.linear import LinearProblem
 from mercer.problems.losses import Logistic
@@ -30,6 +30,7 @@ from mercer.solvers.rows.refinement import evaluated
 from mercer.solvers.rows.row_solver import LinearSolver
 from mercer.solvers.rows.scaled_newton import ScaledNewton
 from mercer.solvers.rows.sifting import Sifting, sifting_fits
+from mercer.solvers.rows.smaller_charges import SmallerCharges
 
 TOL_GAP = 1e-4  # relative duality gap at which a fit is optimal, if the limits do not say
 _NOT_FEW = 250  # columns from which their number is compared with that of rows; with fewer, a matrix is small
@@ -38,6 +39,7 @@ _LEAST_ROWS_WITH_KINKS = 20  # the same for losses with kinks
 _PATIENCE = 40  # steps that do not halve the gap, after which a method for small tables follows
 _DESCENT_ARRAYS = 4  # arrays with a number for each column that coordinate descent and its certificate hold
 _COLUMNS = "Newton's method with descent on columns"
+_SMALLER = "an interior point method for a smaller C with the same solution"
 _INTERIOR, _SCALED = "an interior point method", "Newton's method on centred and scaled columns"
 _FEW_DENSE_COLUMNS = (
     50  # with an l1 norm: columns of a dense table for which the matrix is formed (benchmarks/NOTES.md)
@@ -105,7 +107,7 @@ def solve(
             _PATIENCE if has_other and not isinstance(solver, Sifting | DescentSolver) else None,
         )
         peak = solver.bytes_held
-        for method in _followers(problem) if has_other else ():
+        for method in _followers(problem, best.evidence.beta) if has_other else ():
             if best.ending is not Status.STALLED or best.found.is_close(tol):
                 break
             last = _follower(method, problem, best.evidence, monitor.raise_if_stopped, solver.n_iter, n_jobs)
@@ -143,10 +145,12 @@ class _Reached(NamedTuple):
     ending: Status
 
 
-def _followers(problem: LinearProblem) -> list[str]:
-    """Return the methods that follow where the first one stalls, in this order."""
+def _followers(problem: LinearProblem, beta: RowNumbers) -> list[str]:
+    """Return the methods that follow where the first one stalls at some coefficients, in this order."""
     last = _SCALED if isinstance(problem.loss, Logistic) else _INTERIOR
     has_matrix = problem.l1_ratio > 0.0 and problem.loss.is_smooth and not descends_on_columns(problem)
+    if SmallerCharges.fits(problem, beta):
+        return [_SMALLER, last]
     return [_COLUMNS, last] if has_matrix else [last]
 
 
@@ -159,6 +163,8 @@ def _follower(
     n_jobs: int | None,
 ) -> LinearSolver:
     """Return the solver of a method that follows, with the number of steps so far."""
+    if method == _SMALLER:
+        return SmallerCharges(problem, check, n_iter, n_jobs, LinearPoint(reached.w, reached.beta, problem.C))
     if method != _COLUMNS:
         return (ScaledNewton if method == _SCALED else InteriorPoint)(problem, check, n_iter, n_jobs)
     start = LinearPoint(reached.w, reached.beta, problem.C)

@@ -51,8 +51,8 @@ class Sifting(LinearSolver):
     A column whose |sum_i beta_i x_ij| is at most the factor of |w_j| keeps the weight 0. The estimate of the gap is
     that of all columns.
 
-    If the loss is smooth, Newton steps come `first`, which are faster if coordinate descent solves their models within
-    a few passes. They end when it does not, and the first set does not depend on them.
+    If the loss is smooth, Newton steps come `first`, which are faster if their models are solved within a few passes.
+    They end when these are not, and the weights that are not 0 then belong to the first set.
 
     References
     ----------
@@ -81,6 +81,8 @@ class Sifting(LinearSolver):
         if start is not None:
             self._point = start.w.copy(), np.array(start.beta[part.block.at])
         self._columns, self._gap = np.empty(0, dtype=np.intp), float("inf")
+        self._values = float("inf"), -float("inf")  # the objective and the dual objective of the point
+        self._running: LinearSolver | None = None  # whose point is not yet compared with the best one
 
     def _first_columns(self) -> IndexArray:
         """Return the columns of the weights that are not 0, and those that violate optimality most."""
@@ -88,8 +90,9 @@ class Sifting(LinearSolver):
         (part,) = problem.parts()
         z = times(self._table, problem.constant, w, self._n_jobs)
         sizes = np.abs(self._pull(problem.loss.coefficient(z, part.targets, part.charges)))
-        known = np.flatnonzero(w)
-        room = self._room()
+        known, room = np.flatnonzero(w), self._room()
+        if known.size > problem.rows.n:  # more than there are at an optimum
+            known = known[:0]
         sizes[known] = np.inf
         return self._largest(sizes, min(max(first_size(problem), 2 * known.size), room))
 
@@ -124,7 +127,7 @@ class Sifting(LinearSolver):
                 is_long=False,
                 zeros_cost=_ZEROS_COST * inner,
             )
-            self._bytes = max(self._bytes, solver.bytes_held)
+            self._bytes, self._running = max(self._bytes, solver.bytes_held), solver
             for step in solver.steps(inner):
                 self.n_iter = step.n_iter
                 yield Step(step.n_iter, step.violation if is_whole else min(1.0, self._gap), step.objective)
@@ -146,20 +149,35 @@ class Sifting(LinearSolver):
         """Make Newton steps until they end, or coordinate descent has become slow."""
         first, self._first = self._first, None
         assert first is not None
+        self._running = first
         for step in first.steps(_NEWTON_SHARE * tol):
             self.n_iter = step.n_iter
             yield step
             if first.curvature.gave_up:
-                return
+                break
         self._take(first)
 
     def _take(self, solver: LinearSolver, enough: float = 0.0) -> None:
-        """Keep the point of a set of columns if its gap over all columns is the least one, or `enough`."""
+        """Keep the point of a set of columns if its gap over all columns is the least one, or `enough`.
+
+        Otherwise, keep what is better of it: the weights, or the dual coefficients.
+        """
+        self._running = None
         point = solver.solution()
         found = LinearEvidence(self.problem, *point).evaluate()
         gap = found.bound / abs(found.primal) if found.primal and np.isfinite(found.gap) else found.relative_gap
+        values = found.primal, found.primal - found.gap
         if gap <= max(self._gap, enough):
-            self._point, self._gap = point, gap
+            self._point, self._gap, self._values = point, gap, values
+            return
+        (best, least), (w, beta) = self._values, self._point
+        if values[0] < best:
+            w, best = point[0], values[0]
+        if values[1] > least:
+            beta, least = point[1], values[1]
+        mixed = (best - least) / best if best > 0.0 else float("inf")
+        if mixed < self._gap:
+            self._point, self._gap, self._values = (w, beta), mixed, (best, least)
 
     def _grow(self, beta: FloatArray) -> bool:
         """Let columns enter that violate optimality; return whether there are any and they fit.
@@ -191,7 +209,9 @@ class Sifting(LinearSolver):
         return room
 
     def solution(self) -> tuple[FloatArray, RowNumbers]:
-        """Return the weights and feasible dual coefficients of the last set."""
+        """Return the best weights and feasible dual coefficients, also those of a set whose problem is not solved."""
+        if self._running is not None:
+            self._take(self._running)
         return self._point
 
     @property

@@ -10,11 +10,13 @@ import scipy.sparse as sp
 
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.softmax import penalty_gap
+from mercer.gram.rows.sweeps import transposed_times
 from mercer.problems import inner
 from mercer.problems.softmax import SoftmaxProblem, balanced, beta_of, near_softmax, shares_of, softmax_terms
 from mercer.solvers.loop import Step
-from mercer.solvers.rows.lasso import minimise_lasso
+from mercer.solvers.rows.lasso import best_along, minimise_lasso
 from mercer.solvers.rows.softmax_newton import SoftmaxNewton
+from mercer.solvers.rows.systems import conjugate_gradients
 
 _INSIDE = 1.0 - 1e-13  # largest |sum_i beta_i x_ij| with the l1 penalty; the limit is 1, and sums are rounded
 _LEAST_ENTERING = 100  # zero weights that may become nonzero in a step; with more nonzero weights, as many as these
@@ -28,6 +30,9 @@ _GROWTH = 10.0  # of C from one problem to the next, before the problem itself
 _ROUGH, _ROUGH_STEPS = 0.03, 10  # relative gap, and most steps, of problems with a smaller C
 _FORCING = 1e-3  # share of the violations of optimality that may be left in a model
 _ACTIVE_SETS = 100  # that are tried for a model
+_CG_TOL = 0.01  # relative residual of conjugate gradients on the weights that are not 0
+_MOST_PRODUCTS = 200  # their steps
+_SIGN_STEPS = 3  # on these weights, after a visit of all blocks
 
 
 class SoftmaxLasso(SoftmaxNewton):
@@ -58,6 +63,7 @@ class SoftmaxLasso(SoftmaxNewton):
             self.w, self.z = start.copy(), self.times(start)
         table = self.part.block.table
         self._columns = table if isinstance(table, np.ndarray) else sp.csc_array(table)
+        self._squares = np.square(table) if isinstance(table, np.ndarray) else table.power(2)
         self._is_fresh = start is None
 
     def steps(self, tol: float) -> Iterator[Step]:
@@ -108,16 +114,20 @@ class SoftmaxLasso(SoftmaxNewton):
             active = (self.w != 0.0) | (self.counted == 0.0)
             nonzero = int(active.sum())
             entering = np.flatnonzero(violations)
-            most = max(_LEAST_ENTERING, nonzero)
-            if entering.size > most:
+            room = max(_LEAST_ENTERING, nonzero)
+            if entering.size > room:
                 sizes = (violations * self._scales[:, None]).ravel()[entering]
-                entering = entering[np.argpartition(-sizes, most)[:most]]
+                entering = entering[np.argpartition(-sizes, room)[:room]]
             active.ravel()[entering] = True
             if self._has_free_bias:  # a common shift of the biases changes nothing, so that one of them stays
                 active[-1, 0] = False
             chosen = np.flatnonzero(active.T)  # class by class
             blocks = np.array_split(chosen, max(1, -(-chosen.size // _LARGEST_BLOCK)))
             moved = [self._visit(block // active.shape[0], block % active.shape[0]) for block in blocks if block.size]
+            for _ in range(_SIGN_STEPS if len(blocks) > 1 else 0):
+                moved.append(self._step_on_signs())
+                if not moved[-1]:
+                    break
             if not any(moved):
                 return
             self.n_iter += 1
@@ -157,7 +167,7 @@ class SoftmaxLasso(SoftmaxNewton):
         """Make a Newton step for some weights with a line search; return whether the point has moved."""
         self.check()
         part, r = self.part, self.problem.l1_ratio
-        shares, losses = self.shares()
+        shares = self.shares()[0]
         whole, beta = self.whole(shares), beta_of(shares, part.codes, part.charges)
         groups = [(int(k), np.flatnonzero(classes == k)) for k in np.unique(classes)]
         tables = [self._table_of(columns[at]) for _, at in groups]
@@ -181,20 +191,65 @@ class SoftmaxLasso(SoftmaxNewton):
         gradient = ((1.0 - r) * counted * w) * scales - pull
         penalty = r * counted * scales
         found = self._model_minimum(matrix, gradient, penalty, u)
-        step = (found - u) * scales
         model = float(gradient @ (found - u)) + float(penalty @ (np.abs(found) - np.abs(u)))
         if not model < 0.0:
             return False
         change = np.zeros_like(self.z)
         for (k, at), table in zip(groups, tables, strict=True):
             change[:, k] = table @ (found - u)[at]
-        value = inner(part.charges, losses) + self._penalty_of(self.w)
+        return self._go((columns, classes), w, found * scales, change, model)
+
+    def _step_on_signs(self) -> bool:
+        """Make a Newton step for all weights that are not 0, found by conjugate gradients, up to a change of signs.
+
+        Blocks that are visited in turn find the signs, but are slow where columns of several blocks nearly depend on
+        each other.
+        """
+        part, r, known = self.part, self.problem.l1_ratio, (self.w != 0.0) | (self.counted == 0.0)
+        if self._has_free_bias:
+            known[-1, 0] = False
+        columns, classes = np.nonzero(known)
+        at = columns, classes
+        whole = self.whole(self.shares()[0])
+        scales, counted, w = self._scales[columns], self.counted[columns, 0], self.w[at]
+        squares = transposed_times(
+            self._squares, np.square(self.problem.constant), part.charges[:, None] * whole * (1.0 - whole), self.n_jobs
+        )[at] * np.square(scales)
+        weight = (1.0 - r) * counted * np.square(scales)
+        safe = np.where(weight + squares > 0.0, weight + squares, 1.0)
+
+        def spread(vector: FloatArray) -> FloatArray:
+            d = np.zeros_like(self.w)
+            d[at] = scales * vector
+            return d
+
+        def product(vector: FloatArray) -> FloatArray:
+            return np.asarray(weight * vector + scales * self.bent(whole, spread(vector))[at])
+
+        beta = beta_of(self.shares()[0], part.codes, part.charges)
+        u, penalty = w / scales, r * counted * scales
+        gradient = scales * ((1.0 - r) * counted * w - self.pulled(beta)[at])
+        step = conjugate_gradients(
+            product, -(gradient + penalty * np.sign(u)), lambda s: s / safe, tol=_CG_TOL, max_iter=_MOST_PRODUCTS
+        )
+        reached, _ = best_along(u, step, gradient, penalty, float(step @ product(step)))
+        model = float(gradient @ (reached - u)) + float(penalty @ (np.abs(reached) - np.abs(u)))
+        return model < 0.0 and self._go(at, w, reached * scales, self.times(spread(reached - u)), model)
+
+    def _go(
+        self, at: tuple[IndexArray, IndexArray], w: FloatArray, aim: FloatArray, change: FloatArray, model: float
+    ) -> bool:
+        """Move weights toward their aim until the objective falls enough for the model; return whether they move.
+
+        At the aim, the decision values have changed by `change`, and the objective by `model`, by its slope at w.
+        """
+        part, step = self.part, aim - w
+        value = inner(part.charges, self.shares()[1]) + self._penalty_of(self.w)
         length = 1.0
         for _ in range(_HALVINGS):
             self.check()
-            target = found * scales if length == 1.0 else w + length * step
             moved = self.w.copy()
-            moved[columns, classes] = target
+            moved[at] = aim if length == 1.0 else w + length * step
             z = self.z + length * change
             known = shares_of(z, part.codes)
             reached = inner(part.charges, known[1]) + self._penalty_of(moved)

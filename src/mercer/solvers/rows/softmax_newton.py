@@ -239,17 +239,8 @@ class SoftmaxNewton:
 
         def product(flat: FloatArray) -> FloatArray:
             d = flat.reshape(shape)
-            image = self.counted * d
-            for rows, table in row_blocks(part.block.table, 2 * shape[1]):
-                self.check()
-                moved = times_rows(table, self.problem.constant, d, self.n_jobs)
-                own = whole[rows]
-                moved -= np.einsum("ik,ik->i", own, moved)[:, None]
-                moved *= own
-                moved *= part.charges[rows, None]
-                image += transposed_times(table, self.problem.constant, moved, self.n_jobs)
             self._spent += self._costs.product
-            return image.ravel()
+            return (self.counted * d + self.bent(whole, d)).ravel()
 
         costs, solution, is_bought = self._costs, np.zeros(right.size), False
         for _ in range(2):
@@ -265,6 +256,19 @@ class SoftmaxNewton:
                 break
         found = solution.reshape(shape)
         return found - found.mean(axis=1, keepdims=True)
+
+    def bent(self, whole: FloatArray, d: FloatArray) -> FloatArray:
+        """Return the product of the second derivatives of the losses with d, (q, K)."""
+        part, image = self.part, np.zeros(d.shape)
+        for rows, table in row_blocks(part.block.table, 2 * d.shape[1]):
+            self.check()
+            moved = times_rows(table, self.problem.constant, d, self.n_jobs)
+            own = whole[rows]
+            moved -= np.einsum("ik,ik->i", own, moved)[:, None]
+            moved *= own
+            moved *= part.charges[rows, None]
+            image += transposed_times(table, self.problem.constant, moved, self.n_jobs)
+        return image
 
     def _solved(self, whole: FloatArray, right: FloatArray) -> FloatArray:
         """Return the product of `right` with the inverse of the second derivatives, from their matrix.
