@@ -14,7 +14,7 @@ from mercer.data import Table
 from mercer.study.tables.rules import MAX_DENSE_LEVELS, MAX_MAGNITUDE, CategoricalRule, Matrix, NumericRule
 
 _LONG_ROW = 1 << 10  # numbers that are encoded in one run
-_STEP = 1 << 12  # rows of a table in memory that are encoded at once
+_STEP = 1 << 13  # rows of a table in memory that are encoded at once
 
 EncodedColumn: TypeAlias = tuple[int, NumericRule | CategoricalRule, np.ndarray | None]
 """The place of a column in the raw rows, its rule, and the place of each of its codes among the levels (-1: none).
@@ -46,16 +46,18 @@ class ColumnEncoding:
             isinstance(rule, CategoricalRule) and len(rule.levels) > MAX_DENSE_LEVELS for _, rule, _ in self.columns
         )
 
-    def encode_all(self, raw: np.ndarray) -> Matrix:
-        """Return all encoded rows of a table in memory."""
-        if len(raw) <= _STEP or len(self._numbers[0]) == self.p:
-            return self.encode(raw)
-        steps = [slice(first, first + _STEP) for first in range(0, len(raw), _STEP)]
+    def encode_columns(self, columns: Sequence[np.ndarray]) -> Matrix:
+        """Return all encoded rows of a table in memory, whose rows are stacked in small parts."""
+        n = len(columns[0])
+        steps = [slice(first, first + _STEP) for first in range(0, max(1, n), _STEP)]
+        parts = (self.encode(np.column_stack([column[step] for column in columns])) for step in steps)
+        if len(steps) == 1:
+            return next(parts)
         if self.is_sparse:
-            return sparse.csr_array(sparse.vstack([self.encode(raw[step]) for step in steps]))
-        encoded = np.empty((len(raw), self.p))
-        for step in steps:
-            encoded[step] = self.encode(raw[step])
+            return sparse.csr_array(sparse.vstack([*parts]))
+        encoded = np.empty((n, self.p))
+        for step, part in zip(steps, parts, strict=True):
+            encoded[step] = part
         return encoded
 
     def encode(self, own: np.ndarray) -> Matrix:
@@ -151,8 +153,10 @@ def encode_cells(rules: Sequence[NumericRule | CategoricalRule], table: Table) -
     places = (rule.level_places() if isinstance(rule, CategoricalRule) else None for rule in rules)
     encoding = ColumnEncoding(tuple(zip(range(len(rules)), rules, places, strict=True)))
     with np.errstate(over="ignore"):
-        encoded = encoding.encode_all(np.column_stack([rule.cells(table) for rule in rules]))
+        encoded = encoding.encode_columns([rule.cells(table) for rule in rules])
     values = encoded if isinstance(encoded, np.ndarray) else encoded.data
-    if values.size and max(values.max(), -values.min()) > MAX_MAGNITUDE:
-        raise next(error for rule in rules if isinstance(rule, NumericRule) and (error := rule.huge(table)))
+    if not np.vdot(values, values) <= MAX_MAGNITUDE**2:  # a quick sum that bounds the largest number
+        for rule in rules:
+            if isinstance(rule, NumericRule):
+                rule.refuse_huge(table)
     return encoded

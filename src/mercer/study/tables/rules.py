@@ -162,19 +162,18 @@ class NumericRule(Rule):
         """Return the numbers of the column, (n,); NaN for a missing cell."""
         return _numbers(table, self.name)
 
-    def huge(self, table: Table) -> TableError | None:
-        """Return the error for a cell that is too large to compute with; None without such a cell."""
+    def refuse_huge(self, table: Table) -> None:
+        """Raise a TableError for a cell that is too large to compute with."""
         column = self.cells(table)
         with np.errstate(over="ignore"):
             huge = np.flatnonzero(np.abs((column - self.mean) / self.scale) > MAX_MAGNITUDE)
-        if not huge.size:
-            return None
-        (row,) = table.row_numbers(huge[:1])
-        return TableError(
-            f"column {self.name!r} holds {column[huge[0]]:g} in row {row}, which is too large to compute with: the "
-            f"training rows have mean {self.mean:.3g} and standard deviation {self.scale:.3g}",
-            "mend the cell, or leave the row out",
-        )
+        if huge.size:
+            (row,) = table.row_numbers(huge[:1])
+            raise TableError(
+                f"column {self.name!r} holds {column[huge[0]]:g} in row {row}, which is too large to compute with: the "
+                f"training rows have mean {self.mean:.3g} and standard deviation {self.scale:.3g}",
+                "mend the cell, or leave the row out",
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain data for a model file."""
