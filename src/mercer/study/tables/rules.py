@@ -32,6 +32,7 @@ MAX_DENSE_LEVELS = 50
 MAX_MAGNITUDE = 1e100
 """Largest allowed size of a standardised number; its powers do not overflow."""
 
+_BLOCK_CELLS = 1 << 20  # cells of columns that are learnt at once: 8 MiB
 _SAME = 1e-9  # relative difference up to which two means or scales are equal up to rounding
 
 
@@ -212,9 +213,12 @@ def numeric_rules(names: Mapping[int, str], seen: SeenColumns, *, scale: bool = 
 
 def numeric_rules_of(table: Table, names: Sequence[str]) -> dict[str, NumericRule]:
     """Return the rules of columns of numbers of a table in memory, its only block; constant columns have no rule."""
-    block = np.array([_numbers(table, name) for name in names]).reshape(len(names), table.n_rows).T
-    rules = numeric_rules(dict(enumerate(names)), SeenColumns.of(lambda: [block], len(names)))
-    return {rule.name: rule for rule in rules.values()}
+    rules, step = dict[str, NumericRule](), max(1, _BLOCK_CELLS // max(1, table.n_rows))
+    for some in (names[first : first + step] for first in range(0, len(names), step)):
+        block = np.array([_numbers(table, name) for name in some]).T
+        seen = SeenColumns.of([block].__iter__, len(some))
+        rules |= {rule.name: rule for rule in numeric_rules(dict(enumerate(some)), seen).values()}
+    return rules
 
 
 @dataclass(frozen=True)
