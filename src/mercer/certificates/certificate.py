@@ -19,17 +19,19 @@ LARGE_GAP = 0.01
 _BY_WORD = " That the kernel is positive semidefinite was not checked: it is taken on your word (is_psd=True)."
 
 
-def relative_gap(primal: float, dual: float, objective_error: float = 0.0) -> float:
+def relative_gap(primal: float, dual: float, objective_error: float = 0.0, *, gap: float | None = None) -> float:
     """Return (P - D) / max(|P|, |D|), or 0 if P = D; infinite if an objective is infinite.
 
-    `objective_error` is an error that P and D have in common: the denominator is smaller by it.
+    `objective_error` is an error that P and D have in common: the denominator is smaller by it. `gap` is P - D where
+    it is known with more digits than the difference has.
     """
-    if primal == dual:
+    gap = primal - dual if gap is None else gap
+    if primal == dual and not gap:
         return 0.0
     if math.isinf(primal) or math.isinf(dual):
         return math.inf
     scale = max(abs(primal), abs(dual)) - objective_error
-    return (primal - dual) / scale if not scale <= 0.0 else math.inf
+    return gap / scale if not scale <= 0.0 else math.inf
 
 
 class Numbers(NamedTuple):

@@ -8,13 +8,14 @@ import numpy as np
 
 from mercer import _core
 from mercer._typing import FloatArray
+from mercer.certificates.certificate import relative_gap
 from mercer.gram.rows.sweeps import native_table, row_squares, times, transposed_times
 from mercer.gram.rows.table_rows import TableRows
 from mercer.kernels.instruction_set import select_isa
 from mercer.problems.linear import LinearProblem
 from mercer.problems.losses import Hinge, SquaredHinge
 from mercer.solvers.loop import Step
-from mercer.solvers.rows.dual_descent import DualPoint, GapWatch, refuse_overflow, relative, require_descent, unit_of
+from mercer.solvers.rows.dual_descent import DualPoint, GapWatch, refuse_overflow, require_descent, unit_of
 
 MOST_CLASSES = 16  # classes of a descent: `kMostClasses` in native/rows/class_epoch.hpp
 _AT_A_TIME = 4  # classes whose numbers fill a vector: the number of columns is a multiple
@@ -210,7 +211,7 @@ class ClassDescent:
             primal = self._problems[k].loss.total(z, np.sign(charges), np.abs(charges))
             primal += 0.5 * float(np.einsum("j,j->", own, own))
             self._duals[at] = self._dual(at, k)
-            gaps.append(relative(primal, float(self._duals[at])))
+            gaps.append(relative_gap(primal, float(self._duals[at])))
         return gaps
 
     def _narrow(self) -> None:

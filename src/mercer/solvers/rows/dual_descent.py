@@ -12,6 +12,7 @@ import numpy as np
 
 from mercer._core import DualDescent
 from mercer._typing import FloatArray
+from mercer.certificates.certificate import relative_gap
 from mercer.gram.rows.sweeps import native_table, times, transposed_times
 from mercer.gram.rows.table_rows import RowNumbers, TableRows
 from mercer.problems.linear import Bias, LinearProblem, Part
@@ -103,13 +104,7 @@ def measure(problem: LinearProblem, point: DualPoint) -> float:
     for part in problem.parts():
         z = times(part.block.table, problem.constant, point.w)
         primal += problem.loss.total(z, part.targets, part.charges)
-    return relative(primal, dual)
-
-
-def relative(primal: float, dual: float) -> float:
-    """Return the relative gap of two objectives, as in the certificate."""
-    largest = max(abs(primal), abs(dual))
-    return (primal - dual) / largest if largest > 0.0 else 0.0
+    return relative_gap(primal, dual)
 
 
 def unit_of(at_zero: float) -> float:

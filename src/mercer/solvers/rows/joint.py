@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer._core import JointDescent
 from mercer._typing import FloatArray
+from mercer.certificates.certificate import relative_gap
 from mercer.certificates.dual_point import rounding_of_sums
 from mercer.certificates.examples import joint_examples, margin_of
 from mercer.certificates.kkt import Cases
@@ -35,7 +36,7 @@ from mercer.problems.losses import SAME
 from mercer.solvers import Control, solve
 from mercer.solvers.loop import SolverMonitor, Step, drive
 from mercer.solvers.rows.costs import MOST_COLUMNS
-from mercer.solvers.rows.dual_descent import EPOCHS, Epochs, descend, refuse_overflow, relative, unit_of
+from mercer.solvers.rows.dual_descent import EPOCHS, Epochs, descend, refuse_overflow, unit_of
 from mercer.solvers.rows.joint_proximal import JointProximalPoint, newton_bytes, newton_multiplications
 from mercer.solvers.rows.kernel_engine import MOST_ROWS, VIOLATION
 from mercer.solvers.rows.select import TOL_GAP
@@ -228,7 +229,7 @@ def _measure(problem: JointLinearProblem, point: JointPoint) -> float:
         point.w += transposed_times(part.block.table, problem.constant, point.beta[part.block.at])
     sums = _objectives(problem, point.w, point.beta, independent=False)
     half = 0.5 * inner(point.w.ravel(), point.w.ravel())
-    return relative(half + sums.loss, sums.dual - half)
+    return relative_gap(half + sums.loss, sums.dual - half)
 
 
 class _JointEpochs(Epochs):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mercer._typing import FloatArray
+from mercer.certificates.certificate import relative_gap
 from mercer.certificates.dual_point import dual_point, make_feasible, pull_errors, scale_inside, without_rounding
 from mercer.certificates.linear_solution import WarmStart
 from mercer.gram.rows.sweeps import times, transposed_times
@@ -68,8 +69,7 @@ class Progress(NamedTuple):
     @property
     def relative_gap(self) -> float:
         """The gap relative to the larger of the objectives."""
-        largest = max(abs(self.primal), abs(self.primal - self.gap))
-        return self.gap / largest if largest > 0.0 else 0.0
+        return relative_gap(self.primal, self.primal - self.gap, gap=self.gap)
 
 
 def dual_point_of(problem: LinearProblem, terms: SmoothTerms, point: Point) -> RowNumbers:

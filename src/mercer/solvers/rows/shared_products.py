@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from mercer.certificates.certificate import relative_gap
 from mercer.data import as_data
 from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram, pooled_array
 from mercer.gram.backends import InMemoryRows
@@ -18,7 +19,7 @@ from mercer.problems import inner
 from mercer.problems.linear import LinearProblem
 from mercer.solvers import Control
 from mercer.solvers.interruption import Interruption
-from mercer.solvers.rows.dual_descent import DualPoint, dual_objective, relative
+from mercer.solvers.rows.dual_descent import DualPoint, dual_objective
 from mercer.solvers.rows.kernel_engine import engine_solves, finish, kernel_of
 
 _SHARE = 0.5  # share of the memory limit for the matrix; the rest is for the solvers
@@ -104,4 +105,4 @@ def stretch(problem: LinearProblem, point: DualPoint) -> float:
         slope = middle * square - inner(loss.coefficient(middle * z, y, charges), z)
         low, high = (low, middle) if slope > 0.0 else (middle, high)
     point.w *= high
-    return relative(0.5 * high**2 * square + loss.total(high * z, y, charges), dual)
+    return relative_gap(0.5 * high**2 * square + loss.total(high * z, y, charges), dual)

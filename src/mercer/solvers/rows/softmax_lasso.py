@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer._typing import FloatArray, IndexArray
+from mercer.certificates.certificate import relative_gap
 from mercer.certificates.softmax import penalty_gap
 from mercer.gram.rows.sweeps import transposed_times
 from mercer.problems import inner
@@ -101,8 +102,7 @@ class SoftmaxLasso(SoftmaxNewton):
             loss = inner(part.charges, losses)
             primal = loss + self._penalty_of(self.w)
             gap = self._gap(shares, v)
-            largest = max(abs(primal), abs(primal - gap))
-            relative = gap / largest if largest > 0.0 else 0.0
+            relative = relative_gap(primal, primal - gap, gap=gap)
             yield Step(self.n_iter, relative, primal)
             if relative <= tol or self.n_iter - first == most:
                 return

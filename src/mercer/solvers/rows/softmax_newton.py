@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 
 from mercer._typing import FloatArray
+from mercer.certificates.certificate import relative_gap
 from mercer.gram.rows.sweeps import add_gram, transposed_times
 from mercer.gram.rows.sweeps import times as times_rows
 from mercer.problems import inner
@@ -47,8 +48,7 @@ class Look(NamedTuple):
     @property
     def relative_gap(self) -> float:
         """The gap relative to the larger of the objectives."""
-        largest = max(abs(self.primal), abs(self.primal - self.gap))
-        return self.gap / largest if largest > 0.0 else 0.0
+        return relative_gap(self.primal, self.primal - self.gap, gap=self.gap)
 
 
 class SoftmaxNewton:
