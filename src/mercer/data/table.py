@@ -160,7 +160,9 @@ class Table:
         return np.array([cell is None for cell in column], dtype=bool)
 
     def take(self, rows: np.ndarray) -> Table:
-        """Return the given rows, in the given order."""
+        """Return the given rows, in the given order; the table itself if these are all rows as they are."""
+        if len(rows) == self.n_rows and np.array_equal(rows, np.arange(self.n_rows)):
+            return self
         sparse = None if self.sparse is None else self.sparse[rows]
         columns = tuple(column[rows] for column in self.columns)
         written = {name: cells[rows] for name, cells in self.written.items()}

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mercer.data import Table
-from mercer.model_selection import SealedTest, check_judging_numbers
+from mercer.model_selection import SealedTest, check_judging_numbers, spread
 from mercer.study.arranged import Arranged, Arranger, Copies
+from mercer.study.contenders import Matrix
 from mercer.study.examination import Examination, examine
 from mercer.study.goal import Goal
 from mercer.study.models import TrainingSet, encode_training_rows
 from mercer.study.sealing import folds_of, seal_rows
 from mercer.study.tables import ColumnChoice, ColumnOptions, DateOrder, Labels, TableEncoder, Truth
 from mercer.study.time_budget import EXAMINATION, TimeBudget
+
+FOLD_BYTES = 2**30
+"""Largest number of bytes of all encoded folds together."""
+
+FEWEST_SEARCHED = 2000
+"""Rows that are in folds at least, however wide they are."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +56,11 @@ class Prepared:
         Their positions in the table.
     truth : ndarray
         Their targets.
+    searched : ndarray of int64
+        The rows of `rest` that are in folds, as positions in it: all, or a part of them if the encoded folds of all
+        would take more memory than `FOLD_BYTES`.
     splits : list
-        Training and validation rows of each fold, as positions in `rest`.
+        Training and validation rows of each fold, as positions in `searched`.
     goal : Goal
     examination : Examination
     encoder : TableEncoder
@@ -66,6 +76,7 @@ class Prepared:
     rest: Table
     rest_rows: np.ndarray
     truth: np.ndarray
+    searched: np.ndarray
     splits: Any
     goal: Goal
     examination: Examination
@@ -135,6 +146,19 @@ def prepare(
     training = encode_training_rows(
         table.select([*column_choice.features, target]), target, goal.learn, rows=rest_rows, encoder=encoder
     )
+    rest = used.take(sealed.rest)
+    truth = column_choice.truth.values[sealed.rest]
+    most = max(FEWEST_SEARCHED, FOLD_BYTES // _bytes_a_row(training.X, splits))
+    searched = spread(np.arange(rest.n_rows), truth, most)
+    if len(searched) < rest.n_rows:
+        splits = [
+            (np.flatnonzero(np.isin(searched, one)), np.flatnonzero(np.isin(searched, two))) for one, two in splits
+        ]
+        goal = goal_of(known_rest, searched[np.concatenate([validation for _, validation in splits])])
+        budget.cuts.append(
+            f"The table is large: the settings of all machines were chosen by {len(searched):,} of the {rest.n_rows:,} "
+            "rows that are not sealed. The final fits have all of them, unless another sentence says otherwise."
+        )
     if not isinstance(known, Labels):
         sealed.check(lambda rows: check_judging_numbers(target, column_choice.truth.values[rows]))
     sealed.check(lambda rows: training.encoder.transform(used.take(rows)))
@@ -143,12 +167,19 @@ def prepare(
         arranged,
         column_choice,
         used,
-        used.take(sealed.rest),
+        rest,
         rest_rows,
-        column_choice.truth.values[sealed.rest],
+        truth,
+        searched,
         splits,
         goal,
         examination,
         encoder,
         training,
     )
+
+
+def _bytes_a_row(X: Matrix, splits: Sequence[Any]) -> int:
+    """Return about how many bytes a row takes in all encoded folds."""
+    n_bytes = X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes
+    return max(1, len(splits) * n_bytes // X.shape[0])

@@ -194,9 +194,10 @@ def study(
     rows = prepare(table, known, columns, split, goal_of, budget)
     sealed, arranged, goal = rows.sealed, rows.arranged, rows.goal
     tell(StageProgress("search"))
-    folds = encoded_folds(rows.rest, rows.truth, rows.splits, rows.encoder)
+    folds = encoded_folds(rows.rest.take(rows.searched), rows.truth[rows.searched], rows.splits, rows.encoder)
     goal.suit(folds[0].X)
     found = searched(folds, goal, kernels, len(rows.rest_rows), budget, progress)
+    found = replace(found, n_in_folds=len(rows.searched))
     clock.lap("search")
 
     tell(StageProgress("comparison with simpler methods"))

@@ -50,6 +50,9 @@ def repeated(
     budget : TimeBudget
     """
     own, goal = rows.arranged.of(rows.sealed.rest), rows.goal
+    if len(rows.searched) < rows.rest.n_rows:
+        budget.cuts.append("The choice was not repeated on other splits, because the table is large.")
+        return ()
     if isinstance(own.arrangement, InTime):
         budget.cuts.append("The choice was not repeated on other splits, because time gives the split.")
         return ()

@@ -69,7 +69,8 @@ def seal_rows(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             choice = chosen_by(sealed)
-        used = [name for name in names if name in choice.features]
+        chosen = set(choice.features)
+        used = [name for name in names if name in chosen]
         if len(used) == len(names) or not used:
             break
         names = used

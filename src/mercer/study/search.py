@@ -73,6 +73,8 @@ class SearchResult:
         Training rows of a fold, of the smallest one.
     n_linear_first : int
         Number of linear machines that were judged on all rows before the rounds; they are in no round.
+    n_in_folds : int or None
+        Rows of all folds together; None if not known.
     chosen : Cell or None
         The cell that takes the place of the best one: a linear machine that is as good on a wide table, or another
         machine, if the final fit of the best one takes too long.
@@ -86,6 +88,7 @@ class SearchResult:
     rounds: tuple[Round, ...]
     n_rows: int
     n_linear_first: int = 0
+    n_in_folds: int | None = None
     chosen: Cell | None = None
 
     @property

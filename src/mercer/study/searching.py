@@ -23,6 +23,8 @@ SEARCH_TOL = 1e-3
 PATIENCE = 30.0
 """Seconds that kernels may take on a wide table without a time limit, where linear machines are seldom beaten."""
 
+_ROOM = 1.25  # by which a limit that is recommended exceeds what it is expected to take
+
 Progress = Callable[[StageProgress], None] | None
 
 
@@ -59,10 +61,11 @@ def grid_for(fold: Fold, kernels: Sequence[KernelChoice]) -> Sequence[float]:
     """Return the values of C to try: for linear machines alone on a wide table, the usual ones for rows of unit scale.
 
     C counts against xᵀz. With thousands of columns this is so large that all usual values give the machine of C = ∞.
+    Far below a tenth of the scale every row is at its bound, and the machine predicts one class.
     """
     if not is_wide(fold) or not all(one.is_linear for one in kernels):
         return C_GRID
-    exponent = min(0, round(math.log10(usual_gamma(fold.X[fold.train]))))
+    exponent = min(0, 1 + round(math.log10(usual_gamma(fold.X[fold.train]))))
     return tuple(float(f"1e{round(math.log10(C)) + exponent}") for C in C_GRID)
 
 
@@ -126,9 +129,10 @@ def _in_time(
     )
     left = PATIENCE if deadline.seconds_left is None else deadline.seconds_left
     if first is not None and plan.kernels and plan.seconds > left:
+        enough = budget.spent + _ROOM * (plan.seconds + first.seconds) / SEARCH
         budget.cuts.append(
             f"Only linear machines were tried: kernels would take about {duration(plan.seconds)}, and on a table with "
-            f"so many columns they are seldom better. max_seconds={10 * int(plan.seconds / 5):d} tries them, too."
+            f"so many columns they are seldom better. max_seconds={10 * math.ceil(enough / 10):d} tries them, too."
         )
         return first
     if progress is not None and plan.kernels:

@@ -34,12 +34,18 @@ class TimeBudget:
     """
 
     def __init__(self, max_seconds: float | None, cuts: Iterable[str] = ()) -> None:
-        self._ends_at = None if max_seconds is None else time.perf_counter() + max_seconds
+        self._began = time.perf_counter()
+        self._ends_at = None if max_seconds is None else self._began + max_seconds
         self.cuts = list(cuts)
 
     def share(self, share: float, least: float = 0.0) -> float | None:
         """Return this share of the seconds that are left, or `least`; None if there is no limit."""
         return None if self._ends_at is None else max(least, share * (self._ends_at - time.perf_counter()))
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the beginning."""
+        return time.perf_counter() - self._began
 
 
 class Deadline:

@@ -17,6 +17,8 @@ from mercer.study.time_budget import Deadline
 
 FloatArray = npt.NDArray[np.float64]
 
+_PATIENCE = 60.0  # seconds; tables of tens of thousands of columns would take many minutes
+
 REPEATS = 5
 """Shuffles of a column, over which the increase of the cost is averaged."""
 
@@ -84,7 +86,7 @@ def column_importance(
         Groups of dependent rows, for the intervals.
     seed : int
     max_seconds : float, optional
-        No further column is begun after that; the others are left out.
+        No further column is begun after that, or after a minute without a limit; the others are left out.
     together : iterable of tuple of str
         Sets of columns that say the same, which are shuffled together.
     largest_cost : float, optional
@@ -103,7 +105,7 @@ def column_importance(
     Breiman (2001), Random forests, Machine Learning 45, section 10; Fisher, Rudin & Dominici (2019), All models are
     wrong, but many are useful, JMLR 20.
     """
-    columns, deadline = _sets_of_columns(model, together), Deadline(max_seconds)
+    columns, deadline = _sets_of_columns(model, together), Deadline(_PATIENCE if max_seconds is None else max_seconds)
     rng = np.random.default_rng(seed)
     cost_of_row = max(1, model.support_vectors.n) * len(columns) * (1 + len(model.parts) / 20)
     repeats = int(np.clip(BUDGET / (cost_of_row * part.n_rows), 1, REPEATS))

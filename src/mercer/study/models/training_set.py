@@ -173,6 +173,6 @@ def encode_training_rows(
         if prediction_kind.is_text:
             table, part = table.as_text(target), part.as_text(target)
     encoder = (encoder or TableEncoder()).unfitted().fit(part if target is None else part.without([target]))
-    checksum = used_part(table, encoder, target, chosen).checksum()
+    checksum = used_part(part, encoder, target, np.arange(part.n_rows)).checksum()
     truth, X = prediction_kind.truth(part), encoder.transform(part)
     return TrainingSet(encoder, prediction_kind, truth, X, chosen, checksum, table.reading)

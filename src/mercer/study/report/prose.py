@@ -134,9 +134,12 @@ def choice(study: Study) -> str:
     first = replace(found, chosen=None).best
     if best is not first:
         judged = f"had this cross-validated {study.goal.figure_name}"
+    n_rows = len(study.model.training.rows)
+    in_folds = n_rows if found.n_in_folds is None else found.n_in_folds
+    part = "the" if in_folds == n_rows else f"{in_folds:,} of the"
     sentence = (
         f"The {best.choice.name} with {listed(setting)} {judged}: {shown(best.figure)} over {study.n_folds} folds of "
-        f"the {count(len(study.model.training.rows), 'row')} that were not sealed"
+        f"{part} {count(n_rows, 'row')} that were not sealed"
     )
     sentence += f" ({', '.join(others)})." if others else "."
     if best is not first and replace(found, chosen=None).linear_as_good is best:

@@ -177,7 +177,7 @@ class TableEncoder:
         if self.sparse_ is not None:
             parts.append(self.sparse_.apply(table))
         if all(isinstance(part, np.ndarray) for part in parts):
-            return np.hstack(parts)
+            return np.hstack(parts) if len(parts) > 1 else parts[0]
         return sparse.csr_array(sparse.hstack([sparse.csr_array(part) for part in parts]))
 
     def unseen(self, table: Any) -> dict[str, Counter[str]]:
