@@ -905,10 +905,13 @@ def test_row_groups_may_be_empty_and_their_metadata_damaged(tmp_path):
     assert pa.concat_tables(part for _, part in groups.batches(0, 3, 2, ["a", "text"])).equals(table)
     codec = b"\x18\x04text\x15"  # the path of the column, and the head of the field of its codec
     assert codec + b"\x00" in raw
-    for damaged in (raw.replace(codec + b"\x00", codec + b"\x77"), raw.replace(b"text", b"\xffext")):
-        path.write_bytes(damaged)
-        with pytest.raises(TableError, match="cannot be read as Parquet"):
-            list(RowGroups(path, 70_000, tmp_path).batches(0, 3, 2, ["a", "text"]))
+    path.write_bytes(raw.replace(b"text", b"\xffext"))
+    with pytest.raises(TableError, match="cannot be read as Parquet"):
+        list(RowGroups(path, 70_000, tmp_path).batches(0, 3, 2, ["a", "text"]))
+    path.write_bytes(raw.replace(codec + b"\x00", codec + b"\x77"))
+    with suppress(TableError):  # the lowest version of pyarrow takes an unknown codec for none, which the pages have
+        read = pa.concat_tables(part for _, part in RowGroups(path, 70_000, tmp_path).batches(0, 3, 2, ["a", "text"]))
+        assert read.equals(table)
 
 
 def twice_a(path):
