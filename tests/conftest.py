@@ -6,7 +6,6 @@ import pytest
 from hypothesis import settings
 
 from cases import ISAS, WAYS, going
-from mercer.gram.memory_pool import LARGE, SMALL
 
 # The examples are the same in every run. There is no deadline, because a slow machine is no error.
 settings.register_profile("mercer", deadline=None, derandomize=True)
@@ -31,13 +30,6 @@ def way(request):
     """The solver path: each test that uses this fixture runs once for each path."""
     with going(request.param):
         yield request.param
-
-
-@pytest.fixture
-def nothing_idle():
-    """Empty the memory pool before the test."""
-    SMALL.clear()
-    LARGE.clear()
 
 
 @pytest.hookimpl(tryfirst=True)  # before the sets of parameters are made into tests

@@ -1,37 +1,46 @@
-"""`Arena`: a growing buffer whose memory later problems reuse."""
+"""`Arena`: a growing buffer that later problems on the same matrix reuse."""
 
 import threading
 
 import numpy as np
 import pytest
 
-from mercer import SVC
-from mercer.gram import memory_pool
+from mercer import SVC, SVR
 from mercer.gram.arena import Arena
 
 
-@pytest.fixture(autouse=True)
-def _nothing_idle(nothing_idle):
-    """Free the idle memory of earlier tests."""
-
-
 def test_memory_is_reused():
-    first = Arena()
-    first.array(1000, np.float64)
-    place = first.array(1000, np.float64).ctypes.data
-    del first
-    second = Arena()
-    assert second.nbytes == 0  # a new arena does not take the size of an earlier one
-    assert second.array(10, np.float64).ctypes.data == place
-    assert second.nbytes == 80
-
-
-@pytest.mark.skipif(not memory_pool._can_be_taken_back(), reason="the system takes no idle memory back")
-def test_a_buffer_grows_in_place():
     one = Arena()
-    place = one.array(6 << 20, np.uint8).ctypes.data
-    assert one.array(100 << 20, np.uint8).ctypes.data == place
-    assert one.nbytes == 100 << 20
+    place = one.array(1000, np.float64).ctypes.data
+    assert one.array(10, np.float64).ctypes.data == place
+    assert one.array(2000, np.float32).ctypes.data == place
+    assert one.nbytes == 8000
+    one.array(2000, np.float64)
+    assert one.nbytes == 16_000
+    one.release()
+    assert one.array(10, np.float64).size == 10
+
+
+@pytest.mark.full
+def test_fits_do_not_depend_on_the_content_of_new_memory(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2600, 80))  # rows are cached, and working sets grow
+    f = X[:, :4].sum(axis=1)
+    machines = [SVC(C=100.0), SVC(C=10.0, multi_class="ovr"), SVC(multi_class="joint"), SVR(C=10.0)]
+    targets = [f > 0.0, np.digitize(f, [-2.0, 2.0]), np.digitize(f, [-2.0, 2.0]), f]
+    expected = [machine.fit(X, y).dual_coef_ for machine, y in zip(machines, targets, strict=True)]
+    array, n_arrays = Arena.array, []
+
+    def not_numbers(self, size, dtype):
+        found = array(self, size, dtype)
+        found.view(np.uint8)[:] = 255  # NaN, if read as numbers
+        n_arrays.append(size)
+        return found
+
+    monkeypatch.setattr(Arena, "array", not_numbers)
+    for machine, y, coefficients in zip(machines, targets, expected, strict=True):
+        np.testing.assert_array_equal(machine.fit(X, y).dual_coef_, coefficients)
+    assert len(n_arrays) >= len(machines)
 
 
 def test_two_arenas_have_buffers_of_the_size_requested():

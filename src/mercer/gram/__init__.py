@@ -8,8 +8,6 @@ from mercer.gram.cached_rows import combined as combined
 from mercer.gram.matrix import DEFAULT_MEMORY_LIMIT as DEFAULT_MEMORY_LIMIT
 from mercer.gram.matrix import STATE_ARRAYS as STATE_ARRAYS
 from mercer.gram.matrix import Gram as Gram
-from mercer.gram.memory_pool import Extent as Extent
-from mercer.gram.memory_pool import pooled_array as pooled_array
 from mercer.gram.padding import clear_padding as clear_padding
 from mercer.gram.padding import padded_block as padded_block
 from mercer.gram.padding import padded_square as padded_square

@@ -1,25 +1,21 @@
-"""A growing buffer for one block of kernel values, which later problems and fits reuse."""
+"""A growing buffer for one block of kernel values, which later problems on the same matrix reuse."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
-from mercer.gram.memory_pool import Buffer, acquire, give_back
-
 
 @final
 class Arena:
-    """One growing buffer, for one user at a time.
+    """One growing buffer, for one user at a time: the system clears new memory, which takes longer than to fill it.
 
     Attributes
     ----------
     nbytes : int
-        Most bytes that were requested at a time; the buffer itself may be larger.
+        Most bytes that were requested at a time.
 
     Examples
     --------
@@ -30,17 +26,17 @@ class Arena:
     def __init__(self) -> None:
         self.nbytes = 0
         self._content: object = None
-        self._buffer: Buffer | None = None
+        self._buffer: npt.NDArray[np.uint8] | None = None
 
     def array(self, size: int, dtype: npt.DTypeLike) -> npt.NDArray[np.floating]:
         """Return `size` uninitialised numbers; the array that was returned before becomes invalid."""
         self._content = None
         wanted = size * np.dtype(dtype).itemsize
-        if self._buffer is None or wanted > self._buffer.memory.nbytes:
-            self._give_back()  # first, so that the pool can reuse it
-            self._buffer = acquire(wanted)
-        self.nbytes, self._buffer.touched = max(self.nbytes, wanted), max(self._buffer.touched, wanted)
-        return self._buffer.memory[:wanted].view(dtype)
+        if self._buffer is None or wanted > self._buffer.nbytes:
+            self._buffer = None  # freed first
+            self._buffer = np.empty(wanted, dtype=np.uint8)
+        self.nbytes = max(self.nbytes, wanted)
+        return self._buffer[:wanted].view(dtype)
 
     def holds(self, content: object) -> bool:
         """Whether the last array was declared to hold `content`, and no other array was requested since."""
@@ -53,19 +49,8 @@ class Arena:
     def again(self, size: int, dtype: npt.DTypeLike) -> npt.NDArray[np.floating]:
         """Return the last array again; size and type must be the same."""
         assert self._buffer is not None
-        return self._buffer.memory[: size * np.dtype(dtype).itemsize].view(dtype)
+        return self._buffer[: size * np.dtype(dtype).itemsize].view(dtype)
 
     def release(self) -> None:
-        """Return the memory to the pool; the last array becomes invalid."""
-        self._content = None
-        self._give_back()
-
-    def _give_back(self) -> None:
-        buffer, self._buffer = self._buffer, None
-        if buffer is not None:
-            give_back(buffer)
-
-    def __del__(self, is_over: Callable[[], bool] = sys.is_finalizing) -> None:
-        # Bound as a default: at interpreter exit, module names may be gone before the last object is destroyed.
-        if not is_over():
-            self._give_back()
+        """Free the memory; the last array becomes invalid."""
+        self._content = self._buffer = None

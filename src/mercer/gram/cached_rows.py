@@ -10,7 +10,6 @@ import numpy as np
 from mercer._core import add_at, combine_rows
 from mercer._typing import FloatArray, IndexArray, RealArray
 from mercer.data.checks import distinct
-from mercer.gram.memory_pool import pooled_array
 from mercer.kernels.instruction_set import select_isa
 
 _FRESH_ROWS, _FRESH_BYTES = 64, 4 << 20  # most rows and bytes that are evaluated at a time, then stored
@@ -56,7 +55,7 @@ class CachedRows:
     def _take(self, missing: IndexArray, evaluate: Callable[[IndexArray, FloatArray], None]) -> None:
         """Evaluate rows into free slots, or into those of evicted rows."""
         if self._values is None:
-            self._values = pooled_array((self.capacity, self._n), np.float64)
+            self._values = np.empty((self.capacity, self._n))
         free = np.argsort(self._last_used, kind="stable")[
             : missing.size
         ]  # free slots first, then the least recently used

@@ -9,7 +9,7 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from mercer.gram import Gram, pooled_array
+from mercer.gram import Gram
 from mercer.gram.backends import InMemoryRows
 from mercer.kernels import Kernel
 from mercer.model_selection.search.fold_rows import Rows
@@ -41,7 +41,7 @@ class Memory:
                     while others:
                         self._taken -= others.pop().nbytes
                 self._taken += wanted
-                memory = pooled_array(wanted, np.uint8)
+                memory = np.empty(wanted, dtype=np.uint8)
         matrix = memory.view(dtype).reshape(n, n)
         weakref.finalize(matrix, idle.append, memory).atexit = False
         return matrix

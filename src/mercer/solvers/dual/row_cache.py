@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._core import gather_square, scatter_rows, without
 from mercer._typing import BoolArray, FloatArray, IndexArray, RealArray
-from mercer.gram import Extent, Gram, add_to, combined, pooled_array
+from mercer.gram import Gram, add_to, combined
 from mercer.solvers.dual.working_set_sizes import MANY_ROWS
 
 _SPARE_BYTES, _SPARE_BYTES_OF_MANY = 128 << 20, 64 << 20  # bytes for cached rows, besides the bytes of the input
@@ -36,10 +36,8 @@ class RowCache:
         spare = _SPARE_BYTES_OF_MANY if gram.data.n > MANY_ROWS else _SPARE_BYTES
         limit = min(gram.room // 2, spare + gram.data.nbytes)
         self._capacity = min(gram.n, limit // (4 * max(1, gram.n)))
-        self._extent = Extent()
-        self._values = pooled_array(
-            (self._capacity, gram.n), np.float32, self._extent
-        )  # only pages that are written take memory
+        # Only pages that are written take memory.
+        self._values = np.empty((self._capacity, gram.n), dtype=np.float32)
         self._slots = np.full(gram.n, -1, dtype=np.int64)
         self._began = np.zeros(self._capacity, dtype=np.int64)  # number of moves when each row was evaluated
         self._used = self._most_bytes = 0
@@ -51,7 +49,6 @@ class RowCache:
 
     def _count(self, beside: int = 0) -> None:
         rows = 4 * self._gram.n * self._used
-        self._extent.n_bytes = max(self._extent.n_bytes, rows)
         self._most_bytes = max(self._most_bytes, rows + beside)
 
     def forget(self) -> None:
@@ -99,7 +96,7 @@ class RowCache:
             return
         slots = self._slots[chosen]
         new = chosen[slots < 0]
-        square = pooled_array((new.size, new.size), np.float32)
+        square = np.empty((new.size, new.size), dtype=np.float32)
         self._count(square.nbytes)
         yield from self._gram.fill_block(square, new, new)
         gather_square(self._values, slots, chosen, square, out, self._gram.n_threads)

@@ -75,7 +75,7 @@ def _evaluated(state: BatchState, chosen: IndexArray) -> Generator[None, None, W
         width = padded_width(problem.n)
         matrix = arena.again(problem.n * width, dtype).reshape(problem.n, width)
         return _held(state, chosen, matrix, matrix, chosen.size)
-    state.working = None  # so that the arena can return the old memory before it acquires more
+    state.working = None  # so that the arena can free the old memory before it takes more
     tiles = state.tiles if state.single else None
     matrix = padded_square(chosen.size, dtype, arena)
     if tiles is not None:

@@ -73,9 +73,9 @@ def uses_whole_matrix(gram: Gram) -> bool:
 def has_room_for_whole_matrix(gram: Gram, reach_of_one: float) -> bool:
     """Whether the matrix of all variables, in single precision, fits.
 
-    It may take half of the memory: no rows are cached then, and a factor has a quarter. It must not be larger than the
-    memory pool keeps, because the system would clear its pages in each fit; for tables with many rows, it must not be
-    larger than the matrix of a working set.
+    It may take half of the memory: no rows are cached then, and a factor has a quarter. It takes at most 256 MB,
+    because the system clears its pages in each fit; for tables with many rows, it must not be larger than the matrix of
+    a working set.
     """
     most = _EVERYTHING if gram.data.n <= MANY_ROWS else working_sets(gram, reach_of_one)[-1]
     return gram.n <= most and 8 * gram.n * gram.n <= gram.room

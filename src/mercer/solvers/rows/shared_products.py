@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.certificates.certificate import relative_gap
 from mercer.data import as_data
-from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram, pooled_array
+from mercer.gram import DEFAULT_MEMORY_LIMIT, Gram
 from mercer.gram.backends import InMemoryRows
 from mercer.gram.rows.sweeps import times
 from mercer.gram.rows.table_rows import TableRows
@@ -59,7 +59,7 @@ class RowProducts:
         assert isinstance(rows, TableRows)
         self._kernel: Kernel = kernel_of(problem)
         self._gram = Gram(self._kernel, as_data(rows.table), memory_limit=memory_limit, n_jobs=n_jobs)
-        self._matrix = pooled_array((rows.n, rows.n), np.float32)
+        self._matrix = np.empty((rows.n, rows.n), dtype=np.float32)
         self._memory_limit = memory_limit
         self.solver, self.peak_bytes = "", self._matrix.nbytes
 
