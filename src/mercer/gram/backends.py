@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from mercer.data import Data, Dense, Precomputed
+from mercer.data import CSR, Data, Dense, Precomputed
 from mercer.gram.backend import Backend as Backend
 from mercer.gram.backend import Tiles as Tiles
 from mercer.gram.block_backend import BlockBackend as BlockBackend
@@ -14,7 +14,7 @@ from mercer.gram.encodings.bits import bit_form
 from mercer.gram.encodings.integers import IntegerForm as IntegerForm
 from mercer.gram.encodings.integers import integer_form
 from mercer.gram.encodings.sparse import SparseForm as SparseForm
-from mercer.gram.encodings.sparse import prevailing_values, sparse_form
+from mercer.gram.encodings.sparse import prevailing_values
 from mercer.gram.evaluated_backend import EvaluatedBackend as EvaluatedBackend
 from mercer.gram.in_memory import InMemoryBackend as InMemoryBackend
 from mercer.gram.in_memory import InMemoryRows as InMemoryRows
@@ -106,13 +106,14 @@ def _of_numbers(
     shift = prevailing_values(program, data, memory_limit, most_entries=entries)
     if shift is not None:
         assert isinstance(data, Dense)
-        form = sparse_form(data, shift)
-        layout = Layout(program, form)
-        reach = exponent_reach(program, form, layout)
+        layout = Layout(program, data, SparseForm(shift))
+        reach = exponent_reach(program, data, layout)
         if reach + shared_reach(program, layout) <= _REACH:
-            native = NativeBackend(program, form, reach=reach, layout=layout, n_jobs=n_jobs)
+            native = NativeBackend(program, data, reach=reach, layout=layout, n_jobs=n_jobs)
+            form = layout.rows(data)
+            assert isinstance(form, CSR)
             share = form.matrix.nnz / (data.n * data.p)
-            return SparseForm(native, data, form, shift), (
+            return native, (
                 f"{kernel!r} runs as native tiles ({native.isa}, {native.n_threads} threads); {1 - share:.0%} of the "
                 "entries repeat their column's prevailing value, and are left out"
             )

@@ -10,6 +10,7 @@ from mercer._typing import FloatArray
 from mercer.data import Data, Dense, Vectors, as_data
 from mercer.data.feature_sums import row_sums
 from mercer.data.lazy import lazy_property
+from mercer.gram.encodings.sparse import SparseForm
 from mercer.kernels.kernel import refuse_negative
 from mercer.kernels.program import PASSES, Op, Program
 from mercer.kernels.views import Columns, View, seen, side_by_side
@@ -30,6 +31,8 @@ class Layout:
     program : Program
     data : Data
         The training rows.
+    form : SparseForm, optional
+        The sparse form in which dense rows are read.
 
     Attributes
     ----------
@@ -41,8 +44,8 @@ class Layout:
         Number of passes of native code over the features of two rows.
     """
 
-    def __init__(self, program: Program, data: Data) -> None:
-        self.program = program
+    def __init__(self, program: Program, data: Data, form: SparseForm | None = None) -> None:
+        self.program, self._form = program, form
         views: list[View | float] = list(dict.fromkeys(argument for op, argument in program if op in PASSES))
         self._alone = len(views) < 2
         inner = [view for view in views if not isinstance(view, View) or isinstance(view, Columns)]
@@ -83,10 +86,11 @@ class Layout:
         held = self._held.get(id(data))
         if held is not None:
             return held[1]
-        if not isinstance(data, Vectors):
+        given = data if self._form is None else self._form.of(data)
+        if not isinstance(given, Vectors):
             raise TypeError(f"native tiles need dense or CSR rows, got {type(data).__name__}")
-        refuse_negative("this", self.program, data)
-        parts = [seen(view, data) for view in self._parts]
+        refuse_negative("this", self.program, given)
+        parts = [seen(view, given) for view in self._parts]
         widths = [part.p for part in parts]
         if self._widths and widths != self._widths:
             raise ValueError(f"rows must have {self._widths} features in every table, got {widths}")

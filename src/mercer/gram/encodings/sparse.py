@@ -8,10 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer._core import sparse_rows
-from mercer._typing import FloatArray, IndexArray, RealArray
+from mercer._typing import FloatArray
 from mercer.data import CSR, Data, Dense
-from mercer.gram.backend import Backend, Tiles
-from mercer.gram.native import NativeBackend
 from mercer.kernels.program import PASSES, Op, Program
 from mercer.kernels.views import View
 
@@ -22,99 +20,25 @@ _ENTRY_BYTES = 12  # bytes of a stored value and its index
 
 
 @final
-class SparseForm(Backend):
-    """Evaluates a program over the rows minus `shift`, in sparse form; distances are the same as without the shift.
+class SparseForm:
+    """Dense rows minus `shift`, in sparse form; distances are the same as without the shift.
 
     It suits one-hot columns, standardised or not, pixels and counts. The shift is subtracted in double precision, so
     that kernel values are those of the given rows. For inner products the shift must be 0.
 
     Parameters
     ----------
-    native : NativeBackend
-        The backend of the shifted training rows.
-    data : Dense
-        The training rows.
-    form : CSR
-        The training rows minus the shift.
     shift : ndarray of shape (p,)
     """
 
-    def __init__(self, native: NativeBackend, data: Dense, form: CSR, shift: FloatArray) -> None:
-        self._native, self._shift = native, shift
-        self._forms: dict[int, tuple[Data, CSR]] = {id(data): (data, form)}
-        self.n_threads = native.n_threads
-        self.values_per_call, self.kernel_is_expensive = native.values_per_call, native.kernel_is_expensive
-        self.roundoff = native.roundoff
-        self.form_bytes = native.form_bytes + form.nbytes
-        self.scratch_bytes = native.scratch_bytes + form.nbytes
-        self.thread_bytes = native.thread_bytes
+    def __init__(self, shift: FloatArray) -> None:
+        self._shift = shift
 
-    def block(
-        self,
-        left: Data,
-        left_rows: IndexArray | None,
-        right: Data,
-        right_rows: IndexArray | None,
-        out: RealArray,
-        *,
-        rounded: bool = False,
-    ) -> None:
-        """Write k(left_i, right_j) into `out`; see :class:`Backend`."""
-        self._native.block(self._form(left), left_rows, self._form(right), right_rows, out, rounded=rounded)
-
-    def matvec(
-        self,
-        left: Data,
-        left_rows: IndexArray | None,
-        right: Data,
-        right_rows: IndexArray | None,
-        vectors: FloatArray,
-        *,
-        single: bool = False,
-    ) -> FloatArray:
-        """Return K(left, right) @ vectors; see :class:`Backend`."""
-        return self._native.matvec(self._form(left), left_rows, self._form(right), right_rows, vectors, single=single)
-
-    def value_bound(self, data: Data) -> float:
-        """Return a bound on |k(x_i, x_j)|; see :class:`Backend`."""
-        return self._native.value_bound(self._form(data))
-
-    def tiles(self, data: Data) -> Tiles:
-        """Return the table and the program for native code; see :class:`Backend`."""
-        return self._native.tiles(self._form(data))
-
-    def matvec_part(
-        self,
-        data: Data,
-        rows: IndexArray | None,
-        vectors: FloatArray,
-        part: int,
-        parts: int,
-        *,
-        single: bool = False,
-    ) -> FloatArray:
-        """Return summand `part` of the `parts` whose sum is K(data, data) @ vectors; see :class:`Backend`."""
-        return self._native.matvec_part(self._form(data), rows, vectors, part, parts, single=single)
-
-    def matvec_bounded(
-        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, vectors: FloatArray
-    ) -> tuple[FloatArray, FloatArray] | None:
-        """Return K(left, right) @ vectors from values in single precision, with bounds; see :class:`Backend`."""
-        return self._native.matvec_bounded(self._form(left), left_rows, self._form(right), right_rows, vectors)
-
-    def single_precision_bound(
-        self, left: Data, left_rows: IndexArray | None, right: Data, right_rows: IndexArray | None, weights: FloatArray
-    ) -> FloatArray | None:
-        """Return a bound on the error of `matvec` with `single`; see :class:`Backend`."""
-        return self._native.single_precision_bound(self._form(left), left_rows, self._form(right), right_rows, weights)
-
-    def _form(self, data: Data) -> CSR:
-        held = self._forms.get(id(data))
-        if held is None:
-            if not isinstance(data, Dense):
-                raise TypeError(f"rows must be dense, as the training rows are, got {type(data).__name__}")
-            held = self._forms[id(data)] = (data, sparse_form(data, self._shift))
-        return held[1]
+    def of(self, data: Data) -> CSR:
+        """Return the rows minus the shift; raise TypeError if they are not dense."""
+        if not isinstance(data, Dense):
+            raise TypeError(f"rows must be dense, as the training rows are, got {type(data).__name__}")
+        return sparse_form(data, self._shift)
 
 
 def prevailing_values(
