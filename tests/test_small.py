@@ -378,12 +378,12 @@ def test_unfinished_problems_continue_in_another_solver():
 
 def unfinished(monkeypatch, calls):
     """Make small problems end unsolved: native code stops after `calls` steps, without reporting it."""
-    real = small.solve_machines
+    real = small.MachineLimits
 
-    def short(*arguments, max_iter, **named):
-        return real(*arguments, max_iter=calls if max_iter < 0 else min(calls, max_iter), **named)
+    def short(*, max_iter, **named):
+        return real(max_iter=calls if max_iter < 0 else min(calls, max_iter), **named)
 
-    monkeypatch.setattr(small, "solve_machines", short)
+    monkeypatch.setattr(small, "MachineLimits", short)
 
 
 @pytest.mark.parametrize("max_iter", [-1, 3, 20, 25, 40])

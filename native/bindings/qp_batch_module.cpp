@@ -46,6 +46,26 @@ int64_t machines_workspace(ConstIndices part_starts, Pairs pairs, int64_t exact_
                              {exact_size, double_size, whole_size}, std::max(1, n_threads));
 }
 
+// The problems of a batch, one after the other; solutions are written into `beta` and `values`.
+struct MachineVariables {
+    ConstDoubles start, linear, lower, upper;
+    Doubles beta, values;
+
+    bool have(int64_t size) const {
+        const auto is_sized = [size](const auto& array) { return static_cast<int64_t>(array.shape(0)) == size; };
+        return is_sized(start) && is_sized(linear) && is_sized(lower) && is_sized(upper) && is_sized(beta) &&
+               is_sized(values);
+    }
+};
+
+// The limits of each problem, the sizes up to which a matrix is used, and the work of a call.
+struct MachineLimits {
+    bool grouped;
+    double tol;
+    int64_t max_iter, exact_size, double_size, whole_size;
+    double value_work, work_limit;
+};
+
 // Columns of the result table, which has a row for each machine: end, n_iter, n_values, seconds (their sum is the
 // duration of the call), longest, spread, largest, multiplier, primal, the conditions, newton_free.
 constexpr std::size_t kMachineNumbers = 17;
@@ -54,18 +74,14 @@ using MachineTable = nb::ndarray<nb::numpy, double, nb::ndim<2>>;
 MachineTable machines(const std::string& isa, const CompiledKernel& kernel, const Table& table,
                       std::optional<ConstDoubles> centre, ConstIndices rows, ConstIndices part_starts,
                       std::optional<Doubles> shared, bool fill_shared, Pairs pairs,
-                      std::optional<ConstDoubles> diagonal, ConstDoubles start, ConstDoubles linear, ConstDoubles lower,
-                      ConstDoubles upper, Doubles beta, Doubles values, bool grouped, double tol, int64_t max_iter,
-                      int64_t exact_size, int64_t double_size, int64_t whole_size, double value_work, double work_limit,
-                      Doubles workspace, int n_threads, nb::object stop) {
+                      std::optional<ConstDoubles> diagonal, const MachineVariables& variables,
+                      const MachineLimits& limits, Doubles workspace, int n_threads, nb::object stop) {
     const std::vector<Machine> list = make_machines(part_starts, pairs);
     const int64_t n_parts = static_cast<int64_t>(part_starts.shape(0)) - 1;
     const int64_t size = list.empty() ? 0 : list.back().offset + list.back().size;
-    for (const auto& array : {start, linear, lower, upper, ConstDoubles(beta), ConstDoubles(values)})
-        require(static_cast<int64_t>(array.shape(0)) == size, "every machine must have its variables");
+    require(variables.have(size), "every machine must have its variables");
     require(!diagonal || static_cast<int64_t>(diagonal->shape(0)) >= part_starts.data()[n_parts],
             "the diagonal must have a number for each row");
-    require(double_size <= whole_size, "double_size must be at most whole_size");
     require(part_starts.data()[n_parts] <= static_cast<int64_t>(rows.shape(0)), "parts must be of rows");
     // Several machines: one thread for each machine. A single machine: all threads evaluate its kernel values.
     const int n_within = list.size() == 1 ? n_threads : 1;
@@ -80,19 +96,19 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
                        list.data(),
                        static_cast<int64_t>(list.size()),
                        diagonal ? diagonal->data() : nullptr,
-                       start.data(),
-                       linear.data(),
-                       lower.data(),
-                       upper.data(),
-                       beta.data(),
-                       values.data(),
-                       grouped,
-                       tol,
-                       max_iter,
-                       {exact_size, diagonal ? double_size : std::numeric_limits<int64_t>::max(),
-                        diagonal ? whole_size : std::numeric_limits<int64_t>::max()},
-                       value_work,
-                       work_limit};
+                       variables.start.data(),
+                       variables.linear.data(),
+                       variables.lower.data(),
+                       variables.upper.data(),
+                       variables.beta.data(),
+                       variables.values.data(),
+                       limits.grouped,
+                       limits.tol,
+                       limits.max_iter,
+                       {limits.exact_size, diagonal ? limits.double_size : std::numeric_limits<int64_t>::max(),
+                        diagonal ? limits.whole_size : std::numeric_limits<int64_t>::max()},
+                       limits.value_work,
+                       limits.work_limit};
     Stop stopping{std::move(stop)};
     if (list.size() == 1) batch.stop = stopping.function(), batch.stop_context = &stopping;
     int64_t shared_size = 0;
@@ -137,13 +153,29 @@ MachineTable machines(const std::string& isa, const CompiledKernel& kernel, cons
 void bind_machines(nb::module_& m) {
     m.def("machines_workspace", &machines_workspace, nb::arg("part_starts").noconvert(), nb::arg("pairs").noconvert(),
           nb::arg("exact_size"), nb::arg("double_size"), nb::arg("whole_size"), nb::arg("n_threads"));
+    nb::class_<MachineVariables>(m, "MachineVariables")
+        .def(
+            "__init__",
+            [](MachineVariables* self, ConstDoubles start, ConstDoubles linear, ConstDoubles lower, ConstDoubles upper,
+               Doubles beta,
+               Doubles values) { new (self) MachineVariables{start, linear, lower, upper, beta, values}; },
+            nb::kw_only(), nb::arg("start").noconvert(), nb::arg("linear").noconvert(), nb::arg("lower").noconvert(),
+            nb::arg("upper").noconvert(), nb::arg("beta").noconvert(), nb::arg("values").noconvert());
+    nb::class_<MachineLimits>(m, "MachineLimits")
+        .def(
+            "__init__",
+            [](MachineLimits* self, bool grouped, double tol, int64_t max_iter, int64_t exact_size, int64_t double_size,
+               int64_t whole_size, double value_work, double work_limit) {
+                require(double_size <= whole_size, "double_size must be at most whole_size");
+                new (self)
+                    MachineLimits{grouped, tol, max_iter, exact_size, double_size, whole_size, value_work, work_limit};
+            },
+            nb::kw_only(), nb::arg("grouped"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("exact_size"),
+            nb::arg("double_size"), nb::arg("whole_size"), nb::arg("value_work"), nb::arg("work_limit"));
     m.def("solve_machines", &machines, nb::arg("isa"), nb::arg("kernel"), nb::arg("table"), nb::kw_only(),
           nb::arg("centre").noconvert().none(), nb::arg("rows").noconvert(), nb::arg("part_starts").noconvert(),
           nb::arg("shared").noconvert().none(), nb::arg("fill_shared"), nb::arg("pairs").noconvert(),
-          nb::arg("diagonal").noconvert().none(), nb::arg("start").noconvert(), nb::arg("linear").noconvert(),
-          nb::arg("lower").noconvert(), nb::arg("upper").noconvert(), nb::arg("beta").noconvert(),
-          nb::arg("values").noconvert(), nb::arg("grouped"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("exact_size"),
-          nb::arg("double_size"), nb::arg("whole_size"), nb::arg("value_work"), nb::arg("work_limit"),
+          nb::arg("diagonal").noconvert().none(), nb::arg("variables"), nb::arg("limits"),
           nb::arg("workspace").noconvert(), nb::arg("n_threads"), nb::arg("stop").none() = nb::none());
 }
 

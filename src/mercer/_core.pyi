@@ -213,6 +213,30 @@ def sparse_sq_norms(data: npt.NDArray[np.floating], indptr: npt.NDArray[np.integ
 def machines_workspace(
     part_starts: _Index, pairs: _Index, exact_size: int, double_size: int, whole_size: int, n_threads: int
 ) -> int: ...
+
+class MachineVariables:
+    """Problems, one after the other, and their solutions, which are written into `beta` and `values`."""
+
+    def __init__(
+        self, *, start: _Float, linear: _Float, lower: _Float, upper: _Float, beta: _Float, values: _Float
+    ) -> None: ...
+
+class MachineLimits:
+    """The limits of each problem, the sizes up to which a matrix is used, and the work of a call."""
+
+    def __init__(
+        self,
+        *,
+        grouped: bool,
+        tol: float,
+        max_iter: int,
+        exact_size: int,
+        double_size: int,
+        whole_size: int,
+        value_work: float,
+        work_limit: float,
+    ) -> None: ...
+
 def solve_machines(
     isa: str,
     kernel: CompiledKernel,
@@ -225,22 +249,8 @@ def solve_machines(
     fill_shared: bool,
     pairs: _Index,
     diagonal: _Float | None,
-    # the problems, one after the other, and their solutions, which are written
-    start: _Float,
-    linear: _Float,
-    lower: _Float,
-    upper: _Float,
-    beta: _Float,
-    values: _Float,
-    grouped: bool,
-    # the limits of each problem, the sizes up to which a matrix is used, and the work of this call
-    tol: float,
-    max_iter: int,
-    exact_size: int,
-    double_size: int,
-    whole_size: int,
-    value_work: float,
-    work_limit: float,
+    variables: MachineVariables,
+    limits: MachineLimits,
     workspace: _Float,
     n_threads: int,
     stop: Callable[[], bool] | None = None,

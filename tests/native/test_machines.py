@@ -66,20 +66,24 @@ def test_small_machines_agree_with_the_reference(sizes, name, sharing, sparse, g
         fill_shared=sharing == "to fill",
         pairs=np.array(pairs),
         diagonal=None if way == "in double" else np.diag(K)[rows],
-        start=np.zeros(y.size),
-        linear=-y,
-        lower=np.where(y > 0, 0.0, -C),
-        upper=np.where(y > 0, C, 0.0),
-        beta=beta,
-        values=values,
-        grouped=grouped,
-        tol=1e-9,
-        max_iter=-1,
-        exact_size=SIZES[way][0],
-        double_size=SIZES[way][1],
-        whole_size=SIZES[way][2],
-        value_work=1.0,
-        work_limit=1e9,
+        variables=_core.MachineVariables(
+            start=np.zeros(y.size),
+            linear=-y,
+            lower=np.where(y > 0, 0.0, -C),
+            upper=np.where(y > 0, C, 0.0),
+            beta=beta,
+            values=values,
+        ),
+        limits=_core.MachineLimits(
+            grouped=grouped,
+            tol=1e-9,
+            max_iter=-1,
+            exact_size=SIZES[way][0],
+            double_size=SIZES[way][1],
+            whole_size=SIZES[way][2],
+            value_work=1.0,
+            work_limit=1e9,
+        ),
         workspace=np.zeros(_core.machines_workspace(starts, np.array(pairs), *SIZES[way], 2)),
         n_threads=2,
     )
@@ -151,9 +155,15 @@ def native(**changed):
         "fill_shared": False,
         "pairs": np.array([[0, -1]]),
         "diagonal": None,
+        "workspace": np.zeros(1000),
+        "n_threads": 1,
+    }
+    variables = {
         **{name: np.zeros(6) for name in ("start", "lower", "beta", "values")},
         "linear": -y,
         "upper": np.ones(6),
+    }
+    limits = {
         "grouped": True,
         "tol": 1e-3,
         "max_iter": -1,
@@ -162,10 +172,12 @@ def native(**changed):
         "whole_size": 1024,
         "value_work": 1.0,
         "work_limit": 1e6,
-        "workspace": np.zeros(1000),
-        "n_threads": 1,
     }
-    return _core.solve_machines(**(given | changed))
+    for group in (given, variables, limits):
+        group.update((name, changed.pop(name)) for name in group.keys() & changed.keys())
+    assert not changed
+    of_problems = _core.MachineVariables(**variables), _core.MachineLimits(**limits)
+    return _core.solve_machines(**given, variables=of_problems[0], limits=of_problems[1])
 
 
 @pytest.mark.parametrize(

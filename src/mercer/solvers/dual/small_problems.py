@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from mercer._core import BLOCK_LIMIT, machines_workspace, solve_machines
+from mercer._core import BLOCK_LIMIT, MachineLimits, MachineVariables, machines_workspace, solve_machines
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.certificate import Certificate, relative_gap, worst_status
 from mercer.certificates.evaluation import Conditions, Evaluation, conditions_of
@@ -191,20 +191,24 @@ class SmallProblems:
             fill_shared=not filled,
             pairs=solved.pairs[first:],
             diagonal=self._diagonal,
-            start=whole.start[variables],
-            linear=whole.linear[variables],
-            lower=whole.lower[variables],
-            upper=whole.upper[variables],
-            beta=solved.beta[variables],
-            values=solved.values[variables],
-            grouped=True,
-            tol=limits.tol,
-            max_iter=limits.max_iter,
-            exact_size=exact_size,
-            double_size=double_size,
-            whole_size=whole_size,
-            value_work=_VALUE_WORK / gram.values_per_call,
-            work_limit=_WORK_LIMIT,
+            variables=MachineVariables(
+                start=whole.start[variables],
+                linear=whole.linear[variables],
+                lower=whole.lower[variables],
+                upper=whole.upper[variables],
+                beta=solved.beta[variables],
+                values=solved.values[variables],
+            ),
+            limits=MachineLimits(
+                grouped=True,
+                tol=limits.tol,
+                max_iter=limits.max_iter,
+                exact_size=exact_size,
+                double_size=double_size,
+                whole_size=whole_size,
+                value_work=_VALUE_WORK / gram.values_per_call,
+                work_limit=_WORK_LIMIT,
+            ),
             workspace=workspace,
             n_threads=n_threads,
             stop=stop,
