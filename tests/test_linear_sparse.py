@@ -460,7 +460,7 @@ def test_the_native_epoch_of_classes_refuses_arrays_that_do_not_fit(changes, mes
 
 @pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=lambda loss: type(loss).__name__)
 def test_classes_with_a_large_c_descend_before_products_are_evaluated(loss):
-    table = sp.random_array((800, 3_000), density=0.003, rng=np.random.default_rng(1), dtype=np.float32).tocsr()
+    table = sp.random_array((800, 3_000), density=0.003, random_state=1, dtype=np.float32).tocsr()
     labels = np.random.default_rng(2).integers(0, 5, 800).astype(float)
     problems = [LinearProblem(TableRows(table, labels), loss, C=10.0, positive=k) for k in range(5)]
     for solution in solve_each(problems, Control(), n_jobs=1):

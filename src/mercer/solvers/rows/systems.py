@@ -32,6 +32,8 @@ def factor_positive(matrix: FloatArray, check: Callable[[], None] | None = None)
     effect is removed by conjugate gradients with the factor as preconditioner. `check` is called about every 50 ms.
     The right-hand side may have several columns.
     """
+    if not matrix.size:
+        return np.copy  # SciPy solves no empty system before version 1.14
     diagonal = np.diagonal(matrix)
     safe = np.where(diagonal > 0.0, diagonal, 1.0)
     scale = 1.0 / np.sqrt(safe)
@@ -49,7 +51,7 @@ def factor_positive(matrix: FloatArray, check: Callable[[], None] | None = None)
         ridge = _RIDGE_GROWTH * ridge or _FIRST_RIDGE
         if ridge > 1.0:
             return lambda right: right / safe
-    is_exact = not ridge and float(np.diagonal(factor[0]).min(initial=1.0)) >= 1e-5
+    is_exact = not ridge and float(np.diagonal(factor[0]).min()) >= 1e-5
 
     def solve(right: FloatArray) -> FloatArray:
         if right.ndim > 1:
