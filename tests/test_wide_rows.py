@@ -98,7 +98,9 @@ def test_the_variance_of_gamma_counts_empty_columns_and_other_uses_need_no_more_
     rows, _, y = wide()
     with little_memory():
         machine = SVC().fit(rows, y)
-        assert machine.kernel_.gamma == pytest.approx(1.0 / (np.sum(rows.data**2) - np.sum(rows.data) ** 2 / (N * P)) * N)
+        assert machine.kernel_.gamma == pytest.approx(
+            1.0 / (np.sum(rows.data**2) - np.sum(rows.data) ** 2 / (N * P)) * N
+        )
         assert 0.0 <= leave_one_out(SVC(gamma=0.3), rows, y).error < 1.0
         assert Nystroem(gamma=0.3, n_components=10).fit_transform(rows).shape == (N, 10)
         machine.set_params(gamma=0.3).fit(rows[:100], y[:100]).forget([0]).partial_fit(rows[100:], y[100:])

@@ -8,7 +8,6 @@ from mercer._typing import FloatArray
 from mercer.gram.rows.sweeps import transposed_times
 from mercer.gram.rows.table_rows import RowNumbers
 from mercer.problems.linear import Bias, LinearProblem
-from mercer.problems.losses import BoxLoss
 from mercer.problems.smooth_terms import SmoothTerms
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -86,7 +85,7 @@ def scale_inside(problem: LinearProblem, pull: FloatArray) -> float:
 
 def _balance(problem: LinearProblem, beta: RowNumbers) -> None:
     """Scale down the coefficients of the sign with the larger sum so that the sum is 0; see :func:`make_feasible`."""
-    bounded = isinstance(problem.loss, BoxLoss)
+    bounded = problem.loss.kind.bounded
     sums, free_sums = np.zeros(2), np.zeros(2)  # of the positive and of the negative coefficients
     for part in problem.row_parts():
         own = beta[part.block.at]

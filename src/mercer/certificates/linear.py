@@ -207,7 +207,7 @@ class LinearEvidence(WeightsEvidence):
     def examples(self, whole: Any = None) -> Cases:
         """Return the optimality condition of each row; see :meth:`mercer.Certificate.examples`."""
         problem, loss = self.problem, self.problem.loss
-        if loss.kind.is_logistic:
+        if loss.power is None:
             return super().examples(whole)  # an error
         sums, found = _sums(self, None, independent=False), []
         assert sums.conditions is not None

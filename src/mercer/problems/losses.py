@@ -51,15 +51,22 @@ class LinearLoss(ABC):
         Whether the slope is continuous, so that Newton steps need no proximal term.
     classifies : bool
         Whether the targets are -1 and +1.
+    power : int or None
+        1 for a hinge or a tube, and 2 for their squares, which have dual solvers, interior points and examples. None
+        for other losses, which must be smooth; Newton's method minimises them.
     """
 
     is_smooth: ClassVar[bool]
     classifies: ClassVar[bool]
+    power: ClassVar[int | None] = None
 
     @property
     @abstractmethod
     def kind(self) -> TermKind:
-        """The loss for native code; for losses that are not smooth, their smoothed form for an arbitrary factor."""
+        """The loss for native code; for losses that are not smooth, their smoothed form for an arbitrary factor.
+
+        A smooth loss other than the logistic one has its own factor, which is also the unit.
+        """
 
     @abstractmethod
     def total(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> float:
@@ -72,12 +79,12 @@ class LinearLoss(ABC):
         return self.total(np.zeros_like(y), y, charge)
 
     def conditions(self, beta: FloatArray, z: FloatArray, y: FloatArray, charge: FloatArray) -> Extremes | None:
-        """Return the extremes of the gradients of the dual objective; None if its coefficients have no bounds.
+        """Return the extremes of the gradients of the dual objective; None for losses without a power.
 
         A row has one dual variable, or with an epsilon > 0 one of each sign.
         """
         kind = self.kind
-        if kind.is_logistic:
+        if self.power is None:
             return None
         end = np.where(charge > 0.0, charge if kind.bounded else np.inf, 0.0)
         low, high = (np.minimum(y * end, 0.0), np.maximum(y * end, 0.0)) if kind.one_sided else (-end, end)
@@ -122,10 +129,7 @@ class BoxLoss(LinearLoss):
 
     epsilon: float
     is_smooth: ClassVar[bool] = False
-
-    @abstractmethod
-    def bounds(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and upper bounds of the dual coefficients for C = 1, (m,) each."""
+    power: ClassVar[int | None] = 1
 
     def curvature(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> FloatArray:
         """Return the second derivatives."""
@@ -143,10 +147,6 @@ class EpsilonInsensitive(BoxLoss):
     def kind(self) -> TermKind:
         """The smoothed loss for native code."""
         return TermKind(bounded=True, epsilon=self.epsilon, unit=1.0)
-
-    def bounds(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return -1 and 1 for each row."""
-        return np.full(y.shape, -1.0), np.ones(y.shape)
 
     def total(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> float:
         """Return the sum of the charged losses."""
@@ -172,6 +172,7 @@ class SquaredEpsilonInsensitive(LinearLoss):
     epsilon: float = 0.0
     is_smooth: ClassVar[bool] = True
     classifies: ClassVar[bool] = False
+    power: ClassVar[int | None] = 2
 
     @property
     def kind(self) -> TermKind:
@@ -212,10 +213,6 @@ class Hinge(BoxLoss):
         """The smoothed loss for native code."""
         return TermKind(one_sided=True, bounded=True, unit=1.0)
 
-    def bounds(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return 0 and 1 for rows of the class +1, and -1 and 0 for the others."""
-        return np.minimum(y, 0.0), np.maximum(y, 0.0)
-
     def total(self, z: FloatArray, y: FloatArray, charge: FloatArray) -> float:
         """Return the sum of the charged losses."""
         return float(charge @ np.maximum(0.0, 1.0 - y * z))
@@ -239,6 +236,7 @@ class SquaredHinge(LinearLoss):
 
     is_smooth: ClassVar[bool] = True
     classifies: ClassVar[bool] = True
+    power: ClassVar[int | None] = 2
 
     @property
     def kind(self) -> TermKind:

@@ -11,7 +11,7 @@ from mercer._typing import FloatArray
 from mercer.gram.rows.row_terms import TermKind, TermValues, row_terms, term_line
 from mercer.gram.rows.table_rows import RowNumbers
 from mercer.problems.linear import Part
-from mercer.problems.losses import BoxLoss, LinearLoss
+from mercer.problems.losses import LinearLoss
 
 
 class SmoothTerms(ABC):
@@ -74,22 +74,45 @@ class LossTerms(SmoothTerms):
 class ProximalTerms(SmoothTerms):
     """The losses of a proximal step from the dual point `shares` times the charges.
 
-    The term of a row is max over m of C (m (y - z) - epsilon |m| - (m - share)² / (2 factor)), where m has the bounds
-    of the loss for C = 1. It is C times the loss, smoothed; the maximum is at m = clip(shrink(share + factor (y - z))).
+    The term of a row is max over m of C (m (y - z) - epsilon |m| - (m - share)² / (2 step)), where m has the bounds
+    of the loss for C = 1. It is C times the loss, smoothed; the maximum is at m = clip(shrink(share + step (y - z))).
+
+    A smooth loss with bounds subtracts bend m² / 2 itself. Both squares are one, up to a constant, with another share
+    and another step, the `factor`.
     """
 
-    loss: BoxLoss
+    loss: LinearLoss
     shares: RowNumbers
-    factor: float
+    step: float
+
+    @property
+    def factor(self) -> float:  # type: ignore[override]
+        """The step whose square is both squares."""
+        return self.step / (1.0 + self.bend * self.step)
+
+    @property
+    def bend(self) -> float:
+        """Factor of m² / 2 in the loss itself; 0 for losses with kinks."""
+        return 1.0 / self.loss.kind.factor if self.loss.is_smooth else 0.0
 
     @property
     def kind(self) -> TermKind:
         """That of the loss, smoothed."""
-        return self.loss.kind._replace(factor=self.factor)
+        return self.loss.kind._replace(factor=self.factor, unit=1.0)
 
     def shares_of(self, part: Part) -> FloatArray:
         """Return the shares of the block."""
-        return self.shares[part.block.at]
+        shares = self.shares[part.block.at]
+        return shares / (1.0 + self.bend * self.step) if self.bend else shares
+
+    def values(self, part: Part, z: FloatArray, n_jobs: int | None = None) -> TermValues:
+        """Return the derivatives and sums at z; the native losses are those without the bend."""
+        found = super().values(part, z, n_jobs)
+        if not self.bend:
+            return found
+        loss = self.loss.total(z, part.targets, part.charges)
+        dual = self.loss.dual(found.beta, part.targets, part.charges)
+        return found._replace(loss=loss, excess=max(0.0, loss - dual + float(found.beta @ z)))
 
     def move(self, part: Part, z: FloatArray) -> None:
         """Make the maximisers at z the point from which the next proximal step starts."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from mercer.gram.rows.sweeps import row_squares
 from mercer.gram.rows.table_rows import TableRows
 from mercer.problems.linear import Bias, LinearProblem
-from mercer.problems.losses import Logistic
 from mercer.solvers.rows.curvature import gram_bytes
 
 MOST_COLUMNS = 2_000  # columns up to which matrices of second derivatives are formed
@@ -43,7 +42,7 @@ def newton_epochs(problem: LinearProblem, memory_limit: int | None = None) -> fl
     """
     q = problem.n_columns
     too_wide = q > MOST_COLUMNS or (memory_limit is not None and gram_bytes(problem) > memory_limit)
-    if not problem.rows.is_sparse or (too_wide and not isinstance(problem.loss, Logistic)):
+    if not problem.rows.is_sparse or (too_wide and problem.loss.power is not None):
         return float("inf")
     count = _entries(problem)
     epoch = _VISIT * problem.rows.n + _VISITED * count
@@ -117,7 +116,7 @@ def _dense_products_time(problem: LinearProblem) -> float:
     It is about the root of the condition of the system, which is estimated by the mean of the eigenvalues.
     """
     (part,) = problem.parts()
-    bend = 0.25 if isinstance(problem.loss, Logistic) else 2.0  # largest second derivative of a loss
+    bend = 0.25 if problem.loss.kind.is_logistic else problem.loss.kind.factor  # largest second derivative of a loss
     mean = float(part.charges.mean()) * float(part.block.squares(problem.constant).sum()) / problem.n_columns
     count = _PRODUCTS_PER_ROOT * (1.0 + bend * mean) ** 0.5
     return 2.0 * count * _DENSE_PASS * _entries(problem)

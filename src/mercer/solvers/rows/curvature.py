@@ -15,7 +15,7 @@ from mercer.gram.rows.row_terms import TermValues
 from mercer.gram.rows.sweeps import collect, column_squares, times, transposed_times
 from mercer.gram.rows.table_rows import Block, RowNumbers
 from mercer.problems.linear import LinearProblem, Part
-from mercer.problems.smooth_terms import SmoothTerms
+from mercer.problems.smooth_terms import ProximalTerms, SmoothTerms
 from mercer.solvers.rows.lasso import minimise_lasso
 from mercer.solvers.rows.systems import conjugate_gradients, solve_positive
 
@@ -175,7 +175,8 @@ class GramCurvature(Curvature):
     ) -> tuple[FloatArray, tuple[float, float, float, float]]:
         """Return the sums of a block, in one native pass if it is dense."""
         table, constant, at = part.block.table, self.problem.constant, part.block.at
-        if not can_pass(table, constant):
+        bends = isinstance(self.terms, ProximalTerms) and self.terms.bend
+        if bends or not can_pass(table, constant):
             return super().see(part, w, z)
         m, pull = table.shape[0], np.empty(self.problem.n_columns)
         values = _place(z, at, m, is_read=w is None)

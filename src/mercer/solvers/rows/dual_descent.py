@@ -26,7 +26,7 @@ from mercer.problems.losses import (
 from mercer.problems.problem import inner
 from mercer.solvers.loop import Step
 
-_LOSSES = (Hinge, SquaredHinge, Logistic, EpsilonInsensitive, SquaredEpsilonInsensitive)
+LOSSES = (Hinge, SquaredHinge, Logistic, EpsilonInsensitive, SquaredEpsilonInsensitive)
 """The losses, in the order of `LinearLoss` in native/rows/dual_descent.hpp."""
 
 EPOCHS = 3  # epochs on a block of rows before the next block, or before the gap is compared with the last one
@@ -341,7 +341,7 @@ class _Epochs(Epochs):
         beta = np.array(self._point.beta[part.block.at])
         native = DualDescent(
             native_table(part.block.table, self._problem.constant),
-            loss=_LOSSES.index(type(self._problem.loss)),
+            loss=LOSSES.index(type(self._problem.loss)),
             epsilon=getattr(self._problem.loss, "epsilon", 0.0),
             targets=np.ascontiguousarray(part.targets),
             charges=np.ascontiguousarray(part.charges),

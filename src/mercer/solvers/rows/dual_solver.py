@@ -18,7 +18,7 @@ from mercer.solvers.loop import SolverMonitor, Step
 from mercer.solvers.rows.class_descent import MOST_CLASSES, ClassDescent, descends_together
 from mercer.solvers.rows.costs import MOST_COLUMNS, multiplies_only, newton_epochs
 from mercer.solvers.rows.curvature import GramCurvature, SweptCurvature
-from mercer.solvers.rows.dual_descent import DualPoint, dual_descent, dual_objective, dual_point, recompute
+from mercer.solvers.rows.dual_descent import LOSSES, DualPoint, dual_descent, dual_objective, dual_point, recompute
 from mercer.solvers.rows.kernel_engine import engine_solves, finish, linear_gram
 from mercer.solvers.rows.newton import SmoothNewton
 from mercer.solvers.rows.proximal_point import ProximalPoint
@@ -43,8 +43,9 @@ _STEP_ARRAYS = 3, 4  # more arrays of rows and of columns for the steps between 
 
 
 def can_descend(problem: LinearProblem) -> bool:
-    """Whether :class:`DualSolver` applies: the l2 penalty; with a free bias, only to what the kernel engine solves."""
-    return problem.l1_ratio == 0.0 and (problem.bias is not Bias.FREE or engine_solves(problem))
+    """Whether :class:`DualSolver` applies: its losses, the l2 penalty; a free bias if the kernel engine solves it."""
+    is_known = isinstance(problem.loss, LOSSES) and problem.l1_ratio == 0.0
+    return is_known and (problem.bias is not Bias.FREE or engine_solves(problem))
 
 
 def descent_reason(problem: LinearProblem, memory_limit: int | None = None) -> str:

@@ -15,7 +15,6 @@ from mercer.certificates.linear import LinearEvidence
 from mercer.gram.rows.table_rows import RowNumbers, TableRows
 from mercer.problems.column_lengths import column_lengths
 from mercer.problems.linear import Bias, LinearProblem
-from mercer.problems.losses import Logistic
 from mercer.solvers.loop import Step, StopWork
 from mercer.solvers.rows.row_solver import LinearSolver
 from mercer.solvers.rows.systems import factor_positive, solve_graded, weighted_gram, weighted_products
@@ -45,7 +44,7 @@ _TO_BOUND = 0.995  # share of the way to the nearest bound that a step goes
 def interior_fits(problem: LinearProblem, memory_limit: int | None) -> bool:
     """Whether the table is in memory and small enough for a copy, and for steps with all rows and columns."""
     rows, q = problem.rows, problem.n_columns
-    unknowns = q if isinstance(problem.loss, Logistic) else min(rows.n, q)
+    unknowns = q if problem.loss.power is None else min(rows.n, q)
     few = isinstance(rows, TableRows) and rows.n * q <= MOST_VALUES and unknowns <= _MOST_UNKNOWNS
     fits = memory_limit is None or workspace_bytes(problem) <= memory_limit
     return few and fits and rows.n * q * unknowns <= _MOST_PRODUCTS

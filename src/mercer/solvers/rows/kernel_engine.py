@@ -17,7 +17,7 @@ from mercer.gram.rows.table_rows import TableRows
 from mercer.kernels import Kernel, Linear
 from mercer.problems import Problem, Problems, c_svc_each, epsilon_svr
 from mercer.problems.linear import Bias, LinearProblem
-from mercer.problems.losses import EpsilonInsensitive, Logistic, SquaredEpsilonInsensitive, SquaredHinge
+from mercer.problems.losses import EpsilonInsensitive, SquaredEpsilonInsensitive, SquaredHinge
 from mercer.solvers import Control, solve, solve_each
 from mercer.solvers.rows.dual_descent import DualPoint, recompute
 
@@ -30,10 +30,10 @@ until the gap is met."""
 
 
 def engine_solves(problem: LinearProblem) -> bool:
-    """Whether the kernel engine can solve the problem: few rows in memory, the l2 penalty, and not logistic loss."""
+    """Whether the kernel engine can solve the problem: few rows in memory, the l2 penalty, and a loss with a power."""
     rows = problem.rows
     few = isinstance(rows, TableRows) and rows.n <= MOST_ROWS
-    return few and problem.l1_ratio == 0.0 and not isinstance(problem.loss, Logistic)
+    return few and problem.l1_ratio == 0.0 and problem.loss.power is not None
 
 
 def linear_gram(

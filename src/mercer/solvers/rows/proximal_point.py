@@ -11,7 +11,6 @@ from mercer.certificates.linear_solution import WarmStart
 from mercer.gram.rows.table_rows import RowNumbers
 from mercer.problems.column_lengths import column_lengths, scales_of
 from mercer.problems.linear import Bias, LinearProblem
-from mercer.problems.losses import BoxLoss
 from mercer.problems.smooth_terms import ProximalTerms
 from mercer.solvers.loop import Step
 from mercer.solvers.rows.curvature import Anchor, CurvatureOf
@@ -49,7 +48,7 @@ class ProximalPoint(LinearSolver):
         n_jobs: int | None,
     ) -> None:
         super().__init__(problem, check)
-        assert isinstance(problem.loss, BoxLoss)
+        assert problem.loss.kind.bounded
         self.idle = 0  # successive proximal steps that did not halve the gap
         self.unit = unit_of(problem)
         self.terms = ProximalTerms(problem.loss, problem.rows.numbers(), _FIRST_FACTOR / self.unit)
@@ -74,11 +73,10 @@ class ProximalPoint(LinearSolver):
         """Begin at the weights and shares of a point, possibly for another C."""
         problem, terms = self.problem, self.terms
         for part in problem.row_parts():
-            lower, upper = terms.loss.bounds(part.targets)
             charges = part.charges * (start.C / problem.C)
             shares = np.divide(start.beta[part.block.at], charges, out=np.zeros(charges.size), where=charges > 0.0)
-            terms.shares[part.block.at] = np.clip(shares, lower, upper)
-        terms.factor = _WARM * terms.factor if start.factor is None else start.factor
+            terms.shares[part.block.at] = terms.loss.feasible(shares, part.targets, np.ones(shares.size))
+        terms.step = _WARM * terms.step if start.factor is None else start.factor
         self.point.w, self.point.is_stale = start.w.copy(), True
 
     def steps(self, tol: float) -> Iterator[Step]:
@@ -108,15 +106,15 @@ class ProximalPoint(LinearSolver):
             is_worse = least < gap < _SMALL_GAP
             if self.n_iter == began and (is_worse or not self._is_close(last[0])):
                 # Rounding errors, which the factor multiplies, prevent steps. Moving on would only add them up.
-                self.terms.factor /= _GROWTH**2
+                self.terms.step /= _GROWTH**2
                 continue
             for part in self.problem.row_parts():
                 self.terms.move(part, self.point.z[part.block.at])
             if self.n_iter - began >= _MOST_INNER or not self._is_close(last[0]):
-                self.terms.factor *= 0.5  # Newton's method did not solve the smoothed problem
-            elif not self.idle or self.terms.factor * self.unit < _REFRESHED:
-                self.terms.factor = min(_GROWTH * self.terms.factor, _LARGEST_FACTOR / self.unit)
-            if self.terms.factor * self.unit > _REFRESHED:
+                self.terms.step *= 0.5  # Newton's method did not solve the smoothed problem
+            elif not self.idle or self.terms.step * self.unit < _REFRESHED:
+                self.terms.step = min(_GROWTH * self.terms.step, _LARGEST_FACTOR / self.unit)
+            if self.terms.step * self.unit > _REFRESHED:
                 self.point.is_stale = True
 
     def _is_close(self, progress: Progress) -> bool:
@@ -132,7 +130,7 @@ class ProximalPoint(LinearSolver):
         """Return the term that keeps w near the last one, for the l1 penalty, which has no curvature itself."""
         if self.problem.l1_ratio == 0.0:
             return None
-        weight = self.charge / (self.terms.factor * self.unit**2)
+        weight = self.charge / (self.terms.step * self.unit**2)
         with np.errstate(over="ignore"):
             weights = np.minimum(weight / np.square(np.maximum(self.scales, 1e-150)), 1e300)
         return Anchor(weights, self.point.w.copy())
@@ -149,7 +147,7 @@ class ProximalPoint(LinearSolver):
     @property
     def factor(self) -> float | None:
         """Factor of the last proximal step."""
-        return self.terms.factor
+        return self.terms.step
 
     @property
     def bytes_held(self) -> int:

@@ -12,7 +12,7 @@ from mercer.certificates.linear import LinearEvidence
 from mercer.certificates.smooth import Evaluation
 from mercer.gram.rows.exact_sums import add, exact_products
 from mercer.gram.rows.table_rows import TableRows
-from mercer.problems.losses import BoxLoss, Hinge, Logistic, SquaredHinge
+from mercer.problems.losses import Hinge, SquaredHinge
 from mercer.solvers.rows.systems import solve_graded
 
 _MOST_VALUES = 2_000_000  # values of a table whose sums are computed without rounding errors, several times
@@ -109,5 +109,5 @@ def _aim(evidence: LinearEvidence, v: Any) -> tuple[Any, IndexArray]:
 
 def _room(evidence: LinearEvidence, beta: FloatArray, charge: FloatArray) -> FloatArray:
     """Return the distance of each coefficient to its nearest bound."""
-    is_bounded = isinstance(evidence.problem.loss, BoxLoss | Logistic)
-    return np.minimum(np.abs(beta), charge - np.abs(beta)) if is_bounded else np.abs(beta)
+    kind = evidence.problem.loss.kind
+    return np.minimum(np.abs(beta), charge - np.abs(beta)) if kind.bounded or kind.is_logistic else np.abs(beta)

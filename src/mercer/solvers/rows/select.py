@@ -96,7 +96,8 @@ def solve(
         if continued is not None and continued.reached is not None:
             start = continued.reached
         solver, reason = choose(replace(problem, stores_parts=True), monitor, start, memory_limit, n_jobs)
-        has_other = interior_fits(problem, memory_limit)
+        has_methods = problem.loss.power is not None or problem.loss.kind.is_logistic
+        has_other = has_methods and interior_fits(problem, memory_limit)
         best = _run(
             problem,
             solver,
@@ -245,7 +246,7 @@ def choose(
     q, check = problem.n_columns, monitor.raise_if_stopped
     has_many = has_many_columns(problem)
     is_continued = start is not None and start.factor is not None  # by proximal steps, after those of a sample
-    if (has_many and can_descend(problem)) or (descends_first(problem) and not is_continued):
+    if can_descend(problem) and (has_many or (descends_first(problem) and not is_continued)):
         if memory_limit and 8 * _DESCENT_ARRAYS * q > memory_limit:
             raise MemoryError(
                 f"the solver needs {8 * _DESCENT_ARRAYS * q:,} bytes for the numbers of {q:,} columns, but the limit "
@@ -280,7 +281,8 @@ def choose(
             f"columns, but memory_limit is {memory_limit:,}. Raise memory_limit, or fit from a file "
             "if the rows are many."
         )
-    newton = SmoothNewton(problem, check, curvature, start, n_jobs) if problem.loss.is_smooth else None
+    is_curved = problem.loss.is_smooth and not problem.loss.kind.bounded  # and not linear in parts
+    newton = SmoothNewton(problem, check, curvature, start, n_jobs) if is_curved else None
     if sifts:
         before = "" if newton is None else "Newton's method, and where it is slow "
         return Sifting(problem, check, start, n_jobs, memory_limit, newton), (
@@ -289,9 +291,10 @@ def choose(
         )
     if newton is not None:
         return newton, f"{columns}, and the loss is smooth: Newton's method."
+    why = "is linear in parts" if problem.loss.is_smooth else "has kinks"
     return (
         ProximalPoint(problem, check, curvature, start, n_jobs),
-        f"{columns}, and the loss has kinks: Newton's method on smoothed losses (proximal point method).",
+        f"{columns}, and the loss {why}: Newton's method on smoothed losses (proximal point method).",
     )
 
 

@@ -12,7 +12,6 @@ from mercer.certificates.linear_solution import WarmStart
 from mercer.gram.rows.sweeps import times, transposed_times
 from mercer.gram.rows.table_rows import RowNumbers, TableRows
 from mercer.problems.linear import Bias, LinearProblem
-from mercer.problems.losses import Logistic
 from mercer.solvers.loop import Step
 from mercer.solvers.rows.interior_point import MOST_VALUES, InteriorPoint, workspace_bytes
 from mercer.solvers.rows.newton import SmoothNewton
@@ -33,7 +32,7 @@ _MOST_ROUNDS = 100
 def sifting_fits(problem: LinearProblem, memory_limit: int | None) -> bool:
     """Whether the first set of columns, or its double, can be copied, and its problem solved."""
     rows = problem.rows
-    if not isinstance(rows, TableRows) or isinstance(problem.loss, Logistic):
+    if not isinstance(rows, TableRows) or problem.loss.power is None:
         return False
     size = min(problem.n_columns, 2 * first_size(problem))
     fits = memory_limit is None or workspace_bytes(problem, size) <= memory_limit
