@@ -2,7 +2,8 @@
 
 ``python .ci/timings.py NOW BEFORE``: each is a Python with mercer installed. Both run in turns, each several times, on
 one thread; the table has the least time of each. Hosted machines differ by a tenth from run to run, so that a row is
-marked from 1.25 on. With ``--rows`` a Python measures itself.
+marked from 1.25 on. A row that BEFORE cannot fit, because the change adds what it needs, has no second figure. With
+``--rows`` a Python measures itself.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def rows() -> dict[str, Callable[[], object]]:
 
 
 def measure() -> dict[str, float]:
-    """Return the least processor seconds of each row, with those of the processes that it starts."""
+    """Return the least processor seconds of each row, with those of its processes; inf if the fit fails."""
     import warnings
 
     warnings.simplefilter("ignore")
@@ -62,14 +63,18 @@ def measure() -> dict[str, float]:
         best = float("inf")
         for _ in range(FITS):
             start = seconds()
-            fit()
+            try:
+                fit()
+            except Exception as error:
+                print(f"{name}: {error!r}", file=sys.stderr)
+                break
             best = min(best, seconds() - start)
         found[name] = best
     return found
 
 
 def main() -> int:
-    """Print a line for each row; the exit status is 0 also if a row is slower, because hosted machines are noisy."""
+    """Print a line for each row; the exit status is 0 unless a fit of NOW fails: hosted machines are noisy."""
     if sys.argv[1:] == ["--rows"]:
         print(json.dumps(measure()))
         return 0
@@ -78,15 +83,16 @@ def main() -> int:
     for _ in range(ROUNDS):
         for found, python in zip(best, sys.argv[1:3], strict=True):
             command = [*python.split(), __file__, "--rows"]
-            answer = subprocess.run(command, capture_output=True, text=True, check=True, env=one_thread)
+            answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=one_thread)
             for name, seconds in json.loads(answer.stdout).items():
                 found[name] = min(seconds, found.get(name, seconds))
     now, before = best
     print(f"{'processor seconds':<40}{'now':>8}{'before':>8}{'ratio':>7}")
     for name, seconds in now.items():
-        ratio = seconds / before[name]
-        print(f"{name:<40}{seconds:>8.3f}{before[name]:>8.3f}{ratio:>7.2f}{'  slower' if ratio >= SLOWER else ''}")
-    return 0
+        earlier = before.get(name, float("inf"))
+        ratio = seconds / earlier
+        print(f"{name:<40}{seconds:>8.3f}{earlier:>8.3f}{ratio:>7.2f}{'  slower' if ratio >= SLOWER else ''}")
+    return int(float("inf") in now.values())
 
 
 if __name__ == "__main__":
