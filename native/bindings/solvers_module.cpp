@@ -110,34 +110,52 @@ struct HeldStates {
     }
 };
 
+// Problems on one matrix, one after the other: problem k has the variables edges[k] .. edges[k + 1], each a row of the
+// matrix. Their points (beta, values, seen) are updated in place.
+struct HeldProblems {
+    ConstIndices edges, rows;
+    ConstDoubles linear, lower, upper;
+    std::optional<ConstDoubles> ridge;
+    std::optional<ConstIndices> groups;
+    int64_t n_groups;
+    Doubles beta;
+    DoubleRows values;
+    Marks seen;
+
+    int64_t count() const { return static_cast<int64_t>(edges.shape(0)) - 1; }
+
+    void check(int64_t n_rows) const {
+        const auto size = static_cast<int64_t>(beta.shape(0));
+        const auto is_sized = [size](const auto& array) { return static_cast<int64_t>(array.shape(0)) == size; };
+        require(is_sized(rows) && is_sized(linear) && is_sized(lower) && is_sized(upper) && is_sized(seen) &&
+                    (!ridge || is_sized(*ridge)) && (!groups || is_sized(*groups)),
+                "rows, linear, lower, upper, ridge, groups, beta and seen must have the same length");
+        require(groups.has_value() == (n_groups > 0), "groups are given where there are equality constraints");
+        check_indices(rows.data(), size, n_rows);
+        if (groups) check_indices(groups->data(), size, n_groups);
+        const int64_t* edge = edges.data();
+        require(count() >= 0 && edge[0] == 0 && edge[count()] == size && std::is_sorted(edge, edge + count() + 1),
+                "edges must rise from 0 to the number of variables");
+        require(static_cast<int64_t>(values.shape(0)) == count() && static_cast<int64_t>(values.shape(1)) == n_rows,
+                "values must have a row for each problem, with an element for each row of the matrix");
+    }
+};
+
 // Continues with the problem `first` and then with the problems after it, until `max_work` is used up. Returns the
 // number of the problem to continue with, and the bytes of workspace that it needs.
 template <class Kept>
-std::tuple<int64_t, int64_t> solve_held(const std::string& isa, MatrixOf<const Kept> matrix, ConstIndices edges,
-                                        int64_t first, ConstIndices rows, ConstDoubles linear, ConstDoubles lower,
-                                        ConstDoubles upper, std::optional<ConstDoubles> ridge,
-                                        std::optional<ConstIndices> groups, int64_t n_groups, Doubles beta,
-                                        DoubleRows values, Marks seen, Marks ends, Counts n_iter, Doubles violations,
-                                        Doubles seconds, Marks precise, Marks drags, double tol, int64_t max_iter,
-                                        double max_work, int64_t max_block, Doubles workspace, nb::object stop) {
-    const auto size = static_cast<int64_t>(beta.shape(0)), n_rows = static_cast<int64_t>(matrix.shape(0));
-    const auto count = static_cast<int64_t>(edges.shape(0)) - 1;
+std::tuple<int64_t, int64_t> solve_held(const std::string& isa, MatrixOf<const Kept> matrix,
+                                        const HeldProblems& problems, const HeldStates& states, int64_t first,
+                                        double tol, int64_t max_iter, double max_work, int64_t max_block,
+                                        Doubles workspace, nb::object stop) {
+    const auto n_rows = static_cast<int64_t>(matrix.shape(0));
     require(static_cast<int64_t>(matrix.shape(1)) == n_rows && (n_rows <= 1 || matrix.stride(1) == 1),
             "the matrix must be square and have contiguous rows");
-    const auto is_sized = [size](const auto& array) { return static_cast<int64_t>(array.shape(0)) == size; };
-    require(is_sized(rows) && is_sized(linear) && is_sized(lower) && is_sized(upper) && is_sized(seen) &&
-                (!ridge || is_sized(*ridge)) && (!groups || is_sized(*groups)),
-            "rows, linear, lower, upper, ridge, groups, beta and seen must have the same length");
-    require(groups.has_value() == (n_groups > 0), "groups are given where there are equality constraints");
-    check_indices(rows.data(), size, n_rows);
-    if (groups) check_indices(groups->data(), size, n_groups);
-    const int64_t* edge = edges.data();
-    require(count >= 0 && edge[0] == 0 && edge[count] == size && std::is_sorted(edge, edge + count + 1),
-            "edges must rise from 0 to the number of variables");
+    problems.check(n_rows);
+    const HeldProblems& p = problems;
+    const int64_t count = p.count();
+    const int64_t* edge = p.edges.data();
     require(0 <= first && first <= count, "first must be one of the problems");
-    require(static_cast<int64_t>(values.shape(0)) == count && static_cast<int64_t>(values.shape(1)) == n_rows,
-            "values must have a row for each problem, with an element for each row of the matrix");
-    const HeldStates states{ends, precise, drags, n_iter, violations, seconds};
     require(states.have(count), "what is known of problems must have an element for each");
     Stop stopping{std::move(stop)};
     const Implementation& native = implementation(isa);
@@ -151,26 +169,26 @@ std::tuple<int64_t, int64_t> solve_held(const std::string& isa, MatrixOf<const K
                                             matrix.stride(0),
                                             n_rows,
                                             edge[number + 1] - begin,
-                                            rows.data() + begin,
-                                            linear.data() + begin,
-                                            lower.data() + begin,
-                                            upper.data() + begin,
-                                            ridge ? ridge->data() + begin : nullptr,
-                                            groups ? groups->data() + begin : nullptr,
-                                            n_groups,
-                                            beta.data() + begin,
-                                            values.data() + number * n_rows,
-                                            seen.data() + begin,
+                                            p.rows.data() + begin,
+                                            p.linear.data() + begin,
+                                            p.lower.data() + begin,
+                                            p.upper.data() + begin,
+                                            p.ridge ? p.ridge->data() + begin : nullptr,
+                                            p.groups ? p.groups->data() + begin : nullptr,
+                                            p.n_groups,
+                                            p.beta.data() + begin,
+                                            p.values.data() + number * n_rows,
+                                            p.seen.data() + begin,
                                             stopping.function(),
                                             &stopping};
-            const HeldLimits limits{tol,       most - n_iter.data()[number], max_work,
-                                    max_block, precise.data()[number] != 0,  drags.data()[number] != 0};
+            const HeldLimits limits{tol,       most - states.n_iter.data()[number], max_work,
+                                    max_block, states.precise.data()[number] != 0,  states.drags.data()[number] != 0};
             const auto began = std::chrono::steady_clock::now();
             const HeldResult result = held_rounds(native, problem, limits, workspace.data(),
                                                   static_cast<int64_t>(workspace.shape(0) * sizeof(double)));
             const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - began;
             max_work -= std::max(1.0, result.work);
-            if (states.add(number, result, spent.count()) || n_iter.data()[number] >= most) continue;
+            if (states.add(number, result, spent.count()) || states.n_iter.data()[number] >= most) continue;
             wanted = result.wanted;
             break;
         }
@@ -189,20 +207,33 @@ void bind_by_precision(nb::module_& m) {
           nb::arg("matrix").noconvert(), nb::kw_only(), nb::arg("beta").noconvert(), nb::arg("gradient").noconvert(),
           nb::arg("own").noconvert(), nb::arg("penalty").noconvert(), nb::arg("tol"), nb::arg("max_iter"),
           nb::arg("max_work"), nb::arg("stop").none() = nb::none());
-    m.def("solve_held", &solve_held<Real>, nb::arg("isa"), nb::arg("matrix").noconvert(), nb::kw_only(),
-          nb::arg("edges").noconvert(), nb::arg("first"), nb::arg("rows").noconvert(), nb::arg("linear").noconvert(),
-          nb::arg("lower").noconvert(), nb::arg("upper").noconvert(), nb::arg("ridge").noconvert().none(),
-          nb::arg("groups").noconvert().none(), nb::arg("n_groups"), nb::arg("beta").noconvert(),
-          nb::arg("values").noconvert(), nb::arg("seen").noconvert(), nb::arg("ends").noconvert(),
-          nb::arg("n_iter").noconvert(), nb::arg("violations").noconvert(), nb::arg("seconds").noconvert(),
-          nb::arg("precise").noconvert(), nb::arg("drags").noconvert(), nb::arg("tol"), nb::arg("max_iter"),
-          nb::arg("max_work"), nb::arg("max_block"), nb::arg("workspace").noconvert(),
-          nb::arg("stop").none() = nb::none());
+    m.def("solve_held", &solve_held<Real>, nb::arg("isa"), nb::arg("matrix").noconvert(), nb::arg("problems"),
+          nb::arg("states"), nb::kw_only(), nb::arg("first"), nb::arg("tol"), nb::arg("max_iter"), nb::arg("max_work"),
+          nb::arg("max_block"), nb::arg("workspace").noconvert(), nb::arg("stop").none() = nb::none());
 }
 
 }  // namespace
 
 void bind_solvers(nb::module_& m) {
+    nb::class_<HeldProblems>(m, "HeldProblems")
+        .def(
+            "__init__",
+            [](HeldProblems* self, ConstIndices edges, ConstIndices rows, ConstDoubles linear, ConstDoubles lower,
+               ConstDoubles upper, std::optional<ConstDoubles> ridge, std::optional<ConstIndices> groups,
+               int64_t n_groups, Doubles beta, DoubleRows values, Marks seen) {
+                new (self) HeldProblems{edges, rows, linear, lower, upper, ridge, groups, n_groups, beta, values, seen};
+            },
+            nb::kw_only(), nb::arg("edges").noconvert(), nb::arg("rows").noconvert(), nb::arg("linear").noconvert(),
+            nb::arg("lower").noconvert(), nb::arg("upper").noconvert(), nb::arg("ridge").noconvert().none(),
+            nb::arg("groups").noconvert().none(), nb::arg("n_groups"), nb::arg("beta").noconvert(),
+            nb::arg("values").noconvert(), nb::arg("seen").noconvert());
+    nb::class_<HeldStates>(m, "HeldStates")
+        .def(
+            "__init__",
+            [](HeldStates* self, Marks ends, Marks precise, Marks drags, Counts n_iter, Doubles violations,
+               Doubles seconds) { new (self) HeldStates{ends, precise, drags, n_iter, violations, seconds}; },
+            nb::kw_only(), nb::arg("ends").noconvert(), nb::arg("precise").noconvert(), nb::arg("drags").noconvert(),
+            nb::arg("n_iter").noconvert(), nb::arg("violations").noconvert(), nb::arg("seconds").noconvert());
     bind_by_precision<double>(m);
     bind_by_precision<float>(m);
 }

@@ -114,32 +114,50 @@ def combine_rows(
 def add_at(out: _Float, places: _Index, values: _Float) -> None: ...
 def fold(idx: _Index, n: int) -> tuple[_Index, _Index]: ...
 def without(own: _Index, places: _Index | None, n: int) -> _Index: ...
+
+class HeldProblems:
+    """Problems one after the other: problem k has the variables edges[k] .. edges[k + 1], each a row of the matrix.
+
+    `beta`, `values` and `seen` are updated in place.
+    """
+
+    def __init__(
+        self,
+        *,
+        edges: _Index,
+        rows: _Index,
+        linear: _Float,
+        lower: _Float,
+        upper: _Float,
+        ridge: _Float | None,
+        groups: _Index | None,
+        n_groups: int,
+        beta: _Float,
+        values: _Float,
+        seen: npt.NDArray[np.int8],
+    ) -> None: ...
+
+class HeldStates:
+    """The progress of each problem, updated in place."""
+
+    def __init__(
+        self,
+        *,
+        ends: npt.NDArray[np.int8],
+        precise: npt.NDArray[np.int8],
+        drags: npt.NDArray[np.int8],
+        n_iter: _Index,
+        violations: _Float,
+        seconds: _Float,
+    ) -> None: ...
+
 def solve_held(
     isa: str,
     matrix: _Real,
+    problems: HeldProblems,
+    states: HeldStates,
     *,
-    # the problems, one after the other: problem k has the variables edges[k] .. edges[k + 1], each a row of the matrix
-    edges: _Index,
     first: int,
-    rows: _Index,
-    linear: _Float,
-    lower: _Float,
-    upper: _Float,
-    ridge: _Float | None,
-    groups: _Index | None,
-    n_groups: int,
-    # the points, updated in place
-    beta: _Float,
-    values: _Float,
-    seen: npt.NDArray[np.int8],
-    # the progress of each problem, updated in place
-    ends: npt.NDArray[np.int8],
-    n_iter: _Index,
-    violations: _Float,
-    seconds: _Float,
-    precise: npt.NDArray[np.int8],
-    drags: npt.NDArray[np.int8],
-    # the limits of this call
     tol: float,
     max_iter: int,
     max_work: float,

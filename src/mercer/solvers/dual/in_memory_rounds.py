@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from mercer._core import BLOCK_LIMIT, MANY_FREE, combine_rows, solve_held
+from mercer._core import BLOCK_LIMIT, MANY_FREE, HeldProblems, HeldStates, combine_rows, solve_held
 from mercer._typing import FloatArray, IndexArray
 from mercer.certificates.solution import Product
 from mercer.gram import Gram
@@ -72,11 +72,8 @@ class Progression:
         p = self._whole
         room = gram.arena.array(max(_LEAST_ROOM, self._wanted // 8), np.float64)
         self.room_bytes = max(self.room_bytes, room.nbytes)
-        self.n_done, self._wanted = solve_held(
-            select_isa(),
-            gram.data.whole,  # type: ignore[attr-defined]
+        problems = HeldProblems(
             edges=self._edges,
-            first=self.n_done,
             rows=self._rows,
             linear=p.linear,
             lower=p.lower,
@@ -87,12 +84,21 @@ class Progression:
             beta=beta,
             values=values,
             seen=self._seen,
+        )
+        states = HeldStates(
             ends=self._ends,
+            precise=self._precise,
+            drags=self._drags,
             n_iter=self.n_iter,
             violations=self.violations,
             seconds=self.seconds,
-            precise=self._precise,
-            drags=self._drags,
+        )
+        self.n_done, self._wanted = solve_held(
+            select_isa(),
+            gram.data.whole,  # type: ignore[attr-defined]
+            problems,
+            states,
+            first=self.n_done,
             tol=_ENOUGH * self.tol,
             max_iter=max_iter,
             max_work=_WORK,
