@@ -52,8 +52,10 @@ def parameters(machine_spec: MachineSpec) -> dict[str, float]:
 
 def fixed(model: Model) -> str:
     """What machines have in common with which a certificate compares this one."""
-    kernel = [] if model.machine_spec.is_linear else ["this kernel"]
-    return listed([*kernel, *(f"this {name.replace('_', ' ')}" for name in parameters(model.machine_spec))])
+    machine_spec = model.machine_spec
+    kernel = [] if machine_spec.is_linear else ["this kernel"]
+    names = [name for name, one in parameters(machine_spec).items() if name != "l1_ratio" or one]
+    return listed([*kernel, *(f"this {name.replace('_', ' ')}" for name in names)])
 
 
 def certainty(model: Model) -> str:

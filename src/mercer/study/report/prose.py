@@ -219,7 +219,7 @@ def cautions(study: Study, *, with_remedies: bool = False) -> list[str]:
         notes.append(f"{seen}, so the figures may be too good; let copies stay together (--copies together).")
     as_many = [one.name for one in study.rivals if one.search_rows == found.best.n_rows]
     rivals = search_prose.rivals(found, as_many)
-    notes += [f"Cut short for time: {study.cuts[0]}", *study.cuts[1:]] if study.cuts else []
+    notes += [f"Cut short for time or memory: {study.cuts[0]}", *study.cuts[1:]] if study.cuts else []
     notes += filter(None, [search_prose.ended_early(found), search_prose.unfinished(found), rivals, _boosting(study)])
     if found.extended:
         notes.append(

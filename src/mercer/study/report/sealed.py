@@ -34,7 +34,7 @@ def paragraphs(kept: SealedStudy) -> list[str]:
     ]
     said += filter(None, [search_prose.ended_early(found), search_prose.unfinished(found)])
     if kept.cuts:
-        said.append(f"Cut short for time: {' '.join(kept.cuts)}")
+        said.append(f"Cut short for time or memory: {' '.join(kept.cuts)}")
     said.append(
         "The same command without --keep-sealed opens the seal, once, and judges all machines by the sealed rows. "
         "Until then, other options can be tried with --keep-sealed: no try counts as a look."
